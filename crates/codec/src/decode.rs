@@ -1,0 +1,150 @@
+//! From compressed to plain.
+
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+use lz4_flex::frame::FrameDecoder;
+
+use crate::Codec;
+
+/// What is read ahead of a decoder: large enough that system calls don't show.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+type Rest = Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>;
+type Buffered = BufReader<Rest>;
+
+/// The plain bytes of a stream in any codec.
+pub struct Reader {
+    codec: Codec,
+    inner: Inner,
+}
+
+enum Inner {
+    Plain(Rest),
+    Gzip(MultiGzDecoder<Buffered>),
+    Zstd(Box<zstd::stream::read::Decoder<'static, Buffered>>),
+    Lz4(Lz4<Buffered>),
+    Xz(XzDecoder<Buffered>),
+    Bzip2(MultiBzDecoder<Buffered>),
+}
+
+/// Recognises the codec of `source` by its first bytes and returns it with the plain stream.
+///
+/// # Errors
+/// What reading the first bytes reports. Later reads give `InvalidData` for a damaged stream and
+/// `UnexpectedEof` for one that stops in the middle, both naming the codec.
+pub fn decoder(mut source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> {
+    let mut head = Vec::with_capacity(Codec::MAGIC_BYTES);
+    source.by_ref().take(Codec::MAGIC_BYTES as u64).read_to_end(&mut head)?;
+    let codec = Codec::recognise(&head);
+    let rest = Cursor::new(head).chain(source);
+    let buffered = |rest| BufReader::with_capacity(BUFFER_BYTES, rest);
+    let inner = match codec {
+        Codec::Plain => Inner::Plain(rest),
+        Codec::Gzip => Inner::Gzip(MultiGzDecoder::new(buffered(rest))),
+        Codec::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(rest))?;
+            // `zstd --long=31` needs the whole window; the default would refuse such a file.
+            decoder.window_log_max(31)?;
+            Inner::Zstd(Box::new(decoder))
+        }
+        Codec::Lz4 => Inner::Lz4(Lz4::new(buffered(rest))),
+        Codec::Xz => Inner::Xz(XzDecoder::new_multi_decoder(buffered(rest))),
+        Codec::Bzip2 => Inner::Bzip2(MultiBzDecoder::new(buffered(rest))),
+    };
+    Ok((codec, Reader { codec, inner }))
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let result = match &mut self.inner {
+            Inner::Plain(reader) => return reader.read(buffer),
+            Inner::Gzip(reader) => reader.read(buffer),
+            Inner::Zstd(reader) => reader.read(buffer),
+            Inner::Lz4(reader) => reader.read(buffer),
+            Inner::Xz(reader) => reader.read(buffer),
+            Inner::Bzip2(reader) => reader.read(buffer),
+        };
+        result.map_err(|error| explain(self.codec, &error))
+    }
+}
+
+/// The libraries report the same two failures under various kinds; callers get one text for each.
+fn explain(codec: Codec, error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    let cut = error.kind() == io::ErrorKind::UnexpectedEof || text.contains("incomplete frame");
+    match error.kind() {
+        io::ErrorKind::Interrupted => io::ErrorKind::Interrupted.into(),
+        _ if cut => io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("the {codec} stream ends in the middle: the file was cut off or is still being written"),
+        ),
+        _ => io::Error::new(io::ErrorKind::InvalidData, format!("the {codec} stream is damaged: {text}")),
+    }
+}
+
+/// LZ4 frames one after the other; the library's decoder stops after each and is not made for another.
+struct Lz4<R: BufRead> {
+    state: Option<Frames<R>>,
+}
+
+enum Frames<R: BufRead> {
+    Between(R),
+    Inside(Box<FrameDecoder<Watched<R>>>),
+}
+
+/// The library takes a file that ends where a block should begin for the end of the frame. This notices
+/// that it asked for more than there was.
+struct Watched<R> {
+    source: R,
+    ran_out: bool,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.ran_out |= count == 0 && !buffer.is_empty();
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> Lz4<R> {
+    fn new(source: R) -> Lz4<R> {
+        Lz4 { state: Some(Frames::Between(source)) }
+    }
+}
+
+impl<R: BufRead> Read for Lz4<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            match self.state.take() {
+                None => return Ok(0),
+                Some(Frames::Between(mut source)) => {
+                    if source.fill_buf()?.is_empty() {
+                        self.state = Some(Frames::Between(source));
+                        return Ok(0);
+                    }
+                    let frame = FrameDecoder::new(Watched { source, ran_out: false });
+                    self.state = Some(Frames::Inside(Box::new(frame)));
+                }
+                Some(Frames::Inside(mut frame)) => {
+                    let count = frame.read(buffer)?;
+                    if count > 0 {
+                        self.state = Some(Frames::Inside(frame));
+                        return Ok(count);
+                    }
+                    let watched = frame.into_inner();
+                    if watched.ran_out {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    self.state = Some(Frames::Between(watched.source));
+                }
+            }
+        }
+    }
+}

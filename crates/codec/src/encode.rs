@@ -1,0 +1,92 @@
+//! From plain to compressed.
+
+use std::io::{self, Write};
+
+use bzip2::write::BzEncoder;
+use flate2::write::GzEncoder;
+use liblzma::write::XzEncoder;
+use lz4_flex::frame::{FrameEncoder, FrameInfo};
+
+use crate::Codec;
+
+/// A compressed stream being written; [`Encoder::finish`] ends it.
+pub struct Encoder<W: Write> {
+    inner: Inner<W>,
+}
+
+enum Inner<W: Write> {
+    Plain(W),
+    Gzip(GzEncoder<W>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, W>>),
+    Lz4(Box<FrameEncoder<W>>),
+    Xz(XzEncoder<W>),
+    Bzip2(BzEncoder<W>),
+}
+
+impl Codec {
+    /// Starts a stream in this codec. `level` is the codec's own scale, clamped to its range; lz4 has one
+    /// level only.
+    ///
+    /// # Errors
+    /// When the library cannot be set up.
+    pub fn encoder<W: Write>(self, sink: W, level: u32) -> io::Result<Encoder<W>> {
+        let inner = match self {
+            Codec::Plain => Inner::Plain(sink),
+            Codec::Gzip => Inner::Gzip(GzEncoder::new(sink, flate2::Compression::new(level.min(9)))),
+            Codec::Zstd => {
+                let level = i32::try_from(level.min(22)).unwrap_or(22);
+                let mut encoder = zstd::stream::write::Encoder::new(sink, level)?;
+                encoder.include_checksum(true)?;
+                Inner::Zstd(Box::new(encoder))
+            }
+            Codec::Lz4 => {
+                let info = FrameInfo::new().content_checksum(true).block_checksums(true);
+                Inner::Lz4(Box::new(FrameEncoder::with_frame_info(info, sink)))
+            }
+            Codec::Xz => Inner::Xz(XzEncoder::new(sink, level.min(9))),
+            Codec::Bzip2 => Inner::Bzip2(BzEncoder::new(sink, bzip2::Compression::new(level.clamp(1, 9)))),
+        };
+        Ok(Encoder { inner })
+    }
+}
+
+impl<W: Write> Encoder<W> {
+    /// Ends the stream and returns the sink.
+    ///
+    /// # Errors
+    /// What writing the end of the stream reports.
+    pub fn finish(self) -> io::Result<W> {
+        match self.inner {
+            Inner::Plain(sink) => Ok(sink),
+            Inner::Gzip(encoder) => encoder.finish(),
+            Inner::Zstd(encoder) => encoder.finish(),
+            Inner::Lz4(encoder) => encoder.finish().map_err(io::Error::from),
+            Inner::Xz(encoder) => encoder.finish(),
+            Inner::Bzip2(encoder) => encoder.finish(),
+        }
+    }
+}
+
+impl<W: Write> Write for Encoder<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.inner {
+            Inner::Plain(sink) => sink.write(bytes),
+            Inner::Gzip(encoder) => encoder.write(bytes),
+            Inner::Zstd(encoder) => encoder.write(bytes),
+            Inner::Lz4(encoder) => encoder.write(bytes),
+            Inner::Xz(encoder) => encoder.write(bytes),
+            Inner::Bzip2(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.inner {
+            Inner::Plain(sink) => sink.flush(),
+            Inner::Gzip(encoder) => encoder.flush(),
+            Inner::Zstd(encoder) => encoder.flush(),
+            Inner::Lz4(encoder) => encoder.flush(),
+            Inner::Xz(encoder) => encoder.flush(),
+            Inner::Bzip2(encoder) => encoder.flush(),
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! remora
+fn main(){}
