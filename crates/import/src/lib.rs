@@ -1,1 +1,36 @@
-//! import
+//! Files of rows into a table: as fast as the server takes them, nothing lost, nothing half done.
+//!
+//! The way of a row: [`source`] opens and decompresses a file, [`chunk`] cuts it at record boundaries,
+//! `load` hands the chunks to sessions, `wire` sends each as one LOAD DATA LOCAL (or multi-row
+//! INSERT), and `careful` finds the bad rows of a chunk that the server did not take clean. `target`
+//! decides where rows go, `shadow` makes the table they wait in, `ledger` remembers in the server
+//! which chunks are in, `relax` changes server-wide settings and puts them back.
+//!
+//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`Progress`].
+
+mod careful;
+pub mod chunk;
+mod error;
+mod job;
+mod insert;
+mod ledger;
+mod load;
+mod mapping;
+mod plan;
+mod progress;
+mod reject;
+mod relax;
+mod request;
+mod run;
+mod shadow;
+pub mod source;
+mod survey;
+mod target;
+mod wire;
+
+pub use error::Error;
+pub use progress::{Progress, Silent};
+pub use reject::Reject;
+pub use relax::undo;
+pub use request::{FieldTarget, Indexes, Input, Mode, Request};
+pub use run::{Preview, Summary, World, import, preview};

@@ -1,0 +1,260 @@
+//! Cutting a stream of text into chunks of whole records.
+//!
+//! Where a cut falls depends on the text, the dialect and the target size only, never on how many bytes
+//! a read happened to return: a stopped import finds the same chunks again.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender};
+use rows::{Dialect, Encoding, LineEnd, Splitter, UnclosedQuote};
+
+use crate::source::{Buffer, Files, Text};
+use crate::{Error, Progress};
+
+/// Bytes that are looked at to recognise dialect and encoding.
+pub const SAMPLE_BYTES: usize = 1 << 20;
+
+/// What is read at once in search of the end of a long record.
+const READ_ON_BYTES: usize = 4 << 20;
+
+/// Whole records of one file.
+pub struct Chunk {
+    /// Running number over all files, from 1.
+    pub number: u32,
+    /// Index of the file.
+    pub file: usize,
+    /// Name of the file.
+    pub name: Arc<str>,
+    /// Line of the file where the first record begins, from 1.
+    pub line: u64,
+    /// Records, blank lines included.
+    pub records: u64,
+    buffer: Buffer,
+    line_byte: u8,
+    home: Option<Sender<Buffer>>,
+}
+
+impl Chunk {
+    /// The records with their line ends; the last of a file may lack its.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.bytes()
+    }
+
+    /// CRC-32/ISCSI of the bytes: what the ledger knows a chunk by.
+    #[must_use]
+    pub fn checksum(&self) -> u32 {
+        // The 32-bit algorithms return their sum in the low half.
+        u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, self.bytes())).unwrap_or(u32::MAX)
+    }
+
+    /// Line of the file where the record at `offset` of [`Chunk::bytes`] begins, from 1.
+    #[must_use]
+    pub fn line_at(&self, offset: usize) -> u64 {
+        let before = self.bytes().get(..offset).unwrap_or_default();
+        self.line + memchr::memchr_iter(self.line_byte, before).count() as u64
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            buffer.clear();
+            // A full or closed pool only means that the memory is freed instead.
+            home.try_send(buffer).ok();
+        }
+    }
+}
+
+/// How chunks are cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Dialect of the records.
+    pub dialect: Dialect,
+    /// Encoding of the files.
+    pub encoding: Encoding,
+    /// Target size of a chunk, bytes.
+    pub chunk_bytes: usize,
+    /// Longest record that is accepted, bytes: the server's max_allowed_packet.
+    pub record_bytes_max: usize,
+    /// Lines to skip at the start of each file.
+    pub skip_lines: u64,
+    /// The first record after those is a header.
+    pub header: bool,
+}
+
+impl Cut {
+    /// The byte that ends each line of a text in this dialect.
+    fn line_byte(&self) -> u8 {
+        if self.dialect.line_end == LineEnd::Cr { b'\r' } else { b'\n' }
+    }
+}
+
+/// Cuts files into chunks, one after the other.
+pub struct Chunker<'a> {
+    files: &'a Files<'a>,
+    progress: &'a dyn Progress,
+    cut: Cut,
+    next_file: usize,
+    number: u32,
+    open: Option<Open<'a>>,
+    pool: (Sender<Buffer>, Receiver<Buffer>),
+}
+
+/// The file being cut.
+struct Open<'a> {
+    file: usize,
+    name: Arc<str>,
+    text: Text<'a>,
+    /// What was read behind the last cut.
+    carry: Vec<u8>,
+    line: u64,
+    more: bool,
+}
+
+impl<'a> Chunker<'a> {
+    /// Starts with the first file. `pool` is how many emptied buffers are kept for use again.
+    #[must_use]
+    pub fn new(files: &'a Files<'a>, cut: Cut, pool: usize, progress: &'a dyn Progress) -> Chunker<'a> {
+        let pool = crossbeam_channel::bounded(pool);
+        Chunker { files, progress, cut, next_file: 0, number: 0, open: None, pool }
+    }
+
+    /// The next chunk, or `None` after the last record of the last file.
+    ///
+    /// # Errors
+    /// What reading and decoding report; a record longer than allowed; a quote that is never closed.
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk>, Error> {
+        loop {
+            let Some(open) = &mut self.open else {
+                if self.next_file == self.files.len() {
+                    return Ok(None);
+                }
+                self.open = Some(Open::new(self.files, self.next_file, &self.cut, self.progress)?);
+                self.next_file += 1;
+                continue;
+            };
+            let mut buffer = self.pool.1.try_recv().unwrap_or_default();
+            let records = open.fill(&mut buffer, self.cut.chunk_bytes, &self.cut)?;
+            let (file, line) = (open.file, open.line);
+            let name = Arc::clone(&open.name);
+            if buffer.is_empty() {
+                self.open = None;
+                continue;
+            }
+            let line_byte = self.cut.line_byte();
+            open.line += memchr::memchr_iter(line_byte, buffer.bytes()).count() as u64;
+            self.number += 1;
+            // The memory of an unusually long record is not kept.
+            let usual = buffer.capacity() <= 2 * (self.cut.chunk_bytes + SAMPLE_BYTES);
+            let home = usual.then(|| self.pool.0.clone());
+            return Ok(Some(Chunk { number: self.number, file, name, line, records, buffer, line_byte, home }));
+        }
+    }
+}
+
+impl<'a> Open<'a> {
+    fn new(files: &Files<'_>, file: usize, cut: &Cut, progress: &'a dyn Progress) -> Result<Open<'a>, Error> {
+        let mut open = Open {
+            file,
+            name: Arc::from(files.name(file)),
+            text: files.open_sampled(file)?.text(cut.encoding, progress),
+            carry: Vec::new(),
+            line: 1,
+            more: true,
+        };
+        // A line to skip ends at its line end, whatever quotes are in it.
+        let lines = Cut { dialect: Dialect { quote: None, escape: None, ..cut.dialect }, ..*cut };
+        for _ in 0..cut.skip_lines {
+            open.pass(&lines)?;
+        }
+        if cut.header {
+            open.pass(cut)?;
+        }
+        Ok(open)
+    }
+
+    /// Reads past one record.
+    fn pass(&mut self, cut: &Cut) -> Result<(), Error> {
+        let mut buffer = Buffer::default();
+        self.fill(&mut buffer, 1, cut)?;
+        self.line += memchr::memchr_iter(cut.line_byte(), buffer.bytes()).count() as u64;
+        Ok(())
+    }
+
+    /// Fills `buffer` with whole records: as many as end within `target` bytes, or one if none does.
+    /// Returns how many; the buffer stays empty at the end of the file.
+    fn fill(&mut self, buffer: &mut Buffer, target: usize, cut: &Cut) -> Result<u64, Error> {
+        buffer.lines_before = self.line - 1;
+        buffer.append(&std::mem::take(&mut self.carry));
+        while self.more && buffer.len() <= target {
+            self.more = self.text.fill(buffer, target + 1)?;
+        }
+        // The carry began at a record, so the scan begins afresh.
+        let mut splitter = Splitter::new(&cut.dialect);
+        let all = !self.more && buffer.len() <= target;
+        let within = buffer.len().min(target);
+        let scan = splitter.scan(buffer.bytes().get(..within).unwrap_or_default());
+        if all {
+            let tail = splitter.finish().map_err(|open| self.never_closed(&open))?;
+            return Ok(scan.records + u64::from(tail));
+        }
+        let end = match scan.last_end {
+            Some(end) => end,
+            None => self.one_record(buffer, within, splitter, cut)?,
+        };
+        self.carry.extend_from_slice(buffer.bytes().get(end..).unwrap_or_default());
+        buffer.truncate(end);
+        Ok(scan.records.max(1))
+    }
+
+    /// The end of a record longer than a chunk, of which `scanned` bytes were seen by `splitter`.
+    fn one_record(
+        &mut self,
+        buffer: &mut Buffer,
+        mut scanned: usize,
+        mut splitter: Splitter,
+        cut: &Cut,
+    ) -> Result<usize, Error> {
+        loop {
+            let scan = splitter.scan_to(buffer.bytes().get(scanned..).unwrap_or_default(), 0);
+            let end = scan.last_end.map_or(buffer.len(), |end| scanned + end);
+            if end > cut.record_bytes_max {
+                return Err(self.too_long(cut));
+            }
+            if scan.last_end.is_some() {
+                return Ok(end);
+            }
+            scanned = buffer.len();
+            if !self.more {
+                splitter.finish().map_err(|open| self.never_closed(&open))?;
+                return Ok(end);
+            }
+            self.more = self.text.fill(buffer, scanned + READ_ON_BYTES)?;
+        }
+    }
+
+    fn too_long(&self, cut: &Cut) -> Error {
+        let quote = if cut.dialect.quote.is_some() { ", unless a quote that is never closed swallows the rest" } else { "" };
+        Error::Record {
+            name: self.name.to_string(),
+            line: self.line,
+            what: format!(
+                "the record that begins here is longer than the server's max_allowed_packet of {0} bytes; \
+                 raise it (SET GLOBAL max_allowed_packet = ...) and try again{quote}",
+                cut.record_bytes_max
+            ),
+        }
+    }
+
+    fn never_closed(&self, open: &UnclosedQuote) -> Error {
+        Error::Record {
+            name: self.name.to_string(),
+            line: self.line + open.line - 1,
+            what: "a quote is opened here and never closed; \
+                   mend the file, or read quotes as text with --quote none"
+                .to_owned(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What can go wrong, as far as a caller decides differently.
+
+use std::io;
+
+use crate::Reject;
+
+/// Why an import did not happen, or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file can't be read.
+    #[error("{name}: {source}")]
+    Read {
+        /// The file's name.
+        name: String,
+        /// What the operating system or the decoder said.
+        source: io::Error,
+    },
+
+    /// A file's bytes are not in the encoding they are read in.
+    #[error("{name}:{line}: {what}; name the encoding with --encoding")]
+    Encoding {
+        /// The file's name.
+        name: String,
+        /// Line, from 1.
+        line: u64,
+        /// The bytes and where they are.
+        what: String,
+    },
+
+    /// A file can't be cut into records.
+    #[error("{name}:{line}: {what}")]
+    Record {
+        /// The file's name.
+        name: String,
+        /// Line where the record begins, from 1.
+        line: u64,
+        /// What is wrong and what to do.
+        what: String,
+    },
+
+    /// A file was written to while it was read.
+    #[error("{name} changed while it was read; nothing was imported. Import it again when it is at rest")]
+    Changed {
+        /// The file's name.
+        name: String,
+    },
+
+    /// What was asked for does not fit the files or the table.
+    #[error("{0}")]
+    Mismatch(String),
+
+    /// The table is not as the mode of the import needs it.
+    #[error("{0}")]
+    Target(String),
+
+    /// Another import into the same table is running.
+    #[error("another import into {table} is running; wait until it has ended")]
+    Busy {
+        /// The table.
+        table: String,
+    },
+
+    /// An import that was stopped is waiting to be continued.
+    #[error(
+        "an import into {table} was stopped after {rows} rows; \
+         --resume goes on with it, --restart throws away what it left"
+    )]
+    Unfinished {
+        /// The table.
+        table: String,
+        /// Rows that are in.
+        rows: u64,
+    },
+
+    /// `--resume`, but the files are not the ones that were being imported.
+    #[error("{name}: {what}; the stopped import read something else. --restart begins anew")]
+    Different {
+        /// The file's name.
+        name: String,
+        /// What differs.
+        what: String,
+    },
+
+    /// More bad rows than allowed.
+    #[error("{}", too_many(rejects, *limit))]
+    Rejects {
+        /// Those found so far, the first of them at least.
+        rejects: Vec<Reject>,
+        /// How many were allowed.
+        limit: u64,
+    },
+
+    /// The user stopped the import.
+    #[error("stopped by a signal; --resume goes on where it stopped, --restart begins anew")]
+    Stopped,
+
+    /// The server went away in the middle; what it has is safe.
+    #[error("{source}; start again with --resume: {rows} rows are in and stay in")]
+    Interrupted {
+        /// Rows that are committed.
+        rows: u64,
+        /// What happened.
+        source: Box<Error>,
+    },
+
+    /// A file for rejects or for standard input can't be written.
+    #[error("{name}: {source}")]
+    Write {
+        /// The file's name.
+        name: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// The server refused something.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+
+    /// The ledger of a stopped import can't be read.
+    #[error("the ledger {table} can't be read: {what}; --restart throws it away")]
+    Ledger {
+        /// The ledger's table.
+        table: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+fn too_many(rejects: &[Reject], limit: u64) -> String {
+    let first = rejects.first().map(ToString::to_string).unwrap_or_default();
+    match limit {
+        0 => format!("{first}\nnothing was imported; --max-rejects N sets up to N bad rows aside"),
+        _ => format!("more than {limit} bad rows; nothing was imported. The last: {first}"),
+    }
+}
+
+impl Error {
+    /// True when the same import may well succeed later, so that what is in should stay for `--resume`.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Error::Stopped | Error::Interrupted { .. } => true,
+            Error::Server(error) => passing(error),
+            _ => false,
+        }
+    }
+}
+
+/// Server errors that say nothing about the rows: lost connections, locks, full disks, shutdowns, KILL.
+fn passing(error: &server::Error) -> bool {
+    const CODES: [u16; 18] = [
+        1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836, 1969, 3024,
+    ];
+    error.is_connection_lost() || error.code().is_some_and(|code| CODES.contains(&code))
+}

@@ -1,0 +1,132 @@
+//! What an import has decided to do. It is kept in the ledger, so that a stopped import goes on exactly
+//! as it began.
+
+use rows::{Dialect, Encoding, FieldRule, Nulls};
+use serde::{Deserialize, Serialize};
+use server::TableName;
+
+use crate::chunk::Cut;
+use crate::request::FieldTarget;
+
+/// How rows get into the table without being seen half done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// Into a shadow table that takes the name at the end; several sessions, a commit for each chunk.
+    Shadow,
+    /// The same with an engine that can't roll back: what is in is of no use after a failure.
+    ShadowUnsafe,
+    /// Straight into the table, in one transaction of one session.
+    OneTransaction,
+    /// Straight into the table, a commit for each chunk.
+    ByChunk,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Rows are going in.
+    Loading,
+    /// All rows are in the shadow table, which is about to take the name.
+    Swapping,
+    /// All rows are in the table.
+    Done,
+}
+
+/// The decisions of one import.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Version of this record.
+    pub version: u32,
+    /// How far it is.
+    pub state: State,
+    /// How rows get in.
+    pub way: Way,
+    /// Rows that are in the table are replaced.
+    pub replace: bool,
+    /// The table exists already.
+    pub exists: bool,
+    /// Names of the files, for messages only: they are known again by their content.
+    pub files: Vec<String>,
+    /// Encoding of the files.
+    pub encoding: Encoding,
+    /// Dialect of the files.
+    pub dialect: Dialect,
+    /// What stands for NULL.
+    pub nulls: Nulls,
+    /// The first record of each file is a header.
+    pub header: bool,
+    /// Names from the header, for the rejects file.
+    pub names: Vec<String>,
+    /// Lines before the header.
+    pub skip_lines: u64,
+    /// Target size of a chunk.
+    pub chunk_bytes: usize,
+    /// Each field of a record: where it goes and how it is written.
+    pub fields: Vec<Field>,
+    /// Computed columns.
+    pub set: Vec<(String, String)>,
+    /// Clauses of the indexes to build at the end.
+    pub deferred: Vec<String>,
+    /// `SHOW CREATE TABLE` of the shadow with all its indexes, to prove them equal at the end.
+    pub definition: String,
+}
+
+/// A field of a record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Field {
+    /// Where it goes.
+    pub target: FieldTarget,
+    /// How it is written.
+    pub rule: FieldRule,
+}
+
+impl Job {
+    /// The version this program writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// How its files are cut into chunks.
+    pub fn cut(&self, record_bytes_max: usize) -> Cut {
+        Cut {
+            dialect: self.dialect,
+            encoding: self.encoding,
+            chunk_bytes: self.chunk_bytes,
+            record_bytes_max,
+            skip_lines: self.skip_lines,
+            header: self.header,
+        }
+    }
+
+    /// The field that goes into a column, or into the variable of that name.
+    pub fn field_of(&self, column: &str) -> Option<usize> {
+        self.fields.iter().position(|field| match &field.target {
+            FieldTarget::Column(name) | FieldTarget::Variable(name) => name.eq_ignore_ascii_case(column),
+            FieldTarget::Skip => false,
+        })
+    }
+}
+
+/// The tables that stand beside the target while an import goes on. Their names are made from the
+/// target's, so that one import can be under way for each table and the next run finds what is left.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// The target.
+    pub table: TableName,
+    /// Rows wait here.
+    pub shadow: TableName,
+    /// The replaced table on its way out.
+    pub old: TableName,
+    /// What is in.
+    pub ledger: TableName,
+}
+
+impl Names {
+    /// The names that go with a target.
+    pub fn of(table: &TableName) -> Names {
+        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, table.table.as_bytes());
+        let beside = |what: &str| TableName {
+            schema: table.schema.clone(),
+            table: format!("_remora_{what}_{sum:016x}"),
+        };
+        Names { table: table.clone(), shadow: beside("load"), old: beside("old"), ledger: beside("ledger") }
+    }
+}

@@ -1,0 +1,145 @@
+//! What is in: a table beside the target. The line of a chunk commits with the chunk's rows, so that a
+//! stopped import knows exactly which rows it has.
+
+use std::collections::BTreeMap;
+
+use server::{Session, TableName};
+
+use crate::chunk::Chunk;
+use crate::job::Job;
+use crate::{Error, Reject};
+
+/// A chunk that is in.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Checksum of its text.
+    pub checksum: u32,
+    /// Length of its text.
+    pub bytes: u64,
+    /// Rows that are in the table.
+    pub loaded: u64,
+    /// Rows that were set aside.
+    pub rejects: Vec<Reject>,
+}
+
+/// All of them, by number.
+pub type FinishedChunks = BTreeMap<u32, Finished>;
+
+/// The ledger's table.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    table: TableName,
+}
+
+impl Ledger {
+    /// The ledger in this table, whether it exists or not.
+    pub fn new(table: &TableName) -> Ledger {
+        Ledger { table: table.clone() }
+    }
+
+    /// Makes it and writes the job as its first line.
+    pub fn create(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
+        session.execute(&format!(
+            "CREATE TABLE {} (chunk INT UNSIGNED NOT NULL PRIMARY KEY, checksum INT UNSIGNED NOT NULL, \
+             bytes BIGINT UNSIGNED NOT NULL, loaded BIGINT UNSIGNED NOT NULL, note LONGBLOB NOT NULL) \
+             ENGINE=InnoDB COMMENT='what a remora import has done; remora removes it when it is over'",
+            self.table
+        ))?;
+        self.write(session, 0, &Finished::default(), &self.encode(job)?)
+    }
+
+    /// Writes the job anew, with its state changed. Part of the session's transaction.
+    pub fn update(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
+        let note = hex(&self.encode(job)?);
+        session.execute(&format!("UPDATE {} SET note = {note} WHERE chunk = 0", self.table))?;
+        Ok(())
+    }
+
+    /// Notes a chunk. Part of the session's transaction.
+    pub fn add(&self, session: &mut Session, chunk: &Chunk, loaded: u64, rejects: &[Reject]) -> Result<(), Error> {
+        let finished = Finished {
+            checksum: chunk.checksum(),
+            bytes: chunk.bytes().len() as u64,
+            loaded,
+            rejects: Vec::new(),
+        };
+        let note = if rejects.is_empty() { Vec::new() } else { self.encode(&rejects)? };
+        self.write(session, chunk.number, &finished, &note)
+    }
+
+    fn write(&self, session: &mut Session, number: u32, chunk: &Finished, note: &[u8]) -> Result<(), Error> {
+        session.execute(&format!(
+            "INSERT INTO {} VALUES ({number}, {}, {}, {}, {})",
+            self.table,
+            chunk.checksum,
+            chunk.bytes,
+            chunk.loaded,
+            hex(note)
+        ))?;
+        Ok(())
+    }
+
+    /// Reads it; `None` when there is none.
+    pub fn read(&self, session: &mut Session) -> Result<Option<(Job, FinishedChunks)>, Error> {
+        let (schema, table) = (session.quote(&self.table.schema), session.quote(&self.table.table));
+        let there = session.value(&format!(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {table}"
+        ))?;
+        if there.is_none() {
+            return Ok(None);
+        }
+        let mut job = None;
+        let mut finished = FinishedChunks::new();
+        for row in session.rows(&format!("SELECT chunk, checksum, bytes, loaded, note FROM {}", self.table))? {
+            let number = |at: usize| {
+                let cell = row.get(at).cloned().flatten().unwrap_or_default();
+                String::from_utf8_lossy(&cell).parse::<u64>().map_err(|_| self.damaged("a number is no number"))
+            };
+            let small = |at| u32::try_from(number(at)?).map_err(|_| self.damaged("a number is too large"));
+            let note = row.get(4).cloned().flatten().unwrap_or_default();
+            if small(0)? == 0 {
+                job = Some(self.decode::<Job>(&note)?);
+                continue;
+            }
+            let rejects = if note.is_empty() { Vec::new() } else { self.decode(&note)? };
+            let chunk = Finished { checksum: small(1)?, bytes: number(2)?, loaded: number(3)?, rejects };
+            finished.insert(small(0)?, chunk);
+        }
+        let job = job.ok_or_else(|| self.damaged("it has no first line"))?;
+        if job.version != Job::VERSION {
+            return Err(self.damaged("it was written by another version of remora"));
+        }
+        Ok(Some((job, finished)))
+    }
+
+    /// Removes it.
+    pub fn remove(&self, session: &mut Session) -> Result<(), Error> {
+        session.execute(&format!("DROP TABLE IF EXISTS {}", self.table))?;
+        Ok(())
+    }
+
+    fn encode<T: serde::Serialize>(&self, what: &T) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(what).map_err(|error| self.damaged(&error.to_string()))
+    }
+
+    fn decode<T: serde::de::DeserializeOwned>(&self, note: &[u8]) -> Result<T, Error> {
+        serde_json::from_slice(note).map_err(|error| self.damaged(&error.to_string()))
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        Error::Ledger { table: self.table.to_string(), what: what.to_owned() }
+    }
+}
+
+/// A hexadecimal literal: safe under any sql_mode and character set.
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    if bytes.is_empty() {
+        return "''".to_owned();
+    }
+    bytes.iter().fold(String::from("0x"), |mut text, byte| {
+        // Writing to a string can't fail.
+        write!(text, "{byte:02x}").ok();
+        text
+    })
+}

@@ -1,0 +1,268 @@
+//! One reader and several sessions: chunks into the table, each a transaction with its ledger line.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender};
+use server::Session;
+
+use crate::careful::{self, Careful, Settled};
+use crate::chunk::{Chunk, Chunker, Cut};
+use crate::job::Way;
+use crate::ledger::{FinishedChunks, Ledger};
+use crate::reject::Reject;
+use crate::source::Files;
+use crate::wire::Wire;
+use crate::{Error, Progress};
+
+/// Times a chunk is tried again after a deadlock with another.
+const TRIES: u32 = 20;
+
+/// Everything a load needs.
+pub(crate) struct Load<'a> {
+    /// The files.
+    pub files: &'a Files<'a>,
+    /// How they are cut.
+    pub cut: Cut,
+    /// How records are sent.
+    pub wire: Arc<Wire>,
+    /// Where chunks are noted.
+    pub ledger: &'a Ledger,
+    /// Chunks that are in from an earlier run.
+    pub finished: &'a FinishedChunks,
+    /// A new session, prepared for loading.
+    pub connect: &'a (dyn Fn() -> Result<Session, Error> + Sync),
+    /// What a single transaction begins with.
+    pub opening: Option<String>,
+    /// Sessions that load at the same time.
+    pub sessions: usize,
+    /// Bad rows that are allowed, those of earlier runs included.
+    pub rejects_max: u64,
+    /// Set when the user wants to stop.
+    pub stop: Arc<AtomicBool>,
+    /// Where to tell how far it is.
+    pub progress: &'a dyn Progress,
+}
+
+/// What a load did.
+pub(crate) struct Loaded {
+    /// Rows that are in, those of earlier runs included.
+    pub rows: u64,
+    /// Rows that were set aside, likewise.
+    pub rejects: Vec<Reject>,
+    /// Bytes of text.
+    pub bytes: u64,
+    /// The session of a single transaction, still open.
+    pub open: Option<Session>,
+}
+
+/// What the threads share.
+struct Shared {
+    error: Mutex<Option<Error>>,
+    failed: AtomicBool,
+    committed: AtomicU64,
+    rejected: AtomicU64,
+    rejects: Mutex<Vec<Reject>>,
+    bytes: AtomicU64,
+}
+
+impl Load<'_> {
+    /// Loads everything that is not in yet.
+    pub(crate) fn run(&self) -> Result<Loaded, Error> {
+        let earlier: Vec<Reject> = self.finished.values().flat_map(|chunk| chunk.rejects.iter().cloned()).collect();
+        let shared = Shared {
+            error: Mutex::new(None),
+            failed: AtomicBool::new(false),
+            committed: AtomicU64::new(self.finished.values().map(|chunk| chunk.loaded).sum()),
+            rejected: AtomicU64::new(earlier.len() as u64),
+            rejects: Mutex::new(earlier),
+            bytes: AtomicU64::new(0),
+        };
+        let (send, chunks) = crossbeam_channel::bounded::<Chunk>(1);
+        let open = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.sessions)
+                .map(|_| {
+                    let (chunks, shared) = (chunks.clone(), &shared);
+                    scope.spawn(move || self.work(&chunks, shared).unwrap_or_else(|error| shared.fail(error)))
+                })
+                .collect();
+            drop(chunks);
+            if let Err(error) = self.read(&send, &shared) {
+                shared.fail(error);
+            }
+            drop(send);
+            workers.into_iter().filter_map(|worker| worker.join().unwrap_or(None)).next()
+        });
+        let rows = shared.committed.into_inner();
+        if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(self.explain(error, rows));
+        }
+        let rejects = shared.rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Loaded { rows, rejects, bytes: shared.bytes.into_inner(), open })
+    }
+
+    fn explain(&self, error: Error, rows: u64) -> Error {
+        let rows = if self.wire.job.way == Way::OneTransaction { 0 } else { rows };
+        match error {
+            Error::Stopped => Error::Stopped,
+            error if error.is_passing() || self.wire.job.way == Way::ByChunk => {
+                Error::Interrupted { rows, source: Box::new(error) }
+            }
+            error => error,
+        }
+    }
+
+    fn read(&self, chunks: &Sender<Chunk>, shared: &Shared) -> Result<(), Error> {
+        let mut chunker = Chunker::new(self.files, self.cut, self.sessions + 2, self.progress);
+        let mut seen = 0;
+        while let Some(chunk) = chunker.next_chunk()? {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+            if shared.failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            shared.bytes.fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
+            if let Some(finished) = self.finished.get(&chunk.number) {
+                seen += 1;
+                if (finished.bytes, finished.checksum) != (chunk.bytes().len() as u64, chunk.checksum()) {
+                    return Err(different(&chunk));
+                }
+                self.progress.done(finished.loaded, finished.bytes);
+                continue;
+            }
+            if chunks.send(chunk).is_err() {
+                return Ok(());
+            }
+        }
+        if seen < self.finished.len() {
+            let name = self.files.name(self.files.len().saturating_sub(1)).to_owned();
+            return Err(Error::Different { name, what: "it ends earlier than before".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Loads chunks until there are no more. Gives back the session when its transaction is still open.
+    fn work(&self, chunks: &Receiver<Chunk>, shared: &Shared) -> Result<Option<Session>, Error> {
+        let mut session = None;
+        for chunk in chunks {
+            if shared.failed.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if session.is_none() {
+                session = Some(self.begin()?);
+            }
+            let Some(session) = &mut session else { return Ok(None) };
+            let chunk = Arc::new(chunk);
+            let settled = self.load_chunk(session, &chunk, shared)?;
+            shared.committed.fetch_add(settled.loaded, Ordering::Relaxed);
+            self.progress.done(settled.loaded, chunk.bytes().len() as u64);
+            shared.rejects.lock().unwrap_or_else(PoisonError::into_inner).extend(settled.rejects);
+        }
+        match self.wire.job.way {
+            // Without a chunk there is still a table to empty and a transaction to end.
+            Way::OneTransaction if session.is_none() => self.begin().map(Some),
+            Way::OneTransaction => Ok(session),
+            _ => Ok(None),
+        }
+    }
+
+    fn begin(&self) -> Result<Session, Error> {
+        let mut session = (self.connect)()?;
+        if self.wire.job.way == Way::OneTransaction {
+            session.execute("START TRANSACTION")?;
+            if let Some(opening) = &self.opening {
+                session.execute(opening)?;
+            }
+        }
+        Ok(session)
+    }
+
+    /// One chunk, its ledger line and, except in a single transaction, their commit.
+    fn load_chunk(&self, session: &mut Session, chunk: &Arc<Chunk>, shared: &Shared) -> Result<Settled, Error> {
+        if self.wire.job.way == Way::OneTransaction {
+            return self.load_within(session, chunk, shared);
+        }
+        let mut tries = 0;
+        loop {
+            session.execute("START TRANSACTION")?;
+            let result = self.load_within(session, chunk, shared).and_then(|settled| {
+                let committed = session.execute("COMMIT");
+                if committed.is_err() {
+                    shared.rejected.fetch_sub(settled.rejects.len() as u64, Ordering::Relaxed);
+                }
+                Ok(committed.map(|_| settled)?)
+            });
+            match result {
+                Err(Error::Server(error)) if error.is_retryable() && tries < TRIES => {
+                    tries += 1;
+                    tracing::debug!(chunk = chunk.number, tries, %error, "the chunk is tried again");
+                    session.execute("ROLLBACK")?;
+                }
+                Err(error) => return Err(error),
+                Ok(settled) => return Ok(settled),
+            }
+        }
+    }
+
+    fn load_within(&self, session: &mut Session, chunk: &Arc<Chunk>, shared: &Shared) -> Result<Settled, Error> {
+        // The single transaction must not be rolled back as a whole because of one row.
+        session.execute("SAVEPOINT remora_chunk")?;
+        let outcome = self.wire.send(session, chunk, None)?;
+        let settled = match outcome.clean {
+            Some(loaded) if outcome.ragged.is_empty() => Settled { loaded, rejects: Vec::new() },
+            _ if self.wire.job.way == Way::ShadowUnsafe => {
+                let reason = careful::first_complaint(&outcome)
+                    .or_else(|| outcome.ragged.first().map(|(_, reason)| reason.clone()));
+                return Err(unsafe_reject(chunk, reason));
+            }
+            _ => {
+                session.execute("ROLLBACK TO SAVEPOINT remora_chunk")?;
+                let used = shared.rejected.load(Ordering::Relaxed);
+                let rejects_max = self.rejects_max.saturating_sub(used);
+                let settled = Settled::default();
+                Careful { wire: &self.wire, session, chunk, rejects_max, settled }.run()?
+            }
+        };
+        self.ledger.add(session, chunk, settled.loaded, &settled.rejects)?;
+        let rejected = settled.rejects.len() as u64;
+        if shared.rejected.fetch_add(rejected, Ordering::Relaxed) + rejected > self.rejects_max {
+            return Err(Error::Rejects { rejects: settled.rejects, limit: self.rejects_max });
+        }
+        Ok(settled)
+    }
+}
+
+impl Shared {
+    /// Notes the first error; what comes after it follows from it.
+    fn fail(&self, error: Error) -> Option<Session> {
+        self.failed.store(true, Ordering::Relaxed);
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        None
+    }
+}
+
+fn different(chunk: &Chunk) -> Error {
+    Error::Different {
+        name: chunk.name.to_string(),
+        what: format!("the text from line {} on has changed", chunk.line),
+    }
+}
+
+/// Where the engine can't roll back there is no second try: the place is as good as the chunk.
+fn unsafe_reject(chunk: &Chunk, reason: Option<String>) -> Error {
+    let last = chunk.line_at(chunk.bytes().len()).saturating_sub(1).max(chunk.line);
+    let reject = Reject {
+        file: chunk.file,
+        name: chunk.name.to_string(),
+        line: chunk.line,
+        column: None,
+        value: None,
+        reason: format!(
+            "somewhere up to line {last}: {}; the table's engine can't roll back, so the row can't be singled out",
+            reason.unwrap_or_else(|| "the server did not take every row".to_owned())
+        ),
+        record: Vec::new(),
+    };
+    Error::Rejects { rejects: vec![reject], limit: 0 }
+}

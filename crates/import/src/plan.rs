@@ -1,0 +1,340 @@
+//! Deciding what to do: what the files are, what the table is, and how the one goes into the other.
+
+use rows::{Column, ColumnKind, ColumnStats, Decoder, Encoding, Findings, Limits, Nulls, Schema};
+use server::{Flavour, Session, TableName};
+
+use crate::chunk::Cut;
+use crate::job::{Job, State, Way};
+use crate::mapping::{self, Mapping};
+use crate::request::{FieldTarget, Mode, Request};
+use crate::run::World;
+use crate::source::Files;
+use crate::survey::{Found, Survey};
+use crate::target::{self, Table};
+use crate::{Error, Progress};
+
+/// The target size of a chunk: small enough that the last one of each session ends at about the same
+/// time, large enough that a commit for each does not show.
+const CHUNK_BYTES: usize = 4 << 20;
+/// A small file is cut so that every session gets something.
+const CHUNK_BYTES_MIN: usize = 256 << 10;
+
+/// What is decided.
+pub(crate) struct Plan {
+    /// What will be kept in the ledger.
+    pub job: Job,
+    /// The table, if it exists.
+    pub table: Option<Table>,
+    /// The table to make, if it is to be made.
+    pub create: Option<Create>,
+    /// What was found about the files, one line.
+    pub findings: String,
+}
+
+/// A table to make.
+pub(crate) struct Create {
+    schema: Schema,
+    limits: Limits,
+}
+
+impl Create {
+    /// The statement, under any name.
+    pub(crate) fn sql(&self, name: &TableName) -> String {
+        rows::create_table(&name.to_string(), &self.schema, self.limits)
+    }
+}
+
+/// What the first rows of a file show.
+struct Sample {
+    findings: Findings,
+    stats: Vec<ColumnStats>,
+}
+
+/// Makes a plan. Without a session only a table that is to be made can be planned for.
+pub(crate) fn make(
+    request: &Request,
+    files: &Files<'_>,
+    world: &World<'_>,
+    mut session: Option<&mut Session>,
+) -> Result<Plan, Error> {
+    let table = match session.as_deref_mut() {
+        Some(session) => target::describe(session, &request.table)?,
+        None => None,
+    };
+    check_existence(request, table.as_ref(), session.is_some())?;
+    let sample = sample(request, files, table.as_ref(), world.progress)?;
+    let findings = sample.findings.to_string();
+    world.progress.note(&findings);
+    let way = way(request, table.as_ref(), world.progress)?;
+    let mut job = job(request, files, &sample.findings, way);
+    job.exists = table.is_some();
+    let mut create = None;
+    let mapping = match &table {
+        Some(table) if !request.create => {
+            mapping::onto_table(request, &sample.findings, table, &sample.stats, world.progress)?
+        }
+        _ => {
+            let packet = session.as_ref().map_or(usize::MAX, |session| {
+                usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX)
+            });
+            let cut = job.cut(packet);
+            let found = survey(request, files, world, (&cut, &job.nulls), &sample.findings)?;
+            let (made, mapping) = new_table(request, &sample.findings, &found, limits(session.as_deref()))?;
+            create = Some(made);
+            mapping
+        }
+    };
+    job.fields = mapping.fields;
+    job.set = mapping.set;
+    Ok(Plan { job, table, create, findings })
+}
+
+fn check_existence(request: &Request, table: Option<&Table>, connected: bool) -> Result<(), Error> {
+    let name = &request.table;
+    match table {
+        None if !request.create && connected => Err(Error::Target(format!(
+            "there is no table {name}; --create makes it with types that fit the files"
+        ))),
+        Some(_) if request.create && request.mode != Mode::Replace => Err(Error::Target(format!(
+            "{name} exists already; leave --create out to load into it as it is, \
+             or add --replace to put a new one in its place"
+        ))),
+        Some(table) if request.mode == Mode::New && !table.empty => Err(Error::Target(format!(
+            "{name} has rows in it; --append adds to them, --replace replaces them"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Which way rows go in. A swap keeps no triggers and no foreign keys, so tables with either are loaded in
+/// one transaction.
+fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Result<Way, Error> {
+    let Some(table) = table else { return Ok(Way::Shadow) };
+    let name = &request.table;
+    let append = matches!(request.mode, Mode::Append { .. });
+    let ties: Vec<String> = [
+        (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
+        (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
+        (!table.referenced_by.is_empty()).then(|| format!("foreign keys of {} pointing at it", table.referenced_by.join(", "))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !table.transactional {
+        return match append || !ties.is_empty() {
+            true => Err(Error::Target(format!(
+                "{name} is {}, which can't undo half an import; import into a new or empty table, or with --replace",
+                table.engine
+            ))),
+            false => {
+                progress.note(&format!("{} can't roll back: one session, and no --resume", table.engine));
+                Ok(Way::ShadowUnsafe)
+            }
+        };
+    }
+    match request.mode {
+        Mode::Append { by_chunk: true } => Ok(Way::ByChunk),
+        Mode::Append { by_chunk: false } => {
+            progress.note("all or nothing: one session, one transaction; --by-chunk is faster and commits as it goes");
+            Ok(Way::OneTransaction)
+        }
+        _ if ties.is_empty() => Ok(Way::Shadow),
+        _ if request.create => Err(Error::Target(format!(
+            "{name} has {}, which a new table in its place would lose; drop them first, or load without --create",
+            ties.join(" and ")
+        ))),
+        _ => {
+            progress.note(&format!("{name} has {}: one session, one transaction", ties.join(" and ")));
+            Ok(Way::OneTransaction)
+        }
+    }
+}
+
+/// Recognises the form of the first file, and checks that the others have the same header.
+fn sample(
+    request: &Request,
+    files: &Files<'_>,
+    table: Option<&Table>,
+    progress: &dyn Progress,
+) -> Result<Sample, Error> {
+    let mut hints = request.hints.clone();
+    if let Some(table) = table.filter(|_| !request.create) {
+        hints.columns = Some(table.columns.iter().map(|column| column.name.clone()).collect());
+    }
+    let mut first: Option<Sample> = None;
+    for file in 0..files.len() {
+        let (head, whole) = files.head(file)?;
+        let known = first.as_ref().map(|sample| sample.findings.encoding);
+        let encoding = known.or(hints.encoding).unwrap_or_else(|| rows::sniff_encoding(&head));
+        let text = decoded(&head, whole, encoding);
+        let text = skip_lines(&text, request.skip_lines);
+        match &first {
+            None => first = Some(look(request, text, whole, (encoding, &hints))),
+            Some(known) if known.findings.header => {
+                let dialect = known.findings.dialect;
+                let mut row = Vec::new();
+                let header = rows::records(&dialect, text).next().unwrap_or_default();
+                rows::fields(&dialect, header, &mut row);
+                let mut scratch = Vec::new();
+                let names: Vec<_> = row
+                    .iter()
+                    .map(|field| String::from_utf8_lossy(field.text(&dialect, &mut scratch)).into_owned())
+                    .collect();
+                if names != known.findings.names && !text.is_empty() {
+                    return Err(Error::Mismatch(format!(
+                        "the header of {} is not that of {}: {} there, {} here",
+                        files.name(file),
+                        files.name(0),
+                        known.findings.names.join(","),
+                        names.join(",")
+                    )));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    let sample = first.ok_or_else(|| Error::Mismatch("there is no file to import".to_owned()))?;
+    sample.findings.notes.iter().for_each(|note| progress.note(note));
+    Ok(sample)
+}
+
+fn look(
+    request: &Request,
+    text: &[u8],
+    whole: bool,
+    (encoding, hints): (Encoding, &rows::Hints),
+) -> Sample {
+    let findings = rows::sniff(text, whole, encoding, hints);
+    let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
+    let mut stats = vec![ColumnStats::new(); findings.columns];
+    let (mut row, mut scratch) = (Vec::new(), Vec::new());
+    let records = rows::records(&findings.dialect, text).skip(usize::from(findings.header));
+    // The last record of a sample may be cut.
+    let count = records.clone().count().saturating_sub(usize::from(!whole));
+    for record in records.take(count).take(10_000) {
+        rows::fields(&findings.dialect, record, &mut row);
+        if row.len() == findings.columns {
+            for (stats, field) in stats.iter_mut().zip(&row) {
+                stats.observe((!field.is_null(nulls)).then(|| field.text(&findings.dialect, &mut scratch)));
+            }
+        }
+    }
+    Sample { findings, stats }
+}
+
+/// The first bytes as text. A character that the sample cuts in two is left out, and bytes that are not in
+/// the encoding end it: the load names them.
+fn decoded(head: &[u8], whole: bool, encoding: Encoding) -> Vec<u8> {
+    let mut text = Vec::new();
+    Decoder::new(encoding).decode(head, whole, &mut text).ok();
+    text
+}
+
+fn skip_lines(text: &[u8], lines: u64) -> &[u8] {
+    let end = if memchr::memchr(b'\n', text).is_some() { b'\n' } else { b'\r' };
+    let count = usize::try_from(lines).unwrap_or(usize::MAX);
+    match count.checked_sub(1).and_then(|last| memchr::memchr_iter(end, text).nth(last)) {
+        Some(at) => text.get(at + 1..).unwrap_or_default(),
+        None if count == 0 => text,
+        None => &[],
+    }
+}
+
+fn job(request: &Request, files: &Files<'_>, findings: &Findings, way: Way) -> Job {
+    let sessions = request.sessions.unwrap_or(2).max(1);
+    let share = files.bytes().map_or(usize::MAX, |bytes| {
+        usize::try_from(bytes).unwrap_or(usize::MAX) / (4 * sessions)
+    });
+    Job {
+        version: Job::VERSION,
+        state: State::Loading,
+        way,
+        replace: request.mode == Mode::Replace,
+        exists: false,
+        files: (0..files.len()).map(|file| files.name(file).to_owned()).collect(),
+        encoding: findings.encoding,
+        dialect: findings.dialect,
+        nulls: request.nulls.clone().unwrap_or_else(|| findings.nulls.clone()),
+        header: findings.header,
+        names: findings.names.clone(),
+        skip_lines: request.skip_lines,
+        chunk_bytes: request.chunk_bytes.unwrap_or(share.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES)),
+        fields: Vec::new(),
+        set: Vec::new(),
+        deferred: Vec::new(),
+        definition: String::new(),
+    }
+}
+
+fn survey(
+    request: &Request,
+    files: &Files<'_>,
+    world: &World<'_>,
+    (cut, nulls): (&Cut, &Nulls),
+    findings: &Findings,
+) -> Result<Found, Error> {
+    world.progress.phase("looking at every value", files.bytes());
+    let survey = Survey {
+        files,
+        cut: *cut,
+        nulls,
+        columns: findings.columns,
+        rejects_max: request.rejects_max,
+        threads: world.cores,
+        stop: &world.stop,
+        progress: world.progress,
+    };
+    survey.run()
+}
+
+fn limits(session: Option<&Session>) -> Limits {
+    let old = session.is_some_and(|session| {
+        session.about.flavour == Flavour::MySql && (session.about.version.major, session.about.version.minor) < (5, 7)
+    });
+    if old { Limits { index_bytes: 767, ..Limits::default() } } else { Limits::default() }
+}
+
+/// The table that holds what the survey found, and which field goes into which of its columns.
+fn new_table(
+    request: &Request,
+    findings: &Findings,
+    found: &Found,
+    limits: Limits,
+) -> Result<(Create, Mapping), Error> {
+    let names = rows::column_names(&findings.names, findings.columns);
+    let types: Vec<_> = found.columns.iter().map(ColumnStats::decide).collect();
+    let kinds: Vec<ColumnKind> = types.iter().map(|found| found.kind).collect();
+    let mapping = mapping::onto_new(request, findings, &names, &kinds)?;
+    let mut columns = Vec::new();
+    for (field, column_type) in mapping.fields.iter().zip(&types) {
+        match &field.target {
+            FieldTarget::Column(name) => {
+                columns.push(Column { name: name.clone(), column_type: column_type.clone() });
+            }
+            FieldTarget::Skip => {}
+            FieldTarget::Variable(name) => {
+                return Err(Error::Mismatch(format!("@{name} is used by no --set in a table that is made")));
+            }
+        }
+    }
+    let first_is_column = matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(_)));
+    let key = match &request.key {
+        Some(key) => {
+            for name in key {
+                if !columns.iter().any(|column| column.name == *name) {
+                    return Err(Error::Mismatch(format!("--key {name}: there is no such column")));
+                }
+            }
+            key.clone()
+        }
+        None if first_is_column && found.rows > 0 && found.key.unique() && suits(&types) => {
+            columns.first().map(|column| column.name.clone()).into_iter().collect()
+        }
+        None => Vec::new(),
+    };
+    Ok((Create { schema: Schema { columns, key }, limits }, mapping))
+}
+
+fn suits(types: &[rows::ColumnType]) -> bool {
+    types.first().is_some_and(rows::ColumnType::suits_key)
+}

@@ -1,0 +1,122 @@
+//! A row that the table can't hold.
+
+use std::fmt;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use disk::{Disk, Output};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::job::Job;
+
+/// Characters of a value shown in a message; the file has the rest.
+const SHOWN_CHARS: usize = 80;
+
+/// A bad row: where it is, what is wrong with it, and the row itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reject {
+    /// Index into the request's inputs.
+    pub file: usize,
+    /// The file's name as the user gave it.
+    pub name: String,
+    /// Line in the file where the record begins, from 1.
+    pub line: u64,
+    /// The column the server named, if it named one.
+    pub column: Option<String>,
+    /// The value of that column in the file.
+    pub value: Option<String>,
+    /// What is wrong, in the server's words or ours.
+    pub reason: String,
+    /// The record without its line end.
+    pub record: Vec<u8>,
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.name, self.line)?;
+        if let Some(column) = &self.column {
+            write!(f, "column {column}")?;
+            if let Some(value) = &self.value {
+                write!(f, ", value '{}'", shorten(value))?;
+            }
+            write!(f, ": ")?;
+        }
+        f.write_str(&self.reason)
+    }
+}
+
+/// The start of a long value, with a mark that there is more.
+pub(crate) fn shorten(text: &str) -> String {
+    let mut short: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN_CHARS).is_some() {
+        short.push_str("...");
+    }
+    short
+}
+
+/// Writes the rejects of one input: `INPUT.rejects` holds the rows as they are, with the header, to be
+/// mended and imported again; `INPUT.rejects.why` says of each where it was and what was wrong. Returns the
+/// name of the first.
+pub(crate) fn write(disk: &dyn Disk, input: &Path, job: &Job, rejects: &[&Reject]) -> Result<PathBuf, Error> {
+    let beside = |end: &str| {
+        let mut name = input.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    let end = job.dialect.line_end.bytes();
+    let mut rows = Vec::new();
+    if job.header {
+        let delimiter = [job.dialect.delimiter];
+        for (at, name) in job.names.iter().enumerate() {
+            rows.extend_from_slice(if at == 0 { &[] } else { &delimiter });
+            rows::write_csv(&job.dialect, name.as_bytes(), &mut rows);
+        }
+        rows.extend_from_slice(end);
+    }
+    let mut reasons = String::new();
+    for reject in rejects {
+        rows.extend_from_slice(&reject.record);
+        rows.extend_from_slice(end);
+        reasons.push_str(&format!("{reject}\n"));
+    }
+    let (name, why) = (beside(".rejects"), beside(".rejects.why"));
+    for (path, bytes) in [(&name, rows.as_slice()), (&why, reasons.as_bytes())] {
+        let written = Output::create(disk, path).and_then(|mut output| {
+            output.write_all(bytes)?;
+            output.finish()
+        });
+        written.map_err(|source| Error::Write { name: path.display().to_string(), source })?;
+    }
+    Ok(name)
+}
+
+/// The server's own words, without the statement they were said to.
+pub(crate) fn server_words(error: &server::Error) -> String {
+    match error {
+        server::Error::Sql { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reject_reads_as_a_sentence() {
+        let mut reject = Reject {
+            file: 0,
+            name: "a.csv".into(),
+            line: 7,
+            column: Some("age".into()),
+            value: Some("x".repeat(100)),
+            reason: "not a number".into(),
+            record: Vec::new(),
+        };
+        let shown = "x".repeat(80);
+        assert_eq!(reject.to_string(), format!("a.csv:7: column age, value '{shown}...': not a number"));
+        reject.column = None;
+        assert_eq!(reject.to_string(), "a.csv:7: not a number");
+    }
+}

@@ -1,0 +1,99 @@
+//! What the user asked for.
+
+use std::path::PathBuf;
+
+use rows::{Hints, Nulls};
+use serde::{Deserialize, Serialize};
+use server::TableName;
+
+/// One import, as asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The files, read in this order as if they were one.
+    pub inputs: Vec<Input>,
+    /// The table they go into.
+    pub table: TableName,
+    /// What may happen to rows that are in the table already.
+    pub mode: Mode,
+    /// Make the table, with the tightest types that hold every value.
+    pub create: bool,
+    /// Primary key of a table that is made; `None` takes a first column that is unique, an empty list none.
+    pub key: Option<Vec<String>>,
+    /// Where each field of a record goes; `None` goes by the header, or by position.
+    pub columns: Option<Vec<FieldTarget>>,
+    /// Computed columns: name and SQL expression over `@field` variables.
+    pub set: Vec<(String, String)>,
+    /// What is known of the files' form; the rest is sniffed.
+    pub hints: Hints,
+    /// What stands for NULL; `None` as the dialect has it.
+    pub nulls: Option<Nulls>,
+    /// Lines to skip at the start of each file, before the header.
+    pub skip_lines: u64,
+    /// Bad rows to set aside before giving up.
+    pub rejects_max: u64,
+    /// Sessions that load at the same time; `None` as many as help.
+    pub sessions: Option<usize>,
+    /// Target size of a chunk in bytes; `None` by the size of the files.
+    pub chunk_bytes: Option<usize>,
+    /// Go on with an import that was stopped.
+    pub resume: bool,
+    /// Throw away what a stopped import left, and begin anew.
+    pub restart: bool,
+    /// When secondary indexes are built.
+    pub indexes: Indexes,
+    /// Relax server-wide durability settings while loading.
+    pub relax_durability: bool,
+    /// Keep the import out of the binary log.
+    pub no_binlog: bool,
+    /// Check foreign keys once at the end instead of row by row.
+    pub defer_checks: bool,
+    /// Session time zone: what TIMESTAMP values in the file are in.
+    pub time_zone: Option<String>,
+    /// Session sql_mode; strictness is added to it in any case.
+    pub sql_mode: Option<String>,
+}
+
+/// Where rows come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A file.
+    Path(PathBuf),
+    /// Standard input.
+    Stdin,
+}
+
+/// What may happen to rows that are in the table already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// There must be none: the table is new or empty.
+    New,
+    /// They are replaced, all at once.
+    Replace,
+    /// They stay.
+    Append {
+        /// Commit chunk by chunk from several sessions, instead of all or nothing from one.
+        by_chunk: bool,
+    },
+}
+
+/// Where a field of a record goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FieldTarget {
+    /// Into the column of this name.
+    Column(String),
+    /// Into a variable `@name`, for `--set`.
+    Variable(String),
+    /// Nowhere.
+    Skip,
+}
+
+/// When secondary indexes are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Indexes {
+    /// As is faster.
+    Auto,
+    /// They are there while rows come in.
+    Before,
+    /// They are built when all rows are in.
+    After,
+}

@@ -1,0 +1,398 @@
+//! An import from beginning to end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use disk::Disk;
+use server::Session;
+
+use crate::job::{Job, Names, State, Way};
+use crate::ledger::{FinishedChunks, Ledger};
+use crate::load::{Load, Loaded};
+use crate::plan::{self, Plan};
+use crate::relax::{self, Relaxed};
+use crate::request::Request;
+use crate::source::{Files, Stdin};
+use crate::wire::Wire;
+use crate::{Error, Input, Progress, Reject, reject, shadow, target};
+
+/// What an import needs from outside.
+pub struct World<'a> {
+    /// The door to files.
+    pub disk: &'a dyn Disk,
+    /// Makes a connection to the server.
+    pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
+    /// Standard input, if the request reads it.
+    pub stdin: Option<Stdin>,
+    /// Folder for the rejects of standard input.
+    pub folder: PathBuf,
+    /// Cores of this machine, which is how many sessions help when the server is here too.
+    pub cores: usize,
+    /// Set when the user wants to stop.
+    pub stop: Arc<AtomicBool>,
+    /// Where to tell how far it is.
+    pub progress: &'a dyn Progress,
+}
+
+/// What an import did.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Rows that are in the table now because of it.
+    pub rows: u64,
+    /// Rows that were set aside, in the order of the files.
+    pub rejects: Vec<Reject>,
+    /// The files they were written to.
+    pub reject_files: Vec<PathBuf>,
+    /// Bytes of text that were read.
+    pub bytes: u64,
+    /// Rows that an earlier, stopped run had loaded.
+    pub resumed_rows: u64,
+}
+
+/// What an import would do.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// The statement that makes the table, if it is to be made.
+    pub create: Option<String>,
+    /// What was found about the files, one line.
+    pub findings: String,
+}
+
+/// Looks at the files and says what an import would make of them. Needs no server when the table is to be
+/// made.
+///
+/// # Errors
+/// As [`import`], for what can be known without the server.
+pub fn preview(request: &Request, world: &mut World<'_>) -> Result<Preview, Error> {
+    let files = Files::new(world.disk, &request.inputs, world.stdin.take(), true)?;
+    let mut session = if request.create { None } else { Some((world.connect)()?) };
+    let plan = plan::make(request, &files, world, session.as_mut())?;
+    Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
+}
+
+/// Imports files into a table.
+///
+/// # Errors
+/// [`Error::Rejects`] for bad rows, with the target as before; what passes by itself (see
+/// [`Error::is_passing`]) leaves what is in for `resume`.
+pub fn import(request: &Request, mut world: World<'_>) -> Result<Summary, Error> {
+    let names = Names::of(&request.table);
+    let mut session = (world.connect)()?;
+    put_back_settings(&mut session, world.progress)?;
+    take_lock(&mut session, &names)?;
+    session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
+    let ledger = Ledger::new(&names.ledger);
+    let earlier = earlier(&mut session, request, &names, &ledger)?;
+    let files = Files::new(world.disk, &request.inputs, world.stdin.take(), request.create && earlier.is_none())?;
+    let mut run = Run { request, world: &world, names: &names, ledger: &ledger, files: &files };
+    let (job, finished) = match earlier {
+        Some(earlier) => run.take_up(&mut session, earlier)?,
+        None => (run.begin(&mut session)?, FinishedChunks::new()),
+    };
+    run.carry_out(&mut session, job, &finished)
+}
+
+/// An import being carried out.
+struct Run<'a> {
+    request: &'a Request,
+    world: &'a World<'a>,
+    names: &'a Names,
+    ledger: &'a Ledger,
+    files: &'a Files<'a>,
+}
+
+impl Run<'_> {
+    /// Decides what to do and makes what stands beside the target.
+    fn begin(&mut self, session: &mut Session) -> Result<Job, Error> {
+        let plan = plan::make(self.request, self.files, self.world, Some(session))?;
+        let Plan { mut job, table, create, .. } = plan;
+        let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
+        // A shadow without a ledger is a leftover of a run that died in between.
+        shadow::discard(session, self.names)?;
+        let result = (|| {
+            if let Some(create) = create {
+                session.execute(&create.sql(&self.names.shadow))?;
+            } else if let (Some(table), false) = (&table, straight) {
+                let choice = (self.request.indexes, self.files.bytes());
+                let made = shadow::like(session, self.names, table, choice, self.world.progress)?;
+                job.deferred = made.deferred;
+                job.definition = made.definition;
+            }
+            self.ledger.create(session, &job)
+        })();
+        if result.is_err() {
+            // The first error is the one to tell; a leftover is removed by the next run.
+            shadow::discard(session, self.names).ok();
+        }
+        result.map(|()| job)
+    }
+
+    /// Goes on with an import that was stopped.
+    fn take_up(
+        &mut self,
+        session: &mut Session,
+        (job, finished): (Job, FinishedChunks),
+    ) -> Result<(Job, FinishedChunks), Error> {
+        if job.way != Way::ShadowUnsafe || job.state != State::Loading {
+            let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
+            self.world.progress.note(&format!("going on after {rows} rows that are in"));
+            return Ok((job, finished));
+        }
+        self.world.progress.note("the table's engine can't roll back, so loading begins anew");
+        session.execute(&format!("TRUNCATE TABLE {}", self.names.shadow))?;
+        self.ledger.remove(session)?;
+        self.ledger.create(session, &job)?;
+        Ok((job, FinishedChunks::new()))
+    }
+
+    /// Loads, swaps, tidies up. When it can't be done, leaves things as they were or ready to resume.
+    fn carry_out(&mut self, session: &mut Session, job: Job, finished: &FinishedChunks) -> Result<Summary, Error> {
+        let relaxed = match self.request.relax_durability && job.state == State::Loading {
+            true => Relaxed::apply((self.world.connect)()?, &self.request.table.schema, self.world.progress)?,
+            false => None,
+        };
+        let result = self.load_and_swap(session, job.clone(), finished);
+        let restored = relaxed.map_or(Ok(()), Relaxed::restore);
+        match result {
+            Ok(summary) => {
+                restored?;
+                self.ledger.remove(session)?;
+                Ok(summary)
+            }
+            Err(error) => {
+                if error.is_passing() {
+                    return Err(error);
+                }
+                shadow::discard(session, self.names)?;
+                self.ledger.remove(session)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn load_and_swap(
+        &mut self,
+        session: &mut Session,
+        mut job: Job,
+        finished: &FinishedChunks,
+    ) -> Result<Summary, Error> {
+        let mut loaded = None;
+        if job.state == State::Loading {
+            let done = self.load(session, &job, finished)?;
+            self.files.unchanged()?;
+            loaded = Some(self.close(session, &mut job, done)?);
+        }
+        let (rows, mut rejects, bytes) = loaded.unwrap_or_else(|| {
+            let rejects = finished.values().flat_map(|chunk| chunk.rejects.iter().cloned()).collect();
+            let sum = |field: fn(&crate::ledger::Finished) -> u64| finished.values().map(field).sum();
+            (sum(|chunk| chunk.loaded), rejects, sum(|chunk| chunk.bytes))
+        });
+        rejects.sort_by_key(|reject| (reject.file, reject.line));
+        let reject_files = self.write_rejects(&job, &rejects)?;
+        if job.state == State::Swapping {
+            shadow::swap(session, self.names, &job)?;
+        }
+        let resumed_rows = finished.values().map(|chunk| chunk.loaded).sum();
+        Ok(Summary { rows, rejects, reject_files, bytes, resumed_rows })
+    }
+
+    fn load(&self, session: &Session, job: &Job, finished: &FinishedChunks) -> Result<Loaded, Error> {
+        let progress = self.world.progress;
+        progress.phase("loading", self.files.bytes());
+        let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
+        let table = if straight { &self.names.table } else { &self.names.shadow };
+        if !session.about.local_infile {
+            progress.warn("the server has local_infile=OFF: rows go in by INSERT, which is several times slower");
+        }
+        let packet = usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX);
+        let stop = Arc::clone(&self.world.stop);
+        let connect = || self.connect_for(job);
+        let all = finished.is_empty();
+        let opening = (job.replace && all).then(|| format!("DELETE FROM {table}"));
+        let one = matches!(job.way, Way::OneTransaction | Way::ShadowUnsafe);
+        let load = Load {
+            files: self.files,
+            cut: job.cut(packet),
+            wire: Arc::new(Wire::new(job.clone(), table, session.about.local_infile, Arc::clone(&stop))),
+            ledger: self.ledger,
+            finished,
+            connect: &connect,
+            opening,
+            sessions: if one { 1 } else { self.sessions(job) },
+            rejects_max: self.request.rejects_max,
+            stop,
+            progress,
+        };
+        load.run()
+    }
+
+    /// Sessions that help: no more than the files have chunks.
+    fn sessions(&self, job: &Job) -> usize {
+        let wanted = self.request.sessions.unwrap_or(self.world.cores.clamp(2, 8));
+        let chunks = self.files.bytes().map_or(u64::MAX, |bytes| bytes.div_ceil(job.chunk_bytes as u64));
+        wanted.min(usize::try_from(chunks).unwrap_or(usize::MAX)).max(1)
+    }
+
+    /// Ends the loading: builds what was put off, checks what was not checked, notes that rows are in.
+    fn close(
+        &self,
+        session: &mut Session,
+        job: &mut Job,
+        loaded: Loaded,
+    ) -> Result<(u64, Vec<Reject>, u64), Error> {
+        let Loaded { rows, rejects, bytes, open } = loaded;
+        match open {
+            Some(mut transaction) => {
+                self.check_foreign_keys(&mut transaction)?;
+                job.state = State::Done;
+                self.ledger.update(&mut transaction, job)?;
+                transaction.execute("COMMIT")?;
+            }
+            None if job.way == Way::ByChunk => {
+                self.check_foreign_keys(session)?;
+                job.state = State::Done;
+                self.ledger.update(session, job)?;
+            }
+            None => {
+                if !job.deferred.is_empty() {
+                    self.world.progress.phase("building indexes", None);
+                }
+                shadow::build_indexes(session, self.names, job)?;
+                job.state = State::Swapping;
+                self.ledger.update(session, job)?;
+            }
+        }
+        Ok((rows, rejects, bytes))
+    }
+
+    /// One anti-join for each foreign key that was not checked row by row.
+    fn check_foreign_keys(&self, session: &mut Session) -> Result<(), Error> {
+        if !self.request.defer_checks {
+            return Ok(());
+        }
+        let table = &self.request.table;
+        let Some(described) = target::describe(session, table)? else { return Ok(()) };
+        for key in &described.foreign_keys {
+            self.world.progress.phase(&format!("checking foreign key {}", key.name), None);
+            let name = server::quote_name;
+            let pairs: Vec<_> =
+                key.columns.iter().map(|(own, far)| format!("c.{} = p.{}", name(own), name(far))).collect();
+            let set: Vec<_> = key.columns.iter().map(|(own, _)| format!("c.{} IS NOT NULL", name(own))).collect();
+            let shown: Vec<_> = key.columns.iter().map(|(own, _)| format!("c.{}", name(own))).collect();
+            let orphan = session.value(&format!(
+                "SELECT CONCAT_WS(', ', {}) FROM {table} c WHERE {} AND NOT EXISTS \
+                 (SELECT 1 FROM {}.{} p WHERE {}) LIMIT 1",
+                shown.join(", "),
+                set.join(" AND "),
+                name(&key.parent.0),
+                name(&key.parent.1),
+                pairs.join(" AND ")
+            ))?;
+            if let Some(orphan) = orphan {
+                return Err(Error::Target(format!(
+                    "foreign key {} does not hold: no row of {} for {orphan}; nothing was imported. \
+                     Without --defer-checks the line is named",
+                    key.name, key.parent.1
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// A session that is ready to load rows of this job.
+    fn connect_for(&self, job: &Job) -> Result<Session, Error> {
+        let mut session = (self.world.connect)()?;
+        let about = &session.about;
+        let asked = self.request.sql_mode.as_deref().unwrap_or(&about.sql_mode);
+        let mut modes: Vec<&str> = asked.split(',').filter(|mode| *mode != "NO_BACKSLASH_ESCAPES").collect();
+        modes.extend(["STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO"]);
+        let mut set = vec![
+            format!("sql_mode = '{}'", modes.join(",").trim_start_matches(',')),
+            "max_error_count = 1000".to_owned(),
+            "wait_timeout = 31536000".to_owned(),
+            "net_read_timeout = 600".to_owned(),
+            "net_write_timeout = 600".to_owned(),
+        ];
+        if about.flavour == server::Flavour::MariaDb {
+            set.push("max_statement_time = 0".to_owned());
+        }
+        if matches!(job.way, Way::Shadow | Way::ShadowUnsafe) {
+            // Only our own sessions wait for each other here: for two rows with the same key.
+            set.push("innodb_lock_wait_timeout = 3600".to_owned());
+        }
+        if let Some(zone) = &self.request.time_zone {
+            set.push(format!("time_zone = {}", session.quote(zone)));
+        }
+        if self.request.no_binlog {
+            set.push("sql_log_bin = 0".to_owned());
+        }
+        if self.request.defer_checks {
+            set.push("foreign_key_checks = 0".to_owned());
+        }
+        session.execute(&format!("SET SESSION {}", set.join(", ")))?;
+        Ok(session)
+    }
+
+    /// Writes the rejects of each file beside it: the rows as they are, and why they were set aside.
+    fn write_rejects(&self, job: &Job, rejects: &[Reject]) -> Result<Vec<PathBuf>, Error> {
+        let mut written = Vec::new();
+        for (at, input) in self.request.inputs.iter().enumerate() {
+            let of_file: Vec<_> = rejects.iter().filter(|reject| reject.file == at).collect();
+            if of_file.is_empty() {
+                continue;
+            }
+            let base = match input {
+                Input::Path(path) => path.clone(),
+                Input::Stdin => self.world.folder.join("stdin"),
+            };
+            written.push(reject::write(self.world.disk, &base, job, &of_file)?);
+        }
+        Ok(written)
+    }
+}
+
+/// Settings that a run left relaxed which died.
+fn put_back_settings(session: &mut Session, progress: &dyn Progress) -> Result<(), Error> {
+    for line in relax::undo(session)? {
+        progress.warn(&format!("an earlier run was killed before it put this back: {line}"));
+    }
+    Ok(())
+}
+
+fn take_lock(session: &mut Session, names: &Names) -> Result<(), Error> {
+    let lock = format!("remora.{}", names.ledger.table);
+    let lock = format!("{lock}.{}", names.table.schema);
+    if session.lock(&lock, 0)? {
+        return Ok(());
+    }
+    Err(Error::Busy { table: names.table.to_string() })
+}
+
+/// What a stopped import into the same table left, if the user wants to go on with it.
+fn earlier(
+    session: &mut Session,
+    request: &Request,
+    names: &Names,
+    ledger: &Ledger,
+) -> Result<Option<(Job, FinishedChunks)>, Error> {
+    if request.restart {
+        shadow::discard(session, names)?;
+        ledger.remove(session)?;
+        return Ok(None);
+    }
+    let Some((job, finished)) = ledger.read(session)? else {
+        if request.resume {
+            return Err(Error::Target(format!(
+                "no import into {} was stopped, so there is nothing to resume; leave --resume out to begin one",
+                names.table
+            )));
+        }
+        return Ok(None);
+    };
+    if request.resume {
+        return Ok(Some((job, finished)));
+    }
+    let rows = finished.values().map(|chunk| chunk.loaded).sum();
+    Err(Error::Unfinished { table: names.table.to_string(), rows })
+}

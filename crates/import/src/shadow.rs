@@ -1,0 +1,140 @@
+//! The table that rows wait in until all of them are there, and how it takes the target's name.
+
+use server::{Session, TableName};
+
+use crate::job::{Job, Names};
+use crate::request::Indexes;
+use crate::target::Table;
+use crate::{Error, Progress};
+
+/// Index data per index and session that makes building it afterwards the faster way, by measurement
+/// (docs/benchmarks.md): as long as the indexes stay in memory, several sessions that maintain them beat the
+/// one thread that builds them.
+const DEFER_ABOVE_BYTES: u64 = 8 << 30;
+
+/// What making a shadow table decided.
+#[derive(Default)]
+pub(crate) struct Made {
+    /// Clauses of the indexes that are built at the end.
+    pub deferred: Vec<String>,
+    /// The shadow's definition with all its indexes.
+    pub definition: String,
+}
+
+/// Makes the shadow of a table that exists: the same in everything but, perhaps, its plain indexes.
+pub(crate) fn like(
+    session: &mut Session,
+    names: &Names,
+    table: &Table,
+    choice: (Indexes, Option<u64>),
+    progress: &dyn Progress,
+) -> Result<Made, Error> {
+    let shadow = &names.shadow;
+    session.execute(&format!("CREATE TABLE {shadow} LIKE {}", names.table))?;
+    if let Some(next) = table.auto_increment.filter(|next| *next > 1) {
+        session.execute(&format!("ALTER TABLE {shadow} AUTO_INCREMENT = {next}"))?;
+    }
+    let definition = definition(session, shadow)?;
+    let (indexes, bytes) = choice;
+    let later = match indexes {
+        Indexes::Before => false,
+        Indexes::After => true,
+        Indexes::Auto => bytes.is_some_and(|bytes| bytes > DEFER_ABOVE_BYTES),
+    };
+    if !later || table.plain_indexes.is_empty() || needs_index(&definition) {
+        return Ok(Made { deferred: Vec::new(), definition });
+    }
+    let drops: Vec<_> =
+        table.plain_indexes.iter().map(|index| format!("DROP KEY {}", server::quote_name(&index.name))).collect();
+    session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
+    progress.note(&format!("{} indexes are built when all rows are in", drops.len()));
+    let deferred = table.plain_indexes.iter().map(|index| index.clause.clone()).collect();
+    Ok(Made { deferred, definition })
+}
+
+/// An AUTO_INCREMENT column must be the first of some index, which then can't be dropped.
+fn needs_index(definition: &str) -> bool {
+    definition.contains(" AUTO_INCREMENT") && !definition.contains("PRIMARY KEY")
+}
+
+/// The table's definition as the server prints it, its lines sorted: the order of indexes is not part of it.
+fn definition(session: &mut Session, table: &TableName) -> Result<String, Error> {
+    let rows = session.strings(&format!("SHOW CREATE TABLE {table}"))?;
+    let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+    let mut lines: Vec<_> = text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
+    // The counter moves with the rows.
+    lines.iter_mut().filter(|line| line.starts_with(')')).for_each(|line| {
+        *line = line.split(' ').filter(|word| !word.starts_with("AUTO_INCREMENT=")).collect::<Vec<_>>().join(" ");
+    });
+    lines.sort();
+    Ok(lines.join("\n"))
+}
+
+/// Builds the indexes that were left for the end, and proves that the table is what it was to be.
+pub(crate) fn build_indexes(session: &mut Session, names: &Names, job: &Job) -> Result<(), Error> {
+    if job.deferred.is_empty() {
+        return Ok(());
+    }
+    let shadow = &names.shadow;
+    if definition(session, shadow)? == job.definition {
+        // A run that was stopped here had built them.
+        return Ok(());
+    }
+    let adds: Vec<_> = job.deferred.iter().map(|clause| format!("ADD {clause}")).collect();
+    session.execute(&format!("ALTER TABLE {shadow} {}", adds.join(", ")))?;
+    let built = definition(session, shadow)?;
+    if built == job.definition {
+        return Ok(());
+    }
+    Err(Error::Target(format!(
+        "the indexes of {} could not be built again as they were; load it with --indexes before. Wanted:\n{}\ngot:\n{built}",
+        names.table, job.definition
+    )))
+}
+
+/// Gives the shadow the target's name in one step. Safe to call again after it was stopped anywhere.
+pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job) -> Result<(), Error> {
+    let Names { table, shadow, old, .. } = names;
+    if exists(session, shadow)? {
+        if job.exists {
+            session.execute(&format!("RENAME TABLE {table} TO {old}, {shadow} TO {table}"))?;
+        } else {
+            session.execute(&format!("RENAME TABLE {shadow} TO {table}"))?;
+        }
+    }
+    if !exists(session, old)? {
+        return Ok(());
+    }
+    // Rows that somebody put into the empty table while ours were loading are not thrown away.
+    if !job.replace && session.value(&format!("SELECT 1 FROM {old} LIMIT 1"))?.is_some() {
+        session.execute(&format!("RENAME TABLE {table} TO {shadow}, {old} TO {table}"))?;
+        return Err(Error::Target(format!(
+            "{table} was empty when the import began and has rows now; \
+             --append adds to them, --replace replaces them"
+        )));
+    }
+    session.execute(&format!("DROP TABLE {old}"))?;
+    Ok(())
+}
+
+/// Removes what an import leaves beside the target, all but the ledger. The target is as before: a
+/// replaced table that a crash left under its other name gets its own back.
+pub(crate) fn discard(session: &mut Session, names: &Names) -> Result<(), Error> {
+    let Names { table, shadow, old, .. } = names;
+    if exists(session, old)? {
+        match exists(session, table)? {
+            true => session.execute(&format!("RENAME TABLE {table} TO {shadow}, {old} TO {table}"))?,
+            false => session.execute(&format!("RENAME TABLE {old} TO {table}"))?,
+        };
+    }
+    session.execute(&format!("DROP TABLE IF EXISTS {}", names.shadow))?;
+    Ok(())
+}
+
+fn exists(session: &mut Session, table: &TableName) -> Result<bool, Error> {
+    let (schema, name) = (session.quote(&table.schema), session.quote(&table.table));
+    let found = session.value(&format!(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
+    ))?;
+    Ok(found.is_some())
+}

@@ -1,0 +1,433 @@
+//! A file as a stream of UTF-8 text: opened, decompressed, decoded.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use disk::{Disk, Source, Stat};
+use rows::{Decoder, Encoding};
+
+use crate::chunk::SAMPLE_BYTES;
+use crate::{Error, Input, Progress};
+
+/// What is read at once.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// The inputs of an import, ready to be read, more than once if need be.
+pub struct Files<'a> {
+    disk: &'a dyn Disk,
+    files: Vec<File>,
+}
+
+struct File {
+    name: String,
+    body: Body,
+}
+
+enum Body {
+    /// A named file and its state when the import began.
+    Path(PathBuf, Stat),
+    /// A stream, to be read once.
+    Once(Mutex<Option<Raw>>),
+    /// Standard input, spooled because it has to be read twice.
+    Spooled(std::fs::File, u64),
+}
+
+/// Where standard input comes from, and where to spool it.
+pub struct Stdin {
+    /// The stream.
+    pub reader: Box<dyn Read + Send>,
+    /// Folder for a spool file.
+    pub spool: PathBuf,
+}
+
+impl<'a> Files<'a> {
+    /// Notes the state of each file. Standard input is spooled to an unnamed file when `twice` is set: the
+    /// types of a column are known only when its last value was seen.
+    ///
+    /// # Errors
+    /// When a file is missing, or when standard input is asked for twice or can't be spooled.
+    pub fn new(
+        disk: &'a dyn Disk,
+        inputs: &[Input],
+        mut stdin: Option<Stdin>,
+        twice: bool,
+    ) -> Result<Files<'a>, Error> {
+        let spool = stdin.as_ref().map_or(PathBuf::from("."), |stdin| stdin.spool.clone());
+        let mut files = Vec::new();
+        for input in inputs {
+            files.push(match input {
+                Input::Path(path) => {
+                    let name = path.display().to_string();
+                    let stat = disk.stat(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+                    let body = match stat.regular {
+                        true => Body::Path(path.clone(), stat),
+                        // A pipe or a device gives its bytes once, as standard input does.
+                        false => {
+                            let file = disk.open(path);
+                            let reader = file.map_err(|source| Error::Read { name: name.clone(), source })?;
+                            once(&name, Box::new(Plain(reader)), twice.then_some(spool.as_path()))?
+                        }
+                    };
+                    File { name, body }
+                }
+                Input::Stdin => {
+                    let stdin = stdin.take().ok_or_else(|| {
+                        Error::Mismatch("standard input (-) can be read only once".to_owned())
+                    })?;
+                    let name = "stdin".to_owned();
+                    let body = once(&name, stdin.reader, twice.then_some(spool.as_path()))?;
+                    File { name, body }
+                }
+            });
+        }
+        Ok(Files { disk, files })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// True when there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The name of a file, as the user gave it.
+    #[must_use]
+    pub fn name(&self, file: usize) -> &str {
+        self.files.get(file).map_or("", |file| &file.name)
+    }
+
+    /// Bytes on disk of all files, if all are known.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        self.files.iter().map(|file| file.bytes()).sum()
+    }
+
+    /// The state of each file when the import began: length and time of last change; `None` for a stream.
+    #[must_use]
+    pub fn stat(&self, file: usize) -> Option<Stat> {
+        match &self.files.get(file)?.body {
+            Body::Path(_, stat) => Some(*stat),
+            _ => None,
+        }
+    }
+
+    /// The first decompressed bytes of a file (see [`SAMPLE_BYTES`]), and whether they are all.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn head(&self, file: usize) -> Result<(Vec<u8>, bool), Error> {
+        let mut raw = self.open(file)?;
+        let head = raw.sample()?;
+        if let Some(Body::Once(again)) = self.files.get(file).map(|file| &file.body) {
+            *again.lock().unwrap_or_else(PoisonError::into_inner) = Some(raw);
+        }
+        Ok(head)
+    }
+
+    /// Opens a file from its beginning, decompressed but not yet decoded.
+    ///
+    /// # Errors
+    /// When it can't be opened, or is a stream and was read before.
+    pub fn open(&self, file: usize) -> Result<Raw, Error> {
+        let named = self.files.get(file).ok_or_else(|| Error::Mismatch("no such file".to_owned()))?;
+        let failed = |source| Error::Read { name: named.name.clone(), source };
+        match &named.body {
+            Body::Path(path, _) => Raw::new(&named.name, Box::new(Plain(self.disk.open(path).map_err(failed)?))),
+            Body::Once(raw) => raw
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+                .ok_or_else(|| failed(io::Error::other("was read already and can't be read again"))),
+            Body::Spooled(spool, _) => {
+                let mut spool = spool.try_clone().map_err(failed)?;
+                spool.seek(SeekFrom::Start(0)).map_err(failed)?;
+                Raw::new(&named.name, Box::new(spool))
+            }
+        }
+    }
+
+    /// Opens a file with its first bytes read ahead, so that a byte order mark is seen whole.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    pub fn open_sampled(&self, file: usize) -> Result<Raw, Error> {
+        let mut raw = self.open(file)?;
+        raw.sample()?;
+        Ok(raw)
+    }
+
+    /// Checks that no file changed since the import began.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] naming the file.
+    pub fn unchanged(&self) -> Result<(), Error> {
+        for file in &self.files {
+            if let Body::Path(path, before) = &file.body
+                && self.disk.stat(path).ok().as_ref() != Some(before)
+            {
+                return Err(Error::Changed { name: file.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl File {
+    fn bytes(&self) -> Option<u64> {
+        match &self.body {
+            Body::Path(_, stat) => Some(stat.len),
+            Body::Spooled(_, bytes) => Some(*bytes),
+            Body::Once(_) => None,
+        }
+    }
+}
+
+fn once(
+    name: &str,
+    mut reader: Box<dyn Read + Send>,
+    spool: Option<&std::path::Path>,
+) -> Result<Body, Error> {
+    let Some(folder) = spool else {
+        return Ok(Body::Once(Mutex::new(Some(Raw::new(name, reader)?))));
+    };
+    let name = folder.display().to_string();
+    let failed = |source| Error::Write { name: format!("spool file in {name}"), source };
+    let mut spool = tempfile::tempfile_in(folder).map_err(failed)?;
+    let bytes = io::copy(&mut reader, &mut spool).map_err(failed)?;
+    spool.flush().map_err(failed)?;
+    Ok(Body::Spooled(spool, bytes))
+}
+
+/// A [`Source`] that is only read.
+struct Plain(Box<dyn Source>);
+
+impl Read for Plain {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+/// Counts what is read from disk; the decoder between here and the caller changes the number.
+struct Counted {
+    reader: Box<dyn Read + Send>,
+    count: Arc<Mutex<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += count as u64;
+        Ok(count)
+    }
+}
+
+/// A decompressed file, still in its own encoding.
+pub struct Raw {
+    name: String,
+    reader: codec::Reader,
+    count: Arc<Mutex<u64>>,
+    sample: Option<(Vec<u8>, bool)>,
+}
+
+impl Raw {
+    fn new(name: &str, reader: Box<dyn Read + Send>) -> Result<Raw, Error> {
+        let count = Arc::new(Mutex::new(0));
+        let counted = Counted { reader, count: Arc::clone(&count) };
+        let opened = codec::decoder(Box::new(counted));
+        let (_, reader) = opened.map_err(|source| Error::Read { name: name.to_owned(), source })?;
+        Ok(Raw { name: name.to_owned(), reader, count, sample: None })
+    }
+
+    /// The first bytes, and whether they are all; taken once and kept for [`Raw::text`].
+    fn sample(&mut self) -> Result<(Vec<u8>, bool), Error> {
+        if let Some(sample) = &self.sample {
+            return Ok(sample.clone());
+        }
+        let mut sample = Vec::new();
+        let read = self.reader.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut sample);
+        read.map_err(|source| Error::Read { name: self.name.clone(), source })?;
+        let whole = sample.len() < SAMPLE_BYTES;
+        self.sample = Some((sample.clone(), whole));
+        Ok((sample, whole))
+    }
+
+    /// The file as UTF-8, from its beginning.
+    #[must_use]
+    pub fn text(mut self, encoding: Encoding, progress: &dyn Progress) -> Text<'_> {
+        let as_is = matches!(encoding, Encoding::Utf8 | Encoding::Binary);
+        let input = self.sample.take().map(|(sample, _)| sample).unwrap_or_default();
+        Text { raw: self, decoder: Decoder::new(encoding), as_is, progress, input, block: Vec::new(), ended: false }
+    }
+}
+
+/// A file as UTF-8 text.
+pub struct Text<'p> {
+    raw: Raw,
+    decoder: Decoder,
+    /// Bytes pass unchanged but for a byte order mark at the start: the common case, kept free of copies.
+    as_is: bool,
+    progress: &'p dyn Progress,
+    /// The sample, until it is used.
+    input: Vec<u8>,
+    block: Vec<u8>,
+    ended: bool,
+}
+
+impl Text<'_> {
+    /// Appends text to `out` until it holds `want` bytes (a little more where decoding grows it) or the
+    /// file ends. Returns false at the end of the file.
+    ///
+    /// # Errors
+    /// What reading reports, and bytes that are not in the encoding.
+    pub fn fill(&mut self, out: &mut Buffer, want: usize) -> Result<bool, Error> {
+        while out.len() < want && !self.ended {
+            if !self.input.is_empty() {
+                let sample = std::mem::take(&mut self.input);
+                self.decode(&sample, out)?;
+                self.report();
+                continue;
+            }
+            if self.as_is {
+                let count = self.read_into(out, want)?;
+                self.ended = count == 0;
+            } else {
+                let mut block = std::mem::take(&mut self.block);
+                block.resize(BLOCK_BYTES, 0);
+                let count = self.read_some(&mut block)?;
+                if count == 0 {
+                    self.ended = true;
+                    self.finish(out)?;
+                } else {
+                    self.decode(block.get(..count).unwrap_or_default(), out)?;
+                }
+                self.block = block;
+            }
+            self.report();
+        }
+        Ok(!self.ended)
+    }
+
+    fn read_into(&mut self, out: &mut Buffer, want: usize) -> Result<usize, Error> {
+        let mut total = 0;
+        while out.len() < want {
+            let room = out.room(want);
+            let count = self.read_some(room)?;
+            if count == 0 {
+                break;
+            }
+            out.grow(count);
+            total += count;
+        }
+        Ok(total)
+    }
+
+    fn read_some(&mut self, block: &mut [u8]) -> Result<usize, Error> {
+        loop {
+            match self.raw.reader.read(block) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result.map_err(|source| Error::Read { name: self.raw.name.clone(), source }),
+            }
+        }
+    }
+
+    fn decode(&mut self, input: &[u8], out: &mut Buffer) -> Result<(), Error> {
+        let mut text = Vec::with_capacity(input.len() + input.len() / 2);
+        let result = self.decoder.decode(input, false, &mut text);
+        out.append(&text);
+        result.map_err(|bad| self.bad(&bad, out))
+    }
+
+    fn finish(&mut self, out: &mut Buffer) -> Result<(), Error> {
+        let mut text = Vec::new();
+        let result = self.decoder.decode(&[], true, &mut text);
+        out.append(&text);
+        result.map_err(|bad| self.bad(&bad, out))
+    }
+
+    fn bad(&self, bad: &dyn std::fmt::Display, out: &Buffer) -> Error {
+        let line = out.lines_before + memchr::memchr_iter(b'\n', out.bytes()).count() as u64 + 1;
+        Error::Encoding { name: self.raw.name.clone(), line, what: bad.to_string() }
+    }
+
+    fn report(&mut self) {
+        let mut count = self.raw.count.lock().unwrap_or_else(PoisonError::into_inner);
+        self.progress.read(std::mem::take(&mut *count));
+    }
+}
+
+/// Bytes with room behind them that is zeroed once, not at each use.
+#[derive(Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    len: usize,
+    /// Line ends of the file before the first byte, for messages.
+    pub lines_before: u64,
+}
+
+impl Buffer {
+    /// What is in it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Bytes in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory it holds.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Empties it and keeps the memory.
+    pub fn clear(&mut self) {
+        self.len = 0;
+        self.lines_before = 0;
+    }
+
+    /// Keeps the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Adds bytes.
+    pub fn append(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        if let Some(room) = self.bytes.get_mut(self.len..end) {
+            room.copy_from_slice(bytes);
+        }
+        self.len = end;
+    }
+
+    /// Room for reading up to a total of `want` bytes.
+    fn room(&mut self, want: usize) -> &mut [u8] {
+        if self.bytes.len() < want {
+            self.bytes.reserve_exact(want - self.bytes.len());
+            self.bytes.resize(want, 0);
+        }
+        self.bytes.get_mut(self.len..want).unwrap_or_default()
+    }
+
+    fn grow(&mut self, count: usize) {
+        self.len += count;
+    }
+}

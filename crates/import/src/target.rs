@@ -1,0 +1,220 @@
+//! What the table is like that rows go into.
+
+use server::{Session, TableName, quote_name};
+
+use crate::Error;
+
+/// A table as the catalogue describes it.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Columns in order.
+    pub columns: Vec<Column>,
+    /// Storage engine.
+    pub engine: String,
+    /// The engine can roll back.
+    pub transactional: bool,
+    /// Names of its triggers.
+    pub triggers: Vec<String>,
+    /// Its own foreign keys.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Tables whose foreign keys point at it.
+    pub referenced_by: Vec<String>,
+    /// No row is in it.
+    pub empty: bool,
+    /// The next AUTO_INCREMENT value, if it has one.
+    pub auto_increment: Option<u64>,
+    /// Plain secondary indexes: B-tree, not unique, over whole columns or prefixes.
+    pub plain_indexes: Vec<PlainIndex>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Name.
+    pub name: String,
+    /// Type without length or attributes, in lower case: `int`, `varchar`.
+    pub data_type: String,
+    /// May be NULL.
+    pub nullable: bool,
+    /// Computed by the server; can't be given a value.
+    pub generated: bool,
+    /// Not part of `SELECT *`, and of no import that does not name it.
+    pub invisible: bool,
+}
+
+/// A foreign key of the table.
+#[derive(Clone, Debug, Default)]
+pub struct ForeignKey {
+    /// Its name.
+    pub name: String,
+    /// The table it points at.
+    pub parent: (String, String),
+    /// Pairs of own column and column of the parent.
+    pub columns: Vec<(String, String)>,
+}
+
+/// An index that can be dropped and built again from the catalogue's description.
+#[derive(Clone, Debug)]
+pub struct PlainIndex {
+    /// Its name.
+    pub name: String,
+    /// The clause that makes it: ``KEY `name` (`a`,`b`(10))``.
+    pub clause: String,
+}
+
+impl Column {
+    /// Holds text or bytes, for which an empty value is a value.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(
+            self.data_type.as_str(),
+            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" | "binary" | "varbinary"
+                | "tinyblob" | "blob" | "mediumblob" | "longblob" | "enum" | "set"
+        )
+    }
+
+    /// The expression that turns the text in a variable into a value of this column, where LOAD DATA by
+    /// itself would take the text for the bytes of the value.
+    #[must_use]
+    pub fn conversion(&self, variable: &str) -> Option<String> {
+        match self.data_type.as_str() {
+            "bit" => Some(format!("CAST({variable} AS UNSIGNED)")),
+            "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
+            | "multipolygon" | "geometrycollection" | "geomcollection" => {
+                Some(format!("ST_GeomFromText({variable})"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Looks a table up; `None` when there is none.
+///
+/// # Errors
+/// When it is a view or a sequence, or what the server reports.
+pub fn describe(session: &mut Session, name: &TableName) -> Result<Option<Table>, Error> {
+    let place = place(session, name);
+    let tables = session.strings(&format!(
+        "SELECT table_type, engine, auto_increment FROM information_schema.tables WHERE {place}"
+    ))?;
+    let Some(row) = tables.first() else { return Ok(None) };
+    let text = |at: usize| row.get(at).cloned().flatten();
+    let kind = text(0).unwrap_or_default();
+    if !matches!(kind.as_str(), "BASE TABLE" | "SYSTEM VERSIONED") {
+        return Err(Error::Target(format!("{name} is a {}, not a table", kind.to_lowercase())));
+    }
+    let engine = text(1).unwrap_or_default();
+    let transactions = session.value(&format!(
+        "SELECT transactions FROM information_schema.engines WHERE engine = {}",
+        session.quote(&engine)
+    ))?;
+    Ok(Some(Table {
+        columns: columns(session, &place)?,
+        transactional: transactions.as_deref() == Some("YES"),
+        engine,
+        triggers: triggers(session, name)?,
+        foreign_keys: foreign_keys(session, &place)?,
+        referenced_by: referenced_by(session, name)?,
+        empty: session.value(&format!("SELECT 1 FROM {name} LIMIT 1"))?.is_none(),
+        auto_increment: text(2).and_then(|next| next.parse().ok()),
+        plain_indexes: plain_indexes(session, &place)?,
+    }))
+}
+
+/// The condition that picks a table in `information_schema`.
+fn place(session: &Session, name: &TableName) -> String {
+    let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
+    format!("table_schema = {schema} AND table_name = {table}")
+}
+
+fn columns(session: &mut Session, place: &str) -> Result<Vec<Column>, Error> {
+    let rows = session.strings(&format!(
+        "SELECT column_name, data_type, is_nullable, extra FROM information_schema.columns \
+         WHERE {place} ORDER BY ordinal_position"
+    ))?;
+    let columns = rows.into_iter().map(|row| {
+        let mut row = row.into_iter().map(Option::unwrap_or_default);
+        let mut next = || row.next().unwrap_or_default();
+        let (name, data_type, nullable, extra) = (next(), next(), next(), next().to_ascii_uppercase());
+        Column {
+            name,
+            data_type: data_type.to_ascii_lowercase(),
+            nullable: nullable == "YES",
+            generated: ["GENERATED", "VIRTUAL", "PERSISTENT"].iter().any(|word| {
+                // MySQL 8 marks an expression default with DEFAULT_GENERATED, which can be given a value.
+                extra.replace("DEFAULT_GENERATED", "").contains(word)
+            }),
+            invisible: extra.contains("INVISIBLE"),
+        }
+    });
+    Ok(columns.collect())
+}
+
+fn triggers(session: &mut Session, name: &TableName) -> Result<Vec<String>, Error> {
+    let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
+    let rows = session.strings(&format!(
+        "SELECT trigger_name FROM information_schema.triggers \
+         WHERE event_object_schema = {schema} AND event_object_table = {table}"
+    ))?;
+    Ok(rows.into_iter().flatten().flatten().collect())
+}
+
+fn foreign_keys(session: &mut Session, place: &str) -> Result<Vec<ForeignKey>, Error> {
+    let rows = session.strings(&format!(
+        "SELECT constraint_name, referenced_table_schema, referenced_table_name, column_name, \
+         referenced_column_name FROM information_schema.key_column_usage \
+         WHERE {place} AND referenced_table_name IS NOT NULL ORDER BY constraint_name, ordinal_position"
+    ))?;
+    let mut keys: Vec<ForeignKey> = Vec::new();
+    for row in rows {
+        let mut row = row.into_iter().map(Option::unwrap_or_default);
+        let mut next = || row.next().unwrap_or_default();
+        let (name, parent, columns) = (next(), (next(), next()), (next(), next()));
+        match keys.last_mut().filter(|key| key.name == name) {
+            Some(key) => key.columns.push(columns),
+            None => keys.push(ForeignKey { name, parent, columns: vec![columns] }),
+        }
+    }
+    Ok(keys)
+}
+
+fn referenced_by(session: &mut Session, name: &TableName) -> Result<Vec<String>, Error> {
+    let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
+    let rows = session.strings(&format!(
+        "SELECT DISTINCT CONCAT(constraint_schema, '.', table_name) \
+         FROM information_schema.referential_constraints \
+         WHERE unique_constraint_schema = {schema} AND referenced_table_name = {table}"
+    ))?;
+    Ok(rows.into_iter().flatten().flatten().collect())
+}
+
+/// Indexes that the catalogue describes completely and that nothing else leans on. Comments, parsers,
+/// directions and functional parts are left alone: an index with any of them is not plain.
+fn plain_indexes(session: &mut Session, place: &str) -> Result<Vec<PlainIndex>, Error> {
+    let rows = session.strings(&format!(
+        "SELECT index_name, column_name, sub_part, \
+         non_unique = 1 AND index_type = 'BTREE' AND index_comment = '' AND comment = '' \
+           AND column_name IS NOT NULL AND collation = 'A' \
+         FROM information_schema.statistics WHERE {place} AND index_name <> 'PRIMARY' \
+         ORDER BY index_name, seq_in_index"
+    ))?;
+    let mut indexes: Vec<(String, Vec<String>, bool)> = Vec::new();
+    for row in rows {
+        let cell = |at: usize| row.get(at).cloned().flatten();
+        let (name, plain) = (cell(0).unwrap_or_default(), cell(3).as_deref() == Some("1"));
+        let column = quote_name(&cell(1).unwrap_or_default());
+        let part = cell(2).map_or(column.clone(), |chars| format!("{column}({chars})"));
+        match indexes.last_mut().filter(|index| index.0 == name) {
+            Some(index) => {
+                index.1.push(part);
+                index.2 &= plain;
+            }
+            None => indexes.push((name, vec![part], plain)),
+        }
+    }
+    let plain = indexes.into_iter().filter(|index| index.2).map(|(name, parts, _)| {
+        let clause = format!("KEY {} ({})", quote_name(&name), parts.join(","));
+        PlainIndex { name, clause }
+    });
+    Ok(plain.collect())
+}

@@ -1,0 +1,284 @@
+//! Sending records to the server: LOAD DATA LOCAL INFILE from memory, or multi-row INSERT where the
+//! server does not allow that.
+//!
+//! A chunk goes as it lies in the file when the server reads it the same way we do; otherwise each
+//! record is rewritten into LOAD DATA's own dialect on the way. Which of the two is decided for each
+//! chunk by looking at its bytes.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memchr::memmem;
+use rows::{Dialect, Encoding, FieldRule, LineEnd, Rewriter};
+use server::{LoadReport, Session, TableName, Warning, quote_name};
+
+use crate::chunk::Chunk;
+use crate::job::Job;
+use crate::request::FieldTarget;
+use crate::{Error, insert};
+
+/// What is handed to the connection at once, so that a signal is noticed soon.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// Some records of a chunk, as ranges of its bytes without line ends; `None` for all of it.
+pub(crate) type Part = Option<Vec<Range<usize>>>;
+
+/// How the records of a job are sent.
+pub(crate) struct Wire {
+    /// The decisions of the import.
+    pub job: Job,
+    /// LOAD DATA for text as it lies in the file.
+    as_is: String,
+    /// LOAD DATA for rewritten text.
+    rewritten: String,
+    local_infile: bool,
+    insert: insert::Statement,
+    empty_is_null: bool,
+    always_rewrite: bool,
+    stop: Arc<AtomicBool>,
+}
+
+/// What the server said to some records.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Records sent and taken without complaint, if all were.
+    pub clean: Option<u64>,
+    /// Complaints, as far as the server keeps them.
+    pub warnings: Vec<Warning>,
+    /// The statement failed as a whole.
+    pub failure: Option<server::Error>,
+    /// Records that were not sent because their number of fields is wrong: place and reason.
+    pub ragged: Vec<(Range<usize>, String)>,
+}
+
+/// What was sent, filled in while sending.
+#[derive(Default)]
+struct Sent {
+    records: u64,
+    ragged: Vec<(Range<usize>, String)>,
+}
+
+impl Wire {
+    /// Prepares the statements of a job for its table.
+    pub(crate) fn new(job: Job, table: &TableName, local_infile: bool, stop: Arc<AtomicBool>) -> Wire {
+        let rules = || job.fields.iter().map(|field| field.rule);
+        let empty_is_null = rules().any(|rule| match rule {
+            FieldRule::EmptyIsNull => true,
+            FieldRule::Copy => job.nulls.empty,
+            _ => false,
+        });
+        let transforms = rules().any(|rule| matches!(rule, FieldRule::Boolean | FieldRule::UtcDateTime));
+        let always_rewrite = !job.nulls.words.is_empty() || transforms;
+        Wire {
+            as_is: load_data(&job, table, &job.dialect),
+            rewritten: load_data(&job, table, &Dialect::LOAD_DATA),
+            local_infile,
+            insert: insert::Statement::new(&job, table),
+            empty_is_null,
+            always_rewrite,
+            stop,
+            job,
+        }
+    }
+
+    /// Sends records of a chunk as one statement (or several INSERTs).
+    ///
+    /// # Errors
+    /// Only what says nothing about the records; a refused record is part of the outcome.
+    pub(crate) fn send(self: &Arc<Wire>, session: &mut Session, chunk: &Arc<Chunk>, part: Part) -> Result<Outcome, Error> {
+        let mut outcome = Outcome::default();
+        let result = if self.local_infile {
+            self.load(session, chunk, part, &mut outcome)
+        } else {
+            self.insert_rows(session, chunk, part, &mut outcome)
+        };
+        match result {
+            Ok(clean) => outcome.clean = clean,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(Error::Server(error)) if error.code().is_some() => outcome.failure = Some(error),
+            Err(error) => return Err(error),
+        }
+        if outcome.clean.is_none() && outcome.failure.is_none() {
+            outcome.warnings = session.warnings()?;
+        }
+        Ok(outcome)
+    }
+
+    fn load(
+        self: &Arc<Wire>,
+        session: &mut Session,
+        chunk: &Arc<Chunk>,
+        part: Part,
+        outcome: &mut Outcome,
+    ) -> Result<Option<u64>, Error> {
+        let as_is = part.is_none() && self.goes_as_is(chunk.bytes());
+        let sql = if as_is { &self.as_is } else { &self.rewritten };
+        let sent = Arc::new(Mutex::new(Sent::default()));
+        let (wire, chunk, shared) = (Arc::clone(self), Arc::clone(chunk), Arc::clone(&sent));
+        let source = move |out: &mut dyn Write| {
+            let mut sent = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if as_is { wire.write_as_is(&chunk, &mut sent, out) } else { wire.write_rewritten(&chunk, part.as_deref(), &mut sent, out) }
+        };
+        let report = session.load(sql, Box::new(source))?;
+        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.ragged = std::mem::take(&mut sent.ragged);
+        Ok(is_clean(&report, sent.records).then_some(sent.records))
+    }
+
+    /// The server reads these bytes exactly as we do.
+    fn goes_as_is(&self, bytes: &[u8]) -> bool {
+        let dialect = &self.job.dialect;
+        let delimiter = dialect.delimiter;
+        let quoted = |quote| memchr::memchr(quote, bytes).is_some();
+        !self.always_rewrite
+            && matches!(dialect.escape, None | Some(b'\\'))
+            && !dialect.quote.is_some_and(quoted)
+            && match dialect.line_end {
+                LineEnd::Lf | LineEnd::CrLf | LineEnd::Cr => true,
+                LineEnd::Any => memchr::memchr(b'\r', bytes).is_none(),
+            }
+            && !(self.empty_is_null && has_empty_field(bytes, delimiter, dialect.line_end))
+    }
+
+    fn write_as_is(&self, chunk: &Chunk, sent: &mut Sent, out: &mut dyn Write) -> io::Result<()> {
+        for piece in chunk.bytes().chunks(PIECE_BYTES) {
+            self.go_on()?;
+            out.write_all(piece)?;
+        }
+        sent.records = chunk.records;
+        Ok(())
+    }
+
+    fn write_rewritten(
+        &self,
+        chunk: &Chunk,
+        part: Option<&[Range<usize>]>,
+        sent: &mut Sent,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut text = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+        self.rewrite(chunk, part, sent, &mut text, &mut |text| {
+            if text.len() >= PIECE_BYTES {
+                self.go_on()?;
+                out.write_all(text)?;
+                text.clear();
+            }
+            Ok(())
+        })?;
+        out.write_all(&text)
+    }
+
+    /// Rewrites records one after the other into `text`; `each` is called after every one.
+    fn rewrite(
+        &self,
+        chunk: &Chunk,
+        part: Option<&[Range<usize>]>,
+        sent: &mut Sent,
+        text: &mut Vec<u8>,
+        each: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut rewriter = self.job.rewriter();
+        let mut one = |range: Range<usize>| {
+            let record = chunk.bytes().get(range.clone()).unwrap_or_default();
+            match rewriter.rewrite(record, text) {
+                Ok(()) => sent.records += 1,
+                Err(ragged) => sent.ragged.push((range, ragged.to_string())),
+            }
+            each(text)
+        };
+        match part {
+            Some(ranges) => ranges.iter().cloned().try_for_each(&mut one),
+            None => self.job.records(chunk.bytes()).try_for_each(&mut one),
+        }
+    }
+
+    fn insert_rows(
+        &self,
+        session: &mut Session,
+        chunk: &Chunk,
+        part: Part,
+        outcome: &mut Outcome,
+    ) -> Result<Option<u64>, Error> {
+        let mut sent = Sent::default();
+        let mut lines = Vec::new();
+        let rewritten = self.rewrite(chunk, part.as_deref(), &mut sent, &mut lines, &mut |_| Ok(()));
+        rewritten.map_err(|source| Error::Read { name: chunk.name.to_string(), source })?;
+        outcome.ragged = sent.ragged;
+        let stop = || self.stop.load(Ordering::Relaxed);
+        self.insert.run(session, &lines, &stop, &mut outcome.warnings)
+    }
+
+    fn go_on(&self) -> io::Result<()> {
+        if self.stop.load(Ordering::Relaxed) { Err(io::Error::other("stopped by a signal")) } else { Ok(()) }
+    }
+}
+
+impl Job {
+    /// Turns records of this job's dialect into LOAD DATA's.
+    pub(crate) fn rewriter(&self) -> Rewriter {
+        let rules = self.fields.iter().map(|field| field.rule).collect();
+        Rewriter::new(self.dialect, self.nulls.clone(), rules, self.fields.len())
+    }
+
+    /// The records of a chunk as ranges of its bytes. A blank line is no record in a file of several
+    /// columns; people end files with them.
+    pub(crate) fn records<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
+        let start = bytes.as_ptr().addr();
+        let several = self.fields.len() > 1;
+        rows::records(&self.dialect, bytes).filter(move |record| !(several && record.is_empty())).map(move |record| {
+            let from = record.as_ptr().addr() - start;
+            from..from + record.len()
+        })
+    }
+}
+
+fn is_clean(report: &LoadReport, sent: u64) -> bool {
+    report.records == sent && report.skipped == 0 && report.warnings == 0 && report.deleted == 0
+}
+
+/// Two delimiters side by side, or one at either end of a line: a field of no bytes.
+fn has_empty_field(bytes: &[u8], delimiter: u8, line_end: LineEnd) -> bool {
+    let end = line_end.bytes();
+    let (first, last) = (end.first().copied().unwrap_or(b'\n'), end.last().copied().unwrap_or(b'\n'));
+    bytes.first() == Some(&delimiter)
+        || bytes.last() == Some(&delimiter)
+        || [[delimiter, delimiter], [delimiter, first], [last, delimiter], [last, first]]
+            .iter()
+            .any(|pair| memmem::find(bytes, pair).is_some())
+}
+
+fn load_data(job: &Job, table: &TableName, dialect: &Dialect) -> String {
+    let charset = if job.encoding == Encoding::Binary { "binary" } else { "utf8mb4" };
+    let rewritten = *dialect == Dialect::LOAD_DATA && job.dialect != Dialect::LOAD_DATA;
+    let mut sql = format!(
+        "LOAD DATA LOCAL INFILE '{}' INTO TABLE {table} CHARACTER SET {charset} FIELDS TERMINATED BY 0x{:02x} ESCAPED BY ",
+        Session::STREAM,
+        dialect.delimiter,
+    );
+    match dialect.escape {
+        Some(escape) => write!(sql, "0x{escape:02x}").ok(),
+        None => write!(sql, "''").ok(),
+    };
+    let ends: String = dialect.line_end.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    write!(sql, " LINES TERMINATED BY 0x{ends} (").ok();
+    let mut separator = "";
+    for field in &job.fields {
+        let name = match &field.target {
+            FieldTarget::Column(name) => quote_name(name),
+            FieldTarget::Variable(name) => format!("@{}", quote_name(name)),
+            FieldTarget::Skip if rewritten || job.dialect == Dialect::LOAD_DATA => continue,
+            FieldTarget::Skip => "@`remora skips this`".to_owned(),
+        };
+        write!(sql, "{separator}{name}").ok();
+        separator = ", ";
+    }
+    sql.push(')');
+    for (at, (column, expression)) in job.set.iter().enumerate() {
+        let lead = if at == 0 { " SET " } else { ", " };
+        write!(sql, "{lead}{} = {expression}", quote_name(column)).ok();
+    }
+    sql
+}
