@@ -55,8 +55,8 @@ pub struct Job {
     pub nulls: Nulls,
     /// The first record of each file is a header.
     pub header: bool,
-    /// Names from the header, for the rejects file.
-    pub names: Vec<String>,
+    /// The header as it stands in the first file, for the rejects file.
+    pub heading: Vec<u8>,
     /// Lines before the header.
     pub skip_lines: u64,
     /// Target size of a chunk.

@@ -48,6 +48,7 @@ impl Create {
 struct Sample {
     findings: Findings,
     stats: Vec<ColumnStats>,
+    heading: Vec<u8>,
 }
 
 /// Makes a plan. Without a session only a table that is to be made can be planned for.
@@ -66,7 +67,7 @@ pub(crate) fn make(
     let findings = sample.findings.to_string();
     world.progress.note(&findings);
     let way = way(request, table.as_ref(), world.progress)?;
-    let mut job = job(request, files, &sample.findings, way);
+    let mut job = job(request, files, &sample, way);
     job.exists = table.is_some();
     let mut create = None;
     let mapping = match &table {
@@ -206,6 +207,7 @@ fn look(
 ) -> Sample {
     let findings = rows::sniff(text, whole, encoding, hints);
     let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
+    let heading = rows::records(&findings.dialect, text).next().unwrap_or_default().to_vec();
     let mut stats = vec![ColumnStats::new(); findings.columns];
     let (mut row, mut scratch) = (Vec::new(), Vec::new());
     let records = rows::records(&findings.dialect, text).skip(usize::from(findings.header));
@@ -219,7 +221,7 @@ fn look(
             }
         }
     }
-    Sample { findings, stats }
+    Sample { findings, stats, heading }
 }
 
 /// The first bytes as text. A character that the sample cuts in two is left out, and bytes that are not in
@@ -240,7 +242,8 @@ fn skip_lines(text: &[u8], lines: u64) -> &[u8] {
     }
 }
 
-fn job(request: &Request, files: &Files<'_>, findings: &Findings, way: Way) -> Job {
+fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
+    let findings = &sample.findings;
     let sessions = request.sessions.unwrap_or(2).max(1);
     let share = files.bytes().map_or(usize::MAX, |bytes| {
         usize::try_from(bytes).unwrap_or(usize::MAX) / (4 * sessions)
@@ -256,7 +259,7 @@ fn job(request: &Request, files: &Files<'_>, findings: &Findings, way: Way) -> J
         dialect: findings.dialect,
         nulls: request.nulls.clone().unwrap_or_else(|| findings.nulls.clone()),
         header: findings.header,
-        names: findings.names.clone(),
+        heading: sample.heading.clone(),
         skip_lines: request.skip_lines,
         chunk_bytes: request.chunk_bytes.unwrap_or(share.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES)),
         fields: Vec::new(),

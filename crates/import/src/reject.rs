@@ -67,11 +67,7 @@ pub(crate) fn write(disk: &dyn Disk, input: &Path, job: &Job, rejects: &[&Reject
     let end = job.dialect.line_end.bytes();
     let mut rows = Vec::new();
     if job.header {
-        let delimiter = [job.dialect.delimiter];
-        for (at, name) in job.names.iter().enumerate() {
-            rows.extend_from_slice(if at == 0 { &[] } else { &delimiter });
-            rows::write_csv(&job.dialect, name.as_bytes(), &mut rows);
-        }
+        rows.extend_from_slice(&job.heading);
         rows.extend_from_slice(end);
     }
     let mut reasons = String::new();
