@@ -382,6 +382,11 @@ impl ColumnStats {
     }
 }
 
+/// Whether the value is a number, a date or the like: anything but text.
+pub(crate) fn is_typed(value: &[u8]) -> bool {
+    classify(value) != Value::Text
+}
+
 /// How many decimal digits a number has; none for zero.
 fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(0, |log| log as usize + 1)
