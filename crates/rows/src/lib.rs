@@ -1,1 +1,50 @@
-//! rows
+//! Rows as text: how a CSV, TSV or LOAD DATA file is cut into records and fields, what its columns hold, and
+//! how a field is written for a server.
+//!
+//! Bytes in, values out. There is no I/O here, no thread, no clock, and nothing is allocated per row or field
+//! on the paths every row takes. It is not a writer of CSV files and not a schema library: the only SQL it
+//! produces is one `CREATE TABLE`.
+//!
+//! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] make UTF-8 of its bytes, [`sniff`]
+//! finds its [`Dialect`] from a sample, [`Splitter`] cuts blocks at record ends, [`records`] and [`fields`]
+//! take a chunk apart, [`ColumnStats`] watches every value and decides the column's type, [`create_table`]
+//! prints the table and [`Rewriter`] turns each record into a line for `LOAD DATA`.
+//!
+//! ```
+//! use rows::{ColumnStats, Dialect, Field, Nulls, fields, records};
+//!
+//! let (dialect, nulls) = (Dialect::CSV, Nulls { empty: true, words: Vec::new() });
+//! let mut stats = vec![ColumnStats::new(), ColumnStats::new()];
+//! let (mut scratch, mut row) = (Vec::new(), Vec::<Field<'_>>::new());
+//! for record in records(&dialect, b"1,\"Smith, Ann\"\n300,\n") {
+//!     fields(&dialect, record, &mut row);
+//!     for (column, field) in stats.iter_mut().zip(&row) {
+//!         let value = (!field.is_null(&nulls)).then(|| field.text(&dialect, &mut scratch));
+//!         column.observe(value);
+//!     }
+//! }
+//! assert_eq!(stats[0].decide().to_string(), "SMALLINT UNSIGNED NOT NULL");
+//! assert_eq!(stats[1].decide().to_string(), "VARCHAR(10) NULL");
+//! ```
+
+mod dialect;
+mod encoding;
+mod error;
+mod escape;
+mod field;
+mod infer;
+mod rewrite;
+mod schema;
+mod sniff;
+mod split;
+
+pub use dialect::{Dialect, LineEnd};
+pub use encoding::{Decoder, Encoding};
+pub use error::{BadBytes, Error, Ragged, UnclosedQuote, UnknownEncoding};
+pub use escape::{unescape_load_data, write_csv, write_load_data, write_sql_literal};
+pub use field::{Field, Nulls, fields};
+pub use infer::{ColumnKind, ColumnStats, ColumnType, KeyStats};
+pub use rewrite::{FieldRule, Rewriter};
+pub use schema::{Column, Limits, Schema, column_names, create_table};
+pub use sniff::{Findings, Hints, sniff, sniff_encoding};
+pub use split::{Records, Scan, Splitter, records};

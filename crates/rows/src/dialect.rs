@@ -1,0 +1,117 @@
+//! The few characters that make a text file a table.
+
+use std::fmt;
+
+/// What ends a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineEnd {
+    /// `\n`; a `\r` before it is data.
+    Lf,
+    /// `\r\n` only; a lone `\n` or `\r` is data.
+    CrLf,
+    /// `\r`, as files of old Macintosh programs have it.
+    Cr,
+    /// `\n` or `\r\n`, for files that mix both.
+    Any,
+}
+
+impl LineEnd {
+    /// The byte that is last in every line end of this kind, and so the one to search for.
+    pub(crate) fn last_byte(self) -> u8 {
+        match self {
+            LineEnd::Cr => b'\r',
+            LineEnd::Lf | LineEnd::CrLf | LineEnd::Any => b'\n',
+        }
+    }
+
+    /// The bytes to write at the end of a line.
+    pub fn bytes(self) -> &'static [u8] {
+        match self {
+            LineEnd::Lf | LineEnd::Any => b"\n",
+            LineEnd::CrLf => b"\r\n",
+            LineEnd::Cr => b"\r",
+        }
+    }
+}
+
+impl fmt::Display for LineEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LineEnd::Lf => "\\n",
+            LineEnd::CrLf => "\\r\\n",
+            LineEnd::Cr => "\\r",
+            LineEnd::Any => "\\n or \\r\\n",
+        })
+    }
+}
+
+/// How fields and records are told apart. All bytes are ASCII and differ from each other; a dialect that
+/// breaks this is read somehow, but never panics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dialect {
+    /// Separates the fields of a record.
+    pub delimiter: u8,
+    /// Encloses fields that hold delimiters or line ends. It opens a field only as its first byte, and stands
+    /// for itself when doubled inside (RFC 4180, section 2).
+    pub quote: Option<u8>,
+    /// Takes the special meaning from the byte after it, in and out of quotes, as LOAD DATA does it: followed
+    /// by `0 b n r t Z` it is a control character, alone with `N` it is NULL, and before any other byte it is
+    /// that byte. An escape equal to the quote means the same as none: quotes are doubled.
+    pub escape: Option<u8>,
+    /// Ends a record.
+    pub line_end: LineEnd,
+}
+
+impl Dialect {
+    /// What `LOAD DATA` reads and `SELECT ... INTO OUTFILE` writes when nothing is said.
+    pub const LOAD_DATA: Dialect =
+        Dialect { delimiter: b'\t', quote: None, escape: Some(b'\\'), line_end: LineEnd::Lf };
+
+    /// Commas and double quotes, as in RFC 4180, but with Unix line ends.
+    pub const CSV: Dialect =
+        Dialect { delimiter: b',', quote: Some(b'"'), escape: None, line_end: LineEnd::Lf };
+
+    /// The same with tabs.
+    pub const TSV: Dialect =
+        Dialect { delimiter: b'\t', quote: Some(b'"'), escape: None, line_end: LineEnd::Lf };
+
+    /// The escape when it does anything that doubling the quote does not.
+    pub(crate) fn escape_byte(&self) -> Option<u8> {
+        self.escape.filter(|&byte| Some(byte) != self.quote)
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.delimiter {
+            b',' => f.write_str("comma")?,
+            b'\t' => f.write_str("tab")?,
+            b';' => f.write_str("semicolon")?,
+            b'|' => f.write_str("pipe")?,
+            b' ' => f.write_str("space")?,
+            b':' => f.write_str("colon")?,
+            other => write!(f, "'{}'", other.escape_ascii())?,
+        }
+        f.write_str("-separated")?;
+        if let Some(quote) = self.quote {
+            write!(f, ", quoted with {}", char::from(quote))?;
+        }
+        if let Some(escape) = self.escape_byte() {
+            write!(f, ", escaped with {}", char::from(escape))?;
+        }
+        write!(f, ", lines end with {}", self.line_end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn displays_as_one_phrase() {
+        assert_eq!(Dialect::CSV.to_string(), "comma-separated, quoted with \", lines end with \\n");
+        assert_eq!(Dialect::LOAD_DATA.to_string(), "tab-separated, escaped with \\, lines end with \\n");
+        let odd = Dialect { delimiter: 1, line_end: LineEnd::CrLf, ..Dialect::CSV };
+        assert_eq!(odd.to_string(), "'\\x01'-separated, quoted with \", lines end with \\r\\n");
+    }
+}

@@ -1,0 +1,69 @@
+//! What can be wrong with the bytes of a file of rows.
+
+use crate::Encoding;
+
+/// Every error of this crate. The functions return the single kinds, because each has one way to fail; this
+/// enum is for callers that pass several of them on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// See [`UnclosedQuote`].
+    #[error(transparent)]
+    UnclosedQuote(#[from] UnclosedQuote),
+    /// See [`BadBytes`].
+    #[error(transparent)]
+    BadBytes(#[from] BadBytes),
+    /// See [`Ragged`].
+    #[error(transparent)]
+    Ragged(#[from] Ragged),
+    /// See [`UnknownEncoding`].
+    #[error(transparent)]
+    UnknownEncoding(#[from] UnknownEncoding),
+}
+
+/// The input ended inside a quoted field: a quote is missing, or the file has no quoting at all and a field
+/// happens to start with the quote character.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the quote opened in record {record} on line {line} is never closed; close it, or read the file without quoting"
+)]
+pub struct UnclosedQuote {
+    /// The record that holds the opening quote, counted from 1.
+    pub record: u64,
+    /// The physical line of the opening quote, counted from 1.
+    pub line: u64,
+}
+
+/// Bytes that mean nothing in the encoding the file is said to have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("offset {offset}: the bytes {} are not {encoding}; name the encoding the file really has", hex(.bytes))]
+pub struct BadBytes {
+    /// The encoding that was expected.
+    pub encoding: Encoding,
+    /// Where the first of them is, in bytes from the start of the input.
+    pub offset: u64,
+    /// The bytes themselves, one to four.
+    pub bytes: Vec<u8>,
+}
+
+/// A record with more or fewer fields than the file's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{found} fields where {expected} are expected")]
+pub struct Ragged {
+    /// How many fields every record should have.
+    pub expected: usize,
+    /// How many this one has.
+    pub found: usize,
+}
+
+/// A name that is no encoding known here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown encoding {name:?}; use utf-8, utf-16le, utf-16be, latin1 or binary")]
+pub struct UnknownEncoding {
+    /// The name as it was given.
+    pub name: String,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}

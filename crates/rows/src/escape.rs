@@ -1,0 +1,186 @@
+//! One value as text for a server, a statement or a file, and back.
+//!
+//! The LOAD DATA form is the one of the server's manual under "LOAD DATA", "Field and Line Handling", with
+//! nothing said about FIELDS and LINES.
+
+use memchr::memchr;
+
+use crate::field::resolve;
+
+/// How much is looked at before it is copied: enough for the compiler to work on whole vectors, small enough
+/// to stay in the first cache level.
+const RUN_BYTES: usize = 256;
+
+/// The letter that stands for a byte behind a backslash in the LOAD DATA form, or zero for bytes that need
+/// none.
+const fn load_data_letter(byte: u8) -> u8 {
+    match byte {
+        b'\\' => b'\\',
+        b'\t' => b't',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        0 => b'0',
+        _ => 0,
+    }
+}
+
+/// Whether there may be something to escape for LOAD DATA. Some control characters that need no escape count
+/// too, for the sake of one comparison.
+#[inline]
+pub(crate) fn needs_escape(bytes: &[u8]) -> bool {
+    bytes.iter().fold(false, |found, &byte| found | (byte <= b'\r') | (byte == b'\\'))
+}
+
+/// Appends one field in LOAD DATA's default dialect: NULL as `\N`, and backslash, tab, newline, carriage return
+/// and NUL escaped. The delimiter or line end is the caller's.
+#[inline]
+pub fn write_load_data(value: Option<&[u8]>, out: &mut Vec<u8>) {
+    let Some(value) = value else {
+        out.extend_from_slice(b"\\N");
+        return;
+    };
+    if value.len() <= RUN_BYTES && !needs_escape(value) {
+        out.extend_from_slice(value);
+    } else {
+        write_escaped(value, out);
+    }
+}
+
+#[inline(never)]
+fn write_escaped(value: &[u8], out: &mut Vec<u8>) {
+    for run in value.chunks(RUN_BYTES) {
+        if !needs_escape(run) {
+            out.extend_from_slice(run);
+            continue;
+        }
+        let mut from = 0;
+        for (at, &byte) in run.iter().enumerate() {
+            let letter = load_data_letter(byte);
+            if letter != 0 {
+                out.extend_from_slice(&run[from..at]);
+                out.extend_from_slice(&[b'\\', letter]);
+                from = at + 1;
+            }
+        }
+        out.extend_from_slice(&run[from..]);
+    }
+}
+
+/// What a byte behind an escape stands for.
+#[inline]
+pub(crate) fn unescape_byte(byte: u8) -> u8 {
+    match byte {
+        b'0' => 0,
+        b'b' => 8,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'Z' => 26,
+        other => other,
+    }
+}
+
+/// Appends the value of one field of LOAD DATA's default dialect. A backslash at the very end is data. NULL
+/// (`\N`) has no bytes, so the caller looks for it first; here it is an `N`.
+pub fn unescape_load_data(bytes: &[u8], out: &mut Vec<u8>) {
+    resolve(bytes, None, Some(b'\\'), out);
+}
+
+/// Appends a value as an SQL literal, for `INSERT` where LOAD DATA is not to be had: `NULL`, or a string in
+/// single quotes. `no_backslash_escapes` says that the session has that SQL mode. The bytes must be text of the
+/// connection's character set, and that one must be ASCII-compatible in every byte, as utf8mb4 is.
+pub fn write_sql_literal(value: Option<&[u8]>, no_backslash_escapes: bool, out: &mut Vec<u8>) {
+    let Some(value) = value else {
+        out.extend_from_slice(b"NULL");
+        return;
+    };
+    out.push(b'\'');
+    let mut from = 0;
+    for (at, &byte) in value.iter().enumerate() {
+        let replacement: &[u8] = match byte {
+            b'\'' => b"''",
+            b'\\' if !no_backslash_escapes => b"\\\\",
+            0 if !no_backslash_escapes => b"\\0",
+            _ => continue,
+        };
+        out.extend_from_slice(&value[from..at]);
+        out.extend_from_slice(replacement);
+        from = at + 1;
+    }
+    out.extend_from_slice(&value[from..]);
+    out.push(b'\'');
+}
+
+/// Appends a value as one field of a CSV file after RFC 4180. NULL is nothing at all, an empty value is a pair
+/// of quotes, so that [`Nulls`](crate::Nulls) with `empty` tells them apart.
+pub fn write_csv(value: Option<&[u8]>, out: &mut Vec<u8>) {
+    let Some(value) = value else { return };
+    let plain = !value.is_empty() && !value.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));
+    if plain {
+        out.extend_from_slice(value);
+        return;
+    }
+    out.push(b'"');
+    let mut rest = value;
+    while let Some(at) = memchr(b'"', rest) {
+        out.extend_from_slice(&rest[..=at]);
+        out.push(b'"');
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load_data(value: Option<&[u8]>) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_load_data(value, &mut out);
+        out
+    }
+
+    #[test]
+    fn escapes_what_load_data_would_read_as_something_else() {
+        assert_eq!(load_data(None), b"\\N");
+        assert_eq!(load_data(Some(b"\\N")), b"\\\\N");
+        assert_eq!(load_data(Some(b"a\tb\nc\rd\0e\\f\x08\x1a")), b"a\\tb\\nc\\rd\\0e\\\\f\x08\x1a");
+        let mut long = vec![b'x'; 1000];
+        long[300] = b'\t';
+        let written = load_data(Some(&long));
+        assert_eq!((written.len(), &written[300..302]), (1001, &b"\\t"[..]));
+    }
+
+    #[test]
+    fn reads_every_escape_of_load_data() {
+        let mut out = Vec::new();
+        unescape_load_data(b"\\0\\b\\n\\r\\t\\Z\\\\\\x\\", &mut out);
+        assert_eq!(out, b"\0\x08\n\r\t\x1a\\x\\");
+    }
+
+    #[test]
+    fn sql_literals_follow_the_mode() {
+        let literal = |value, mode| {
+            let mut out = Vec::new();
+            write_sql_literal(value, mode, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(literal(None, false), "NULL");
+        assert_eq!(literal(Some(b"it's \\ \0"), false), "'it''s \\\\ \\0'");
+        assert_eq!(literal(Some(b"it's \\ \0"), true), "'it''s \\ \0'");
+    }
+
+    #[test]
+    fn csv_quotes_only_where_it_must() {
+        let csv = |value| {
+            let mut out = Vec::new();
+            write_csv(value, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(csv(None), "");
+        assert_eq!(csv(Some(b"")), "\"\"");
+        assert_eq!(csv(Some(b"it's fine")), "it's fine");
+        assert_eq!(csv(Some(b"a \"b\", c")), "\"a \"\"b\"\", c\"");
+    }
+}

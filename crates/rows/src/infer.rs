@@ -1,0 +1,396 @@
+//! The tightest type that holds every value of a column.
+
+mod key;
+mod value;
+
+use std::fmt;
+
+pub use key::KeyStats;
+use value::{DOUBLE_DIGITS_MAX, Value, classify};
+
+/// The longest VARCHAR that a row of utf8mb4 could hold alone, in characters: 65535 bytes at four each.
+const VARCHAR_CHARS_MAX: u64 = 16_383;
+/// The same for VARBINARY, in bytes, less the length and the row's NULL bits.
+const VARBINARY_BYTES_MAX: u64 = 65_532;
+const TEXT_BYTES_MAX: u64 = (1 << 16) - 1;
+const MEDIUMTEXT_BYTES_MAX: u64 = (1 << 24) - 1;
+const DECIMAL_DIGITS_MAX: usize = 65;
+const DECIMAL_SCALE_MAX: usize = 30;
+/// Above this a double leaves out integers.
+const DOUBLE_INT_MAX: u64 = 1 << 53;
+/// What a column gets of which no value is known.
+const UNKNOWN_CHARS: u32 = 255;
+
+/// A type of MySQL and MariaDB, without NULL or NOT NULL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ColumnKind {
+    /// Every value is `true`, `false`, `t` or `f`: they must be rewritten as 1 and 0.
+    Boolean,
+    /// An integer of 1, 2, 3, 4 or 8 bytes.
+    Int {
+        /// Storage size.
+        bytes: u8,
+        /// No value is negative.
+        unsigned: bool,
+    },
+    /// Exact decimal numbers.
+    Decimal {
+        /// Digits in all, 1 to 65.
+        precision: u8,
+        /// Digits behind the point, 0 to 30.
+        scale: u8,
+    },
+    /// Numbers with exponents.
+    Double,
+    /// Calendar dates.
+    Date,
+    /// Times of day or spans of time.
+    Time {
+        /// Digits of a second's fraction, 0 to 6.
+        fraction: u8,
+    },
+    /// Dates with a time.
+    DateTime {
+        /// Digits of a second's fraction, 0 to 6.
+        fraction: u8,
+        /// Every value ends in `Z`: it must be taken off.
+        utc: bool,
+    },
+    /// Text with a limit.
+    Varchar {
+        /// The limit in characters.
+        chars: u32,
+    },
+    /// Text of up to 65535 bytes.
+    Text,
+    /// Text of up to 16 MiB.
+    MediumText,
+    /// Text of up to 4 GiB.
+    LongText,
+    /// Bytes that are not all UTF-8, with a limit.
+    Varbinary {
+        /// The limit in bytes.
+        bytes: u32,
+    },
+    /// Such bytes, up to 65535.
+    Blob,
+    /// Such bytes, up to 16 MiB.
+    MediumBlob,
+    /// Such bytes, up to 4 GiB.
+    LongBlob,
+}
+
+/// What a column is declared as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnType {
+    /// The type itself.
+    pub kind: ColumnKind,
+    /// There are NULLs in it, or it may have some.
+    pub nullable: bool,
+    /// The longest value as text, in characters (bytes, if it is not UTF-8).
+    pub max_chars: u64,
+    /// The longest value as text, in bytes of UTF-8.
+    pub max_bytes: u64,
+}
+
+impl ColumnType {
+    /// Whether a column of this type with [unique](KeyStats::unique) values can be a primary key: no NULLs, and
+    /// values are equal only if their text is.
+    pub fn suits_key(&self) -> bool {
+        let kind =
+            matches!(self.kind, ColumnKind::Int { .. } | ColumnKind::Date | ColumnKind::Varchar { .. });
+        kind && !self.nullable
+    }
+}
+
+impl fmt::Display for ColumnKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ColumnKind::Boolean => f.write_str("BOOLEAN"),
+            ColumnKind::Int { bytes, unsigned } => {
+                f.write_str(match bytes {
+                    1 => "TINYINT",
+                    2 => "SMALLINT",
+                    3 => "MEDIUMINT",
+                    4 => "INT",
+                    _ => "BIGINT",
+                })?;
+                f.write_str(if unsigned { " UNSIGNED" } else { "" })
+            }
+            ColumnKind::Decimal { precision, scale } => write!(f, "DECIMAL({precision},{scale})"),
+            ColumnKind::Double => f.write_str("DOUBLE"),
+            ColumnKind::Date => f.write_str("DATE"),
+            ColumnKind::Time { fraction: 0 } => f.write_str("TIME"),
+            ColumnKind::Time { fraction } => write!(f, "TIME({fraction})"),
+            ColumnKind::DateTime { fraction: 0, .. } => f.write_str("DATETIME"),
+            ColumnKind::DateTime { fraction, .. } => write!(f, "DATETIME({fraction})"),
+            ColumnKind::Varchar { chars } => write!(f, "VARCHAR({chars})"),
+            ColumnKind::Text => f.write_str("TEXT"),
+            ColumnKind::MediumText => f.write_str("MEDIUMTEXT"),
+            ColumnKind::LongText => f.write_str("LONGTEXT"),
+            ColumnKind::Varbinary { bytes } => write!(f, "VARBINARY({bytes})"),
+            ColumnKind::Blob => f.write_str("BLOB"),
+            ColumnKind::MediumBlob => f.write_str("MEDIUMBLOB"),
+            ColumnKind::LongBlob => f.write_str("LONGBLOB"),
+        }
+    }
+}
+
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, if self.nullable { "NULL" } else { "NOT NULL" })
+    }
+}
+
+/// The classes of values, as bits of a set.
+mod class {
+    pub(super) const INT: u16 = 1;
+    pub(super) const DECIMAL: u16 = 1 << 1;
+    pub(super) const FLOAT: u16 = 1 << 2;
+    pub(super) const DATE: u16 = 1 << 3;
+    pub(super) const DATETIME: u16 = 1 << 4;
+    pub(super) const DATETIME_UTC: u16 = 1 << 5;
+    pub(super) const TIME: u16 = 1 << 6;
+    pub(super) const BOOLEAN: u16 = 1 << 7;
+    pub(super) const TEXT: u16 = 1 << 8;
+    pub(super) const INVALID: u16 = 1 << 9;
+}
+
+/// What is known about a column's values: enough to name the tightest type that holds them all, and nothing
+/// that depends on their order, so that parts of a file can be observed apart and merged.
+///
+/// The rules. A type must keep what a value means and, but for zeros at the end of a fraction, how it is
+/// written:
+///
+/// * Integers have no sign `+`, no zeros in front (`007` is text: postcodes survive) and no negative zero. Above
+///   BIGINT UNSIGNED, or negative ones together with such above BIGINT, are DECIMAL(p,0).
+/// * Decimal numbers are as strict with zeros (`00.5` is text); `.5` and `1.` are fine, since DECIMAL reads
+///   them. The scale is the longest one. Beyond 65 digits, or 30 behind the point, they are text.
+/// * Exponents, and the negative zero `-0.0`, make a DOUBLE if all of the column's numbers keep their value: 17
+///   significant digits at most, integers up to 2^53, nothing that overflows or vanishes. NaN and infinity are
+///   text.
+/// * Dates are days of the calendar of the years 1000 to 9999; DATETIME adds ` ` or `T`, a time of day and up
+///   to six digits of a fraction. Dates and DATETIMEs mix. `Z` at the end is fine if every value has it. Offsets,
+///   leap seconds and zero dates are text.
+/// * TIME is `HH:MM:SS` up to 838:59:59 either way, with a fraction.
+/// * `true` and `false` in any case, `t` and `f`, are booleans; 0 and 1 are integers.
+/// * Everything else is text, or binary where a value is not UTF-8.
+#[derive(Clone, Debug, Default)]
+pub struct ColumnStats {
+    seen: u16,
+    nulls: u64,
+    max_bytes: u64,
+    max_chars: u64,
+    /// The largest integer, and the magnitude of the smallest negative one.
+    int_max: u64,
+    int_min: u64,
+    /// The longest integer beyond `u64`, in digits; 0 when there is none.
+    big_digits: usize,
+    decimal_whole: usize,
+    decimal_scale: usize,
+    decimal_significant: usize,
+    fraction: usize,
+}
+
+impl ColumnStats {
+    /// Nothing observed yet.
+    pub fn new() -> ColumnStats {
+        ColumnStats::default()
+    }
+
+    /// The column's value in one more row; `None` is NULL.
+    #[inline]
+    pub fn observe(&mut self, value: Option<&[u8]>) {
+        let Some(value) = value else {
+            self.nulls += 1;
+            return;
+        };
+        if self.seen & class::TEXT != 0 || !self.observe_typed(value) {
+            self.observe_text(value);
+        }
+    }
+
+    /// Returns whether the value is something else than text.
+    #[inline]
+    fn observe_typed(&mut self, value: &[u8]) -> bool {
+        match classify(value) {
+            Value::Int { negative, magnitude } => {
+                self.seen |= class::INT;
+                if negative {
+                    self.int_min = self.int_min.max(magnitude);
+                } else {
+                    self.int_max = self.int_max.max(magnitude);
+                }
+            }
+            Value::BigInt { digits } => {
+                self.seen |= class::INT;
+                self.big_digits = self.big_digits.max(digits);
+            }
+            Value::Decimal { whole, scale, significant } => {
+                self.seen |= class::DECIMAL;
+                self.decimal_whole = self.decimal_whole.max(whole);
+                self.decimal_scale = self.decimal_scale.max(scale);
+                self.decimal_significant = self.decimal_significant.max(significant);
+            }
+            Value::Float => self.seen |= class::FLOAT,
+            Value::Date => self.seen |= class::DATE,
+            Value::DateTime { fraction, utc } => {
+                self.seen |= if utc { class::DATETIME_UTC } else { class::DATETIME };
+                self.fraction = self.fraction.max(fraction);
+            }
+            Value::Time { fraction } => {
+                self.seen |= class::TIME;
+                self.fraction = self.fraction.max(fraction);
+            }
+            Value::Boolean => self.seen |= class::BOOLEAN,
+            Value::Text => return false,
+        }
+        let length = value.len() as u64;
+        self.max_bytes = self.max_bytes.max(length);
+        self.max_chars = self.max_chars.max(length);
+        true
+    }
+
+    #[inline]
+    fn observe_text(&mut self, value: &[u8]) {
+        self.seen |= class::TEXT;
+        let length = value.len() as u64;
+        self.max_bytes = self.max_bytes.max(length);
+        if value.is_ascii() {
+            self.max_chars = self.max_chars.max(length);
+        } else {
+            self.observe_unicode(value);
+        }
+    }
+
+    fn observe_unicode(&mut self, value: &[u8]) {
+        let length = match std::str::from_utf8(value) {
+            Ok(text) => text.chars().count(),
+            Err(_) => {
+                self.seen |= class::INVALID;
+                value.len()
+            }
+        };
+        self.max_chars = self.max_chars.max(length as u64);
+    }
+
+    /// Adds what was observed elsewhere.
+    pub fn merge(&mut self, later: &ColumnStats) {
+        self.seen |= later.seen;
+        self.nulls += later.nulls;
+        self.max_bytes = self.max_bytes.max(later.max_bytes);
+        self.max_chars = self.max_chars.max(later.max_chars);
+        self.int_max = self.int_max.max(later.int_max);
+        self.int_min = self.int_min.max(later.int_min);
+        self.big_digits = self.big_digits.max(later.big_digits);
+        self.decimal_whole = self.decimal_whole.max(later.decimal_whole);
+        self.decimal_scale = self.decimal_scale.max(later.decimal_scale);
+        self.decimal_significant = self.decimal_significant.max(later.decimal_significant);
+        self.fraction = self.fraction.max(later.fraction);
+    }
+
+    /// The tightest type for all that was observed. Of a column without a value nothing is known: VARCHAR, of
+    /// one character if it has rows.
+    pub fn decide(&self) -> ColumnType {
+        let nullable = self.nulls > 0 || self.seen == 0;
+        ColumnType { kind: self.kind(), nullable, max_chars: self.max_chars, max_bytes: self.max_bytes }
+    }
+
+    fn kind(&self) -> ColumnKind {
+        let fraction = u8::try_from(self.fraction).unwrap_or(6);
+        if self.only(class::INT) {
+            self.integer().or_else(|| self.decimal())
+        } else if self.only(class::INT | class::DECIMAL) {
+            self.decimal()
+        } else if self.only(class::INT | class::DECIMAL | class::FLOAT) {
+            self.double_holds_all().then_some(ColumnKind::Double)
+        } else if self.only(class::DATE) {
+            Some(ColumnKind::Date)
+        } else if self.only(class::DATE | class::DATETIME) {
+            Some(ColumnKind::DateTime { fraction, utc: false })
+        } else if self.only(class::DATETIME_UTC) {
+            Some(ColumnKind::DateTime { fraction, utc: true })
+        } else if self.only(class::TIME) {
+            Some(ColumnKind::Time { fraction })
+        } else if self.only(class::BOOLEAN) {
+            Some(ColumnKind::Boolean)
+        } else {
+            None
+        }
+        .unwrap_or_else(|| self.text())
+    }
+
+    /// There are values, and all are of these classes.
+    fn only(&self, classes: u16) -> bool {
+        self.seen != 0 && self.seen & !classes == 0
+    }
+
+    fn integer(&self) -> Option<ColumnKind> {
+        if self.big_digits > 0 {
+            return None;
+        }
+        let unsigned = self.int_min == 0;
+        for bytes in [1u8, 2, 3, 4, 8] {
+            let above = 1u128 << (u32::from(bytes) * 8 - u32::from(!unsigned));
+            if u128::from(self.int_max) < above && u128::from(self.int_min) <= above {
+                return Some(ColumnKind::Int { bytes, unsigned });
+            }
+        }
+        None
+    }
+
+    fn decimal(&self) -> Option<ColumnKind> {
+        let int_digits = digits(self.int_max).max(digits(self.int_min)).max(self.big_digits);
+        let precision = (int_digits.max(self.decimal_whole) + self.decimal_scale).max(1);
+        if precision > DECIMAL_DIGITS_MAX || self.decimal_scale > DECIMAL_SCALE_MAX {
+            return None;
+        }
+        let (precision, scale) = (u8::try_from(precision).ok()?, u8::try_from(self.decimal_scale).ok()?);
+        Some(ColumnKind::Decimal { precision, scale })
+    }
+
+    fn double_holds_all(&self) -> bool {
+        self.big_digits == 0
+            && self.int_max.max(self.int_min) <= DOUBLE_INT_MAX
+            && self.decimal_significant <= DOUBLE_DIGITS_MAX
+    }
+
+    fn text(&self) -> ColumnKind {
+        if self.seen == 0 {
+            return ColumnKind::Varchar { chars: if self.nulls > 0 { 1 } else { UNKNOWN_CHARS } };
+        }
+        let binary = self.seen & class::INVALID != 0;
+        let (length, limit) =
+            if binary { (self.max_bytes, VARBINARY_BYTES_MAX) } else { (self.max_chars, VARCHAR_CHARS_MAX) };
+        match u32::try_from(length.max(1)) {
+            Ok(bytes) if binary && length <= limit => ColumnKind::Varbinary { bytes },
+            Ok(chars) if length <= limit => ColumnKind::Varchar { chars },
+            _ => self.long_text(binary),
+        }
+    }
+
+    fn long_text(&self, binary: bool) -> ColumnKind {
+        match (self.max_bytes, binary) {
+            (..=TEXT_BYTES_MAX, false) => ColumnKind::Text,
+            (..=TEXT_BYTES_MAX, true) => ColumnKind::Blob,
+            (..=MEDIUMTEXT_BYTES_MAX, false) => ColumnKind::MediumText,
+            (..=MEDIUMTEXT_BYTES_MAX, true) => ColumnKind::MediumBlob,
+            (_, false) => ColumnKind::LongText,
+            (_, true) => ColumnKind::LongBlob,
+        }
+    }
+}
+
+/// Whether the value is a number, a date or the like: anything but text.
+pub(crate) fn is_typed(value: &[u8]) -> bool {
+    classify(value) != Value::Text
+}
+
+/// How many decimal digits a number has; none for zero.
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(0, |log| log as usize + 1)
+}
+
+#[cfg(test)]
+mod tests;

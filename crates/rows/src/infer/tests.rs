@@ -1,0 +1,115 @@
+//! What whole columns become.
+
+use super::*;
+
+fn decided(values: &[&str]) -> String {
+    let mut stats = ColumnStats::new();
+    for value in values {
+        stats.observe((*value != "NULL").then_some(value.as_bytes()));
+    }
+    stats.decide().to_string()
+}
+
+#[test]
+fn integers_get_the_smallest_type_that_holds_them() {
+    for (values, expected) in [
+        (&["0", "1"][..], "TINYINT UNSIGNED NOT NULL"),
+        (&["255"], "TINYINT UNSIGNED NOT NULL"),
+        (&["256", "NULL"], "SMALLINT UNSIGNED NULL"),
+        (&["-128", "127"], "TINYINT NOT NULL"),
+        (&["-129"], "SMALLINT NOT NULL"),
+        (&["-1", "128"], "SMALLINT NOT NULL"),
+        (&["8388608"], "MEDIUMINT UNSIGNED NOT NULL"),
+        (&["-8388609"], "INT NOT NULL"),
+        (&["16777216"], "INT UNSIGNED NOT NULL"),
+        (&["4294967296"], "BIGINT UNSIGNED NOT NULL"),
+        (&["-9223372036854775808"], "BIGINT NOT NULL"),
+        (&["-9223372036854775809"], "DECIMAL(19,0) NOT NULL"),
+        (&["-1", "18446744073709551615"], "DECIMAL(20,0) NOT NULL"),
+        (&["18446744073709551616"], "DECIMAL(20,0) NOT NULL"),
+        (&["1", "007"], "VARCHAR(3) NOT NULL"),
+    ] {
+        assert_eq!(decided(values), expected, "{values:?}");
+    }
+    assert_eq!(decided(&["9".repeat(65).as_str()]), "DECIMAL(65,0) NOT NULL");
+    assert_eq!(decided(&["9".repeat(66).as_str()]), "VARCHAR(66) NOT NULL");
+}
+
+#[test]
+fn fractions_and_exponents() {
+    for (values, expected) in [
+        (&["1.5", "100"][..], "DECIMAL(4,1) NOT NULL"),
+        (&["0.05", "1.5"], "DECIMAL(3,2) NOT NULL"),
+        (&["0.0"], "DECIMAL(1,1) NOT NULL"),
+        (&["0", "0."], "DECIMAL(1,0) NOT NULL"),
+        (&["-12345678901234567890.5"], "DECIMAL(21,1) NOT NULL"),
+        (&["1e5", "2.5", "3"], "DOUBLE NOT NULL"),
+        (&["-0.0", "2.5"], "DOUBLE NOT NULL"),
+        (&["1e5", "9007199254740993"], "VARCHAR(16) NOT NULL"),
+        (&["1e5", "1.23456789012345678"], "VARCHAR(19) NOT NULL"),
+        (&["1.5", "nan"], "VARCHAR(3) NOT NULL"),
+        (&["0.0000000000000000000000000000001"], "VARCHAR(33) NOT NULL"),
+    ] {
+        assert_eq!(decided(values), expected, "{values:?}");
+    }
+}
+
+#[test]
+fn dates_times_and_booleans() {
+    for (values, expected) in [
+        (&["2024-01-01", "NULL"][..], "DATE NULL"),
+        (&["2024-01-01", "2024-01-01 10:00:00"], "DATETIME NOT NULL"),
+        (&["2024-01-01T10:00:00.5", "2024-01-01 10:00:00.123"], "DATETIME(3) NOT NULL"),
+        (&["2024-01-01T10:00:00Z", "2024-01-01T10:00:00.25Z"], "DATETIME(2) NOT NULL"),
+        (&["2024-01-01T10:00:00Z", "2024-01-01T10:00:00"], "VARCHAR(20) NOT NULL"),
+        (&["2024-01-01T10:00:00Z", "2024-01-01"], "VARCHAR(20) NOT NULL"),
+        (&["10:00:00", "-99:59:59.5"], "TIME(1) NOT NULL"),
+        (&["10:00:00", "2024-01-01"], "VARCHAR(10) NOT NULL"),
+        (&["true", "False", "t"], "BOOLEAN NOT NULL"),
+        (&["true", "1"], "VARCHAR(4) NOT NULL"),
+        (&["0000-00-00"], "VARCHAR(10) NOT NULL"),
+    ] {
+        assert_eq!(decided(values), expected, "{values:?}");
+    }
+    let mut stats = ColumnStats::new();
+    stats.observe(Some(b"2024-01-01T10:00:00Z"));
+    assert_eq!(stats.decide().kind, ColumnKind::DateTime { fraction: 0, utc: true });
+}
+
+#[test]
+fn text_is_measured_in_characters_and_long_text_in_bytes() {
+    assert_eq!(decided(&["na\u{ef}ve", "x"]), "VARCHAR(5) NOT NULL");
+    assert_eq!(decided(&[""]), "VARCHAR(1) NOT NULL");
+    assert_eq!(decided(&["x".repeat(16383).as_str()]), "VARCHAR(16383) NOT NULL");
+    assert_eq!(decided(&["x".repeat(16384).as_str()]), "TEXT NOT NULL");
+    assert_eq!(decided(&["\u{ef}".repeat(32768).as_str()]), "MEDIUMTEXT NOT NULL");
+    assert_eq!(decided(&["x".repeat(1 << 24).as_str()]), "LONGTEXT NOT NULL");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_binary() {
+    let mut stats = ColumnStats::new();
+    stats.observe(Some(b"caf\xe9"));
+    assert_eq!(stats.decide().to_string(), "VARBINARY(4) NOT NULL");
+    stats.observe(Some(&[0xff; 65_533]));
+    assert_eq!(stats.decide().to_string(), "BLOB NOT NULL");
+    stats.observe(Some(&[0xff; 65_536]));
+    assert_eq!(stats.decide().to_string(), "MEDIUMBLOB NOT NULL");
+}
+
+#[test]
+fn columns_without_values_are_nullable_text() {
+    assert_eq!(decided(&["NULL", "NULL"]), "VARCHAR(1) NULL");
+    assert_eq!(decided(&[]), "VARCHAR(255) NULL");
+}
+
+#[test]
+fn only_types_with_one_spelling_suit_a_key() {
+    let suits = |values: &[&str]| {
+        let mut stats = ColumnStats::new();
+        values.iter().for_each(|value| stats.observe((*value != "NULL").then_some(value.as_bytes())));
+        stats.decide().suits_key()
+    };
+    assert!(suits(&["1"]) && suits(&["2024-01-01"]) && suits(&["a"]));
+    assert!(!suits(&["1", "NULL"]) && !suits(&["1.50"]) && !suits(&["10:00:00.5"]));
+}

@@ -1,0 +1,49 @@
+//! Words that stand for NULL.
+
+use super::Cell;
+use crate::infer::is_typed;
+use crate::{Dialect, Nulls};
+
+/// These mean NULL wherever they are a whole unquoted field.
+const ALWAYS: [&[u8]; 2] = [b"NULL", b"\\N"];
+/// These mean it if they are the only words among numbers, dates and the like: `NA` is Namibia too.
+const AMONG_TYPED: [&[u8]; 9] = [b"null", b"(null)", b"NA", b"N/A", b"n/a", b"#N/A", b"None", b"NaN", b"nan"];
+
+/// What seems to stand for NULL in the rows.
+pub(super) fn suggest(rows: &[Vec<Cell>], dialect: &Dialect, columns: usize) -> Nulls {
+    let escaped = dialect.escape_byte().is_some();
+    let mut words: Vec<Vec<u8>> = Vec::new();
+    for word in ALWAYS {
+        let plain = |cell: &Cell| !cell.quoted && !cell.null && cell.text == word;
+        if rows.iter().flatten().any(plain) {
+            words.push(word.to_vec());
+        }
+    }
+    let typed: Vec<bool> = (0..columns).map(|at| is_typed_column(rows, at)).collect();
+    for word in AMONG_TYPED {
+        let places = || {
+            rows.iter()
+                .flat_map(|row| row.iter().enumerate().filter(|(_, cell)| !cell.quoted && cell.text == word))
+        };
+        let mut places_typed = places().map(|(at, _)| typed.get(at).copied().unwrap_or(false)).peekable();
+        if places_typed.peek().is_some() && places_typed.all(|typed| typed) {
+            words.push(word.to_vec());
+        }
+    }
+    // A dialect with a way to write NULL has no need to write it as nothing.
+    Nulls { empty: !escaped, words }
+}
+
+/// There are numbers, dates or the like in the column, and nothing else but what may be NULL.
+fn is_typed_column(rows: &[Vec<Cell>], at: usize) -> bool {
+    let mut seen = false;
+    for cell in rows.iter().filter_map(|row| row.get(at)) {
+        let text = cell.text.as_slice();
+        if is_typed(text) {
+            seen = true;
+        } else if !cell.null && !text.is_empty() && !ALWAYS.contains(&text) && !AMONG_TYPED.contains(&text) {
+            return false;
+        }
+    }
+    seen
+}

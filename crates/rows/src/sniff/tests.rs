@@ -1,0 +1,125 @@
+//! What small samples are taken for; whole files are cases in `tests/cases`.
+
+use super::*;
+
+fn found(sample: &str) -> Findings {
+    sniff(sample.as_bytes(), true, Encoding::Utf8, &Hints::default())
+}
+
+fn delimiter(sample: &str) -> (char, usize) {
+    let findings = found(sample);
+    (char::from(findings.dialect.delimiter), findings.columns)
+}
+
+#[test]
+fn encodings_by_mark_pattern_and_validity() {
+    assert_eq!(sniff_encoding(b""), Encoding::Utf8);
+    assert_eq!(sniff_encoding(b"\xef\xbb\xbfa"), Encoding::Utf8);
+    assert_eq!(sniff_encoding(b"\xff\xfea\0"), Encoding::Utf16Le);
+    assert_eq!(sniff_encoding(b"\xfe\xff\0a"), Encoding::Utf16Be);
+    assert_eq!(sniff_encoding(b"a\0,\0b\0\n\0"), Encoding::Utf16Le);
+    assert_eq!(sniff_encoding(b"\0a\0,\0b\0\n"), Encoding::Utf16Be);
+    assert_eq!(sniff_encoding(b"caf\xe9,1\n"), Encoding::Latin1);
+    assert_eq!(sniff_encoding("caf\u{e9}".as_bytes()), Encoding::Utf8);
+    assert_eq!(sniff_encoding(b"cut off \xc3"), Encoding::Utf8);
+}
+
+#[test]
+fn nothing_and_next_to_nothing_are_comma_separated() {
+    for (sample, columns, header) in [("", 1, false), ("\n", 1, false), ("x", 1, false), ("5\n6\n", 1, false)]
+    {
+        let findings = found(sample);
+        assert_eq!(
+            (findings.dialect, findings.columns, findings.header),
+            (Dialect::CSV, columns, header),
+            "{sample:?}"
+        );
+    }
+}
+
+#[test]
+fn the_delimiter_is_the_one_that_divides_alike() {
+    assert_eq!(delimiter("1,5;2,5\n3,5;4,5\n"), (';', 2));
+    assert_eq!(delimiter("a\tSmith, J\nb\tDoe, J\n"), ('\t', 2));
+    assert_eq!(delimiter("a|b|c\n1|2,5|3\n"), ('|', 3));
+    assert_eq!(delimiter("Hello, world\nThis is prose\nwith, commas, here\nand none there\n").1, 1);
+    assert_eq!(delimiter("1;\"a,b\";2\n2;\"c,d\";3\n"), (';', 3));
+}
+
+#[test]
+fn hints_are_taken_as_they_are() {
+    let hints =
+        Hints { delimiter: Some(b':'), header: Some(true), line_end: Some(LineEnd::Lf), ..Hints::default() };
+    let findings = sniff(b"1:a,b\r\n2:c,d\r\n", true, Encoding::Utf8, &hints);
+    assert_eq!((findings.dialect.delimiter, findings.columns, findings.header), (b':', 2, true));
+    assert_eq!(
+        (findings.dialect.line_end, findings.names),
+        (LineEnd::Lf, vec!["1".to_owned(), "a,b".to_owned()])
+    );
+}
+
+#[test]
+fn the_server_s_dialect_is_known_by_its_escapes() {
+    assert_eq!(found("1\t\\N\n2\tx\n").dialect, Dialect::LOAD_DATA);
+    assert_eq!(found("1\ta\\\tb\n2\tc\\\nd\n").dialect, Dialect::LOAD_DATA);
+    assert_eq!(found("1\tC:\\temp\\new\n2\tC:\\data\n").dialect.escape, None);
+    let quoted = found("1,\"say \\\"hi\\\"\",\\N\n2,\"x\",3\n").dialect;
+    assert_eq!((quoted.quote, quoted.escape), (Some(b'"'), Some(b'\\')));
+}
+
+#[test]
+fn quotes_that_break_the_rules_are_text() {
+    assert_eq!(found("1\t\"Weird Al\" Yankovic\n2\tQueen\n").dialect.quote, None);
+    assert_eq!(found("1\t'tis\n2\t'twas\n").dialect.quote, Some(b'"'));
+    assert_eq!(found("'a','b, c'\n'd','e'\n").dialect.quote, Some(b'\''));
+}
+
+#[test]
+fn line_ends_inside_quotes_do_not_count() {
+    let line_end = |sample| found(sample).dialect.line_end;
+    assert_eq!(line_end("1,\"a\nb\"\r\n2,c\r\n"), LineEnd::CrLf);
+    assert_eq!(line_end("1,a\r\n2,c\n"), LineEnd::Any);
+    assert_eq!(line_end("1,a\r2,c\r"), LineEnd::Cr);
+}
+
+#[test]
+fn headers_differ_from_what_is_below_them() {
+    for sample in [
+        "id,name\n1,Ann\n",
+        "name,city\nAnn,Paris\nBob,Rome\n",
+        "x,y\n1.5,2.5\n",
+        ",a\n0,x\n1,y\n",
+        "id,email\n",
+    ] {
+        assert!(found(sample).header, "{sample:?}");
+    }
+    for sample in [
+        "1,a\n2,b\n",
+        "Ann,Paris\nBob,Rome\n",
+        "a,a\n1,2\n",
+        "2023,2024\n1,2\n",
+        "apple\npear\n",
+        "x,\n1,2\n",
+    ] {
+        assert!(!found(sample).header, "{sample:?}");
+    }
+    let hints = Hints { columns: Some(vec!["Fruit".to_owned()]), ..Hints::default() };
+    assert!(sniff(b"fruit\napple\n", true, Encoding::Utf8, &hints).header);
+}
+
+#[test]
+fn null_words_are_suggested_where_they_are_out_of_place() {
+    let words = |sample| found(sample).nulls.words;
+    assert_eq!(words("id,v\n1,NA\n2,3\n"), [b"NA"]);
+    assert_eq!(words("id,c\n1,NA\n2,DE\n"), Vec::<Vec<u8>>::new());
+    assert_eq!(words("id,c\n1,NULL\n2,DE\n"), [b"NULL"]);
+    assert!(found("1,\n2,x\n").nulls.empty);
+    assert!(!found("1\t\\N\n2\t\n").nulls.empty);
+}
+
+#[test]
+fn a_record_that_is_cut_off_does_not_count() {
+    let sample = b"a,b,c\n1,2,3\n4,5";
+    assert_eq!(sniff(sample, false, Encoding::Utf8, &Hints::default()).notes, Vec::<String>::new());
+    assert_eq!(sniff(sample, true, Encoding::Utf8, &Hints::default()).notes.len(), 1);
+}

@@ -1,0 +1,194 @@
+//! One dialect tried on a sample.
+
+use memchr::memchr;
+
+use super::{Hints, Sample};
+use crate::field::each_field;
+use crate::infer::is_typed;
+use crate::{Dialect, Field, LineEnd, Nulls};
+
+/// What is tried, and what is preferred where nothing else decides, best first.
+const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
+const QUOTES: [Option<u8>; 3] = [Some(b'"'), None, Some(b'\'')];
+const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
+
+/// How much each place in those lists costs: far less than a field that looks wrong in a small sample.
+const RANK_COST: f64 = 1e-6;
+
+/// The score of a file with one column, before its fields are looked at. A delimiter that divides every record
+/// alike is worth more; one that divides two thirds of them alike is not.
+const ONE_COLUMN: f64 = 0.35;
+
+/// A dialect and how well it fits.
+pub(super) struct Trial {
+    pub(super) dialect: Dialect,
+    /// How many fields most records have; 0 without records.
+    pub(super) columns: usize,
+    score: f64,
+}
+
+/// The dialect that fits best. Its line end is the one the trials were made with.
+pub(super) fn best(sample: Sample<'_>, hints: &Hints) -> Trial {
+    let line_end = hints.line_end.unwrap_or_else(|| {
+        let old_macintosh = memchr(b'\n', sample.bytes).is_none() && memchr(b'\r', sample.bytes).is_some();
+        if old_macintosh { LineEnd::Cr } else { LineEnd::Any }
+    });
+    let occurs = |byte: &u8| memchr(*byte, sample.bytes).is_some();
+    let delimiters = choices(hints.delimiter, &DELIMITERS, occurs);
+    let quotes = choices(hints.quote, &QUOTES, |quote| quote.is_none_or(|byte| occurs(&byte)));
+    let escapes = choices(hints.escape, &ESCAPES, |escape| escape.is_none_or(|byte| occurs(&byte)));
+    let mut best: Option<Trial> = None;
+    for &(delimiter, delimiter_rank) in &delimiters {
+        for &(quote, quote_rank) in &quotes {
+            for &(escape, escape_rank) in &escapes {
+                let dialect = Dialect { delimiter, quote, escape, line_end };
+                let mut trial = Trial::new(sample, dialect);
+                trial.score -= (delimiter_rank + quote_rank + escape_rank) * RANK_COST;
+                if best.as_ref().is_none_or(|best| trial.score > best.score) {
+                    best = Some(trial);
+                }
+            }
+        }
+    }
+    let mut best = best.unwrap_or_else(|| Trial::new(sample, Dialect { line_end, ..Dialect::CSV }));
+    if hints.quote.is_none()
+        && best.dialect.quote.is_none()
+        && !occurs(&b'"')
+        && best.dialect.escape.is_none()
+    {
+        // No quotes so far says nothing against quotes further on.
+        best.dialect.quote = Some(b'"');
+    }
+    best
+}
+
+/// The hint alone, or what occurs in the sample, each with its rank; never nothing.
+fn choices<T: Copy>(hint: Option<T>, all: &[T], occurs: impl Fn(&T) -> bool) -> Vec<(T, f64)> {
+    if let Some(hint) = hint {
+        return vec![(hint, 0.0)];
+    }
+    let ranked = || all.iter().copied().zip((0u32..).map(f64::from));
+    let found: Vec<_> = ranked().filter(|(choice, _)| occurs(choice)).collect();
+    if found.is_empty() { ranked().take(1).collect() } else { found }
+}
+
+impl Trial {
+    fn new(sample: Sample<'_>, dialect: Dialect) -> Trial {
+        let mut rows: Vec<usize> = Vec::new();
+        let (mut goodness, mut cells, mut covered) = (0.0, 0u32, 0);
+        for record in sample.records(&dialect) {
+            covered += record.len();
+            let mut count = 0;
+            each_field(&dialect, record, |field| {
+                count += 1;
+                goodness += looks(&field, &dialect);
+            });
+            cells += count;
+            rows.push(count as usize);
+        }
+        let (columns, agreeing) = mode(&rows);
+        let share = ratio(agreeing, rows.len());
+        let shape = if columns == 1 { ONE_COLUMN } else { 1.0 - 1.0 / (columns as f64 + 1.0) };
+        // A quote that swallows most of the sample is none.
+        let swallowed = rows.len() < super::RECORDS_MAX && covered * 2 < sample.bytes.len();
+        let cover = if swallowed { ratio(covered, sample.bytes.len()) } else { 1.0 };
+        let score = shape * share * share * cover * goodness / f64::from(cells.max(1));
+        Trial { dialect, columns, score }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a sample are small")]
+fn ratio(part: usize, whole: usize) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// The most frequent value, the larger of two, and how often it occurs.
+fn mode(values: &[usize]) -> (usize, usize) {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let runs = sorted.chunk_by(|a, b| a == b);
+    runs.map(|run| (run[0], run.len())).max_by_key(|&(value, times)| (times, value)).unwrap_or((0, 0))
+}
+
+/// How much a field looks like a field, from 0 to 1.
+fn looks(field: &Field<'_>, dialect: &Dialect) -> f64 {
+    if field.malformed {
+        return 0.0;
+    }
+    let escapes = escapes_look(field, dialect);
+    let content =
+        if field.quoted || field.raw.is_empty() || field.is_null(&Nulls::default()) || is_typed(field.raw) {
+            1.0
+        } else {
+            text_looks(field.raw, dialect)
+        };
+    content * escapes
+}
+
+/// Unquoted text: pieces of other dialects in it speak against this one.
+fn text_looks(raw: &[u8], dialect: &Dialect) -> f64 {
+    let (first, last) = (raw[0], raw[raw.len() - 1]);
+    let enclosed = raw.len() > 1 && first == last && matches!(first, b'"' | b'\'');
+    if enclosed || first == b'"' || last == b'"' {
+        return 0.1;
+    }
+    if raw.iter().any(|&byte| byte < b' ' && byte != b'\t' && byte != b'\n' && byte != b'\r') {
+        return 0.2;
+    }
+    let mut look: f64 = if first == b' ' { 0.8 } else { 0.95 };
+    for (at, &byte) in raw.iter().enumerate() {
+        if byte == dialect.delimiter || !DELIMITERS.contains(&byte) {
+            continue;
+        }
+        look = look.min(match (byte, raw.get(at + 1)) {
+            // Prose, and the decimal comma of half of the world.
+            (b',' | b';', Some(b' ')) => 0.85,
+            (b',', _) if is_decimal_comma(raw) => 0.95,
+            (b',', _) => 0.5,
+            _ => 0.2,
+        });
+    }
+    look
+}
+
+fn is_decimal_comma(raw: &[u8]) -> bool {
+    let mut parts = raw.strip_prefix(b"-").unwrap_or(raw).split(|&byte| byte == b',');
+    let number = |part: Option<&[u8]>| {
+        part.is_some_and(|part| {
+            !part.is_empty() && part.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+        })
+    };
+    number(parts.next()) && number(parts.next()) && parts.next().is_none()
+}
+
+/// Backslashes: whether they are escapes is known by what follows them.
+fn escapes_look(field: &Field<'_>, dialect: &Dialect) -> f64 {
+    let raw = field.raw;
+    if memchr(b'\\', raw).is_none() {
+        return 1.0;
+    }
+    let (mut servers, mut letters, mut others) = (0, 0, 0);
+    let mut pos = 0;
+    while let Some(offset) = memchr(b'\\', raw.get(pos..).unwrap_or_default()) {
+        let at = pos + offset;
+        match raw.get(at + 1) {
+            // What a server writes by itself.
+            Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => servers += 1,
+            Some(b'N') if raw.len() == 2 => servers += 1,
+            Some(byte) if *byte == dialect.delimiter => servers += 1,
+            // What other writers of its dialect add.
+            Some(b'n' | b't' | b'r' | b'b' | b'Z') => letters += 1,
+            _ => others += 1,
+        }
+        pos = at + 2;
+    }
+    let path = raw.windows(2).any(|pair| pair == b":\\") && raw.windows(2).all(|pair| pair != b"\\\\");
+    match dialect.escape_byte() {
+        Some(b'\\') if others > 0 || path => 0.1,
+        Some(b'\\') if letters > 0 => 0.9,
+        Some(_) => 1.0,
+        None if others > 0 || path => 1.0,
+        None if servers > 0 => 0.6,
+        None => 0.85,
+    }
+}
