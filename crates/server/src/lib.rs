@@ -1,1 +1,46 @@
-//! server
+//! A MariaDB or MySQL server as a client sees it.
+//!
+//! Option files, URLs and environment values become a [`Target`]; a target becomes a [`Session`];
+//! a session runs statements, streams rows out and LOAD DATA in, and says in [`About`] what the
+//! server is and can do. Errors name what to type next, down to the `GRANT` that is missing.
+//!
+//! What it deliberately is not: it reads neither the command line nor the environment (the caller
+//! passes both as values), it prints nothing, it never prompts, and it opens no file on behalf of the
+//! server: `LOAD DATA LOCAL` is answered with the one stream the caller opened and nothing else.
+//!
+//! ```no_run
+//! use server::{Environment, Overrides, Target};
+//!
+//! # fn main() -> Result<(), server::Error> {
+//! let overrides = Overrides { url: Some("mysql://app@db1/shop".into()), ..Overrides::default() };
+//! let target = Target::resolve(&overrides, &Environment::default())?;
+//! let mut session = target.connect()?;
+//! let orders = session.value("SELECT COUNT(*) FROM orders")?;
+//! # let _ = orders;
+//! # Ok(())
+//! # }
+//! ```
+
+mod about;
+mod connect;
+mod error;
+mod load;
+mod name;
+mod options;
+mod password;
+mod privilege;
+mod redact;
+mod session;
+mod target;
+mod tls;
+mod url;
+
+pub use about::{About, Flavour, Version};
+pub use error::Error;
+pub use load::{LoadReport, Source};
+pub use name::{TableName, quote_name};
+pub use options::{OptionFile, OptionFiles, OptionLine, read_option_files};
+pub use password::Password;
+pub use session::{Cells, Done, Row, Session, Warning};
+pub use target::{Environment, Overrides, Target};
+pub use tls::{SslMode, Tls};

@@ -1,0 +1,270 @@
+//! From a target to a connection, and what to say when there is none.
+
+use std::io;
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use mysql::{ClientIdentity, Conn, DriverError, Opts, OptsBuilder, SslOpts};
+
+use crate::privilege::quote_account;
+use crate::{Error, Session, SslMode, Target, load, quote_name};
+
+/// The protocol's own limit for a packet. The driver is given this one, so that a row of several large
+/// values, which may exceed the server's `max_allowed_packet`, still comes through.
+const PACKET_BYTES_MAX: usize = 1 << 30;
+
+impl Target {
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] when nothing answers within the connect timeout, [`Error::Refused`] when a
+    /// server turns us away, [`Error::Tls`] when TLS was demanded and cannot be had.
+    pub fn connect(&self) -> Result<Session, Error> {
+        let mut last = None;
+        for host in self.addresses()? {
+            match self.connect_to(&host) {
+                Ok(conn) => return Session::begin(conn, self.to_string()),
+                // A name may stand for several addresses and the server listen on one of them only.
+                Err(error @ Error::Unreachable { .. }) => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| self.unreachable("the name has no address".into(), "check the name")))
+    }
+
+    /// The addresses to try, as text. A certificate is checked against the name, so then the name stays.
+    fn addresses(&self) -> Result<Vec<String>, Error> {
+        if self.socket.is_some() {
+            return Ok(vec![String::new()]);
+        }
+        let found = within(self.connect_timeout, {
+            let place = (self.host.clone(), self.port);
+            move || place.to_socket_addrs().map(|found| found.map(|a| a.ip().to_string()).collect())
+        });
+        let found: Vec<String> = match found {
+            Some(Ok(found)) => found,
+            Some(Err(e)) => {
+                let why = format!("no address for the name {:?} ({e})", self.host);
+                return Err(self.unreachable(why, "check the spelling, /etc/hosts and the name server"));
+            }
+            None => return Err(self.timed_out("looking up the name")),
+        };
+        if self.tls.mode == SslMode::VerifyIdentity { Ok(vec![self.host.clone()]) } else { Ok(found) }
+    }
+
+    fn connect_to(&self, host: &str) -> Result<Conn, Error> {
+        let wants_tls = self.socket.is_none() && self.tls.mode != SslMode::Disabled;
+        let may_be_plain = self.tls.mode == SslMode::Preferred;
+        let try_tls = wants_tls && !(may_be_plain && self.offers_no_tls.load(Ordering::Relaxed));
+        match self.attempt(host, try_tls)? {
+            Ok(conn) => Ok(conn),
+            Err(mysql::Error::DriverError(DriverError::TlsNotSupported)) if may_be_plain => {
+                self.offers_no_tls.store(true, Ordering::Relaxed);
+                self.attempt(host, false)?.map_err(|error| self.no_session(error, false))
+            }
+            Err(error) => Err(self.no_session(error, try_tls)),
+        }
+    }
+
+    /// One attempt, bounded in time as a whole: the driver's own timeout ends with the TCP handshake, and
+    /// a server that accepts and then says nothing would hold us for ever.
+    fn attempt(&self, host: &str, with_tls: bool) -> Result<Result<Conn, mysql::Error>, Error> {
+        let opts = self.opts(host, with_tls)?;
+        within(self.connect_timeout, move || Conn::new(opts))
+            .ok_or_else(|| self.timed_out("waiting for the server's greeting"))
+    }
+
+    fn opts(&self, host: &str, with_tls: bool) -> Result<Opts, Error> {
+        let socket = match &self.socket {
+            None => None,
+            Some(path) => Some(path.to_str().map(str::to_owned).ok_or_else(|| Error::BadOption {
+                option: "socket".into(),
+                why: format!("{} is not UTF-8", path.display()),
+            })?),
+        };
+        let builder = OptsBuilder::new()
+            .ip_or_hostname(Some(host))
+            .tcp_port(self.port)
+            .socket(socket)
+            .user(Some(self.user.as_str()))
+            .pass(self.password.as_ref().map(|password| password.expose()))
+            .db_name(self.database.as_deref())
+            // The target says whether a socket is meant; the driver must not change over on its own.
+            .prefer_socket(false)
+            .tcp_connect_timeout(Some(self.connect_timeout))
+            .max_allowed_packet(Some(PACKET_BYTES_MAX))
+            .stmt_cache_size(Some(0))
+            .local_infile_handler(Some(load::refuse_all()))
+            .connect_attrs(Some([("program_name", "remora")].into_iter().collect()));
+        let ssl = if with_tls { Some(self.ssl_opts()?) } else { None };
+        Ok(builder.ssl_opts(ssl).into())
+    }
+
+    fn ssl_opts(&self) -> Result<SslOpts, Error> {
+        let tls = &self.tls;
+        for file in [&tls.ca, &tls.cert, &tls.key].into_iter().flatten() {
+            self.check_readable(file)?;
+        }
+        let identity = match (&tls.cert, &tls.key) {
+            (Some(cert), Some(key)) => Some(ClientIdentity::new(cert.clone(), key.clone())),
+            _ => None,
+        };
+        let verifies = matches!(tls.mode, SslMode::VerifyCa | SslMode::VerifyIdentity);
+        Ok(SslOpts::default()
+            .with_client_identity(identity)
+            .with_root_cert_path(tls.ca.clone().filter(|_| verifies))
+            .with_danger_accept_invalid_certs(!verifies)
+            .with_danger_skip_domain_validation(tls.mode != SslMode::VerifyIdentity))
+    }
+
+    /// The driver reports an unreadable file without its name.
+    fn check_readable(&self, file: &Path) -> Result<(), Error> {
+        match std::fs::read(file) {
+            Ok(content) if !content.is_empty() => Ok(()),
+            Ok(_) => Err(self.tls_error(format!("{} is empty", file.display()))),
+            Err(e) => Err(self.tls_error(format!("{}: {e}", file.display()))),
+        }
+    }
+
+    /// What a failed attempt means.
+    fn no_session(&self, error: mysql::Error, with_tls: bool) -> Error {
+        match error {
+            mysql::Error::MySqlError(said) => self.refused(said),
+            mysql::Error::TlsError(error) => self.tls_error(error.to_string()),
+            mysql::Error::DriverError(DriverError::TlsNotSupported) => {
+                self.tls_error("the server offers none".into())
+            }
+            mysql::Error::DriverError(DriverError::ConnectTimeout) => self.timed_out("connecting"),
+            mysql::Error::DriverError(DriverError::CouldNotConnect(Some((_, why, kind)))) => {
+                self.not_connected(kind, why)
+            }
+            mysql::Error::DriverError(error) => Error::Protocol { what: error.to_string() },
+            mysql::Error::IoError(error) => self.broke_off(&error, with_tls),
+            mysql::Error::CodecError(error) => {
+                use std::error::Error as _;
+                match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
+                    Some(source) => self.broke_off(source, with_tls),
+                    None => Error::Protocol { what: format!("{error}; is this a MySQL port?") },
+                }
+            }
+            other => Error::Protocol { what: other.to_string() },
+        }
+    }
+
+    /// An exchange that began and broke off. What TLS has to say comes as invalid data.
+    fn broke_off(&self, error: &io::Error, with_tls: bool) -> Error {
+        if with_tls && matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) {
+            return self.tls_error(error.to_string());
+        }
+        let why = format!("it hung up during the handshake ({error})");
+        self.unreachable(why, "check that a MySQL or MariaDB server listens there, and its error log")
+    }
+
+    fn not_connected(&self, kind: io::ErrorKind, why: String) -> Error {
+        use io::ErrorKind as Kind;
+        match (&self.socket, kind) {
+            (Some(_), Kind::NotFound) => self.unreachable(
+                "there is no such socket".into(),
+                "check that the server runs on this machine and what its option socket says, \
+                 or give --host=127.0.0.1 for TCP",
+            ),
+            (Some(_), Kind::ConnectionRefused) => self.unreachable(
+                "the socket is there but no server listens on it".into(),
+                "the server has stopped; start it",
+            ),
+            (Some(_), Kind::PermissionDenied) => self.unreachable(
+                "no permission to use the socket".into(),
+                "check the rights of the socket's folder, or run as another user",
+            ),
+            (None, Kind::ConnectionRefused) => self.unreachable(
+                "connection refused: the machine is there, nothing listens on that port".into(),
+                "check the port, that the server runs, and its options bind-address and skip-networking",
+            ),
+            (None, Kind::HostUnreachable | Kind::NetworkUnreachable) => {
+                self.unreachable(format!("no route ({why})"), "check the address, routing and firewall")
+            }
+            _ => self.unreachable(why, "check host and port"),
+        }
+    }
+
+    fn timed_out(&self, doing: &str) -> Error {
+        let why = format!("timeout after {:?} {doing}", self.connect_timeout);
+        self.unreachable(why, "check host, port and firewall, or give a longer --connect-timeout")
+    }
+
+    fn unreachable(&self, why: String, hint: &str) -> Error {
+        Error::Unreachable { target: self.to_string(), why, hint: hint.to_owned() }
+    }
+
+    fn tls_error(&self, why: String) -> Error {
+        let hint = match self.tls.mode {
+            SslMode::VerifyCa | SslMode::VerifyIdentity => {
+                "check ssl-ca and the server's certificate; --ssl-mode=REQUIRED encrypts without checking it"
+            }
+            _ => "check the server's TLS settings; --ssl-mode=DISABLED goes without",
+        };
+        Error::Tls { target: self.to_string(), why, hint: hint.to_owned() }
+    }
+
+    fn refused(&self, said: mysql::error::MySqlError) -> Error {
+        let account = account_named(&said.message).unwrap_or_else(|| self.user.clone());
+        let hint = self.refusal_hint(&said, &account);
+        Error::Refused { target: self.to_string(), account, code: said.code, why: said.message, hint }
+    }
+
+    fn refusal_hint(&self, said: &mysql::error::MySqlError, account: &str) -> String {
+        match said.code {
+            1045 if said.message.contains("using password: NO") => {
+                "no password was given: put it under [client] in ~/.my.cnf or in MYSQL_PWD".into()
+            }
+            1045 => "check user and password; an account holds for one host only".into(),
+            1698 if self.socket.is_some() => {
+                format!("this account logs in as the system user of its name: run as {}", self.user)
+            }
+            1698 => "this account logs in through the socket: give --socket and no host".into(),
+            1130 => format!(
+                "the server knows no account for this host; let an administrator run: \
+                 CREATE USER {}@'...'",
+                quote_name(&self.user)
+            ),
+            1044 => {
+                let database = self.database.as_deref().unwrap_or_default();
+                format!(
+                    "let an administrator run: GRANT SELECT ON {}.* TO {}",
+                    quote_name(database),
+                    quote_account(account)
+                )
+            }
+            1049 => "check the name of the database, or create it".into(),
+            1129 => "let an administrator run: FLUSH HOSTS".into(),
+            1040 | 1203 | 1226 => "connections are used up: try again, use fewer, or raise the limit".into(),
+            1820 | 1862 => "the password has expired: set a new one with ALTER USER".into(),
+            3118 | 4151 => "the account is locked: ALTER USER ... ACCOUNT UNLOCK".into(),
+            3159 => "the server takes no plain TCP connections: give --ssl-mode=REQUIRED".into(),
+            _ => "see the server's error log".into(),
+        }
+    }
+}
+
+/// The account in "... for user 'app'@'10.0.0.7' ...", as `app@10.0.0.7`.
+fn account_named(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("user '")?;
+    let (user, rest) = rest.split_once("'@'")?;
+    let (host, _) = rest.split_once('\'')?;
+    Some(format!("{user}@{host}"))
+}
+
+/// Runs `job` for as long as `limit`. A job that takes longer is left behind on its thread: neither name
+/// lookups nor the driver's reads can be called back.
+fn within<T: Send + 'static>(limit: Duration, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        // Nobody may be waiting any more; then the result, a late connection, is closed by dropping it.
+        drop(sender.send(job()));
+    });
+    receiver.recv_timeout(limit).ok()
+}

@@ -1,0 +1,176 @@
+//! Everything that can go wrong between us and a server.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of this crate. No variant ever carries a password, neither in `Display` nor in `Debug`.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option file could not be understood. `line` counts from 1; 0 means the file as a whole.
+    #[error("{}{}: {why}", file.display(), at_line(*line))]
+    OptionFile {
+        /// The file as it was opened.
+        file: PathBuf,
+        /// Line number, from 1; 0 for the file as a whole.
+        line: u32,
+        /// What is wrong with it and what to write instead.
+        why: String,
+    },
+
+    /// A connection URL could not be understood. The URL itself is not repeated: it may hold a password.
+    #[error("connection URL: {why}")]
+    BadUrl {
+        /// What is wrong and what is expected.
+        why: String,
+    },
+
+    /// A connection option has a value that cannot be used, or contradicts another one.
+    #[error("option {option}: {why}")]
+    BadOption {
+        /// The option, as on the command line or the name of the environment variable.
+        option: String,
+        /// What is wrong and what is expected.
+        why: String,
+    },
+
+    /// A table name was not of the form `db.table`.
+    #[error("{name:?} is not a table: write db.table, or `db`.`table` where a name contains a dot")]
+    BadTableName {
+        /// What was given.
+        name: String,
+    },
+
+    /// Nothing answered.
+    #[error("cannot reach {target}: {why}; {hint}")]
+    Unreachable {
+        /// Who we tried to be, and where.
+        target: String,
+        /// No such socket, connection refused, name not found, timeout...
+        why: String,
+        /// What to check next.
+        hint: String,
+    },
+
+    /// A server answered and turned us away before the session began.
+    #[error("{target} refused us: {why}; {hint}")]
+    Refused {
+        /// Who we tried to be, and where.
+        target: String,
+        /// The account the server looked for, as `user@host`.
+        account: String,
+        /// The server's error code, for example 1045, 1130 or 1698.
+        code: u16,
+        /// The server's words.
+        why: String,
+        /// What to check or type next.
+        hint: String,
+    },
+
+    /// The account lacks a privilege.
+    #[error("{what}; let an administrator run: {grant}")]
+    Privilege {
+        /// The missing privilege and on what.
+        what: String,
+        /// The statement that grants it, without a semicolon.
+        grant: String,
+        /// The server's error code.
+        code: u16,
+    },
+
+    /// The server rejected a statement.
+    #[error("{message} (error {code}, SQLSTATE {state}) in: {statement}")]
+    Sql {
+        /// The server's error code.
+        code: u16,
+        /// Five characters of SQLSTATE.
+        state: String,
+        /// The server's words, with secrets blotted out.
+        message: String,
+        /// The statement, shortened, with secrets blotted out.
+        statement: String,
+    },
+
+    /// A statement or a row does not fit into one packet.
+    #[error("{what} of {size_bytes} bytes exceeds max_allowed_packet of {limit_bytes} bytes; {hint}")]
+    PacketTooLarge {
+        /// What was too large.
+        what: String,
+        /// Its size, 0 when the server did not say.
+        size_bytes: u64,
+        /// The limit it broke.
+        limit_bytes: u64,
+        /// What to type next.
+        hint: String,
+    },
+
+    /// The connection broke, or was broken, in the middle of a session.
+    #[error("lost the connection to {target} ({why}) in: {statement}")]
+    LostConnection {
+        /// Who we were, and where.
+        target: String,
+        /// What the system or the server said about it.
+        why: String,
+        /// The statement, shortened, with secrets blotted out.
+        statement: String,
+    },
+
+    /// The server asked for a file that is not the stream this program opened. It got nothing and the
+    /// connection was closed: this is how a hostile server, or a proxy in between, reads a client's files.
+    #[error(
+        "the server asked for the local file {name:?}, which is not ours to give; the connection was closed"
+    )]
+    ForeignFile {
+        /// The name the server asked for.
+        name: String,
+    },
+
+    /// The source of a LOAD failed; the statement was rolled back with its connection.
+    #[error("reading the data to load")]
+    Source(#[source] io::Error),
+
+    /// TLS could not be set up as asked.
+    #[error("TLS with {target}: {why}; {hint}")]
+    Tls {
+        /// Who we tried to be, and where.
+        target: String,
+        /// What failed.
+        why: String,
+        /// What to check next.
+        hint: String,
+    },
+
+    /// The server said something the protocol does not allow or this program does not understand.
+    #[error("unexpected answer: {what}")]
+    Protocol {
+        /// What was expected, and what came.
+        what: String,
+    },
+}
+
+fn at_line(line: u32) -> String {
+    if line == 0 { String::new() } else { format!(":{line}") }
+}
+
+impl Error {
+    /// The server's error code, where a server gave one.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Error::Sql { code, .. } | Error::Refused { code, .. } | Error::Privilege { code, .. } => {
+                Some(*code)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the same transaction may well succeed if it is run again: deadlock (1213) or lock wait
+    /// timeout (1205).
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.code(), Some(1205 | 1213))
+    }
+
+    /// Whether the session is gone and a new one must be opened.
+    pub fn is_connection_lost(&self) -> bool {
+        matches!(self, Error::LostConnection { .. } | Error::ForeignFile { .. } | Error::Source(_))
+    }
+}

@@ -1,0 +1,125 @@
+//! `LOAD DATA LOCAL`: giving the server the one stream we opened, and nothing else.
+
+use std::io::{self, Write};
+
+use mysql::LocalInfileHandler;
+
+use crate::Error;
+
+/// What produces the bytes of a LOAD. It is called once and writes everything to the writer it is given;
+/// large writes are cheapest, each becomes packets without another copy on our side. Results leave it by
+/// an `Arc` or a channel: the driver keeps it for longer than a borrow could last.
+pub type Source = Box<dyn FnMut(&mut dyn Write) -> io::Result<()> + Send>;
+
+/// The file name under which a session serves its stream.
+pub(crate) const STREAM: &str = "remora-stream";
+
+/// The server's count of a LOAD, exact and not cut to 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadReport {
+    /// Rows read from the stream.
+    pub records: u64,
+    /// Rows replaced (`REPLACE`).
+    pub deleted: u64,
+    /// Rows skipped as duplicates (`IGNORE`, and every `LOCAL` load).
+    pub skipped: u64,
+    /// Warnings raised; ask [`crate::Session::warnings`] for the first of them.
+    pub warnings: u64,
+}
+
+impl LoadReport {
+    /// Reads the info text of an OK packet: `Records: 3  Deleted: 0  Skipped: 1  Warnings: 2`. The words
+    /// follow the server's `lc_messages`, the order of the four numbers does not.
+    pub(crate) fn parse(info: &str) -> Result<LoadReport, Error> {
+        let mut numbers = info.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+        let mut next = || numbers.next().and_then(|digits| digits.parse::<u64>().ok());
+        match (next(), next(), next(), next(), next()) {
+            (Some(records), Some(deleted), Some(skipped), Some(warnings), None) => {
+                Ok(LoadReport { records, deleted, skipped, warnings })
+            }
+            _ => Err(Error::Protocol { what: format!("a LOAD reports four counts, this one said {info:?}") }),
+        }
+    }
+}
+
+/// Why a stream stopped, carried through the driver inside an `io::Error`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stop {
+    #[error("the server asked for {0:?}")]
+    Foreign(String),
+    #[error("the source failed")]
+    Source(io::Error),
+}
+
+/// The answer to every request for a file outside of a load.
+pub(crate) fn refuse_all() -> LocalInfileHandler {
+    LocalInfileHandler::new(|name, _| Err(foreign(name)))
+}
+
+/// The answer during a load: the stream, once, and only under its name.
+pub(crate) fn serve_once(source: Source) -> LocalInfileHandler {
+    let mut source = Some(source);
+    LocalInfileHandler::new(move |name, wire| {
+        if name != STREAM.as_bytes() {
+            return Err(foreign(name));
+        }
+        let mut source = source.take().ok_or_else(|| foreign(name))?;
+        let mut wire = Wire { to: wire, broken: false };
+        match source(&mut wire) {
+            Ok(()) if wire.broken => Err(io::ErrorKind::BrokenPipe.into()),
+            Ok(()) => Ok(()),
+            Err(error) if wire.broken => Err(error),
+            Err(error) => Err(io::Error::other(Stop::Source(error))),
+        }
+    })
+}
+
+fn foreign(name: &[u8]) -> io::Error {
+    io::Error::other(Stop::Foreign(String::from_utf8_lossy(name).into_owned()))
+}
+
+/// The way to the server; remembers whether it was the way that failed and not the source.
+struct Wire<'a, W: Write> {
+    to: &'a mut W,
+    broken: bool,
+}
+
+impl<W: Write> Write for Wire<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes).inspect_err(|_| self.broken = true)
+    }
+
+    /// One loop over the whole buffer behind one virtual call.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.to.write_all(bytes).inspect_err(|_| self.broken = true)
+    }
+
+    /// Does nothing: the driver sends full packets by itself and the rest at the end. Obeying would cost a
+    /// packet, and a system call, for every flush of a cautious source.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_in_any_language() {
+        let report = LoadReport { records: 70_000, deleted: 1, skipped: 2, warnings: 65_999 };
+        let english = "Records: 70000  Deleted: 1  Skipped: 2  Warnings: 65999";
+        let german = "Datens\u{e4}tze: 70000  Gel\u{f6}scht: 1  Ausgelassen: 2  Warnungen: 65999";
+        assert_eq!(LoadReport::parse(english).unwrap(), report);
+        assert_eq!(LoadReport::parse(german).unwrap(), report);
+    }
+
+    #[test]
+    fn an_answer_without_counts_is_an_error() {
+        for info in
+            ["", "Rows matched: 1  Changed: 2  Warnings: 3", "1 2 3 4 5", "1 2 3 99999999999999999999"]
+        {
+            assert!(LoadReport::parse(info).is_err(), "{info}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Option files, read exactly as the MariaDB client reads them.
+//!
+//! The rules are those of `mysys/my_default.c` of MariaDB 10.11, odd ones included; the tests hold this
+//! reader against `my_print_defaults` line by line. Where the client goes on after printing a warning,
+//! this reader goes on after a `tracing` event.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// How deep `!include` and `!includedir` may nest; deeper ones are skipped.
+const INCLUDE_DEPTH_MAX: u32 = 10;
+
+/// The client reads lines into a buffer of this many bytes; the rest of a longer line counts as the next
+/// line, comment or not.
+const LINE_BYTES_MAX: usize = 4094;
+
+/// One option of an option file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OptionLine {
+    /// The file it stands in.
+    pub file: PathBuf,
+    /// Its line, from 1.
+    pub line: u32,
+    /// The group it stands under, as written.
+    pub group: String,
+    /// The option's name, with `_` turned into `-`.
+    pub name: String,
+    /// The value after the `=`; `None` where there was no `=`.
+    pub value: Option<String>,
+}
+
+impl fmt::Debug for OptionLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secret = self.name.contains("pass") || self.name.contains("pwd");
+        f.debug_struct("OptionLine")
+            .field("file", &self.file)
+            .field("line", &self.line)
+            .field("group", &self.group)
+            .field("name", &self.name)
+            .field("value", if secret { &"***" } else { &self.value })
+            .finish()
+    }
+}
+
+/// A file to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it is an error when it is not there.
+    pub required: bool,
+}
+
+/// The files to read, in order; a later file wins over an earlier one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OptionFiles {
+    /// The files, in reading order.
+    pub files: Vec<OptionFile>,
+    /// What `~/` at the front of an `!include` means.
+    pub home: Option<PathBuf>,
+}
+
+/// Reads `files` and returns the options that stand in one of `groups`, or in a group of that name with
+/// `suffix` appended, in the order of reading. Group names match without regard to ASCII case.
+///
+/// # Errors
+///
+/// [`Error::OptionFile`] where the client would give up: a required file that cannot be read, a group
+/// without `]`, an option before any group, an `!include` without a name, an `!includedir` that cannot be
+/// listed; and for a name or value that is not UTF-8. As with the client, trouble inside an included file
+/// ends that file only.
+pub fn read_option_files(
+    files: &OptionFiles,
+    groups: &[String],
+    suffix: Option<&str>,
+) -> Result<Vec<OptionLine>, Error> {
+    let mut wanted: Vec<String> = groups.to_vec();
+    if let Some(suffix) = suffix {
+        wanted.extend(groups.iter().map(|group| format!("{group}{suffix}")));
+    }
+    let mut reader = Reader { wanted, home: files.home.as_deref(), found: Vec::new() };
+    for file in &files.files {
+        let read = reader.file(&file.path, 0)?;
+        if !read && file.required {
+            return Err(whole_file(&file.path, "cannot be read, and it was asked for".into()));
+        }
+    }
+    Ok(reader.found)
+}
+
+struct Reader<'a> {
+    wanted: Vec<String>,
+    home: Option<&'a Path>,
+    found: Vec<OptionLine>,
+}
+
+/// The line being looked at.
+struct Place<'a> {
+    file: &'a Path,
+    line: u32,
+    depth: u32,
+}
+
+impl Place<'_> {
+    fn wrong(&self, why: &str) -> Error {
+        Error::OptionFile { file: self.file.to_owned(), line: self.line, why: why.to_owned() }
+    }
+}
+
+fn whole_file(file: &Path, why: String) -> Error {
+    Error::OptionFile { file: file.to_owned(), line: 0, why }
+}
+
+impl Reader<'_> {
+    /// Reads one file. `false`: there is none, or we may not read it.
+    fn file(&mut self, path: &Path, depth: u32) -> Result<bool, Error> {
+        let Ok(about) = fs::metadata(path) else { return Ok(false) };
+        if about.is_file() && about.permissions().mode() & 0o002 != 0 {
+            let uid = about.uid();
+            tracing::warn!(file = %path.display(), uid, "world-writable option file is ignored");
+            return Ok(true);
+        }
+        if about.is_dir() {
+            return Ok(true);
+        }
+        let Ok(content) = fs::read(path) else { return Ok(false) };
+        let mut group: Option<Vec<u8>> = None;
+        for (line, text) in (1..).zip(lines(&content)) {
+            self.line(&Place { file: path, line, depth }, text, &mut group)?;
+        }
+        Ok(true)
+    }
+
+    fn line(&mut self, place: &Place<'_>, text: &[u8], group: &mut Option<Vec<u8>>) -> Result<(), Error> {
+        let cut = text.iter().position(|&b| b == 0).unwrap_or(text.len());
+        let line = trim_start(&text[..cut]);
+        match line.first() {
+            None | Some(b'#' | b';') => Ok(()),
+            Some(b'!') => self.directive(place, &line[1..]),
+            Some(b'[') => {
+                let Some(end) = line.iter().position(|&b| b == b']') else {
+                    return Err(place.wrong("a group starts with [ and ends with ], the ] is missing"));
+                };
+                *group = Some(trim_end(&line[1..end]).to_vec());
+                Ok(())
+            }
+            Some(_) => match group {
+                Some(group) => self.option(place, group, line),
+                None => Err(place.wrong("an option before the first [group]; put [client] above it")),
+            },
+        }
+    }
+
+    fn option(&mut self, place: &Place<'_>, group: &[u8], line: &[u8]) -> Result<(), Error> {
+        if !self.wanted.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(group)) {
+            return Ok(());
+        }
+        let line = &line[..end_comment(line)];
+        let (name, value) = match line.iter().position(|&b| b == b'=') {
+            Some(at) => (&line[..at], Some(value(&line[at + 1..]))),
+            None => (line, None),
+        };
+        let utf8 = |bytes: Vec<u8>, what: &str| {
+            String::from_utf8(bytes).map_err(|_| place.wrong(&format!("{what} is not UTF-8")))
+        };
+        self.found.push(OptionLine {
+            file: place.file.to_owned(),
+            line: place.line,
+            group: utf8(group.to_vec(), "the group")?,
+            name: utf8(trim_end(name).to_vec(), "the option's name")?.replace('_', "-"),
+            value: value.map(|value| utf8(value, "the value")).transpose()?,
+        });
+        Ok(())
+    }
+
+    /// Obeys what follows a `!`. Words other than the two directives are passed over, as the client does.
+    fn directive(&mut self, place: &Place<'_>, text: &[u8]) -> Result<(), Error> {
+        if place.depth >= INCLUDE_DEPTH_MAX {
+            let (file, line) = (place.file.display(), place.line);
+            tracing::warn!(%file, line, "include nested too deep is skipped");
+            return Ok(());
+        }
+        let text = trim_start(text);
+        if let Some(argument) = keyword(text, b"includedir") {
+            self.include_dir(place, argument)
+        } else if let Some(argument) = keyword(text, b"include") {
+            let argument = include_argument(place, argument)?;
+            let path = match (argument.strip_prefix("~/"), self.home) {
+                (Some(rest), Some(home)) => home.join(rest),
+                _ => PathBuf::from(&argument),
+            };
+            self.included(&path, place.depth + 1);
+            Ok(())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Reads the `.cnf` files of a folder in the order of their bytes.
+    fn include_dir(&mut self, place: &Place<'_>, argument: &[u8]) -> Result<(), Error> {
+        let folder = PathBuf::from(include_argument(place, argument)?);
+        let unreadable = |e| place.wrong(&format!("cannot list {}: {e}", folder.display()));
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            let name = entry.map_err(unreadable)?.file_name();
+            if name.as_encoded_bytes().ends_with(b".cnf") {
+                names.push(name);
+            }
+        }
+        names.sort();
+        for name in names {
+            self.included(&folder.join(name), place.depth + 1);
+        }
+        Ok(())
+    }
+
+    /// Reads an included file. The client ends such a file at its first mistake and goes on behind the
+    /// `!include`; so do we, but not in silence.
+    fn included(&mut self, path: &Path, depth: u32) {
+        if let Err(error) = self.file(path, depth) {
+            tracing::warn!(%error, "the rest of an included option file is ignored");
+        }
+    }
+}
+
+/// The text after `word` if `text` starts with it and white space follows.
+fn keyword<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
+    let rest = text.strip_prefix(word)?;
+    rest.first().is_some_and(|&b| is_space(b)).then_some(rest)
+}
+
+/// The argument of a directive. The client takes the last byte for the line's end without looking, so a
+/// last line without one loses a byte.
+fn include_argument(place: &Place<'_>, text: &[u8]) -> Result<String, Error> {
+    let text = trim_start(text);
+    let argument = trim_end(&text[..text.len().saturating_sub(1)]);
+    if argument.is_empty() {
+        return Err(place.wrong("!include and !includedir need a path behind them"));
+    }
+    String::from_utf8(argument.to_vec()).map_err(|_| place.wrong("the path is not UTF-8"))
+}
+
+/// Splits as `fgets` with a bounded buffer does; each piece keeps its line end.
+fn lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
+    content.split_inclusive(|&b| b == b'\n').flat_map(|line| line.chunks(LINE_BYTES_MAX))
+}
+
+/// White space as Latin-1 has it, which is what the client asks: it includes the no-break space.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r' | 0xA0)
+}
+
+fn trim_start(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|&b| !is_space(b)).unwrap_or(text.len());
+    &text[start..]
+}
+
+fn trim_end(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|&b| !is_space(b)).map_or(0, |last| last + 1);
+    &text[..end]
+}
+
+/// Where the comment at the end of an option line begins: at the first `#` outside quotes. Inside quotes
+/// a backslash protects the quote after it.
+fn end_comment(line: &[u8]) -> usize {
+    let mut quote = 0;
+    let mut escaped = false;
+    for (at, &byte) in line.iter().enumerate() {
+        if matches!(byte, b'\'' | b'"') && !escaped {
+            if quote == 0 {
+                quote = byte;
+            } else if quote == byte {
+                quote = 0;
+            }
+        }
+        if quote == 0 && byte == b'#' {
+            return at;
+        }
+        escaped = quote != 0 && byte == b'\\' && !escaped;
+    }
+    line.len()
+}
+
+/// The value behind the `=`: trimmed, freed from one pair of quotes around it, escapes resolved.
+fn value(text: &[u8]) -> Vec<u8> {
+    let mut text = trim_end(trim_start(text));
+    if let [first @ (b'"' | b'\''), inner @ .., last] = text
+        && first == last
+    {
+        text = inner;
+    }
+    let mut value = Vec::with_capacity(text.len());
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            value.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            None => value.push(b'\\'),
+            Some(b'n') => value.push(b'\n'),
+            Some(b't') => value.push(b'\t'),
+            Some(b'r') => value.push(b'\r'),
+            Some(b'b') => value.push(0x08),
+            Some(b's') => value.push(b' '),
+            Some(b @ (b'"' | b'\'' | b'\\')) => value.push(b),
+            Some(other) => value.extend([b'\\', other]),
+        }
+    }
+    value
+}

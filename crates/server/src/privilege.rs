@@ -1,0 +1,195 @@
+//! From "denied" to the `GRANT` that helps.
+//!
+//! The server says which privilege is missing in five forms of message; what it leaves out (the schema
+//! of a table, the privilege behind "access denied to database") the statement itself tells.
+
+use crate::name::quote_name;
+
+/// What the server said, and the circumstances in which it did.
+pub(crate) struct Denial<'a> {
+    /// Server error code.
+    pub(crate) code: u16,
+    /// Server message.
+    pub(crate) message: &'a str,
+    /// The statement that was denied.
+    pub(crate) statement: &'a str,
+    /// `CURRENT_USER()`: the account the privileges belong to, as `user@host`.
+    pub(crate) account: &'a str,
+    /// `DATABASE()`.
+    pub(crate) database: Option<&'a str>,
+}
+
+/// A missing privilege.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) what: String,
+    pub(crate) grant: String,
+}
+
+/// Privileges that exist for whole schemas only, and are reported for a table all the same.
+const SCHEMA_ONLY: [&str; 4] = ["LOCK TABLES", "CREATE TEMPORARY TABLES", "EVENT", "CREATE ROUTINE"];
+
+/// Whether an error code is about a privilege at all. 1045 is, inside a session: it means `FILE`.
+pub(crate) fn is_denial(code: u16) -> bool {
+    matches!(code, 1044 | 1045 | 1142 | 1143 | 1227 | 1370)
+}
+
+/// What is missing; `None` if the message is in a form not known here.
+pub(crate) fn missing(denial: &Denial<'_>) -> Option<Missing> {
+    match denial.code {
+        1142 => table(denial),
+        1143 => column(denial),
+        1227 => global(denial),
+        1044 => schema(denial),
+        1370 => routine(denial),
+        1045 => file(denial),
+        _ => None,
+    }
+}
+
+fn granted(denial: &Denial<'_>, privilege: &str, on: &str) -> Missing {
+    let to = quote_account(denial.account);
+    let grant = match without_grant_option(privilege) {
+        Some(rest) => format!("GRANT {rest} ON {on} TO {to} WITH GRANT OPTION"),
+        None => format!("GRANT {privilege} ON {on} TO {to}"),
+    };
+    Missing { what: format!("{} lacks {privilege} on {on}", denial.account), grant }
+}
+
+/// `GRANT` is not granted by name but by `WITH GRANT OPTION`, beside some other privilege.
+fn without_grant_option(privilege: &str) -> Option<String> {
+    let names: Vec<&str> = privilege.split(", ").collect();
+    let rest: Vec<&str> = names.iter().copied().filter(|name| !name.starts_with("GRANT")).collect();
+    if rest.len() == names.len() {
+        return None;
+    }
+    Some(if rest.is_empty() { "USAGE".to_owned() } else { rest.join(", ") })
+}
+
+/// "SELECT, INSERT command denied to user 'a'@'h' for table `db`.`t`"; older servers name `'t'` alone.
+fn table(denial: &Denial<'_>) -> Option<Missing> {
+    let (privileges, rest) = denial.message.split_once(" command denied to user ")?;
+    let (_, named) = rest.rsplit_once(" for table ")?;
+    let (schema, table) = table_named(denial, named)?;
+    if let Some(privilege) = privileges.split(", ").find(|name| SCHEMA_ONLY.contains(name)) {
+        return Some(granted(denial, privilege, &format!("{}.*", quote_name(&schema))));
+    }
+    let on = format!("{}.{}", quote_name(&schema), quote_name(&table));
+    Some(granted(denial, privileges, &on))
+}
+
+/// "SELECT command denied to user 'a'@'h' for column 'c' in table 't'".
+fn column(denial: &Denial<'_>) -> Option<Missing> {
+    let (privilege, rest) = denial.message.split_once(" command denied to user ")?;
+    let (_, rest) = rest.split_once(" for column ")?;
+    let (column, named) = rest.rsplit_once(" in table ")?;
+    let (schema, table) = table_named(denial, named)?;
+    let privilege = format!("{privilege} ({})", quote_name(unquote(column)));
+    Some(granted(denial, &privilege, &format!("{}.{}", quote_name(&schema), quote_name(&table))))
+}
+
+/// "Access denied; you need (at least one of) the SUPER, BINLOG ADMIN privilege(s) for this operation".
+/// The last one named is the narrowest.
+fn global(denial: &Denial<'_>) -> Option<Missing> {
+    let (_, rest) = denial.message.split_once(" the ")?;
+    let (names, _) = rest.split_once(" privilege")?;
+    let names = names.replace(" or ", ", ");
+    let privilege = names.rsplit(", ").map(str::trim).find(|name| *name != "SUPER").unwrap_or("SUPER");
+    Some(granted(denial, privilege, "*.*"))
+}
+
+/// "Access denied for user 'a'@'h' to database 'db'": the privilege is the statement's.
+fn schema(denial: &Denial<'_>) -> Option<Missing> {
+    let (_, named) = denial.message.rsplit_once(" to database ")?;
+    let on = format!("{}.*", quote_name(unquote(named)));
+    Some(granted(denial, schema_privilege(denial.statement), &on))
+}
+
+fn schema_privilege(statement: &str) -> &'static str {
+    let words: Vec<String> = statement.split_whitespace().take(12).map(str::to_ascii_uppercase).collect();
+    let first = words.first().map_or("", String::as_str);
+    let has = |word: &str| words.iter().any(|found| found == word);
+    match first {
+        "CREATE" if has("TEMPORARY") => "CREATE TEMPORARY TABLES",
+        "CREATE" | "ALTER" | "DROP" if has("EVENT") => "EVENT",
+        "CREATE" if has("PROCEDURE") || has("FUNCTION") || has("PACKAGE") => "CREATE ROUTINE",
+        "CREATE" => "CREATE",
+        "DROP" => "DROP",
+        "ALTER" => "ALTER",
+        "LOCK" => "LOCK TABLES",
+        "SHOW" if has("EVENTS") => "EVENT",
+        "GRANT" | "REVOKE" => "GRANT OPTION",
+        _ => "SELECT",
+    }
+}
+
+/// "alter routine command denied to user 'a'@'h' for routine 'db.p'".
+fn routine(denial: &Denial<'_>) -> Option<Missing> {
+    let (privilege, rest) = denial.message.split_once(" command denied to user ")?;
+    let (_, named) = rest.rsplit_once(" for routine ")?;
+    let (schema, name) = unquote(named).split_once('.')?;
+    let upper = denial.statement.to_ascii_uppercase();
+    let kind = if upper.contains("PACKAGE") {
+        "PACKAGE"
+    } else if upper.contains("PROCEDURE") || upper.trim_start().starts_with("CALL") {
+        "PROCEDURE"
+    } else {
+        "FUNCTION"
+    };
+    let on = format!("{kind} {}.{}", quote_name(schema), quote_name(name));
+    Some(granted(denial, &privilege.to_ascii_uppercase(), &on))
+}
+
+/// "Access denied for user 'a'@'h' (using password: YES)" in a session: a file on the server's side.
+fn file(denial: &Denial<'_>) -> Option<Missing> {
+    let upper = denial.statement.to_ascii_uppercase();
+    let reaches_files = ["OUTFILE", "DUMPFILE", "INFILE", "LOAD_FILE", "DATA DIRECTORY", "LOAD XML"];
+    reaches_files.iter().any(|word| upper.contains(word)).then(|| granted(denial, "FILE", "*.*"))
+}
+
+/// The schema and table of a message: `` `db`.`t` ``, or `'t'` with the schema taken from the statement
+/// or, failing that, from the session.
+fn table_named(denial: &Denial<'_>, named: &str) -> Option<(String, String)> {
+    if let Ok(name) = named.parse::<crate::TableName>()
+        && named.starts_with('`')
+    {
+        return Some((name.schema, name.table));
+    }
+    let table = unquote(named);
+    let schema = schema_in(denial.statement, table).or_else(|| denial.database.map(str::to_owned))?;
+    Some((schema, table.to_owned()))
+}
+
+/// The identifier before `.table` in a statement.
+fn schema_in(statement: &str, table: &str) -> Option<String> {
+    for tail in [format!(".{}", quote_name(table)), format!(".{table}")] {
+        if let Some(at) = statement.find(&tail) {
+            let head = &statement[..at];
+            if let Some(quoted) = head.strip_suffix('`') {
+                let start = quoted.rfind('`')?;
+                return Some(quoted[start + 1..].to_owned());
+            }
+            let start = head
+                .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
+                .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8));
+            return Some(head[start..].to_owned()).filter(|name| !name.is_empty());
+        }
+    }
+    None
+}
+
+fn unquote(text: &str) -> &str {
+    let text = text.trim();
+    for quote in ['\'', '`', '"'] {
+        if let Some(inner) = text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
+            return inner;
+        }
+    }
+    text
+}
+
+/// `` `app`@`10.%` `` from `app@10.%`. The host holds no `@`, the user may.
+pub(crate) fn quote_account(account: &str) -> String {
+    let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
+    format!("{}@{}", quote_name(user), quote_name(host))
+}

@@ -1,0 +1,354 @@
+//! One connection to a server, and what can be done on it.
+
+use std::ops::ControlFlow;
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, Value};
+
+use crate::load::{self, LoadReport, Source, Stop};
+use crate::privilege::{self, Denial};
+use crate::{About, Error, redact};
+
+/// One row of the text protocol: a value per column as the server printed it, `None` for NULL.
+pub type Row = Vec<Option<Vec<u8>>>;
+
+/// A borrowed row: a value per column, `None` for NULL.
+pub type Cells<'a> = [Option<&'a [u8]>];
+
+/// What a statement did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Rows changed.
+    pub affected: u64,
+    /// First AUTO_INCREMENT value assigned; 0 for none.
+    pub last_insert_id: u64,
+    /// Warnings raised, at most 65535.
+    pub warnings: u16,
+    /// The server's remark, for example `Rows matched: 1  Changed: 1  Warnings: 0`; often empty.
+    pub info: String,
+}
+
+/// A warning, note or error of `SHOW WARNINGS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// `Note`, `Warning` or `Error`.
+    pub level: String,
+    /// The server's code.
+    pub code: u16,
+    /// The server's words.
+    pub message: String,
+}
+
+/// An open connection. Made by [`crate::Target::connect`]; closed when dropped.
+///
+/// The character set is utf8mb4 in both directions. After an error that
+/// [`is_connection_lost`](Error::is_connection_lost) every further call fails at once.
+#[derive(Debug)]
+pub struct Session {
+    /// The server, as it was when the session began.
+    pub about: About,
+    conn: Option<Conn>,
+    target: String,
+    connection_id: u32,
+    /// Kept here because the driver forgets its own copy at every error.
+    no_backslash_escapes: bool,
+}
+
+impl Session {
+    /// The file name to write into a `LOAD DATA LOCAL INFILE` statement given to [`Session::load`].
+    pub const STREAM: &'static str = load::STREAM;
+
+    /// Takes a fresh connection into service: character set first, then the server's description.
+    pub(crate) fn begin(conn: Conn, target: String) -> Result<Session, Error> {
+        let connection_id = conn.connection_id();
+        let about = About::from_rows(&[]);
+        let mut session =
+            Session { about, conn: Some(conn), target, connection_id, no_backslash_escapes: false };
+        session.execute("SET NAMES utf8mb4")?;
+        session.about = About::from_rows(&session.strings(About::STATEMENT)?);
+        Ok(session)
+    }
+
+    /// The server's number for this connection, as in `KILL` and the process list.
+    pub fn connection_id(&self) -> u32 {
+        self.connection_id
+    }
+
+    /// Runs a statement for its effect; rows are read and dropped. Of several statements in one text all
+    /// are run up to the first error, and the last one is reported.
+    pub fn execute(&mut self, sql: &str) -> Result<Done, Error> {
+        self.run(sql, |conn| {
+            walk(conn, sql, &mut |_, _| ControlFlow::Continue(()))?;
+            Ok(Done {
+                affected: conn.affected_rows(),
+                last_insert_id: conn.last_insert_id(),
+                warnings: conn.warnings(),
+                info: conn.info_str().into_owned(),
+            })
+        })
+    }
+
+    /// Runs a query and returns all its rows. Of several result sets the first one.
+    pub fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Error> {
+        self.run(sql, |conn| {
+            let mut rows = Vec::new();
+            walk(conn, sql, &mut |set, row| {
+                if set == 0 {
+                    rows.push(row.into_iter().map(bytes).collect());
+                }
+                ControlFlow::Continue(())
+            })?;
+            Ok(rows)
+        })
+    }
+
+    /// Runs a query and hands over its rows one by one as they arrive. On `Break` no more rows are handed
+    /// over; those still on their way are read and dropped, so that the session stays usable.
+    pub fn for_each_row(
+        &mut self,
+        sql: &str,
+        each: &mut dyn FnMut(&Cells<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.run(sql, |conn| {
+            let mut spare: Vec<Option<&[u8]>> = Vec::new();
+            walk(conn, sql, &mut |set, row| {
+                if set > 0 {
+                    return ControlFlow::Continue(());
+                }
+                let mut cells = reuse(std::mem::take(&mut spare));
+                cells.extend(row.iter().map(|value| match value {
+                    Value::Bytes(bytes) => Some(bytes.as_slice()),
+                    _ => None,
+                }));
+                let flow = each(&cells);
+                spare = reuse(cells);
+                flow
+            })
+        })
+    }
+
+    /// Runs a query whose values are text. Bytes that are not UTF-8 become U+FFFD.
+    pub fn strings(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+        };
+        let rows = self.rows(sql)?;
+        Ok(rows.into_iter().map(|row| row.into_iter().map(|cell| cell.map(text)).collect()).collect())
+    }
+
+    /// The first column of the first row, as text; `None` for no row and for NULL.
+    pub fn value(&mut self, sql: &str) -> Result<Option<String>, Error> {
+        let row = self.strings(sql)?.into_iter().next();
+        Ok(row.and_then(|row| row.into_iter().next()).flatten())
+    }
+
+    /// Runs `LOAD DATA LOCAL INFILE 'remora-stream' ...` (see [`Session::STREAM`]) and feeds it from
+    /// `source`.
+    ///
+    /// # Errors
+    ///
+    /// If the source fails, nothing more is sent and the connection is closed, upon which the server rolls
+    /// the statement back (in tables that can); the source's error comes back in [`Error::Source`]. A
+    /// request for any other file, or a second one, is [`Error::ForeignFile`].
+    pub fn load(&mut self, sql: &str, source: Source) -> Result<LoadReport, Error> {
+        let info = self.run(sql, |conn| {
+            conn.set_local_infile_handler(Some(load::serve_once(source)));
+            let walked = walk(conn, sql, &mut |_, _| ControlFlow::Continue(()));
+            conn.set_local_infile_handler(None);
+            walked.map(|()| conn.info_str().into_owned())
+        })?;
+        LoadReport::parse(&info)
+    }
+
+    /// The warnings of the statement before (`SHOW WARNINGS`; the server keeps `max_error_count` of them).
+    pub fn warnings(&mut self) -> Result<Vec<Warning>, Error> {
+        let rows = self.strings("SHOW WARNINGS")?;
+        rows.into_iter()
+            .map(|row| match <[Option<String>; 3]>::try_from(row) {
+                Ok([Some(level), Some(code), Some(message)]) => {
+                    Ok(Warning { level, code: code.parse().unwrap_or(0), message })
+                }
+                _ => Err(Error::Protocol { what: "SHOW WARNINGS has three columns, not NULL".into() }),
+            })
+            .collect()
+    }
+
+    /// `text` as a string literal for this session, quotes included. It follows `NO_BACKSLASH_ESCAPES`
+    /// when the session's `sql_mode` changes.
+    pub fn quote(&self, text: &str) -> String {
+        let text = text.replace('\'', "''");
+        if self.no_backslash_escapes {
+            format!("'{text}'")
+        } else {
+            format!("'{}'", text.replace('\\', "\\\\"))
+        }
+    }
+
+    /// Takes the server-wide lock `name` (`GET_LOCK`), waiting up to `wait_s` seconds. `true`: it is ours
+    /// until the session ends. Names over 64 characters, which servers refuse, are shortened to their
+    /// first 23 and a hash. Before MySQL 5.7 and MariaDB 10.0.2 a session holds one lock at a time.
+    pub fn lock(&mut self, name: &str, wait_s: u32) -> Result<bool, Error> {
+        let quoted = self.quote(name);
+        let name = if name.chars().count() > 64 {
+            format!("CONCAT(LEFT({quoted}, 23), '-', SHA1({quoted}))")
+        } else {
+            quoted
+        };
+        match self.value(&format!("SELECT GET_LOCK({name}, {wait_s})"))?.as_deref() {
+            Some("1") => Ok(true),
+            Some("0") => Ok(false),
+            _ => Err(Error::Protocol { what: "GET_LOCK returned neither 0 nor 1".into() }),
+        }
+    }
+
+    /// Runs `job` on the connection. The connection is put back only when it is known to be in step with
+    /// the server: a panic or a broken exchange closes it.
+    fn run<T>(
+        &mut self,
+        sql: &str,
+        job: impl FnOnce(&mut Conn) -> Result<T, mysql::Error>,
+    ) -> Result<T, Error> {
+        self.check_size(sql)?;
+        let Some(mut conn) = self.conn.take() else {
+            return Err(self.lost("it was closed after an earlier error", sql));
+        };
+        let result = job(&mut conn);
+        match result {
+            Ok(value) => {
+                self.no_backslash_escapes = conn.no_backslash_escape();
+                self.conn = Some(conn);
+                Ok(value)
+            }
+            Err(mysql::Error::MySqlError(said)) => {
+                if !ends_connection(said.code) {
+                    self.conn = Some(conn);
+                }
+                Err(self.explain(said, sql))
+            }
+            Err(error) => Err(self.broken(error, sql)),
+        }
+    }
+
+    /// The server counts the command byte too.
+    fn check_size(&self, sql: &str) -> Result<(), Error> {
+        let size_bytes = sql.len() as u64 + 1;
+        let limit_bytes = self.about.max_allowed_packet;
+        if limit_bytes > 0 && size_bytes > limit_bytes {
+            let hint = raise_limit(size_bytes);
+            return Err(Error::PacketTooLarge { what: "a statement".into(), size_bytes, limit_bytes, hint });
+        }
+        Ok(())
+    }
+
+    /// Turns the server's rejection of `sql` into an error that says what to do.
+    fn explain(&mut self, said: mysql::error::MySqlError, sql: &str) -> Error {
+        if matches!(said.code, 1153 | 1301) {
+            let limit_bytes = self.about.max_allowed_packet;
+            return Error::PacketTooLarge {
+                what: "a value or statement".into(),
+                size_bytes: 0,
+                limit_bytes,
+                hint: raise_limit(limit_bytes.saturating_mul(2)),
+            };
+        }
+        if ends_connection(said.code) {
+            return self.lost(&said.message, sql);
+        }
+        if privilege::is_denial(said.code)
+            && let Some(error) = self.missing_privilege(&said, sql)
+        {
+            return error;
+        }
+        Error::Sql {
+            code: said.code,
+            message: redact::message(&said.message, sql),
+            state: said.state,
+            statement: redact::statement(sql),
+        }
+    }
+
+    fn missing_privilege(&mut self, said: &mysql::error::MySqlError, sql: &str) -> Option<Error> {
+        let conn = self.conn.as_mut()?;
+        let (account, database): (String, Option<String>) =
+            conn.query_first("SELECT CURRENT_USER(), DATABASE()").ok().flatten()?;
+        let missing = privilege::missing(&Denial {
+            code: said.code,
+            message: &said.message,
+            statement: sql,
+            account: &account,
+            database: database.as_deref(),
+        })?;
+        Some(Error::Privilege { what: missing.what, grant: missing.grant, code: said.code })
+    }
+
+    /// An exchange that did not end as the protocol wants. The connection has been dropped already.
+    fn broken(&self, error: mysql::Error, sql: &str) -> Error {
+        use mysql::Error as E;
+        let what = match error {
+            E::IoError(error) => match error.downcast::<Stop>() {
+                Ok(Stop::Foreign(name)) => return Error::ForeignFile { name },
+                Ok(Stop::Source(error)) => return Error::Source(error),
+                Err(error) => error.to_string(),
+            },
+            E::CodecError(error) => error.to_string(),
+            E::DriverError(error) => error.to_string(),
+            other => return Error::Protocol { what: other.to_string() },
+        };
+        self.lost(&what, sql)
+    }
+
+    fn lost(&self, why: &str, sql: &str) -> Error {
+        Error::LostConnection {
+            target: self.target.clone(),
+            why: why.to_owned(),
+            statement: redact::statement(sql),
+        }
+    }
+}
+
+/// Runs `sql` and hands over every row with the number of its result set among those that have columns.
+/// All results are read to their end whatever `each` says; the first error wins.
+fn walk(
+    conn: &mut Conn,
+    sql: &str,
+    each: &mut dyn FnMut(usize, Vec<Value>) -> ControlFlow<()>,
+) -> Result<(), mysql::Error> {
+    let mut results = conn.query_iter(sql)?;
+    let mut set = 0;
+    let mut flow = ControlFlow::Continue(());
+    while let Some(rows) = results.iter() {
+        let has_columns = !rows.columns().as_ref().is_empty();
+        for row in rows {
+            let row = row?;
+            if flow.is_continue() {
+                flow = each(set, row.unwrap());
+            }
+        }
+        set += usize::from(has_columns);
+    }
+    Ok(())
+}
+
+/// The text protocol knows bytes and NULL.
+fn bytes(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::Bytes(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// An empty vector of cells for rows of another lifetime, in the same allocation.
+fn reuse<'b>(mut cells: Vec<Option<&[u8]>>) -> Vec<Option<&'b [u8]>> {
+    cells.clear();
+    cells.into_iter().map(|_| None).collect()
+}
+
+/// Codes after which the server closes the connection: shutdown, packet errors, killed, idle too long.
+fn ends_connection(code: u16) -> bool {
+    matches!(code, 1053 | 1077 | 1152..=1161 | 1184 | 1927 | 3169 | 4031)
+}
+
+fn raise_limit(bytes: u64) -> String {
+    let wanted = bytes.next_multiple_of(1 << 20).min(1 << 30);
+    format!("let an administrator run: SET GLOBAL max_allowed_packet = {wanted}, then connect again")
+}

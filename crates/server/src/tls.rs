@@ -1,0 +1,94 @@
+//! TLS: how much of it is asked for, in the spelling of both families of clients.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::Error;
+
+/// How far TLS goes, in MySQL's words. A connection through a socket is never wrapped in TLS: it does not
+/// leave the machine, and servers count it as a secure transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SslMode {
+    /// Never.
+    Disabled,
+    /// If the server offers it; the certificate is not checked.
+    #[default]
+    Preferred,
+    /// Always; the certificate is not checked.
+    Required,
+    /// Always, and the certificate must lead to the CA given, or to one of the public CAs built in.
+    VerifyCa,
+    /// As `VerifyCa`, and the certificate must name the host we asked for.
+    VerifyIdentity,
+}
+
+impl FromStr for SslMode {
+    type Err = Error;
+
+    /// Reads `DISABLED`, `PREFERRED`, `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`, in any case, with
+    /// `-` for `_`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text.to_ascii_uppercase().replace('-', "_").as_str() {
+            "DISABLED" => Ok(SslMode::Disabled),
+            "PREFERRED" => Ok(SslMode::Preferred),
+            "REQUIRED" => Ok(SslMode::Required),
+            "VERIFY_CA" => Ok(SslMode::VerifyCa),
+            "VERIFY_IDENTITY" => Ok(SslMode::VerifyIdentity),
+            _ => Err(Error::BadOption {
+                option: "ssl-mode".into(),
+                why: format!("{text:?} is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY"),
+            }),
+        }
+    }
+}
+
+/// The TLS part of a [`crate::Target`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// How far it goes.
+    pub mode: SslMode,
+    /// PEM or DER file with the CA certificates to trust, for the two `Verify` modes.
+    pub ca: Option<PathBuf>,
+    /// PEM or DER file with our own certificate chain. Comes with `key`.
+    pub cert: Option<PathBuf>,
+    /// PEM or DER file with the private key of `cert`.
+    pub key: Option<PathBuf>,
+}
+
+/// TLS options as they were typed, before they are made sense of together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TlsWishes {
+    pub(crate) mode: Option<SslMode>,
+    pub(crate) ssl: Option<bool>,
+    pub(crate) verify: Option<bool>,
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) cert: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl TlsWishes {
+    /// What the options mean together. MySQL's `ssl-mode` decides when it is there; else MariaDB's rules:
+    /// `ssl-verify-server-cert` checks CA and name, `ssl-ca` alone checks the CA, any other `ssl` option
+    /// demands TLS.
+    pub(crate) fn settle(self) -> Result<Tls, Error> {
+        let mode = self.mode.unwrap_or(match (self.ssl, self.verify) {
+            (Some(false), _) => SslMode::Disabled,
+            (_, Some(true)) => SslMode::VerifyIdentity,
+            (_, None) if self.ca.is_some() => SslMode::VerifyCa,
+            (Some(true), _) => SslMode::Required,
+            _ if self.cert.is_some() || self.key.is_some() || self.ca.is_some() => SslMode::Required,
+            _ => SslMode::Preferred,
+        });
+        if self.cert.is_some() != self.key.is_some() {
+            let (given, missing) =
+                if self.cert.is_some() { ("ssl-cert", "ssl-key") } else { ("ssl-key", "ssl-cert") };
+            let why = format!("needs {missing} beside it: a certificate and its key come together");
+            return Err(Error::BadOption { option: given.into(), why });
+        }
+        if mode == SslMode::VerifyCa && self.ca.is_none() {
+            let why = "VERIFY_CA needs ssl-ca, the file with the CA to trust".into();
+            return Err(Error::BadOption { option: "ssl-mode".into(), why });
+        }
+        Ok(Tls { mode, ca: self.ca, cert: self.cert, key: self.key })
+    }
+}
