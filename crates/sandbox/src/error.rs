@@ -1,0 +1,118 @@
+//! What can go wrong.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Product;
+
+/// Why a sandbox could not be had.
+#[derive(thiserror::Error, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server is not on this machine; `command` is what installs or fetches it.
+    #[error("{product} is not here: {why}; type: {command}")]
+    Missing {
+        /// The server that was asked for.
+        product: Product,
+        /// Where it was looked for, or what was found instead.
+        why: String,
+        /// One line to type.
+        command: String,
+    },
+    /// `mvn` or `npm` did not deliver.
+    #[error("{product} could not be fetched with {command:?}: {why}")]
+    Fetch {
+        /// The server that was asked for.
+        product: Product,
+        /// The command that was run.
+        command: String,
+        /// The last lines of what it said.
+        why: String,
+    },
+    /// No product has this name.
+    #[error("{text:?} is no server; choose mariadb-10.11, mariadb-11.4 or mysql-5.6")]
+    Product {
+        /// What was given.
+        text: String,
+    },
+    /// A name of a sandbox is a single file name: letters, digits, `-`, `_` and `.`, not first a `.`.
+    #[error(
+        "{name:?} cannot name a sandbox; use letters, digits, '-', '_' and '.', and begin with a letter or digit"
+    )]
+    Name {
+        /// What was given.
+        name: String,
+    },
+    /// The first start of this server, which creates its system tables, went wrong.
+    #[error("{product} {version} could not create its system tables; it said:\n{log}")]
+    Initialise {
+        /// The server.
+        product: Product,
+        /// Its exact version.
+        version: String,
+        /// The last lines of what it said.
+        log: String,
+    },
+    /// The server ended or did not answer while it was starting.
+    #[error("{product} in {} did not start: {why}; its error log says:\n{log}", folder.display())]
+    Start {
+        /// The server.
+        product: Product,
+        /// The sandbox.
+        folder: PathBuf,
+        /// It ended, or it was silent for too long.
+        why: String,
+        /// The lines of the error log that matter: from the first error on, or the last ones.
+        log: String,
+    },
+    /// A server already runs in this folder.
+    #[error("a server already runs in {} as process {pid}; stop it or choose another folder", folder.display())]
+    Running {
+        /// The sandbox.
+        folder: PathBuf,
+        /// The process id of its server.
+        pid: u32,
+    },
+    /// The folder holds something else, which is not touched.
+    #[error("{} is in use: {why}; choose another folder or empty this one", folder.display())]
+    Occupied {
+        /// The folder that was given.
+        folder: PathBuf,
+        /// What is there.
+        why: String,
+    },
+    /// There is no sandbox in this folder.
+    #[error("there is no sandbox in {}", folder.display())]
+    NoSandbox {
+        /// The folder that was given.
+        folder: PathBuf,
+    },
+    /// The server is still there although it was killed: it hangs inside the kernel.
+    #[error("process {pid} does not end, not even killed; look at /proc/{pid}/stack")]
+    Unkillable {
+        /// The process id of the server.
+        pid: u32,
+    },
+    /// A file or a process could not be worked with.
+    #[error("{what} {}", path.display())]
+    Io {
+        /// What was being done, to be read before the path.
+        what: &'static str,
+        /// The file, folder or program.
+        path: PathBuf,
+        /// The operating system's answer.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Puts what was done and to which file around an operating system error.
+pub(crate) trait At<T> {
+    fn at(self, what: &'static str, path: &Path) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
+    fn at(self, what: &'static str, path: &Path) -> Result<T, Error> {
+        self.map_err(|source| Error::Io { what, path: path.to_owned(), source: source.into() })
+    }
+}

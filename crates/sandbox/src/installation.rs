@@ -1,0 +1,192 @@
+//! Where the servers' programs are.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::At;
+use crate::{Error, Product};
+
+/// Folders the caller has chosen; this crate reads no environment for them.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// What can be made anew at any time: fetched servers, initialised data folders, and the sandboxes themselves.
+    /// By custom `$XDG_CACHE_HOME/remora`, else `~/.cache/remora`.
+    pub cache: PathBuf,
+}
+
+impl Places {
+    /// Where [`crate::fetch`] puts the programs of a product.
+    pub(crate) fn programs(&self, product: Product) -> PathBuf {
+        self.cache.join("servers").join(match product {
+            Product::MariaDb1011 => product.id(),
+            Product::MariaDb114 => "mariadb-11.4.5",
+            Product::MySql56 => "mysql-5.6.24",
+        })
+    }
+
+    /// Where the initialised data folders are.
+    pub(crate) fn pristine(&self) -> PathBuf {
+        self.cache.join("pristine")
+    }
+
+    /// Where the named sandboxes are: folders, or links to folders elsewhere.
+    pub(crate) fn sandboxes(&self) -> PathBuf {
+        self.cache.join("sandboxes")
+    }
+}
+
+/// A server's programs, ready to run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Installation {
+    /// What it is.
+    pub product: Product,
+    /// The exact version, as the program itself states it, such as `10.11.6-MariaDB-0+deb12u1`.
+    pub version: String,
+    /// `mariadbd` or `mysqld`.
+    pub daemon: PathBuf,
+    /// The folder under which the server looks for everything else (`--basedir`).
+    pub base: PathBuf,
+    /// Messages, character sets, and the SQL files that create the system tables.
+    pub share: PathBuf,
+    /// Shared libraries that came with the program and must be found before the system's.
+    pub libraries: Option<PathBuf>,
+    /// Where the server looks for plugins, unless told otherwise with `--plugin-dir`. Need not exist.
+    pub plugin_dir: PathBuf,
+}
+
+/// Finds an installed or already fetched server.
+///
+/// # Errors
+///
+/// [`Error::Missing`] with the command that installs or fetches it.
+pub fn find(places: &Places, product: Product) -> Result<Installation, Error> {
+    match product {
+        Product::MariaDb1011 => find_system(),
+        Product::MariaDb114 => {
+            let base = places.programs(product);
+            let daemon = base.join("bin/mariadbd");
+            let plugin_dir = base.join("lib/plugin");
+            examine(
+                product,
+                Candidate { daemon, share: base.join("share"), libraries: None, plugin_dir, base },
+            )
+        }
+        Product::MySql56 => {
+            let base = places.programs(product);
+            let daemon = base.join("mysqld");
+            let plugin_dir = base.join("lib/plugin");
+            let libraries = Some(base.clone());
+            examine(product, Candidate { daemon, share: base.join("share"), libraries, plugin_dir, base })
+        }
+    }
+}
+
+/// The command-line client, for people and tests: `mariadb` or `mysql`.
+#[must_use]
+pub fn client() -> Option<PathBuf> {
+    which("mariadb").or_else(|| which("mysql"))
+}
+
+struct Candidate {
+    daemon: PathBuf,
+    base: PathBuf,
+    share: PathBuf,
+    libraries: Option<PathBuf>,
+    plugin_dir: PathBuf,
+}
+
+/// A MariaDB from a package: `/usr/sbin/mariadbd` with its files in `/usr/share/mysql` or `/usr/share/mariadb`.
+fn find_system() -> Result<Installation, Error> {
+    let product = Product::MariaDb1011;
+    let daemon =
+        which("mariadbd").ok_or_else(|| missing(product, "no mariadbd on the search path".to_owned()))?;
+    let base = daemon.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned();
+    let share = ["share/mysql", "share/mariadb", "share"]
+        .map(|name| base.join(name))
+        .into_iter()
+        .find(|share| system_tables(share).is_some())
+        .ok_or_else(|| {
+            missing(product, format!("no SQL files for system tables in {}/share/mysql", base.display()))
+        })?;
+    let plugin_dir = base.join("lib/mysql/plugin");
+    examine(product, Candidate { daemon, base, share, libraries: None, plugin_dir })
+}
+
+/// Asks the program what it is.
+fn examine(product: Product, candidate: Candidate) -> Result<Installation, Error> {
+    let Candidate { daemon, base, share, libraries, plugin_dir } = candidate;
+    if !daemon.is_file() {
+        return Err(missing(product, format!("no {}", daemon.display())));
+    }
+    let mut command = Command::new(&daemon);
+    command.args(["--no-defaults", "--version"]).stdin(Stdio::null());
+    if let Some(libraries) = &libraries {
+        command.env("LD_LIBRARY_PATH", libraries);
+    }
+    let output = command.output().at("cannot run", &daemon)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match read_version(&text) {
+        Some(version) if version.starts_with(product.series()) => Ok(Installation {
+            product,
+            version: version.to_owned(),
+            daemon,
+            base,
+            share,
+            libraries,
+            plugin_dir,
+        }),
+        Some(version) => Err(missing(product, format!("{} is version {version}", daemon.display()))),
+        None => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(missing(product, format!("{} does not run: {}", daemon.display(), said.trim())))
+        }
+    }
+}
+
+/// The word after `Ver` in `mariadbd  Ver 10.11.6-MariaDB for debian-linux-gnu on x86_64 (Debian 12)`.
+fn read_version(text: &str) -> Option<&str> {
+    let mut words = text.split_whitespace();
+    words.find(|word| *word == "Ver")?;
+    words.next()
+}
+
+/// The file that begins the creation of the system tables; MariaDB 10.11 and MySQL call it `mysql_`, later MariaDBs
+/// `mariadb_system_tables.sql`. Returns the part before `_system_tables.sql`.
+pub(crate) fn system_tables(share: &Path) -> Option<&'static str> {
+    ["mariadb", "mysql"]
+        .into_iter()
+        .find(|prefix| share.join(format!("{prefix}_system_tables.sql")).is_file())
+}
+
+/// Where the shell finds a program, the folders for daemons included, which are not on everybody's search path.
+fn which(program: &str) -> Option<PathBuf> {
+    let script = "PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v \"$1\"";
+    let output = Command::new("sh").args(["-c", script, "sh", program]).output().ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim_end());
+    path.is_absolute().then_some(path)
+}
+
+fn missing(product: Product, why: String) -> Error {
+    let command = match product {
+        Product::MariaDb1011 => "apt-get install mariadb-server-core mariadb-client-core".to_owned(),
+        Product::MariaDb114 | Product::MySql56 => {
+            format!("remora sandbox start --fetch --server {}", product.id())
+        }
+    };
+    Error::Missing { product, why, command }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_version;
+
+    #[test]
+    fn the_version_is_the_word_after_ver() {
+        let text = "mariadbd  Ver 10.11.6-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)\n";
+        assert_eq!(read_version(text), Some("10.11.6-MariaDB-0+deb12u1"));
+        assert_eq!(read_version("/opt/mysqld  Ver 5.6.24 for Linux on x86_64\n"), Some("5.6.24"));
+        assert_eq!(read_version("not found"), None);
+    }
+}

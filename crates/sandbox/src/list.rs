@@ -1,0 +1,51 @@
+//! The named sandboxes.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::state::State;
+use crate::{Places, Product};
+
+/// A named sandbox, as [`list`] found it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Listed {
+    /// The name it was started under.
+    pub name: String,
+    /// What it runs.
+    pub product: Product,
+    /// The exact version of its server.
+    pub version: String,
+    /// Its folder; [`crate::Sandbox::open`] takes it.
+    pub folder: PathBuf,
+    /// The unix socket to connect to.
+    pub socket: PathBuf,
+    /// The port on 127.0.0.1, if it has one.
+    pub port: Option<u16>,
+    /// The process id of the server, none when it is stopped.
+    pub pid: Option<u32>,
+}
+
+/// The sandboxes that were started with a name, sorted by it. A folder that is gone or cannot be read is not listed.
+#[must_use]
+pub fn list(places: &Places) -> Vec<Listed> {
+    let entries = std::fs::read_dir(places.sandboxes()).into_iter().flatten().flatten();
+    let mut listed: Vec<Listed> = entries
+        .filter_map(|entry| {
+            let folder = entry.path().canonicalize().ok()?;
+            let state = State::read(&folder).ok()?;
+            let pid = state.process(&folder).map(|process| process.pid());
+            Some(Listed {
+                name: entry.file_name().into_string().ok()?,
+                product: state.installation.product,
+                version: state.installation.version,
+                folder,
+                socket: state.socket,
+                port: state.port,
+                pid,
+            })
+        })
+        .collect();
+    listed.sort_by(|a, b| a.name.cmp(&b.name));
+    listed
+}

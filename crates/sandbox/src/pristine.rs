@@ -1,0 +1,122 @@
+//! The data folder every sandbox begins with: initialised once per server version, kept in the cache, copied.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::At;
+use crate::folder::{self, Extent};
+use crate::installation::system_tables;
+use crate::{Error, Installation, Places};
+
+/// Counts the changes to what is in an initialised folder, so that older ones are not used.
+const LAYOUT: u32 = 1;
+
+/// The names of the parts of a kept folder.
+const DATA: &str = "data";
+const SEAL: &str = "seal.json";
+const LOG: &str = "error.log";
+
+/// Makes `target` a data folder with system tables, a `root` without password who comes from this machine, and
+/// nothing else: no anonymous user, no test database.
+pub(crate) fn copy(installation: &Installation, places: &Places, target: &Path) -> Result<(), Error> {
+    let shelf = places.pristine();
+    folder::create(&shelf)?;
+    let key = key(installation);
+    let kept = shelf.join(&key);
+    // Shared by threads and processes. Held while copying too, or a repair could pull the folder away underneath.
+    let _lock = folder::lock(&shelf.join(format!("{key}.lock")))?;
+    let seal = match read_seal(&kept) {
+        Some(seal) if folder::measure(&kept.join(DATA))? == seal => seal,
+        _ => initialise(installation, &kept)?,
+    };
+    let copied = folder::copy(&kept.join(DATA), target)?;
+    debug_assert_eq!(copied, seal, "the original is locked");
+    Ok(())
+}
+
+/// Version strings are file names but for `/`, which no server has used so far.
+fn key(installation: &Installation) -> String {
+    let version = installation.version.replace('/', "_");
+    format!("{}-{version}-{LAYOUT}", installation.product.id())
+}
+
+/// A folder without seal is one whose creation was cut short.
+fn read_seal(kept: &Path) -> Option<Extent> {
+    serde_json::from_slice(&std::fs::read(kept.join(SEAL)).ok()?).ok()
+}
+
+fn initialise(installation: &Installation, kept: &Path) -> Result<Extent, Error> {
+    folder::remove(kept)?;
+    let data = kept.join(DATA);
+    folder::create(&data)?;
+    bootstrap(installation, &data, &kept.join(LOG))?;
+    let extent = folder::measure(&data)?;
+    let text = serde_json::to_vec(&extent).at("cannot write", &kept.join(SEAL))?;
+    folder::write(&kept.join(SEAL), &text)?;
+    Ok(extent)
+}
+
+/// Runs the server without network or users, feeding it SQL from its standard input, as `mariadb-install-db` does.
+fn bootstrap(installation: &Installation, data: &Path, log: &Path) -> Result<(), Error> {
+    let sql = statements(installation)?;
+    let mut command = Command::new(&installation.daemon);
+    command.args(installation.options(data)).arg("--bootstrap");
+    command.args(["--max-allowed-packet=8M", "--net-buffer-length=16K", "--log-warnings=0"]);
+    if installation.product.is_mariadb() {
+        // The system tables say themselves which engine they want.
+        command.arg("--enforce-storage-engine=");
+    }
+    if let Some(libraries) = &installation.libraries {
+        command.env("LD_LIBRARY_PATH", libraries);
+    }
+    let output = folder::log_file(log)?;
+    command.stdout(output.try_clone().at("cannot share", log)?).stderr(output);
+    let mut server = command.stdin(Stdio::piped()).spawn().at("cannot run", &installation.daemon)?;
+    if let Some(mut input) = server.stdin.take() {
+        // A server that refuses a statement ends and breaks the pipe; its log says more than the pipe does.
+        drop(input.write_all(&sql));
+    }
+    let status = server.wait().at("cannot wait for", &installation.daemon)?;
+    if status.success() {
+        return Ok(());
+    }
+    let Installation { product, version, .. } = installation;
+    Err(Error::Initialise { product: *product, version: version.clone(), log: folder::read_log(log, 0) })
+}
+
+/// What is fed. The server reads a statement per line end, so a line must not hold two.
+fn statements(installation: &Installation) -> Result<Vec<u8>, Error> {
+    let share = &installation.share;
+    let prefix = system_tables(share).unwrap_or("mysql");
+    let mut files = vec![format!("{prefix}_system_tables.sql")];
+    if installation.product.is_mariadb() {
+        files.push(format!("{prefix}_performance_tables.sql"));
+    }
+    files.push(format!("{prefix}_system_tables_data.sql"));
+    if installation.product.is_mariadb() {
+        files.push("maria_add_gis_sp_bootstrap.sql".to_owned());
+        files.push(format!("{prefix}_sys_schema.sql"));
+    }
+    let mut sql = b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n".to_vec();
+    for file in files {
+        let path: PathBuf = share.join(file);
+        sql.extend(std::fs::read(&path).at("cannot read", &path)?);
+        sql.push(b'\n');
+    }
+    sql.extend(if installation.product.is_mariadb() { MARIADB_USERS } else { MYSQL_USERS });
+    Ok(sql)
+}
+
+/// The script also lets `root` in from the host's name, which would tie the kept folder to this name.
+const MARIADB_USERS: &[u8] = b"USE mysql;
+DELETE FROM global_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
+DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
+";
+
+/// MySQL's script adds anonymous users and opens the databases called `test...` to everybody.
+const MYSQL_USERS: &[u8] =
+    b"DELETE FROM user WHERE User = '' OR Host NOT IN ('localhost', '127.0.0.1', '::1');
+DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
+DELETE FROM db;
+";

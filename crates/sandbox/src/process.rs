@@ -1,0 +1,195 @@
+//! The server's process: started under a shell, watched and signalled through a handle that survives the reuse of
+//! process ids.
+//!
+//! Every wait of this crate for a process is the poll in [`Process::wait`]; nothing sleeps.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::Error;
+use crate::error::At;
+
+/// How long a server may take to write its pages back when asked to stop.
+const STOP_WAIT: Duration = Duration::from_secs(60);
+
+/// How long the kernel may take to clear away a killed process.
+const KILL_WAIT: Duration = Duration::from_secs(60);
+
+/// Stays with the daemon and stops it when its standard input ends, which the kernel brings about when the process
+/// that holds the other end is gone, however it went. A shell, because no signal on the death of a parent can be
+/// asked for without unsafe code, and such a signal would follow the thread that started the daemon, not the process.
+///
+/// $1 is the log, $2 a folder to remove after such a stop or nothing, the rest is the command. It prints the daemon's
+/// process id, which stays the daemon's until this shell has waited for it.
+const TIED: &str = r#"
+log=$1 scratch=$2; shift 2
+exec 3<&0
+"$@" 3<&- </dev/null >>"$log" 2>&1 &
+daemon=$!
+echo $daemon
+exec >/dev/null
+(
+    read -r line <&3
+    trap '' TERM
+    kill -TERM $daemon
+    tenths=0
+    while kill -0 $daemon && [ $tenths -lt 300 ]; do sleep 0.1; tenths=$((tenths + 1)); done
+    kill -KILL $daemon
+    [ -z "$scratch" ] || rm -rf -- "$scratch"
+) &
+watch=$!
+wait $daemon
+kill $watch
+"#;
+
+/// Leaves the daemon behind as a child of init.
+const FREE: &str = r#"
+log=$1; shift 2
+"$@" </dev/null >>"$log" 2>&1 &
+echo $!
+"#;
+
+/// A command to run as a daemon.
+pub(crate) struct Launch<'a> {
+    /// The program and its arguments.
+    pub(crate) program: &'a Path,
+    pub(crate) arguments: &'a [String],
+    /// Searched for shared libraries before the system's folders.
+    pub(crate) libraries: Option<&'a Path>,
+    /// Receives what it says.
+    pub(crate) log: &'a Path,
+    /// Whether it ends with this process; the folder, if any, is removed when it ended because of that.
+    pub(crate) tie: Option<Option<PathBuf>>,
+}
+
+/// A running or ended server.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: u32,
+    handle: OwnedFd,
+    /// The shell over a tied server, and the pipe whose end it watches for.
+    supervisor: Option<(Child, Option<ChildStdin>)>,
+}
+
+impl Process {
+    /// Starts a daemon. That it runs means only that there is a process; its program may turn out not to exist, which
+    /// is then to be read in its log.
+    pub(crate) fn start(launch: &Launch<'_>) -> Result<Option<Process>, Error> {
+        let tied = launch.tie.is_some();
+        let scratch = launch.tie.clone().flatten().unwrap_or_default();
+        let mut command = Command::new("sh");
+        command.args(["-c", if tied { TIED } else { FREE }, "sh"]);
+        command.arg(launch.log).arg(scratch).arg(launch.program).args(launch.arguments);
+        if let Some(libraries) = launch.libraries {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        // Its own process group: what is typed at the terminal to stop us must not reach the server, which is to be
+        // stopped in order.
+        command.process_group(0).current_dir("/");
+        command.stdin(if tied { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = command.spawn().at("cannot run", Path::new("sh"))?;
+        let pid = shell.stdout.take().and_then(read_pid);
+        let stdin = shell.stdin.take();
+        let opened = pid.and_then(|pid| Some((pid, open(pid)?)));
+        match opened {
+            Some((pid, handle)) if tied => {
+                Ok(Some(Process { pid, handle, supervisor: Some((shell, stdin)) }))
+            }
+            _ => {
+                // A free server's shell has ended; a tied one's has no server left, or sees now that we are done.
+                drop(stdin);
+                shell.wait().at("cannot wait for", Path::new("sh"))?;
+                Ok(opened.map(|(pid, handle)| Process { pid, handle, supervisor: None }))
+            }
+        }
+    }
+
+    /// The process `pid`, if it is there and has `argument` on its command line.
+    pub(crate) fn find(pid: u32, argument: &str) -> Option<Process> {
+        // First the handle, then the look: whatever the look shows, the handle can only mean that process or none.
+        let handle = open(pid)?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let matches = line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes());
+        matches.then_some(Process { pid, handle, supervisor: None })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits until the process has ended; false when it has not after `limit`.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).ok();
+            let mut handles = [PollFd::new(&self.handle, PollFlags::IN)];
+            match poll(&mut handles, timeout.as_ref()) {
+                Ok(0) => return false,
+                Ok(_) => return true,
+                Err(Errno::INTR) => {}
+                // Nothing else can be wrong with a valid handle, but a wait must not turn into a busy loop.
+                Err(_) => return left.is_zero(),
+            }
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        !self.wait(Duration::ZERO)
+    }
+
+    /// Asks the server to stop, and kills it when it does not.
+    pub(crate) fn stop(self) -> Result<(), Error> {
+        self.signal(Signal::TERM)?;
+        if !self.wait(STOP_WAIT) {
+            return self.kill();
+        }
+        self.finish()
+    }
+
+    /// Kills the server and waits until it is gone.
+    pub(crate) fn kill(self) -> Result<(), Error> {
+        self.signal(Signal::KILL)?;
+        if !self.wait(KILL_WAIT) {
+            return Err(Error::Unkillable { pid: self.pid });
+        }
+        self.finish()
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        match pidfd_send_signal(&self.handle, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error).at("cannot signal", &PathBuf::from(format!("/proc/{}", self.pid))),
+        }
+    }
+
+    /// Collects the shell of an ended server.
+    fn finish(mut self) -> Result<(), Error> {
+        if let Some((shell, pipe)) = &mut self.supervisor {
+            // The pipe stays open until the shell is gone: its end would make it clear the folder away.
+            shell.wait().at("cannot wait for", Path::new("sh"))?;
+            drop(pipe.take());
+        }
+        Ok(())
+    }
+}
+
+fn read_pid(stdout: impl std::io::Read) -> Option<u32> {
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).ok()?;
+    line.trim_end().parse().ok()
+}
+
+fn open(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}

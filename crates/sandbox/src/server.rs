@@ -1,0 +1,432 @@
+//! One sandbox: its folder, its server, and how it is started and ended.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::error::At;
+use crate::greeting::is_greeted;
+use crate::process::{Launch, Process};
+use crate::state::{self, State};
+use crate::{Error, Installation, Places, Product, folder, pristine};
+
+/// How long a server may take until it answers: it may have to recover from a crash first.
+const START_WAIT: Duration = Duration::from_secs(180);
+
+/// How long to wait between two looks whether the server answers.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The longest path of a unix socket in bytes: `sun_path` has 108, the last one is the terminator (unix(7)).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// How often a port that somebody else took in the meantime is replaced by another.
+const PORT_TRIES: u32 = 5;
+
+/// What a sandbox is to be like.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it lives: a folder that is absent, empty, or a stopped sandbox, which is started again with its data.
+    /// None: a folder in the cache for a sandbox with a name, else a temporary one, which goes with the sandbox when
+    /// that is tied to this process.
+    pub folder: Option<PathBuf>,
+    /// Further options for the server, such as `--innodb-buffer-pool-size=1G`; they override the default ones.
+    pub options: Vec<String>,
+    /// The port on 127.0.0.1, 0 for any free one; none for a server without network.
+    pub port: Option<u16>,
+    /// Whether the server is stopped when the [`Sandbox`] is dropped or this process ends, even by SIGKILL.
+    pub tie_to_parent: bool,
+    /// The name under which [`crate::list`] shows it.
+    pub name: Option<String>,
+}
+
+impl Default for Settings {
+    /// What a test wants: a temporary folder, a socket only, and an end with the test.
+    fn default() -> Settings {
+        Settings { folder: None, options: Vec::new(), port: None, tie_to_parent: true, name: None }
+    }
+}
+
+/// A private server. When dropped it is stopped if it is tied to this process, and its temporary folder is removed;
+/// otherwise it is left running.
+#[derive(Debug)]
+pub struct Sandbox {
+    folder: PathBuf,
+    data: PathBuf,
+    state: State,
+    process: Option<Process>,
+    tied: bool,
+    /// Present when the folder is temporary.
+    temporary: Option<TempDir>,
+    /// Present when the socket's path would be too long in the folder.
+    socket_folder: Option<TempDir>,
+}
+
+impl Sandbox {
+    /// Starts a server and returns when it answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Running`] and [`Error::Occupied`] when the folder cannot be used, [`Error::Name`],
+    /// [`Error::Initialise`] on the first start of a version, [`Error::Start`] with the server's reason.
+    pub fn start(
+        installation: &Installation,
+        places: &Places,
+        settings: &Settings,
+    ) -> Result<Sandbox, Error> {
+        let (folder, temporary) = choose_folder(places, settings)?;
+        folder::create(&folder)?;
+        let folder = folder.canonicalize().at("cannot enter", &folder)?;
+        let _lock = folder::lock(&lock_file(&folder))?;
+        let state = State {
+            name: settings.name.clone(),
+            installation: installation.clone(),
+            options: settings.options.clone(),
+            socket: PathBuf::new(),
+            port: settings.port,
+            pid: 0,
+        };
+        prepare(&folder, &state, places)?;
+        let mut sandbox = Sandbox {
+            data: state::data(&folder),
+            folder,
+            state,
+            process: None,
+            tied: settings.tie_to_parent,
+            temporary,
+            socket_folder: None,
+        };
+        sandbox.launch()?;
+        if let Some(name) = &settings.name {
+            enlist(places, name, &sandbox.folder)?;
+        }
+        if !sandbox.tied {
+            sandbox.keep();
+        }
+        Ok(sandbox)
+    }
+
+    /// The sandbox in a folder, running or not. It is not tied to this process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSandbox`] when there is none.
+    pub fn open(folder: &Path) -> Result<Sandbox, Error> {
+        let missing = |_| Error::NoSandbox { folder: folder.to_owned() };
+        let folder = folder.canonicalize().map_err(missing)?;
+        let state = State::read(&folder)?;
+        let process = state.process(&folder);
+        let data = state::data(&folder);
+        Ok(Sandbox { folder, data, state, process, tied: false, temporary: None, socket_folder: None })
+    }
+
+    /// The unix socket; user `root` needs no password.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.state.socket
+    }
+
+    /// The port on 127.0.0.1, none for a server without network.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.state.port
+    }
+
+    /// The folder of everything that belongs to the sandbox.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The server's data folder.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The process id of the server, of its last run when it is stopped.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.state.pid
+    }
+
+    /// The file into which the server writes what happens to it.
+    #[must_use]
+    pub fn error_log(&self) -> PathBuf {
+        self.folder.join("error.log")
+    }
+
+    /// What it runs.
+    #[must_use]
+    pub fn product(&self) -> Product {
+        self.state.installation.product
+    }
+
+    /// The programs it runs.
+    #[must_use]
+    pub fn installation(&self) -> &Installation {
+        &self.state.installation
+    }
+
+    /// Whether the server's process is there.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::is_running)
+    }
+
+    /// Stops the server in order, or by force when it takes longer than a minute. Fine when it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when it is not ours to stop, [`Error::Unkillable`].
+    pub fn stop(&mut self) -> Result<(), Error> {
+        self.process.take().map_or(Ok(()), Process::stop)
+    }
+
+    /// Kills the server with SIGKILL and waits until it is gone. Fine when it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when it is not ours to kill, [`Error::Unkillable`].
+    pub fn kill(&mut self) -> Result<(), Error> {
+        self.process.take().map_or(Ok(()), Process::kill)
+    }
+
+    /// Stops the server if it runs and starts it on the same data, with the same options and the same port.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sandbox::stop`], and [`Error::Start`].
+    pub fn restart(&mut self) -> Result<(), Error> {
+        let _lock = folder::lock(&lock_file(&self.folder))?;
+        self.stop()?;
+        self.launch()
+    }
+
+    /// Starts the server in a prepared folder, if need be with another port.
+    fn launch(&mut self) -> Result<(), Error> {
+        let any_port = self.state.port == Some(0);
+        let mut tries = 1;
+        loop {
+            if any_port {
+                self.state.port = Some(free_port()?);
+            }
+            match self.launch_once() {
+                Err(Error::Start { log, .. })
+                    if any_port && tries < PORT_TRIES && log.contains("TCP/IP port") =>
+                {
+                    tries += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn launch_once(&mut self) -> Result<(), Error> {
+        self.choose_socket()?;
+        folder::remove_file(&self.state.socket)?;
+        let log = self.error_log();
+        let log_start = folder::len(&log);
+        let arguments = self.arguments();
+        let scratch = self.temporary.as_ref().map(|folder| folder.path().to_owned());
+        let process = Process::start(&Launch {
+            program: &self.state.installation.daemon,
+            arguments: &arguments,
+            libraries: self.state.installation.libraries.as_deref(),
+            log: &log,
+            tie: self.tied.then_some(scratch),
+        })?;
+        let failed = |why: &str| Error::Start {
+            product: self.state.installation.product,
+            folder: self.folder.clone(),
+            why: why.to_owned(),
+            log: folder::read_log(&log, log_start),
+        };
+        let Some(process) = process else { return Err(failed("it ended at once")) };
+        let end = Instant::now() + START_WAIT;
+        while !is_greeted(&self.state.socket) {
+            if process.wait(LOOK_AGAIN) {
+                process.kill()?;
+                return Err(failed("it ended"));
+            }
+            if Instant::now() > end {
+                process.kill()?;
+                return Err(failed("it did not answer for three minutes"));
+            }
+        }
+        self.state.pid = process.pid();
+        self.process = Some(process);
+        self.state.write(&self.folder)
+    }
+
+    /// The whole command line after the program's name.
+    fn arguments(&self) -> Vec<String> {
+        let State { installation, options, socket, port, .. } = &self.state;
+        let mut arguments = installation.options(&self.data);
+        arguments.push(format!("--socket={}", socket.display()));
+        arguments.push(format!("--pid-file={}", self.folder.join("server.pid").display()));
+        arguments.push(format!("--log-error={}", self.error_log().display()));
+        arguments.push(format!("--tmpdir={}", temp(&self.folder).display()));
+        match port {
+            Some(port) => arguments.extend(["--bind-address=127.0.0.1".to_owned(), format!("--port={port}")]),
+            None => arguments.push("--skip-networking".to_owned()),
+        }
+        arguments.extend(options.iter().cloned());
+        arguments
+    }
+
+    /// Puts the socket into the folder, or into a short temporary folder when its path would be too long.
+    fn choose_socket(&mut self) -> Result<(), Error> {
+        const NAME: &str = "server.sock";
+        let path = self.folder.join(NAME);
+        if path.as_os_str().as_bytes().len() <= SOCKET_PATH_MAX {
+            self.state.socket = path;
+        } else if self.state.socket.parent().is_none_or(|parent| !parent.is_dir()) {
+            let short = tempfile::Builder::new().prefix("remora-").tempdir();
+            let short = short.at("cannot create a folder for the socket of", &self.folder)?;
+            self.state.socket = short.path().join(NAME);
+            self.socket_folder = Some(short);
+        }
+        Ok(())
+    }
+
+    /// Leaves the temporary folders behind.
+    fn keep(&mut self) {
+        for folder in [self.temporary.take(), self.socket_folder.take()].into_iter().flatten() {
+            drop(folder.keep());
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if !self.tied {
+            return;
+        }
+        // What goes with the folder need not be written back first. A failure here has nobody to be told to, and the
+        // shell over the server sees to the rest when this process ends.
+        let ended = if self.temporary.is_some() { self.kill() } else { self.stop() };
+        if ended.is_err() {
+            self.keep();
+        }
+    }
+}
+
+/// The folder that was asked for, and its guard when it is a temporary one.
+fn choose_folder(places: &Places, settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
+    if let Some(name) = &settings.name {
+        check_name(name)?;
+    }
+    match (&settings.folder, &settings.name) {
+        (Some(folder), _) => Ok((folder.clone(), None)),
+        (None, Some(name)) => Ok((places.sandboxes().join(name), None)),
+        (None, None) => {
+            let folder = tempfile::Builder::new().prefix("remora-sandbox-").tempdir();
+            let folder = folder.at("cannot create a temporary folder in", &std::env::temp_dir())?;
+            Ok((folder.path().to_owned(), Some(folder)))
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let plain = |c: char| c.is_ascii_alphanumeric();
+    let good = name.starts_with(plain) && name.chars().all(|c| plain(c) || "-_.".contains(c));
+    if good { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
+}
+
+/// Makes sure that the folder holds a stopped sandbox of this server.
+fn prepare(folder: &Path, wanted: &State, places: &Places) -> Result<(), Error> {
+    let occupied = |why: String| Error::Occupied { folder: folder.to_owned(), why };
+    let data = state::data(folder);
+    match State::read(folder) {
+        Ok(found) => {
+            if let Some(process) = found.process(folder) {
+                return Err(Error::Running { folder: folder.to_owned(), pid: process.pid() });
+            }
+            if found.installation.product != wanted.installation.product {
+                return Err(occupied(format!("it is a sandbox of {}", found.installation.product)));
+            }
+        }
+        Err(Error::NoSandbox { .. }) => {
+            // The lock file is ours.
+            if std::fs::read_dir(folder).at("cannot read folder", folder)?.nth(1).is_some() {
+                return Err(occupied("it holds other files".to_owned()));
+            }
+            wanted.write(folder)?;
+        }
+        Err(error) => return Err(error),
+    }
+    folder::create(&temp(folder))?;
+    if data.is_dir() {
+        return Ok(());
+    }
+    let new = folder.join("data.new");
+    folder::remove(&new)?;
+    pristine::copy(&wanted.installation, places, &new)?;
+    folder::rename(&new, &data)
+}
+
+/// Makes [`crate::list`] find a named sandbox that lives elsewhere.
+fn enlist(places: &Places, name: &str, folder: &Path) -> Result<(), Error> {
+    let shelf = places.sandboxes();
+    folder::create(&shelf)?;
+    let entry = shelf.join(name);
+    if entry.canonicalize().is_ok_and(|there| there == folder) {
+        return Ok(());
+    }
+    folder::remove_file(&entry)?;
+    std::os::unix::fs::symlink(folder, &entry).at("cannot link", &entry)
+}
+
+fn lock_file(folder: &Path) -> PathBuf {
+    folder.join("lock")
+}
+
+fn temp(folder: &Path) -> PathBuf {
+    folder.join("tmp")
+}
+
+/// A port nobody listens on at this moment.
+fn free_port() -> Result<u16, Error> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .at("cannot find a free port on", Path::new("127.0.0.1"))
+}
+
+impl Installation {
+    /// The options that every run of a server gets.
+    pub(crate) fn options(&self, data: &Path) -> Vec<String> {
+        let path = |option: &str, path: &Path| format!("{option}={}", path.display());
+        let mut options = vec![
+            "--no-defaults".to_owned(),
+            path("--datadir", data),
+            path("--basedir", &self.base),
+            path("--lc-messages-dir", &self.share),
+            path("--character-sets-dir", &self.share.join("charsets")),
+            path("--plugin-dir", &self.plugin_dir),
+        ];
+        // MySQL would zero two large log files at every first start, which takes longer than everything else.
+        let log_size = if self.product.is_mariadb() { "256M" } else { "32M" };
+        options.push(format!("--innodb-log-file-size={log_size}"));
+        options.extend(COMMON.map(str::to_owned));
+        if rustix::process::geteuid().is_root() {
+            options.push("--user=root".to_owned());
+        }
+        options
+    }
+}
+
+/// Small, quick and open: nobody else gets at this server. What makes data durable stays as it is, or the tests that
+/// kill the server would prove nothing.
+const COMMON: [&str; 7] = [
+    "--innodb-buffer-pool-size=256M",
+    "--innodb-buffer-pool-dump-at-shutdown=off",
+    "--innodb-buffer-pool-load-at-startup=off",
+    "--performance-schema=off",
+    "--local-infile=1",
+    "--secure-file-priv=",
+    "--skip-name-resolve",
+];

@@ -1,0 +1,55 @@
+//! What a sandbox's folder says about it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::At;
+use crate::folder;
+use crate::process::Process;
+use crate::{Error, Installation};
+
+/// The file that makes a folder a sandbox: a JSON object with the fields of [`State`].
+const FILE: &str = "remora-sandbox.json";
+
+/// The last start of a sandbox.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) name: Option<String>,
+    pub(crate) installation: Installation,
+    /// What was given besides the options every sandbox gets.
+    pub(crate) options: Vec<String>,
+    pub(crate) socket: PathBuf,
+    pub(crate) port: Option<u16>,
+    /// The server's process id, 0 before the first start. Whether it still runs is for [`State::process`] to say.
+    pub(crate) pid: u32,
+}
+
+impl State {
+    /// Reads it from a sandbox's folder.
+    pub(crate) fn read(folder: &Path) -> Result<State, Error> {
+        let text =
+            std::fs::read(folder.join(FILE)).map_err(|_| Error::NoSandbox { folder: folder.to_owned() })?;
+        serde_json::from_slice(&text).at("cannot understand", &folder.join(FILE))
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), Error> {
+        let text = serde_json::to_vec_pretty(self).at("cannot write", &folder.join(FILE))?;
+        folder::write(&folder.join(FILE), &text)
+    }
+
+    /// The server, if it still runs. Another process that has got its number is told by its command line.
+    pub(crate) fn process(&self, folder: &Path) -> Option<Process> {
+        Process::find(self.pid, &data_option(folder)).filter(Process::is_running)
+    }
+}
+
+/// The option that names the data folder, by which a server is recognised.
+pub(crate) fn data_option(folder: &Path) -> String {
+    format!("--datadir={}", data(folder).display())
+}
+
+/// The data folder of the sandbox in `folder`.
+pub(crate) fn data(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
