@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -98,10 +99,10 @@ impl Sandbox {
             temporary,
             socket_folder: None,
         };
-        sandbox.launch()?;
         if let Some(name) = &settings.name {
             enlist(places, name, &sandbox.folder)?;
         }
+        sandbox.launch()?;
         if !sandbox.tied {
             sandbox.keep();
         }
@@ -182,7 +183,7 @@ impl Sandbox {
     ///
     /// [`Error::Io`] when it is not ours to stop, [`Error::Unkillable`].
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.process.take().map_or(Ok(()), Process::stop)
+        self.end(Process::stop)
     }
 
     /// Kills the server with SIGKILL and waits until it is gone. Fine when it is stopped.
@@ -191,7 +192,15 @@ impl Sandbox {
     ///
     /// [`Error::Io`] when it is not ours to kill, [`Error::Unkillable`].
     pub fn kill(&mut self) -> Result<(), Error> {
-        self.process.take().map_or(Ok(()), Process::kill)
+        self.end(Process::kill)
+    }
+
+    fn end(&mut self, how: fn(&mut Process) -> Result<(), Error>) -> Result<(), Error> {
+        if let Some(process) = &mut self.process {
+            how(process)?;
+        }
+        self.process = None;
+        Ok(())
     }
 
     /// Stops the server if it runs and starts it on the same data, with the same options and the same port.
@@ -201,8 +210,25 @@ impl Sandbox {
     /// Those of [`Sandbox::stop`], and [`Error::Start`].
     pub fn restart(&mut self) -> Result<(), Error> {
         let _lock = folder::lock(&lock_file(&self.folder))?;
+        if self.process.is_none() {
+            // Another handle may have started it.
+            self.process = State::read(&self.folder)?.process(&self.folder);
+        }
         self.stop()?;
         self.launch()
+    }
+
+    /// Kills the server and removes the folder with all its data.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sandbox::kill`], and [`Error::Io`] when something cannot be removed.
+    pub fn remove(mut self) -> Result<(), Error> {
+        self.kill()?;
+        if let Some(short) = self.state.socket.parent().filter(|parent| *parent != self.folder) {
+            folder::remove(short)?;
+        }
+        folder::remove(&self.folder)
     }
 
     /// Starts the server in a prepared folder, if need be with another port.
@@ -244,7 +270,7 @@ impl Sandbox {
             why: why.to_owned(),
             log: folder::read_log(&log, log_start),
         };
-        let Some(process) = process else { return Err(failed("it ended at once")) };
+        let Some(mut process) = process else { return Err(failed("it ended at once")) };
         let end = Instant::now() + START_WAIT;
         while !is_greeted(&self.state.socket) {
             if process.wait(LOOK_AGAIN) {
@@ -264,11 +290,10 @@ impl Sandbox {
     /// The whole command line after the program's name.
     fn arguments(&self) -> Vec<String> {
         let State { installation, options, socket, port, .. } = &self.state;
-        let mut arguments = installation.options(&self.data);
+        let mut arguments = installation.options(&self.data, &temp(&self.folder));
         arguments.push(format!("--socket={}", socket.display()));
         arguments.push(format!("--pid-file={}", self.folder.join("server.pid").display()));
         arguments.push(format!("--log-error={}", self.error_log().display()));
-        arguments.push(format!("--tmpdir={}", temp(&self.folder).display()));
         match port {
             Some(port) => arguments.extend(["--bind-address=127.0.0.1".to_owned(), format!("--port={port}")]),
             None => arguments.push("--skip-networking".to_owned()),
@@ -316,18 +341,30 @@ impl Drop for Sandbox {
 
 /// The folder that was asked for, and its guard when it is a temporary one.
 fn choose_folder(places: &Places, settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
-    if let Some(name) = &settings.name {
+    let Settings { folder, name, .. } = settings;
+    if let Some(name) = name {
         check_name(name)?;
+        let entry = places.sandboxes().join(name);
+        let known = entry.canonicalize().ok();
+        return match (folder, known) {
+            (None, None) => {
+                // A link whose sandbox is gone would be in the way.
+                folder::remove_file(&entry)?;
+                Ok((entry, None))
+            }
+            (None, Some(known)) => Ok((known, None)),
+            (Some(folder), Some(known)) if folder.canonicalize().ok().as_ref() != Some(&known) => {
+                Err(Error::Occupied { why: format!("the sandbox {name} is there"), folder: known })
+            }
+            (Some(folder), _) => Ok((folder.clone(), None)),
+        };
     }
-    match (&settings.folder, &settings.name) {
-        (Some(folder), _) => Ok((folder.clone(), None)),
-        (None, Some(name)) => Ok((places.sandboxes().join(name), None)),
-        (None, None) => {
-            let folder = tempfile::Builder::new().prefix("remora-sandbox-").tempdir();
-            let folder = folder.at("cannot create a temporary folder in", &std::env::temp_dir())?;
-            Ok((folder.path().to_owned(), Some(folder)))
-        }
+    if let Some(folder) = folder {
+        return Ok((folder.clone(), None));
     }
+    let folder = tempfile::Builder::new().prefix("remora-sandbox-").tempdir();
+    let folder = folder.at("cannot create a folder in", &std::env::temp_dir())?;
+    Ok((folder.path().to_owned(), Some(folder)))
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -373,11 +410,11 @@ fn enlist(places: &Places, name: &str, folder: &Path) -> Result<(), Error> {
     let shelf = places.sandboxes();
     folder::create(&shelf)?;
     let entry = shelf.join(name);
-    if entry.canonicalize().is_ok_and(|there| there == folder) {
+    if entry.exists() {
         return Ok(());
     }
     folder::remove_file(&entry)?;
-    std::os::unix::fs::symlink(folder, &entry).at("cannot link", &entry)
+    symlink(folder, &entry).at("cannot link", &entry)
 }
 
 fn lock_file(folder: &Path) -> PathBuf {
@@ -397,12 +434,14 @@ fn free_port() -> Result<u16, Error> {
 }
 
 impl Installation {
-    /// The options that every run of a server gets.
-    pub(crate) fn options(&self, data: &Path) -> Vec<String> {
+    /// The options that every run of a server gets. `temp` must not be shared with another server: each deletes at
+    /// its start what looks like a temporary table.
+    pub(crate) fn options(&self, data: &Path, temp: &Path) -> Vec<String> {
         let path = |option: &str, path: &Path| format!("{option}={}", path.display());
         let mut options = vec![
             "--no-defaults".to_owned(),
             path("--datadir", data),
+            path("--tmpdir", temp),
             path("--basedir", &self.base),
             path("--lc-messages-dir", &self.share),
             path("--character-sets-dir", &self.share.join("charsets")),
@@ -421,7 +460,7 @@ impl Installation {
 
 /// Small, quick and open: nobody else gets at this server. What makes data durable stays as it is, or the tests that
 /// kill the server would prove nothing.
-const COMMON: [&str; 7] = [
+const COMMON: [&str; 8] = [
     "--innodb-buffer-pool-size=256M",
     "--innodb-buffer-pool-dump-at-shutdown=off",
     "--innodb-buffer-pool-load-at-startup=off",
@@ -429,4 +468,7 @@ const COMMON: [&str; 7] = [
     "--local-infile=1",
     "--secure-file-priv=",
     "--skip-name-resolve",
+    // MariaDB from 11.4 on makes itself a certificate at every start, for which its search for prime numbers takes
+    // between 5 and 90 s. Options that name a certificate turn TLS on again.
+    "--skip-ssl",
 ];
