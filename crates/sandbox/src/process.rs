@@ -140,7 +140,7 @@ impl Process {
                 Ok(_) => return true,
                 Err(Errno::INTR) => {}
                 // Nothing else can be wrong with a valid handle, but a wait must not turn into a busy loop.
-                Err(_) => return left.is_zero(),
+                Err(_) => return false,
             }
         }
     }

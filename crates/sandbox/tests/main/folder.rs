@@ -1,6 +1,7 @@
 //! Sandboxes in folders of their own: found again, listed, and never put over something else.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sandbox::{Error, Places, Sandbox, Settings, list};
@@ -65,8 +66,16 @@ fn a_long_path_gets_a_short_socket() {
         server.restart().unwrap();
         let socket = server.socket().to_owned();
         drop(server);
-        let server = Sandbox::open(&folder).unwrap();
+        let mut server = Sandbox::open(&folder).unwrap();
         assert_eq!(server.socket(), socket);
+        assert_eq!(sql(&server, "SELECT 1"), "1\n");
+        // Its temporary folder may have been cleared away while it was stopped.
+        server.stop().unwrap();
+        std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
+        server.restart().unwrap();
+        let socket = server.socket().to_owned();
+        drop(server);
+        let server = Sandbox::open(&folder).unwrap();
         assert_eq!(sql(&server, "SELECT 1"), "1\n");
         server.remove().unwrap();
         assert!(!socket.parent().unwrap().exists());
@@ -103,6 +112,7 @@ fn names_are_listed() {
     assert_eq!(listed[1].folder, elsewhere.canonicalize().unwrap());
     assert_eq!(listed[1].socket, second.socket());
     assert_eq!(listed[1].version, mariadb().version);
+    assert!(listed[1].started_unix_s <= listed[0].started_unix_s && listed[1].started_unix_s > Some(0));
     // The name of another sandbox is not taken over.
     let taken = Settings { folder: Some(base.path().join("third")), ..named("b") };
     assert!(matches!(Sandbox::start(&mariadb(), &places, &taken), Err(Error::Occupied { .. })));
@@ -112,6 +122,14 @@ fn names_are_listed() {
     let again = Sandbox::start(&mariadb(), &places, &named("b")).unwrap();
     assert!(again.folder().starts_with(base.path().canonicalize().unwrap()));
     assert_eq!(list(&places).len(), 2);
+}
+
+#[test]
+fn a_new_folder_is_closed_to_others() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("a");
+    let _server = start(&mariadb(), &Settings { folder: Some(folder.clone()), ..Settings::default() });
+    assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
 #[test]
