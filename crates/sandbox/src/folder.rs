@@ -6,8 +6,9 @@
     reason = "a sandbox is thrown away; the disk crate is for what must last"
 )]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,11 @@ pub(crate) fn lock(path: &Path) -> Result<File, Error> {
 /// Creates a folder and those above it; one that is there is fine.
 pub(crate) fn create(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).at("cannot create folder", path)
+}
+
+/// Creates a folder that is closed to other users: everybody is root to the server who reaches its socket.
+pub(crate) fn create_private(path: &Path) -> Result<(), Error> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).at("cannot create folder", path)
 }
 
 /// Removes a folder with all in it; none there is fine.

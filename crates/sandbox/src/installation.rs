@@ -1,5 +1,6 @@
 //! Where the servers' programs are.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,11 +13,19 @@ use crate::{Error, Product};
 #[derive(Clone, Debug)]
 pub struct Places {
     /// What can be made anew at any time: fetched servers, initialised data folders, and the sandboxes themselves.
-    /// By custom `$XDG_CACHE_HOME/remora`, else `~/.cache/remora`.
+    /// See [`Places::customary`].
     pub cache: PathBuf,
 }
 
 impl Places {
+    /// The folders that are customary: under `$XDG_CACHE_HOME`, else under `$HOME/.cache`. `variable` looks up an
+    /// environment variable; none is set when there is no home either.
+    pub fn customary(variable: impl Fn(&str) -> Option<OsString>) -> Option<Places> {
+        let set = |name| variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
+        let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+        Some(Places { cache: cache.join("remora") })
+    }
+
     /// Where [`crate::fetch`] puts the programs of a product.
     pub(crate) fn programs(&self, product: Product) -> PathBuf {
         self.cache.join("servers").join(match product {
@@ -62,25 +71,16 @@ pub struct Installation {
 ///
 /// [`Error::Missing`] with the command that installs or fetches it.
 pub fn find(places: &Places, product: Product) -> Result<Installation, Error> {
-    match product {
-        Product::MariaDb1011 => find_system(),
-        Product::MariaDb114 => {
-            let base = places.programs(product);
-            let daemon = base.join("bin/mariadbd");
-            let plugin_dir = base.join("lib/plugin");
-            examine(
-                product,
-                Candidate { daemon, share: base.join("share"), libraries: None, plugin_dir, base },
-            )
-        }
-        Product::MySql56 => {
-            let base = places.programs(product);
-            let daemon = base.join("mysqld");
-            let plugin_dir = base.join("lib/plugin");
-            let libraries = Some(base.clone());
-            examine(product, Candidate { daemon, share: base.join("share"), libraries, plugin_dir, base })
-        }
+    if product == Product::MariaDb1011 {
+        return find_system();
     }
+    let base = places.programs(product);
+    let (daemon, libraries) = match product {
+        Product::MySql56 => ("mysqld", Some(base.clone())),
+        Product::MariaDb114 | Product::MariaDb1011 => ("bin/mariadbd", None),
+    };
+    let [daemon, share, plugin_dir] = [daemon, "share", "lib/plugin"].map(|name| base.join(name));
+    examine(product, Candidate { daemon, base, share, libraries, plugin_dir })
 }
 
 /// The command-line client, for people and tests: `mariadb` or `mysql`.
@@ -178,9 +178,69 @@ fn missing(product: Product, why: String) -> Error {
     Error::Missing { product, why, command }
 }
 
+impl Installation {
+    /// The options that every run of a server gets. `temp` must not be shared with another server: each deletes at
+    /// its start what looks like a temporary table.
+    pub(crate) fn options(&self, data: &Path, temp: &Path) -> Vec<String> {
+        let path = |option: &str, path: &Path| format!("{option}={}", path.display());
+        let mut options = vec![
+            "--no-defaults".to_owned(),
+            path("--datadir", data),
+            path("--tmpdir", temp),
+            path("--basedir", &self.base),
+            path("--lc-messages-dir", &self.share),
+            path("--character-sets-dir", &self.share.join("charsets")),
+            path("--plugin-dir", &self.plugin_dir),
+        ];
+        if self.product.is_mariadb() {
+            options.push("--innodb-log-file-size=256M".to_owned());
+            // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes
+            // between 5 and 90 s. Options that name a certificate turn TLS on again.
+            options.push("--skip-ssl".to_owned());
+        } else {
+            // It zeroes two large log files at every first start, which takes longer than everything else.
+            options.push("--innodb-log-file-size=32M".to_owned());
+        }
+        options.extend(COMMON.map(str::to_owned));
+        if rustix::process::geteuid().is_root() {
+            options.push("--user=root".to_owned());
+        }
+        options
+    }
+}
+
+/// Small, quick and open: nobody else gets at this server. What makes data durable stays as it is, or the tests that
+/// kill the server would prove nothing.
+const COMMON: [&str; 7] = [
+    "--innodb-buffer-pool-size=256M",
+    "--innodb-buffer-pool-dump-at-shutdown=off",
+    "--innodb-buffer-pool-load-at-startup=off",
+    "--performance-schema=off",
+    "--local-infile=1",
+    "--secure-file-priv=",
+    "--skip-name-resolve",
+];
+
 #[cfg(test)]
 mod tests {
-    use super::read_version;
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use super::{Places, read_version};
+
+    #[test]
+    fn the_cache_is_where_custom_puts_it() {
+        let cache = |set: &[(&str, &str)]| {
+            let find = |name: &str| Some(OsString::from(set.iter().find(|(key, _)| *key == name)?.1));
+            Places::customary(find).map(|places| places.cache)
+        };
+        let home = ("HOME", "/home/ann");
+        assert_eq!(cache(&[home]).unwrap(), Path::new("/home/ann/.cache/remora"));
+        assert_eq!(cache(&[home, ("XDG_CACHE_HOME", "/fast")]).unwrap(), Path::new("/fast/remora"));
+        // The specification of these variables wants relative paths ignored.
+        assert_eq!(cache(&[home, ("XDG_CACHE_HOME", "fast")]).unwrap(), Path::new("/home/ann/.cache/remora"));
+        assert_eq!(cache(&[]), None);
+    }
 
     #[test]
     fn the_version_is_the_word_after_ver() {

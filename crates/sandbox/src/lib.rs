@@ -22,6 +22,7 @@ mod folder;
 mod greeting;
 mod installation;
 mod list;
+mod place;
 mod pristine;
 mod process;
 mod product;

@@ -1,6 +1,7 @@
 //! The named sandboxes.
 
 use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
 
@@ -24,6 +25,8 @@ pub struct Listed {
     pub port: Option<u16>,
     /// The process id of the server, none when it is stopped.
     pub pid: Option<u32>,
+    /// When it was last started, in seconds since 1970 (UTC).
+    pub started_unix_s: Option<u64>,
 }
 
 /// The sandboxes that were started with a name, sorted by it. A folder that is gone or cannot be read is not listed.
@@ -35,6 +38,7 @@ pub fn list(places: &Places) -> Vec<Listed> {
             let folder = entry.path().canonicalize().ok()?;
             let state = State::read(&folder).ok()?;
             let pid = state.process(&folder).map(|process| process.pid());
+            let started = State::started(&folder).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             Some(Listed {
                 name: entry.file_name().into_string().ok()?,
                 product: state.installation.product,
@@ -43,6 +47,7 @@ pub fn list(places: &Places) -> Vec<Listed> {
                 socket: state.socket,
                 port: state.port,
                 pid,
+                started_unix_s: started.map(|since| since.as_secs()),
             })
         })
         .collect();

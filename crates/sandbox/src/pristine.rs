@@ -14,6 +14,7 @@ const LAYOUT: u32 = 1;
 
 /// The names of the parts of a kept folder.
 const DATA: &str = "data";
+const TEMP: &str = "tmp";
 const SEAL: &str = "seal.json";
 const LOG: &str = "error.log";
 
@@ -27,7 +28,7 @@ pub(crate) fn copy(installation: &Installation, places: &Places, target: &Path) 
     // Shared by threads and processes. Held while copying too, or a repair could pull the folder away underneath.
     let _lock = folder::lock(&shelf.join(format!("{key}.lock")))?;
     let seal = match read_seal(&kept) {
-        Some(seal) if folder::measure(&kept.join(DATA))? == seal => seal,
+        Some(seal) if folder::measure(&kept.join(DATA)).is_ok_and(|extent| extent == seal) => seal,
         _ => initialise(installation, &kept)?,
     };
     let copied = folder::copy(&kept.join(DATA), target)?;
@@ -48,24 +49,27 @@ fn read_seal(kept: &Path) -> Option<Extent> {
 
 fn initialise(installation: &Installation, kept: &Path) -> Result<Extent, Error> {
     folder::remove(kept)?;
-    let data = kept.join(DATA);
-    folder::create(&data)?;
-    bootstrap(installation, &data, &kept.join(LOG))?;
-    let extent = folder::measure(&data)?;
+    for part in [DATA, TEMP] {
+        folder::create(&kept.join(part))?;
+    }
+    bootstrap(installation, kept)?;
+    let extent = folder::measure(&kept.join(DATA))?;
     let text = serde_json::to_vec(&extent).at("cannot write", &kept.join(SEAL))?;
     folder::write(&kept.join(SEAL), &text)?;
     Ok(extent)
 }
 
 /// Runs the server without network or users, feeding it SQL from its standard input, as `mariadb-install-db` does.
-fn bootstrap(installation: &Installation, data: &Path, log: &Path) -> Result<(), Error> {
+fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
+    let log = &kept.join(LOG);
     let sql = statements(installation)?;
     let mut command = Command::new(&installation.daemon);
-    command.args(installation.options(data)).arg("--bootstrap");
+    command.args(installation.options(&kept.join(DATA), &kept.join(TEMP))).arg("--bootstrap");
     command.args(["--max-allowed-packet=8M", "--net-buffer-length=16K", "--log-warnings=0"]);
     if installation.product.is_mariadb() {
-        // The system tables say themselves which engine they want.
-        command.arg("--enforce-storage-engine=");
+        // The system tables say themselves which engine they want. A log that is enlarged at the next start costs
+        // nothing, a large one costs at every copy; with MySQL it is the other way round.
+        command.args(["--enforce-storage-engine=", "--innodb-log-file-size=16M"]);
     }
     if let Some(libraries) = &installation.libraries {
         command.env("LD_LIBRARY_PATH", libraries);

@@ -49,6 +49,7 @@ exec >/dev/null
 watch=$!
 wait $daemon
 kill $watch
+wait $watch
 "#;
 
 /// Leaves the daemon behind as a child of init.
@@ -139,7 +140,7 @@ impl Process {
                 Ok(_) => return true,
                 Err(Errno::INTR) => {}
                 // Nothing else can be wrong with a valid handle, but a wait must not turn into a busy loop.
-                Err(_) => return left.is_zero(),
+                Err(_) => return false,
             }
         }
     }
@@ -149,7 +150,7 @@ impl Process {
     }
 
     /// Asks the server to stop, and kills it when it does not.
-    pub(crate) fn stop(self) -> Result<(), Error> {
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.signal(Signal::TERM)?;
         if !self.wait(STOP_WAIT) {
             return self.kill();
@@ -158,7 +159,7 @@ impl Process {
     }
 
     /// Kills the server and waits until it is gone.
-    pub(crate) fn kill(self) -> Result<(), Error> {
+    pub(crate) fn kill(&mut self) -> Result<(), Error> {
         self.signal(Signal::KILL)?;
         if !self.wait(KILL_WAIT) {
             return Err(Error::Unkillable { pid: self.pid });
@@ -174,11 +175,11 @@ impl Process {
     }
 
     /// Collects the shell of an ended server.
-    fn finish(mut self) -> Result<(), Error> {
-        if let Some((shell, pipe)) = &mut self.supervisor {
+    fn finish(&mut self) -> Result<(), Error> {
+        if let Some((mut shell, pipe)) = self.supervisor.take() {
             // The pipe stays open until the shell is gone: its end would make it clear the folder away.
             shell.wait().at("cannot wait for", Path::new("sh"))?;
-            drop(pipe.take());
+            drop(pipe);
         }
         Ok(())
     }

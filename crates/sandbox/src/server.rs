@@ -11,7 +11,7 @@ use crate::error::At;
 use crate::greeting::is_greeted;
 use crate::process::{Launch, Process};
 use crate::state::{self, State};
-use crate::{Error, Installation, Places, Product, folder, pristine};
+use crate::{Error, Installation, Places, Product, folder, place};
 
 /// How long a server may take until it answers: it may have to recover from a crash first.
 const START_WAIT: Duration = Duration::from_secs(180);
@@ -21,6 +21,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The longest path of a unix socket in bytes: `sun_path` has 108, the last one is the terminator (unix(7)).
 const SOCKET_PATH_MAX: usize = 107;
+
+/// The name of the socket in its folder.
+const SOCKET: &str = "server.sock";
 
 /// How often a port that somebody else took in the meantime is replaced by another.
 const PORT_TRIES: u32 = 5;
@@ -76,19 +79,18 @@ impl Sandbox {
         places: &Places,
         settings: &Settings,
     ) -> Result<Sandbox, Error> {
-        let (folder, temporary) = choose_folder(places, settings)?;
-        folder::create(&folder)?;
+        let (folder, temporary) = place::choose(places, settings)?;
+        folder::create_private(&folder)?;
         let folder = folder.canonicalize().at("cannot enter", &folder)?;
-        let _lock = folder::lock(&lock_file(&folder))?;
+        let _lock = place::lock(&folder)?;
         let state = State {
-            name: settings.name.clone(),
             installation: installation.clone(),
             options: settings.options.clone(),
             socket: PathBuf::new(),
             port: settings.port,
             pid: 0,
         };
-        prepare(&folder, &state, places)?;
+        place::prepare(&folder, &state, places)?;
         let mut sandbox = Sandbox {
             data: state::data(&folder),
             folder,
@@ -98,13 +100,10 @@ impl Sandbox {
             temporary,
             socket_folder: None,
         };
-        sandbox.launch()?;
         if let Some(name) = &settings.name {
-            enlist(places, name, &sandbox.folder)?;
+            place::enlist(places, name, &sandbox.folder)?;
         }
-        if !sandbox.tied {
-            sandbox.keep();
-        }
+        sandbox.launch()?;
         Ok(sandbox)
     }
 
@@ -182,7 +181,7 @@ impl Sandbox {
     ///
     /// [`Error::Io`] when it is not ours to stop, [`Error::Unkillable`].
     pub fn stop(&mut self) -> Result<(), Error> {
-        self.process.take().map_or(Ok(()), Process::stop)
+        self.end(Process::stop)
     }
 
     /// Kills the server with SIGKILL and waits until it is gone. Fine when it is stopped.
@@ -191,7 +190,15 @@ impl Sandbox {
     ///
     /// [`Error::Io`] when it is not ours to kill, [`Error::Unkillable`].
     pub fn kill(&mut self) -> Result<(), Error> {
-        self.process.take().map_or(Ok(()), Process::kill)
+        self.end(Process::kill)
+    }
+
+    fn end(&mut self, how: fn(&mut Process) -> Result<(), Error>) -> Result<(), Error> {
+        if let Some(process) = &mut self.process {
+            how(process)?;
+        }
+        self.process = None;
+        Ok(())
     }
 
     /// Stops the server if it runs and starts it on the same data, with the same options and the same port.
@@ -200,9 +207,26 @@ impl Sandbox {
     ///
     /// Those of [`Sandbox::stop`], and [`Error::Start`].
     pub fn restart(&mut self) -> Result<(), Error> {
-        let _lock = folder::lock(&lock_file(&self.folder))?;
+        let _lock = place::lock(&self.folder)?;
+        if self.process.is_none() {
+            // Another handle may have started it.
+            self.process = State::read(&self.folder)?.process(&self.folder);
+        }
         self.stop()?;
         self.launch()
+    }
+
+    /// Kills the server and removes the folder with all its data.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sandbox::kill`], and [`Error::Io`] when something cannot be removed.
+    pub fn remove(mut self) -> Result<(), Error> {
+        self.kill()?;
+        if let Some(short) = self.state.socket.parent().filter(|parent| *parent != self.folder) {
+            folder::remove(short)?;
+        }
+        folder::remove(&self.folder)
     }
 
     /// Starts the server in a prepared folder, if need be with another port.
@@ -244,7 +268,7 @@ impl Sandbox {
             why: why.to_owned(),
             log: folder::read_log(&log, log_start),
         };
-        let Some(process) = process else { return Err(failed("it ended at once")) };
+        let Some(mut process) = process else { return Err(failed("it ended at once")) };
         let end = Instant::now() + START_WAIT;
         while !is_greeted(&self.state.socket) {
             if process.wait(LOOK_AGAIN) {
@@ -258,17 +282,19 @@ impl Sandbox {
         }
         self.state.pid = process.pid();
         self.process = Some(process);
+        if !self.tied {
+            self.keep();
+        }
         self.state.write(&self.folder)
     }
 
     /// The whole command line after the program's name.
     fn arguments(&self) -> Vec<String> {
         let State { installation, options, socket, port, .. } = &self.state;
-        let mut arguments = installation.options(&self.data);
+        let mut arguments = installation.options(&self.data, &place::temp(&self.folder));
         arguments.push(format!("--socket={}", socket.display()));
         arguments.push(format!("--pid-file={}", self.folder.join("server.pid").display()));
         arguments.push(format!("--log-error={}", self.error_log().display()));
-        arguments.push(format!("--tmpdir={}", temp(&self.folder).display()));
         match port {
             Some(port) => arguments.extend(["--bind-address=127.0.0.1".to_owned(), format!("--port={port}")]),
             None => arguments.push("--skip-networking".to_owned()),
@@ -279,14 +305,16 @@ impl Sandbox {
 
     /// Puts the socket into the folder, or into a short temporary folder when its path would be too long.
     fn choose_socket(&mut self) -> Result<(), Error> {
-        const NAME: &str = "server.sock";
-        let path = self.folder.join(NAME);
-        if path.as_os_str().as_bytes().len() <= SOCKET_PATH_MAX {
+        let path = self.folder.join(SOCKET);
+        if is_short(&path) {
             self.state.socket = path;
         } else if self.state.socket.parent().is_none_or(|parent| !parent.is_dir()) {
-            let short = tempfile::Builder::new().prefix("remora-").tempdir();
+            let mut builder = tempfile::Builder::new();
+            let builder = builder.prefix("remora-");
+            let customary = builder.tempdir().ok().filter(|short| is_short(&short.path().join(SOCKET)));
+            let short = customary.map_or_else(|| builder.tempdir_in("/tmp"), Ok);
             let short = short.at("cannot create a folder for the socket of", &self.folder)?;
-            self.state.socket = short.path().join(NAME);
+            self.state.socket = short.path().join(SOCKET);
             self.socket_folder = Some(short);
         }
         Ok(())
@@ -314,78 +342,8 @@ impl Drop for Sandbox {
     }
 }
 
-/// The folder that was asked for, and its guard when it is a temporary one.
-fn choose_folder(places: &Places, settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
-    if let Some(name) = &settings.name {
-        check_name(name)?;
-    }
-    match (&settings.folder, &settings.name) {
-        (Some(folder), _) => Ok((folder.clone(), None)),
-        (None, Some(name)) => Ok((places.sandboxes().join(name), None)),
-        (None, None) => {
-            let folder = tempfile::Builder::new().prefix("remora-sandbox-").tempdir();
-            let folder = folder.at("cannot create a temporary folder in", &std::env::temp_dir())?;
-            Ok((folder.path().to_owned(), Some(folder)))
-        }
-    }
-}
-
-fn check_name(name: &str) -> Result<(), Error> {
-    let plain = |c: char| c.is_ascii_alphanumeric();
-    let good = name.starts_with(plain) && name.chars().all(|c| plain(c) || "-_.".contains(c));
-    if good { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
-}
-
-/// Makes sure that the folder holds a stopped sandbox of this server.
-fn prepare(folder: &Path, wanted: &State, places: &Places) -> Result<(), Error> {
-    let occupied = |why: String| Error::Occupied { folder: folder.to_owned(), why };
-    let data = state::data(folder);
-    match State::read(folder) {
-        Ok(found) => {
-            if let Some(process) = found.process(folder) {
-                return Err(Error::Running { folder: folder.to_owned(), pid: process.pid() });
-            }
-            if found.installation.product != wanted.installation.product {
-                return Err(occupied(format!("it is a sandbox of {}", found.installation.product)));
-            }
-        }
-        Err(Error::NoSandbox { .. }) => {
-            // The lock file is ours.
-            if std::fs::read_dir(folder).at("cannot read folder", folder)?.nth(1).is_some() {
-                return Err(occupied("it holds other files".to_owned()));
-            }
-            wanted.write(folder)?;
-        }
-        Err(error) => return Err(error),
-    }
-    folder::create(&temp(folder))?;
-    if data.is_dir() {
-        return Ok(());
-    }
-    let new = folder.join("data.new");
-    folder::remove(&new)?;
-    pristine::copy(&wanted.installation, places, &new)?;
-    folder::rename(&new, &data)
-}
-
-/// Makes [`crate::list`] find a named sandbox that lives elsewhere.
-fn enlist(places: &Places, name: &str, folder: &Path) -> Result<(), Error> {
-    let shelf = places.sandboxes();
-    folder::create(&shelf)?;
-    let entry = shelf.join(name);
-    if entry.canonicalize().is_ok_and(|there| there == folder) {
-        return Ok(());
-    }
-    folder::remove_file(&entry)?;
-    std::os::unix::fs::symlink(folder, &entry).at("cannot link", &entry)
-}
-
-fn lock_file(folder: &Path) -> PathBuf {
-    folder.join("lock")
-}
-
-fn temp(folder: &Path) -> PathBuf {
-    folder.join("tmp")
+fn is_short(socket: &Path) -> bool {
+    socket.as_os_str().as_bytes().len() <= SOCKET_PATH_MAX
 }
 
 /// A port nobody listens on at this moment.
@@ -395,38 +353,3 @@ fn free_port() -> Result<u16, Error> {
         .map(|address| address.port())
         .at("cannot find a free port on", Path::new("127.0.0.1"))
 }
-
-impl Installation {
-    /// The options that every run of a server gets.
-    pub(crate) fn options(&self, data: &Path) -> Vec<String> {
-        let path = |option: &str, path: &Path| format!("{option}={}", path.display());
-        let mut options = vec![
-            "--no-defaults".to_owned(),
-            path("--datadir", data),
-            path("--basedir", &self.base),
-            path("--lc-messages-dir", &self.share),
-            path("--character-sets-dir", &self.share.join("charsets")),
-            path("--plugin-dir", &self.plugin_dir),
-        ];
-        // MySQL would zero two large log files at every first start, which takes longer than everything else.
-        let log_size = if self.product.is_mariadb() { "256M" } else { "32M" };
-        options.push(format!("--innodb-log-file-size={log_size}"));
-        options.extend(COMMON.map(str::to_owned));
-        if rustix::process::geteuid().is_root() {
-            options.push("--user=root".to_owned());
-        }
-        options
-    }
-}
-
-/// Small, quick and open: nobody else gets at this server. What makes data durable stays as it is, or the tests that
-/// kill the server would prove nothing.
-const COMMON: [&str; 7] = [
-    "--innodb-buffer-pool-size=256M",
-    "--innodb-buffer-pool-dump-at-shutdown=off",
-    "--innodb-buffer-pool-load-at-startup=off",
-    "--performance-schema=off",
-    "--local-infile=1",
-    "--secure-file-priv=",
-    "--skip-name-resolve",
-];

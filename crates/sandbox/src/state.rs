@@ -1,6 +1,7 @@
 //! What a sandbox's folder says about it.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,6 @@ const FILE: &str = "remora-sandbox.json";
 /// The last start of a sandbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
-    pub(crate) name: Option<String>,
     pub(crate) installation: Installation,
     /// What was given besides the options every sandbox gets.
     pub(crate) options: Vec<String>,
@@ -31,6 +31,11 @@ impl State {
         let text =
             std::fs::read(folder.join(FILE)).map_err(|_| Error::NoSandbox { folder: folder.to_owned() })?;
         serde_json::from_slice(&text).at("cannot understand", &folder.join(FILE))
+    }
+
+    /// When the server was started for the last time, which is when the file was written.
+    pub(crate) fn started(folder: &Path) -> Option<SystemTime> {
+        std::fs::metadata(folder.join(FILE)).and_then(|metadata| metadata.modified()).ok()
     }
 
     pub(crate) fn write(&self, folder: &Path) -> Result<(), Error> {

@@ -1,20 +1,58 @@
-//! A private server, started and ended in every way.
+//! Private servers, started and ended in every way, for every server that is here.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
+#![expect(clippy::print_stdout, reason = "a test names the servers it covered")]
+
+#[path = "main/cache.rs"]
+mod cache;
+#[path = "main/folder.rs"]
+mod folder;
+#[path = "main/life.rs"]
+mod life;
+#[path = "main/parent.rs"]
+mod parent;
 
 use std::path::Path;
 use std::process::Command;
 
-use sandbox::{Places, Product, Sandbox, Settings};
+use sandbox::{Error, Installation, Places, Product, Sandbox, Settings};
 
+/// The user's own cache, which holds the fetched servers.
 fn places() -> Places {
-    Places { cache: Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache") }
+    Places::customary(|name| std::env::var_os(name)).unwrap()
 }
 
+/// The servers that are here. The system's MariaDB must be.
+fn installations() -> Vec<Installation> {
+    let found: Vec<Installation> =
+        Product::ALL.into_iter().filter_map(|product| sandbox::find(&places(), product).ok()).collect();
+    let names: Vec<String> =
+        found.iter().map(|found| format!("{} ({})", found.product, found.version)).collect();
+    println!("servers covered: {}", names.join(", "));
+    assert!(
+        found.iter().any(|found| found.product == Product::MariaDb1011),
+        "MariaDB 10.11 must be installed"
+    );
+    found
+}
+
+fn mariadb() -> Installation {
+    sandbox::find(&places(), Product::MariaDb1011).unwrap()
+}
+
+fn start(installation: &Installation, settings: &Settings) -> Sandbox {
+    Sandbox::start(installation, &places(), settings).unwrap()
+}
+
+/// What a server answers, through the command-line client over its socket.
 fn sql(server: &Sandbox, text: &str) -> String {
+    ask(&[&format!("--socket={}", server.socket().display())], text)
+}
+
+fn ask(way: &[&str], text: &str) -> String {
     let output = Command::new(sandbox::client().unwrap())
-        .args(["--no-defaults", "-u", "root", "-N", "-B", "-S"])
-        .arg(server.socket())
+        .args(["--no-defaults", "--user=root", "--batch", "--skip-column-names"])
+        .args(way)
         .args(["-e", text])
         .output()
         .unwrap();
@@ -22,22 +60,26 @@ fn sql(server: &Sandbox, text: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Ends a server that is not tied to the test when the test ends, however.
+struct Cleanup<'a>(&'a Path);
+
+impl Drop for Cleanup<'_> {
+    fn drop(&mut self) {
+        match Sandbox::open(self.0) {
+            Ok(server) => server.remove().unwrap(),
+            Err(Error::NoSandbox { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Not run by default, as it downloads 180 MB: `cargo test -p sandbox -- --ignored fetch`.
 #[test]
-fn a_server_starts_keeps_its_data_over_restart_and_kill_and_vanishes() {
-    let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
-    let begin = std::time::Instant::now();
-    let mut server = Sandbox::start(&installation, &places(), &Settings::default()).unwrap();
-    println!("start {:?}", begin.elapsed());
-    sql(&server, "CREATE DATABASE a; CREATE TABLE a.t (x INT) ENGINE=InnoDB; INSERT INTO a.t VALUES (1)");
-    server.restart().unwrap();
-    sql(&server, "INSERT INTO a.t VALUES (2)");
-    server.kill().unwrap();
-    assert!(!server.is_running());
-    server.restart().unwrap();
-    assert_eq!(sql(&server, "SELECT x FROM a.t ORDER BY x"), "1\n2\n");
-    let folder = server.folder().to_owned();
-    let begin = std::time::Instant::now();
-    drop(server);
-    println!("drop {:?}", begin.elapsed());
-    assert!(!folder.exists());
+#[ignore = "downloads the other servers into the user's cache"]
+fn fetch_brings_every_server() {
+    for product in Product::ALL {
+        let found = sandbox::fetch(&places(), product, &mut |note| println!("{note}")).unwrap();
+        assert_eq!(found.product, product);
+        assert_eq!(sandbox::find(&places(), product).unwrap(), found);
+    }
 }

@@ -1,0 +1,99 @@
+//! Where a sandbox lives: which folder it gets, and what must be there before its server starts.
+
+use std::fs::File;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::error::At;
+use crate::state::{self, State};
+use crate::{Error, Places, Settings, folder, pristine};
+
+/// The folder that was asked for, and its guard when it is a temporary one.
+pub(crate) fn choose(places: &Places, settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
+    let Settings { folder, name, .. } = settings;
+    if let Some(name) = name {
+        check_name(name)?;
+        let entry = places.sandboxes().join(name);
+        let known = entry.canonicalize().ok();
+        return match (folder, known) {
+            (None, None) => {
+                // A link whose sandbox is gone would be in the way.
+                folder::remove_file(&entry)?;
+                Ok((entry, None))
+            }
+            (None, Some(known)) => Ok((known, None)),
+            (Some(folder), Some(known)) if folder.canonicalize().ok().as_ref() != Some(&known) => {
+                Err(Error::Occupied { why: format!("the sandbox {name} is there"), folder: known })
+            }
+            (Some(folder), _) => Ok((folder.clone(), None)),
+        };
+    }
+    if let Some(folder) = folder {
+        return Ok((folder.clone(), None));
+    }
+    let folder = tempfile::Builder::new().prefix("remora-sandbox-").tempdir();
+    let folder = folder.at("cannot create", Path::new("a temporary folder"))?;
+    Ok((folder.path().to_owned(), Some(folder)))
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let plain = |c: char| c.is_ascii_alphanumeric();
+    let good = name.starts_with(plain) && name.chars().all(|c| plain(c) || "-_.".contains(c));
+    if good { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
+}
+
+/// Makes sure that the folder holds a stopped sandbox of this server.
+pub(crate) fn prepare(folder: &Path, wanted: &State, places: &Places) -> Result<(), Error> {
+    let occupied = |why: String| Error::Occupied { folder: folder.to_owned(), why };
+    let data = state::data(folder);
+    match State::read(folder) {
+        Ok(found) => {
+            if let Some(process) = found.process(folder) {
+                return Err(Error::Running { folder: folder.to_owned(), pid: process.pid() });
+            }
+            if found.installation.product != wanted.installation.product {
+                return Err(occupied(format!("it is a sandbox of {}", found.installation.product)));
+            }
+        }
+        Err(Error::NoSandbox { .. }) => {
+            // The lock file is ours.
+            if std::fs::read_dir(folder).at("cannot read folder", folder)?.nth(1).is_some() {
+                return Err(occupied("it holds other files".to_owned()));
+            }
+            wanted.write(folder)?;
+        }
+        Err(error) => return Err(error),
+    }
+    folder::create(&temp(folder))?;
+    if data.is_dir() {
+        return Ok(());
+    }
+    let new = folder.join("data.new");
+    folder::remove(&new)?;
+    pristine::copy(&wanted.installation, places, &new)?;
+    folder::rename(&new, &data)
+}
+
+/// Makes [`crate::list`] find a named sandbox that lives elsewhere.
+pub(crate) fn enlist(places: &Places, name: &str, folder: &Path) -> Result<(), Error> {
+    let shelf = places.sandboxes();
+    folder::create(&shelf)?;
+    let entry = shelf.join(name);
+    if entry.exists() {
+        return Ok(());
+    }
+    folder::remove_file(&entry)?;
+    symlink(folder, &entry).at("cannot link", &entry)
+}
+
+/// Waits until nobody else starts a server in the folder.
+pub(crate) fn lock(folder: &Path) -> Result<File, Error> {
+    folder::lock(&folder.join("lock"))
+}
+
+/// The folder for the server's temporary tables.
+pub(crate) fn temp(folder: &Path) -> PathBuf {
+    folder.join("tmp")
+}
