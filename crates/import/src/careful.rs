@@ -73,7 +73,11 @@ impl Careful<'_> {
         if let [only] = sent.as_slice() {
             let complaint = first_complaint(&outcome);
             let column = complaint.as_deref().and_then(named_column);
-            self.reject(only.clone(), complaint.unwrap_or_else(|| "the server did not take this row".to_owned()), column);
+            self.reject(
+                only.clone(),
+                complaint.unwrap_or_else(|| "the server did not take this row".to_owned()),
+                column,
+            );
             let rest = part.iter().filter(|range| unsent.contains(&range.start)).cloned().collect();
             return Ok(vec![rest]);
         }
@@ -87,7 +91,8 @@ impl Careful<'_> {
                 self.reject(range.clone(), warning.message.clone(), named_column(&warning.message));
             }
         }
-        let bad: Vec<_> = named.iter().filter_map(|(row, _)| sent.get(*row)).map(|range| range.start).collect();
+        let bad: Vec<_> =
+            named.iter().filter_map(|(row, _)| sent.get(*row)).map(|range| range.start).collect();
         Ok(vec![part.into_iter().filter(|range| !bad.contains(&range.start)).collect()])
     }
 

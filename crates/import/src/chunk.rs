@@ -45,7 +45,8 @@ impl Chunk {
     #[must_use]
     pub fn checksum(&self) -> u32 {
         // The 32-bit algorithms return their sum in the low half.
-        u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, self.bytes())).unwrap_or(u32::MAX)
+        u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, self.bytes()))
+            .unwrap_or(u32::MAX)
     }
 
     /// Line of the file where the record at `offset` of [`Chunk::bytes`] begins, from 1.
@@ -149,7 +150,16 @@ impl<'a> Chunker<'a> {
             // The memory of an unusually long record is not kept.
             let usual = buffer.capacity() <= 2 * (self.cut.chunk_bytes + SAMPLE_BYTES);
             let home = usual.then(|| self.pool.0.clone());
-            return Ok(Some(Chunk { number: self.number, file, name, line, records, buffer, line_byte, home }));
+            return Ok(Some(Chunk {
+                number: self.number,
+                file,
+                name,
+                line,
+                records,
+                buffer,
+                line_byte,
+                home,
+            }));
         }
     }
 }
@@ -236,7 +246,11 @@ impl<'a> Open<'a> {
     }
 
     fn too_long(&self, cut: &Cut) -> Error {
-        let quote = if cut.dialect.quote.is_some() { ", unless a quote that is never closed swallows the rest" } else { "" };
+        let quote = if cut.dialect.quote.is_some() {
+            ", unless a quote that is never closed swallows the rest"
+        } else {
+            ""
+        };
         Error::Record {
             name: self.name.to_string(),
             line: self.line,

@@ -150,7 +150,8 @@ impl Error {
 /// Server errors that say nothing about the rows: lost connections, locks, full disks, shutdowns, KILL.
 fn passing(error: &server::Error) -> bool {
     const CODES: [u16; 18] = [
-        1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836, 1969, 3024,
+        1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836, 1969,
+        3024,
     ];
     error.is_connection_lost() || error.code().is_some_and(|code| CODES.contains(&code))
 }

@@ -21,8 +21,12 @@ pub(crate) struct Statement {
 
 impl Statement {
     pub(crate) fn new(job: &Job, table: &TableName) -> Statement {
-        let fields: Vec<_> =
-            job.fields.iter().map(|field| field.target.clone()).filter(|target| *target != FieldTarget::Skip).collect();
+        let fields: Vec<_> = job
+            .fields
+            .iter()
+            .map(|field| field.target.clone())
+            .filter(|target| *target != FieldTarget::Skip)
+            .collect();
         let mut names: Vec<String> = Vec::new();
         for field in &fields {
             if let FieldTarget::Column(name) = field {

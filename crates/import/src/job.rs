@@ -10,7 +10,7 @@ use crate::request::FieldTarget;
 
 /// How rows get into the table without being seen half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
+pub(crate) enum Way {
     /// Into a shadow table that takes the name at the end; several sessions, a commit for each chunk.
     Shadow,
     /// The same with an engine that can't roll back: what is in is of no use after a failure.
@@ -23,7 +23,7 @@ pub enum Way {
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub(crate) enum State {
     /// Rows are going in.
     Loading,
     /// All rows are in the shadow table, which is about to take the name.
@@ -34,7 +34,7 @@ pub enum State {
 
 /// The decisions of one import.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Job {
+pub(crate) struct Job {
     /// Version of this record.
     pub version: u32,
     /// How far it is.
@@ -73,7 +73,7 @@ pub struct Job {
 
 /// A field of a record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Field {
+pub(crate) struct Field {
     /// Where it goes.
     pub target: FieldTarget,
     /// How it is written.
@@ -82,10 +82,10 @@ pub struct Field {
 
 impl Job {
     /// The version this program writes and reads.
-    pub const VERSION: u32 = 1;
+    pub(crate) const VERSION: u32 = 1;
 
     /// How its files are cut into chunks.
-    pub fn cut(&self, record_bytes_max: usize) -> Cut {
+    pub(crate) fn cut(&self, record_bytes_max: usize) -> Cut {
         Cut {
             dialect: self.dialect,
             encoding: self.encoding,
@@ -97,7 +97,7 @@ impl Job {
     }
 
     /// The field that goes into a column, or into the variable of that name.
-    pub fn field_of(&self, column: &str) -> Option<usize> {
+    pub(crate) fn field_of(&self, column: &str) -> Option<usize> {
         self.fields.iter().position(|field| match &field.target {
             FieldTarget::Column(name) | FieldTarget::Variable(name) => name.eq_ignore_ascii_case(column),
             FieldTarget::Skip => false,
@@ -108,7 +108,7 @@ impl Job {
 /// The tables that stand beside the target while an import goes on. Their names are made from the
 /// target's, so that one import can be under way for each table and the next run finds what is left.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub(crate) struct Names {
     /// The target.
     pub table: TableName,
     /// Rows wait here.
@@ -121,7 +121,7 @@ pub struct Names {
 
 impl Names {
     /// The names that go with a target.
-    pub fn of(table: &TableName) -> Names {
+    pub(crate) fn of(table: &TableName) -> Names {
         let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, table.table.as_bytes());
         let beside = |what: &str| TableName {
             schema: table.schema.clone(),

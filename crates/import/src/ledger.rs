@@ -11,7 +11,7 @@ use crate::{Error, Reject};
 
 /// A chunk that is in.
 #[derive(Clone, Debug, Default)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// Checksum of its text.
     pub checksum: u32,
     /// Length of its text.
@@ -23,22 +23,22 @@ pub struct Finished {
 }
 
 /// All of them, by number.
-pub type FinishedChunks = BTreeMap<u32, Finished>;
+pub(crate) type FinishedChunks = BTreeMap<u32, Finished>;
 
 /// The ledger's table.
 #[derive(Clone, Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     table: TableName,
 }
 
 impl Ledger {
     /// The ledger in this table, whether it exists or not.
-    pub fn new(table: &TableName) -> Ledger {
+    pub(crate) fn new(table: &TableName) -> Ledger {
         Ledger { table: table.clone() }
     }
 
     /// Makes it and writes the job as its first line.
-    pub fn create(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
+    pub(crate) fn create(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         session.execute(&format!(
             "CREATE TABLE {} (chunk INT UNSIGNED NOT NULL PRIMARY KEY, checksum INT UNSIGNED NOT NULL, \
              bytes BIGINT UNSIGNED NOT NULL, loaded BIGINT UNSIGNED NOT NULL, note LONGBLOB NOT NULL) \
@@ -49,14 +49,20 @@ impl Ledger {
     }
 
     /// Writes the job anew, with its state changed. Part of the session's transaction.
-    pub fn update(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
+    pub(crate) fn update(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         let note = hex(&self.encode(job)?);
         session.execute(&format!("UPDATE {} SET note = {note} WHERE chunk = 0", self.table))?;
         Ok(())
     }
 
     /// Notes a chunk. Part of the session's transaction.
-    pub fn add(&self, session: &mut Session, chunk: &Chunk, loaded: u64, rejects: &[Reject]) -> Result<(), Error> {
+    pub(crate) fn add(
+        &self,
+        session: &mut Session,
+        chunk: &Chunk,
+        loaded: u64,
+        rejects: &[Reject],
+    ) -> Result<(), Error> {
         let finished = Finished {
             checksum: chunk.checksum(),
             bytes: chunk.bytes().len() as u64,
@@ -80,7 +86,7 @@ impl Ledger {
     }
 
     /// Reads it; `None` when there is none.
-    pub fn read(&self, session: &mut Session) -> Result<Option<(Job, FinishedChunks)>, Error> {
+    pub(crate) fn read(&self, session: &mut Session) -> Result<Option<(Job, FinishedChunks)>, Error> {
         let (schema, table) = (session.quote(&self.table.schema), session.quote(&self.table.table));
         let there = session.value(&format!(
             "SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {table}"
@@ -90,10 +96,14 @@ impl Ledger {
         }
         let mut job = None;
         let mut finished = FinishedChunks::new();
-        for row in session.rows(&format!("SELECT chunk, checksum, bytes, loaded, note FROM {}", self.table))? {
+        for row in
+            session.rows(&format!("SELECT chunk, checksum, bytes, loaded, note FROM {}", self.table))?
+        {
             let number = |at: usize| {
                 let cell = row.get(at).cloned().flatten().unwrap_or_default();
-                String::from_utf8_lossy(&cell).parse::<u64>().map_err(|_| self.damaged("a number is no number"))
+                String::from_utf8_lossy(&cell)
+                    .parse::<u64>()
+                    .map_err(|_| self.damaged("a number is no number"))
             };
             let small = |at| u32::try_from(number(at)?).map_err(|_| self.damaged("a number is too large"));
             let note = row.get(4).cloned().flatten().unwrap_or_default();
@@ -113,7 +123,7 @@ impl Ledger {
     }
 
     /// Removes it.
-    pub fn remove(&self, session: &mut Session) -> Result<(), Error> {
+    pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
         session.execute(&format!("DROP TABLE IF EXISTS {}", self.table))?;
         Ok(())
     }

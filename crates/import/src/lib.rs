@@ -11,8 +11,8 @@
 mod careful;
 pub mod chunk;
 mod error;
-mod job;
 mod insert;
+mod job;
 mod ledger;
 mod load;
 mod mapping;

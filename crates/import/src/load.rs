@@ -69,7 +69,8 @@ struct Shared {
 impl Load<'_> {
     /// Loads everything that is not in yet.
     pub(crate) fn run(&self) -> Result<Loaded, Error> {
-        let earlier: Vec<Reject> = self.finished.values().flat_map(|chunk| chunk.rejects.iter().cloned()).collect();
+        let earlier: Vec<Reject> =
+            self.finished.values().flat_map(|chunk| chunk.rejects.iter().cloned()).collect();
         let shared = Shared {
             error: Mutex::new(None),
             failed: AtomicBool::new(false),
@@ -179,7 +180,12 @@ impl Load<'_> {
     }
 
     /// One chunk, its ledger line and, except in a single transaction, their commit.
-    fn load_chunk(&self, session: &mut Session, chunk: &Arc<Chunk>, shared: &Shared) -> Result<Settled, Error> {
+    fn load_chunk(
+        &self,
+        session: &mut Session,
+        chunk: &Arc<Chunk>,
+        shared: &Shared,
+    ) -> Result<Settled, Error> {
         if self.wire.job.way == Way::OneTransaction {
             return self.load_within(session, chunk, shared);
         }
@@ -205,7 +211,12 @@ impl Load<'_> {
         }
     }
 
-    fn load_within(&self, session: &mut Session, chunk: &Arc<Chunk>, shared: &Shared) -> Result<Settled, Error> {
+    fn load_within(
+        &self,
+        session: &mut Session,
+        chunk: &Arc<Chunk>,
+        shared: &Shared,
+    ) -> Result<Settled, Error> {
         // The single transaction must not be rolled back as a whole because of one row.
         session.execute("SAVEPOINT remora_chunk")?;
         let outcome = self.wire.send(session, chunk, None)?;

@@ -150,7 +150,8 @@ fn settable<'t>(table: &'t Table, name: &str) -> Result<&'t Column, Error> {
 }
 
 fn by_header(request: &Request, findings: &Findings, table: &Table) -> Result<Vec<FieldTarget>, Error> {
-    let known = |name: &str| table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name.trim()));
+    let known =
+        |name: &str| table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name.trim()));
     let used = |name: &str| {
         let plain = format!("@{name}");
         let quoted = format!("@`{name}`");
@@ -169,7 +170,8 @@ fn by_header(request: &Request, findings: &Findings, table: &Table) -> Result<Ve
     if unknown.is_empty() {
         return Ok(targets);
     }
-    let list: Vec<_> = findings.names.iter().map(|name| if known(name).is_some() { name } else { "-" }).collect();
+    let list: Vec<_> =
+        findings.names.iter().map(|name| if known(name).is_some() { name } else { "-" }).collect();
     Err(Error::Mismatch(format!(
         "the header names {} which the table has not; say where each field goes, \
          for example --columns '{}' to leave them out, or --no-header if this is a row",

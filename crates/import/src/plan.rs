@@ -116,7 +116,8 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     let ties: Vec<String> = [
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
-        (!table.referenced_by.is_empty()).then(|| format!("foreign keys of {} pointing at it", table.referenced_by.join(", "))),
+        (!table.referenced_by.is_empty())
+            .then(|| format!("foreign keys of {} pointing at it", table.referenced_by.join(", "))),
     ]
     .into_iter()
     .flatten()
@@ -136,7 +137,9 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     match request.mode {
         Mode::Append { by_chunk: true } => Ok(Way::ByChunk),
         Mode::Append { by_chunk: false } => {
-            progress.note("all or nothing: one session, one transaction; --by-chunk is faster and commits as it goes");
+            progress.note(
+                "all or nothing: one session, one transaction; --by-chunk is faster and commits as it goes",
+            );
             Ok(Way::OneTransaction)
         }
         _ if ties.is_empty() => Ok(Way::Shadow),
@@ -199,12 +202,7 @@ fn sample(
     Ok(sample)
 }
 
-fn look(
-    request: &Request,
-    text: &[u8],
-    whole: bool,
-    (encoding, hints): (Encoding, &rows::Hints),
-) -> Sample {
+fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encoding, &rows::Hints)) -> Sample {
     let findings = rows::sniff(text, whole, encoding, hints);
     let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
     let heading = rows::records(&findings.dialect, text).next().unwrap_or_default().to_vec();
@@ -245,9 +243,9 @@ fn skip_lines(text: &[u8], lines: u64) -> &[u8] {
 fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
     let findings = &sample.findings;
     let sessions = request.sessions.unwrap_or(2).max(1);
-    let share = files.bytes().map_or(usize::MAX, |bytes| {
-        usize::try_from(bytes).unwrap_or(usize::MAX) / (4 * sessions)
-    });
+    let share = files
+        .bytes()
+        .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX) / (4 * sessions));
     Job {
         version: Job::VERSION,
         state: State::Loading,
@@ -292,7 +290,8 @@ fn survey(
 
 fn limits(session: Option<&Session>) -> Limits {
     let old = session.is_some_and(|session| {
-        session.about.flavour == Flavour::MySql && (session.about.version.major, session.about.version.minor) < (5, 7)
+        session.about.flavour == Flavour::MySql
+            && (session.about.version.major, session.about.version.minor) < (5, 7)
     });
     if old { Limits { index_bytes: 767, ..Limits::default() } } else { Limits::default() }
 }
@@ -312,7 +311,7 @@ fn new_table(
     for (field, column_type) in mapping.fields.iter().zip(&types) {
         match &field.target {
             FieldTarget::Column(name) => {
-                columns.push(Column { name: name.clone(), column_type: column_type.clone() });
+                columns.push(Column { name: name.clone(), column_type: *column_type });
             }
             FieldTarget::Skip => {}
             FieldTarget::Variable(name) => {
@@ -320,7 +319,8 @@ fn new_table(
             }
         }
     }
-    let first_is_column = matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(_)));
+    let first_is_column =
+        matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(_)));
     let key = match &request.key {
         Some(key) => {
             for name in key {

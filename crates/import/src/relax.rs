@@ -46,7 +46,8 @@ impl Relaxed {
                 continue;
             }
             // A value written down by a run that died is the true old one, so it is kept.
-            session.execute(&format!("INSERT IGNORE INTO {table} VALUES ('{name}', {})", session.quote(&old)))?;
+            session
+                .execute(&format!("INSERT IGNORE INTO {table} VALUES ('{name}', {})", session.quote(&old)))?;
             progress.note(&format!("{name} is {relaxed} while loading, {old} again afterwards"));
         }
         for (name, relaxed) in SETTINGS {
@@ -68,8 +69,9 @@ impl Relaxed {
 /// # Errors
 /// What the server reports, a missing privilege above all.
 pub fn undo(session: &mut Session) -> Result<Vec<String>, Error> {
-    let schemas =
-        session.strings(&format!("SELECT table_schema FROM information_schema.tables WHERE table_name = '{TABLE}'"))?;
+    let schemas = session.strings(&format!(
+        "SELECT table_schema FROM information_schema.tables WHERE table_name = '{TABLE}'"
+    ))?;
     let mut done = Vec::new();
     if schemas.is_empty() {
         return Ok(done);

@@ -23,8 +23,6 @@ pub struct World<'a> {
     pub disk: &'a dyn Disk,
     /// Makes a connection to the server.
     pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
-    /// Standard input, if the request reads it.
-    pub stdin: Option<Stdin>,
     /// Folder for the rejects of standard input.
     pub folder: PathBuf,
     /// Cores of this machine, which is how many sessions help when the server is here too.
@@ -64,8 +62,8 @@ pub struct Preview {
 ///
 /// # Errors
 /// As [`import`], for what can be known without the server.
-pub fn preview(request: &Request, world: &mut World<'_>) -> Result<Preview, Error> {
-    let files = Files::new(world.disk, &request.inputs, world.stdin.take(), true)?;
+pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Preview, Error> {
+    let files = Files::new(world.disk, &request.inputs, stdin, true)?;
     let mut session = if request.create { None } else { Some((world.connect)()?) };
     let plan = plan::make(request, &files, world, session.as_mut())?;
     Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
@@ -76,7 +74,7 @@ pub fn preview(request: &Request, world: &mut World<'_>) -> Result<Preview, Erro
 /// # Errors
 /// [`Error::Rejects`] for bad rows, with the target as before; what passes by itself (see
 /// [`Error::is_passing`]) leaves what is in for `resume`.
-pub fn import(request: &Request, mut world: World<'_>) -> Result<Summary, Error> {
+pub fn import(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
     let names = Names::of(&request.table);
     let mut session = (world.connect)()?;
     put_back_settings(&mut session, world.progress)?;
@@ -84,8 +82,8 @@ pub fn import(request: &Request, mut world: World<'_>) -> Result<Summary, Error>
     session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
     let ledger = Ledger::new(&names.ledger);
     let earlier = earlier(&mut session, request, &names, &ledger)?;
-    let files = Files::new(world.disk, &request.inputs, world.stdin.take(), request.create && earlier.is_none())?;
-    let mut run = Run { request, world: &world, names: &names, ledger: &ledger, files: &files };
+    let files = Files::new(world.disk, &request.inputs, stdin, request.create && earlier.is_none())?;
+    let mut run = Run { request, world, names: &names, ledger: &ledger, files: &files };
     let (job, finished) = match earlier {
         Some(earlier) => run.take_up(&mut session, earlier)?,
         None => (run.begin(&mut session)?, FinishedChunks::new()),
@@ -147,7 +145,12 @@ impl Run<'_> {
     }
 
     /// Loads, swaps, tidies up. When it can't be done, leaves things as they were or ready to resume.
-    fn carry_out(&mut self, session: &mut Session, job: Job, finished: &FinishedChunks) -> Result<Summary, Error> {
+    fn carry_out(
+        &mut self,
+        session: &mut Session,
+        job: Job,
+        finished: &FinishedChunks,
+    ) -> Result<Summary, Error> {
         let relaxed = match self.request.relax_durability && job.state == State::Loading {
             true => Relaxed::apply((self.world.connect)()?, &self.request.table.schema, self.world.progress)?,
             false => None,
@@ -203,7 +206,8 @@ impl Run<'_> {
         let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
         let table = if straight { &self.names.table } else { &self.names.shadow };
         if !session.about.local_infile {
-            progress.warn("the server has local_infile=OFF: rows go in by INSERT, which is several times slower");
+            progress
+                .warn("the server has local_infile=OFF: rows go in by INSERT, which is several times slower");
         }
         let packet = usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX);
         let stop = Arc::clone(&self.world.stop);
@@ -278,7 +282,8 @@ impl Run<'_> {
             let name = server::quote_name;
             let pairs: Vec<_> =
                 key.columns.iter().map(|(own, far)| format!("c.{} = p.{}", name(own), name(far))).collect();
-            let set: Vec<_> = key.columns.iter().map(|(own, _)| format!("c.{} IS NOT NULL", name(own))).collect();
+            let set: Vec<_> =
+                key.columns.iter().map(|(own, _)| format!("c.{} IS NOT NULL", name(own))).collect();
             let shown: Vec<_> = key.columns.iter().map(|(own, _)| format!("c.{}", name(own))).collect();
             let orphan = session.value(&format!(
                 "SELECT CONCAT_WS(', ', {}) FROM {table} c WHERE {} AND NOT EXISTS \

@@ -44,8 +44,11 @@ pub(crate) fn like(
     if !later || table.plain_indexes.is_empty() || needs_index(&definition) {
         return Ok(Made { deferred: Vec::new(), definition });
     }
-    let drops: Vec<_> =
-        table.plain_indexes.iter().map(|index| format!("DROP KEY {}", server::quote_name(&index.name))).collect();
+    let drops: Vec<_> = table
+        .plain_indexes
+        .iter()
+        .map(|index| format!("DROP KEY {}", server::quote_name(&index.name)))
+        .collect();
     session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
     progress.note(&format!("{} indexes are built when all rows are in", drops.len()));
     let deferred = table.plain_indexes.iter().map(|index| index.clause.clone()).collect();
@@ -64,7 +67,8 @@ fn definition(session: &mut Session, table: &TableName) -> Result<String, Error>
     let mut lines: Vec<_> = text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
     // The counter moves with the rows.
     lines.iter_mut().filter(|line| line.starts_with(')')).for_each(|line| {
-        *line = line.split(' ').filter(|word| !word.starts_with("AUTO_INCREMENT=")).collect::<Vec<_>>().join(" ");
+        *line =
+            line.split(' ').filter(|word| !word.starts_with("AUTO_INCREMENT=")).collect::<Vec<_>>().join(" ");
     });
     lines.sort();
     Ok(lines.join("\n"))

@@ -28,7 +28,7 @@ enum Body {
     /// A named file and its state when the import began.
     Path(PathBuf, Stat),
     /// A stream, to be read once.
-    Once(Mutex<Option<Raw>>),
+    Once(Box<Mutex<Option<Raw>>>),
     /// Standard input, spooled because it has to be read twice.
     Spooled(std::fs::File, u64),
 }
@@ -59,7 +59,8 @@ impl<'a> Files<'a> {
             files.push(match input {
                 Input::Path(path) => {
                     let name = path.display().to_string();
-                    let stat = disk.stat(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+                    let stat =
+                        disk.stat(path).map_err(|source| Error::Read { name: name.clone(), source })?;
                     let body = match stat.regular {
                         true => Body::Path(path.clone(), stat),
                         // A pipe or a device gives its bytes once, as standard input does.
@@ -138,7 +139,9 @@ impl<'a> Files<'a> {
         let named = self.files.get(file).ok_or_else(|| Error::Mismatch("no such file".to_owned()))?;
         let failed = |source| Error::Read { name: named.name.clone(), source };
         match &named.body {
-            Body::Path(path, _) => Raw::new(&named.name, Box::new(Plain(self.disk.open(path).map_err(failed)?))),
+            Body::Path(path, _) => {
+                Raw::new(&named.name, Box::new(Plain(self.disk.open(path).map_err(failed)?)))
+            }
             Body::Once(raw) => raw
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -194,7 +197,7 @@ fn once(
     spool: Option<&std::path::Path>,
 ) -> Result<Body, Error> {
     let Some(folder) = spool else {
-        return Ok(Body::Once(Mutex::new(Some(Raw::new(name, reader)?))));
+        return Ok(Body::Once(Box::new(Mutex::new(Some(Raw::new(name, reader)?)))));
     };
     let name = folder.display().to_string();
     let failed = |source| Error::Write { name: format!("spool file in {name}"), source };
@@ -262,7 +265,15 @@ impl Raw {
     pub fn text(mut self, encoding: Encoding, progress: &dyn Progress) -> Text<'_> {
         let as_is = matches!(encoding, Encoding::Utf8 | Encoding::Binary);
         let input = self.sample.take().map(|(sample, _)| sample).unwrap_or_default();
-        Text { raw: self, decoder: Decoder::new(encoding), as_is, progress, input, block: Vec::new(), ended: false }
+        Text {
+            raw: self,
+            decoder: Decoder::new(encoding),
+            as_is,
+            progress,
+            input,
+            block: Vec::new(),
+            ended: false,
+        }
     }
 }
 
@@ -331,7 +342,9 @@ impl Text<'_> {
         loop {
             match self.raw.reader.read(block) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result.map_err(|source| Error::Read { name: self.raw.name.clone(), source }),
+                result => {
+                    return result.map_err(|source| Error::Read { name: self.raw.name.clone(), source });
+                }
             }
         }
     }

@@ -64,7 +64,8 @@ impl Survey<'_> {
             drop((chunks, send_part));
             let merge = scope.spawn(move || self.merge(&parts));
             let read = self.read(send_chunk);
-            let merged = merge.join().unwrap_or_else(|_| Err(Error::Mismatch("the survey failed".to_owned())));
+            let merged =
+                merge.join().unwrap_or_else(|_| Err(Error::Mismatch("the survey failed".to_owned())));
             read.and(merged)
         })
     }

@@ -6,7 +6,7 @@ use crate::Error;
 
 /// A table as the catalogue describes it.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// Columns in order.
     pub columns: Vec<Column>,
     /// Storage engine.
@@ -29,7 +29,7 @@ pub struct Table {
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub(crate) struct Column {
     /// Name.
     pub name: String,
     /// Type without length or attributes, in lower case: `int`, `varchar`.
@@ -44,7 +44,7 @@ pub struct Column {
 
 /// A foreign key of the table.
 #[derive(Clone, Debug, Default)]
-pub struct ForeignKey {
+pub(crate) struct ForeignKey {
     /// Its name.
     pub name: String,
     /// The table it points at.
@@ -55,7 +55,7 @@ pub struct ForeignKey {
 
 /// An index that can be dropped and built again from the catalogue's description.
 #[derive(Clone, Debug)]
-pub struct PlainIndex {
+pub(crate) struct PlainIndex {
     /// Its name.
     pub name: String,
     /// The clause that makes it: ``KEY `name` (`a`,`b`(10))``.
@@ -65,18 +65,30 @@ pub struct PlainIndex {
 impl Column {
     /// Holds text or bytes, for which an empty value is a value.
     #[must_use]
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         matches!(
             self.data_type.as_str(),
-            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" | "binary" | "varbinary"
-                | "tinyblob" | "blob" | "mediumblob" | "longblob" | "enum" | "set"
+            "char"
+                | "varchar"
+                | "tinytext"
+                | "text"
+                | "mediumtext"
+                | "longtext"
+                | "binary"
+                | "varbinary"
+                | "tinyblob"
+                | "blob"
+                | "mediumblob"
+                | "longblob"
+                | "enum"
+                | "set"
         )
     }
 
     /// The expression that turns the text in a variable into a value of this column, where LOAD DATA by
     /// itself would take the text for the bytes of the value.
     #[must_use]
-    pub fn conversion(&self, variable: &str) -> Option<String> {
+    pub(crate) fn conversion(&self, variable: &str) -> Option<String> {
         match self.data_type.as_str() {
             "bit" => Some(format!("CAST({variable} AS UNSIGNED)")),
             "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
@@ -92,7 +104,7 @@ impl Column {
 ///
 /// # Errors
 /// When it is a view or a sequence, or what the server reports.
-pub fn describe(session: &mut Session, name: &TableName) -> Result<Option<Table>, Error> {
+pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option<Table>, Error> {
     let place = place(session, name);
     let tables = session.strings(&format!(
         "SELECT table_type, engine, auto_increment FROM information_schema.tables WHERE {place}"

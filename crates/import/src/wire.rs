@@ -88,7 +88,12 @@ impl Wire {
     ///
     /// # Errors
     /// Only what says nothing about the records; a refused record is part of the outcome.
-    pub(crate) fn send(self: &Arc<Wire>, session: &mut Session, chunk: &Arc<Chunk>, part: Part) -> Result<Outcome, Error> {
+    pub(crate) fn send(
+        self: &Arc<Wire>,
+        session: &mut Session,
+        chunk: &Arc<Chunk>,
+        part: Part,
+    ) -> Result<Outcome, Error> {
         let mut outcome = Outcome::default();
         let result = if self.local_infile {
             self.load(session, chunk, part, &mut outcome)
@@ -97,6 +102,7 @@ impl Wire {
         };
         match result {
             Ok(clean) => outcome.clean = clean,
+            Err(_) if self.stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
             Err(error) if error.is_passing() => return Err(error),
             Err(Error::Server(error)) if error.code().is_some() => outcome.failure = Some(error),
             Err(error) => return Err(error),
@@ -119,8 +125,12 @@ impl Wire {
         let sent = Arc::new(Mutex::new(Sent::default()));
         let (wire, chunk, shared) = (Arc::clone(self), Arc::clone(chunk), Arc::clone(&sent));
         let source = move |out: &mut dyn Write| {
-            let mut sent = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            if as_is { wire.write_as_is(&chunk, &mut sent, out) } else { wire.write_rewritten(&chunk, part.as_deref(), &mut sent, out) }
+            let sent = match as_is {
+                true => wire.write_as_is(&chunk, out)?,
+                false => wire.write_rewritten(&chunk, part.as_deref(), out)?,
+            };
+            *shared.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+            Ok(())
         };
         let report = session.load(sql, Box::new(source))?;
         let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,24 +153,22 @@ impl Wire {
             && !(self.empty_is_null && has_empty_field(bytes, delimiter, dialect.line_end))
     }
 
-    fn write_as_is(&self, chunk: &Chunk, sent: &mut Sent, out: &mut dyn Write) -> io::Result<()> {
+    fn write_as_is(&self, chunk: &Chunk, out: &mut dyn Write) -> io::Result<Sent> {
         for piece in chunk.bytes().chunks(PIECE_BYTES) {
             self.go_on()?;
             out.write_all(piece)?;
         }
-        sent.records = chunk.records;
-        Ok(())
+        Ok(Sent { records: chunk.records, ragged: Vec::new() })
     }
 
     fn write_rewritten(
         &self,
         chunk: &Chunk,
         part: Option<&[Range<usize>]>,
-        sent: &mut Sent,
         out: &mut dyn Write,
-    ) -> io::Result<()> {
+    ) -> io::Result<Sent> {
         let mut text = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
-        self.rewrite(chunk, part, sent, &mut text, &mut |text| {
+        let sent = self.rewrite(chunk, part, &mut text, &mut |text| {
             if text.len() >= PIECE_BYTES {
                 self.go_on()?;
                 out.write_all(text)?;
@@ -168,7 +176,8 @@ impl Wire {
             }
             Ok(())
         })?;
-        out.write_all(&text)
+        out.write_all(&text)?;
+        Ok(sent)
     }
 
     /// Rewrites records one after the other into `text`; `each` is called after every one.
@@ -176,11 +185,11 @@ impl Wire {
         &self,
         chunk: &Chunk,
         part: Option<&[Range<usize>]>,
-        sent: &mut Sent,
         text: &mut Vec<u8>,
         each: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Sent> {
         let mut rewriter = self.job.rewriter();
+        let mut sent = Sent::default();
         let mut one = |range: Range<usize>| {
             let record = chunk.bytes().get(range.clone()).unwrap_or_default();
             match rewriter.rewrite(record, text) {
@@ -190,9 +199,10 @@ impl Wire {
             each(text)
         };
         match part {
-            Some(ranges) => ranges.iter().cloned().try_for_each(&mut one),
-            None => self.job.records(chunk.bytes()).try_for_each(&mut one),
+            Some(ranges) => ranges.iter().cloned().try_for_each(&mut one)?,
+            None => self.job.records(chunk.bytes()).try_for_each(&mut one)?,
         }
+        Ok(sent)
     }
 
     fn insert_rows(
@@ -202,10 +212,9 @@ impl Wire {
         part: Part,
         outcome: &mut Outcome,
     ) -> Result<Option<u64>, Error> {
-        let mut sent = Sent::default();
         let mut lines = Vec::new();
-        let rewritten = self.rewrite(chunk, part.as_deref(), &mut sent, &mut lines, &mut |_| Ok(()));
-        rewritten.map_err(|source| Error::Read { name: chunk.name.to_string(), source })?;
+        let rewritten = self.rewrite(chunk, part.as_deref(), &mut lines, &mut |_| Ok(()));
+        let sent = rewritten.map_err(|source| Error::Read { name: chunk.name.to_string(), source })?;
         outcome.ragged = sent.ragged;
         let stop = || self.stop.load(Ordering::Relaxed);
         self.insert.run(session, &lines, &stop, &mut outcome.warnings)
@@ -228,10 +237,12 @@ impl Job {
     pub(crate) fn records<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
         let start = bytes.as_ptr().addr();
         let several = self.fields.len() > 1;
-        rows::records(&self.dialect, bytes).filter(move |record| !(several && record.is_empty())).map(move |record| {
-            let from = record.as_ptr().addr() - start;
-            from..from + record.len()
-        })
+        rows::records(&self.dialect, bytes).filter(move |record| !(several && record.is_empty())).map(
+            move |record| {
+                let from = record.as_ptr().addr() - start;
+                from..from + record.len()
+            },
+        )
     }
 }
 

@@ -1,2 +1,47 @@
-//! remora
-fn main(){}
+//! `remora`: arguments, wiring, output and exit codes. What it does is done by the other crates.
+
+mod args;
+mod commands;
+mod exit;
+mod password;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::args::Cli;
+use crate::exit::Exit;
+use crate::report::Report;
+
+fn main() -> ExitCode {
+    let line = match password::hide(std::env::args_os().collect()) {
+        Ok(line) => line,
+        Err(error) => return fail(&Report::plain(), &error),
+    };
+    let command = args::with_exit_status(Cli::command());
+    let cli =
+        match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
+            Ok(cli) => cli,
+            Err(usage) => {
+                // Clap's own texts: help goes to stdout and ends well, a wrong line to stderr and does not.
+                usage.print().ok();
+                return ExitCode::from(if usage.use_stderr() { Exit::Usage.code() } else { 0 });
+            }
+        };
+    args::log(cli.verbose);
+    let report = Report::new(cli.json, cli.quiet);
+    match commands::run(cli.command, line.password, &report) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(error) => fail(&report, &error),
+    }
+}
+
+fn fail(report: &Report, error: &anyhow::Error) -> ExitCode {
+    if exit::is_broken_pipe(error) {
+        return ExitCode::from(0);
+    }
+    let exit = Exit::of(error);
+    report.error(error, exit);
+    ExitCode::from(exit.code())
+}

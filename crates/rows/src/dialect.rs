@@ -1,9 +1,10 @@
 //! The few characters that make a text file a table.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What ends a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LineEnd {
     /// `\n`; a `\r` before it is data.
     Lf,
@@ -47,7 +48,7 @@ impl fmt::Display for LineEnd {
 
 /// How fields and records are told apart. All bytes are ASCII and differ from each other; a dialect that
 /// breaks this is read somehow, but never panics.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Dialect {
     /// Separates the fields of a record.
     pub delimiter: u8,

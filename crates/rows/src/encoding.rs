@@ -1,5 +1,6 @@
 //! From the encodings files come in to UTF-8.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +12,7 @@ use crate::{BadBytes, UnknownEncoding};
 pub(crate) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// How the characters of a file are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Encoding {
     /// UTF-8, with or without a byte order mark. ASCII is the same thing.
     Utf8,

@@ -1,6 +1,7 @@
 //! A record taken apart.
 
 use memchr::{memchr, memchr_iter, memchr2};
+use serde::{Deserialize, Serialize};
 
 use crate::Dialect;
 use crate::escape::unescape_byte;
@@ -20,7 +21,7 @@ pub struct Field<'a> {
 }
 
 /// Which fields stand for NULL.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nulls {
     /// An empty field that is not quoted is NULL.
     pub empty: bool,

@@ -3,10 +3,11 @@
 use crate::escape::write_load_data;
 use crate::field::{Field, each_field};
 use crate::{Dialect, Nulls, Ragged};
+use serde::{Deserialize, Serialize};
 
 /// What becomes of one column's fields on their way to the server. In all of them but `Skip`, what [`Nulls`]
 /// calls NULL is NULL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FieldRule {
     /// The text as it is.

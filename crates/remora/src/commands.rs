@@ -1,0 +1,53 @@
+//! The commands: their arguments, and what they call.
+
+pub(crate) mod import;
+pub(crate) mod sandbox;
+pub(crate) mod undo;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+
+use crate::args::Command;
+use crate::exit::Exit;
+use crate::report::Report;
+
+/// Runs a command.
+pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    match command {
+        Command::Import(arguments) => import::run(*arguments, password, report),
+        Command::Sandbox(arguments) => sandbox::run(arguments, report),
+        Command::Undo(arguments) => undo::run(&arguments, password, report),
+    }
+}
+
+static TERMINATED: AtomicBool = AtomicBool::new(false);
+
+/// True when the signal that stopped us was SIGTERM.
+pub(crate) fn terminated() -> bool {
+    TERMINATED.load(Ordering::Relaxed)
+}
+
+/// A flag that SIGINT and SIGTERM set; a second one of them ends the program at once. SIGUSR1 prints the
+/// progress line.
+pub(crate) fn stop_flag(report: &Report) -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    let (flag, report) = (Arc::clone(&stop), report.clone());
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGUSR1 {
+                report.print_line();
+                continue;
+            }
+            if flag.swap(true, Ordering::Relaxed) {
+                // Only returns when the default action could not be taken, and then there is no other.
+                signal_hook::low_level::emulate_default_handler(signal).ok();
+            }
+            TERMINATED.store(signal == SIGTERM, Ordering::Relaxed);
+        }
+    });
+    Ok(stop)
+}

@@ -1,0 +1,466 @@
+//! `remora import`
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use import::source::Stdin;
+use import::{FieldTarget, Indexes, Input, Mode, Progress, Request, Summary, World};
+use rows::{Encoding, Hints, LineEnd, Nulls};
+use serde_json::json;
+use server::{TableName, Target};
+
+use crate::args::ServerArgs;
+use crate::exit::{self, Exit};
+use crate::report::{self, Report};
+
+/// Rejects that are named one by one on the terminal; the file has all.
+const REJECTS_SHOWN: usize = 20;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora import hits.csv.zst --into web.hits --create
+      make web.hits with types that hold every value of the file, and load it
+  remora import 'part-*.tsv' --into shop.orders --replace
+      load several files as one, then put them in place of what the table holds
+  zcat day.csv.gz | remora import - --into shop.orders --append --max-rejects 100
+      add rows from a pipe; up to 100 bad ones go to stdin.rejects
+  remora import dirty.csv --into t.people --columns 'name,-,@born' --set 'born=STR_TO_DATE(@born,\"%d.%m.%Y\")'
+      leave the second field out, compute a column from the third
+  remora import hits.csv --into web.hits --create --dry-run
+      print the CREATE TABLE and what was recognised, change nothing";
+
+/// Load CSV or TSV files into a table: fast, all or nothing, bad rows named
+///
+/// Files may be plain or compressed with gzip, zstd, lz4, xz or bzip2. Delimiter, quotes, line ends,
+/// header and encoding are recognised and told in one line; every one of them can be given instead.
+///
+/// Rows wait in a table beside the target, which takes its name when all of them are in: readers see the
+/// old table or the new one, and a failed import leaves the old one. A table with triggers or foreign keys
+/// is loaded in one transaction instead. What the server counts is checked against what was sent, so no
+/// row is dropped or bent in silence. An import that was killed goes on with --resume.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Files, patterns such as 'day-*.csv.gz', or - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+
+    /// The table: db.table, or table with --database
+    #[arg(long, value_name = "TABLE")]
+    into: String,
+
+    #[command(flatten)]
+    table: TableArgs,
+
+    #[command(flatten)]
+    form: FormArgs,
+
+    #[command(flatten)]
+    run: RunArgs,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Table")]
+struct TableArgs {
+    /// Make the table, with the tightest types that hold every value of the whole file
+    #[arg(long)]
+    create: bool,
+
+    /// Primary key of a table that is made [default: the first column, if its values are unique]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', requires = "create")]
+    key: Option<Vec<String>>,
+
+    /// Make the table without a primary key
+    #[arg(long, requires = "create", conflicts_with = "key")]
+    no_key: bool,
+
+    /// Put the rows in place of those in the table, all at once
+    #[arg(long)]
+    replace: bool,
+
+    /// Add the rows to those in the table: all or nothing, in one transaction
+    #[arg(long, conflicts_with_all = ["replace", "create"])]
+    append: bool,
+
+    /// With --append: several sessions that commit as they go; faster, and readers see rows come in
+    #[arg(long, requires = "append")]
+    by_chunk: bool,
+
+    /// Where each field goes, in the order of the file: a column, - for nowhere, @name for use by --set
+    #[arg(long, value_name = "LIST")]
+    columns: Option<String>,
+
+    /// Compute a column from fields: total=@price*@count. May be given several times
+    #[arg(long, value_name = "COLUMN=SQL")]
+    set: Vec<String>,
+
+    /// When plain secondary indexes are built: auto, before or after the rows
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = indexes)]
+    indexes: Indexes,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Form of the files")]
+struct FormArgs {
+    /// What separates fields: a character, or tab, comma, semicolon, pipe, space
+    #[arg(long, value_name = "CHAR", value_parser = byte)]
+    delimiter: Option<u8>,
+
+    /// What encloses fields: a character, or none
+    #[arg(long, value_name = "CHAR", value_parser = byte_or_none)]
+    quote: Option<Maybe>,
+
+    /// What takes the special meaning from a character: a character (LOAD DATA's is \), or none
+    #[arg(long, value_name = "CHAR", value_parser = byte_or_none)]
+    escape: Option<Maybe>,
+
+    /// What ends a line: lf, crlf, cr, or any for a mix of the first two
+    #[arg(long, value_name = "KIND", value_parser = line_end)]
+    line_end: Option<LineEnd>,
+
+    /// The first line names the columns
+    #[arg(long, conflicts_with = "no_header")]
+    header: bool,
+
+    /// The first line is a row
+    #[arg(long)]
+    no_header: bool,
+
+    /// utf-8, utf-16le, utf-16be, latin1, or binary for bytes as they are
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<Encoding>,
+
+    /// An unquoted field with this text is NULL; '' for empty fields. May be given several times
+    #[arg(long, value_name = "TEXT")]
+    null: Vec<String>,
+
+    /// No field is NULL: an empty one is an empty string
+    #[arg(long, conflicts_with = "null")]
+    no_null: bool,
+
+    /// Lines to skip at the start of each file
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip_lines: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+struct RunArgs {
+    /// Set up to N bad rows aside in FILE.rejects and go on; ends with exit code 3
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    max_rejects: u64,
+
+    /// Go on with an import that was stopped or killed, also by a crash of the server
+    #[arg(long, conflicts_with = "restart")]
+    resume: bool,
+
+    /// Throw away what a stopped import left, and begin anew
+    #[arg(long)]
+    restart: bool,
+
+    /// Sessions that load at the same time [default: cores of this machine, 2 to 8]
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    sessions: Option<u16>,
+
+    /// Bytes that are loaded and committed at once [default: 4M, less for small files]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    chunk: Option<usize>,
+
+    /// Let commits not wait for the disk while loading: server-wide, put back afterwards (see remora undo)
+    #[arg(long)]
+    relax_durability: bool,
+
+    /// Keep the rows out of the binary log: replicas will not have them
+    #[arg(long)]
+    no_binlog: bool,
+
+    /// Check foreign keys once at the end instead of at every row
+    #[arg(long)]
+    defer_checks: bool,
+
+    /// Time zone of TIMESTAMP values in the files, such as +00:00 [default: the server's]
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+
+    /// sql_mode to load with, such as ALLOW_INVALID_DATES; strictness is added [default: the server's]
+    #[arg(long, value_name = "MODES")]
+    sql_mode: Option<String>,
+
+    /// Print the CREATE TABLE and what was recognised, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// A character, or the wish for none; `Option<Option<u8>>` would be taken apart by clap.
+#[derive(Clone, Copy, Debug)]
+struct Maybe(Option<u8>);
+
+pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let began = Instant::now();
+    let target = arguments.server.target(password)?;
+    let request = arguments.request(&target)?;
+    let folder = std::env::current_dir().context("the current folder")?;
+    let stdin = request
+        .inputs
+        .contains(&Input::Stdin)
+        .then(|| Stdin { reader: Box::new(std::io::stdin()), spool: std::env::temp_dir() });
+    let connect = || target.connect();
+    let world = World {
+        disk: &disk::RealDisk,
+        connect: &connect,
+        folder,
+        cores: std::thread::available_parallelism().map_or(2, usize::from),
+        stop: crate::commands::stop_flag(report)?,
+        progress: report,
+    };
+    if arguments.run.dry_run {
+        let preview = import::preview(&request, stdin, &world)?;
+        report.end();
+        let statement = preview.create.map(|sql| sql + ";");
+        if report.is_json() {
+            report.message(
+                &json!({"message_type": "preview", "create": statement, "findings": preview.findings}),
+            )?;
+        } else if let Some(statement) = statement {
+            report.data(&statement)?;
+        }
+        return Ok(Exit::Done);
+    }
+    let result = import::import(&request, stdin, &world);
+    report.end();
+    if let Err(import::Error::Rejects { rejects, .. }) = &result {
+        tell_rejects(rejects.get(..rejects.len().saturating_sub(1)).unwrap_or_default(), report)?;
+    }
+    let summary = result?;
+    tell_rejects(&summary.rejects, report)?;
+    summarise(&request, &summary, began.elapsed().as_secs_f64(), report)?;
+    Ok(if summary.rejects.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+fn tell_rejects(rejects: &[import::Reject], report: &Report) -> anyhow::Result<()> {
+    if report.is_json() {
+        for reject in rejects {
+            report.message(&json!({
+                "message_type": "reject", "file": reject.name, "line": reject.line, "column": reject.column,
+                "value": reject.value, "reason": reject.reason,
+            }))?;
+        }
+        return Ok(());
+    }
+    for reject in rejects.iter().take(REJECTS_SHOWN) {
+        report.warn(&reject.to_string());
+    }
+    if rejects.len() > REJECTS_SHOWN {
+        report.warn(&format!("and {} more bad rows", rejects.len() - REJECTS_SHOWN));
+    }
+    Ok(())
+}
+
+fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report) -> anyhow::Result<()> {
+    let new = summary.rows.saturating_sub(summary.resumed_rows);
+    let rate = report::as_f64(new) / seconds;
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "summary", "table": format!("{}.{}", request.table.schema, request.table.table),
+            "rows": summary.rows, "rows_resumed": summary.resumed_rows, "rejects": summary.rejects.len(),
+            "reject_files": summary.reject_files, "bytes": summary.bytes, "seconds": seconds, "rows_per_second": rate,
+        }))?;
+        return Ok(());
+    }
+    let resumed = match summary.resumed_rows {
+        0 => String::new(),
+        rows => format!(" ({rows} of them by the run before)"),
+    };
+    report.note(&format!(
+        "{} rows in {}.{}{resumed}, {} rejected, {:.1} s, {} rows/s, {}B of text",
+        summary.rows,
+        request.table.schema,
+        request.table.table,
+        summary.rejects.len(),
+        seconds,
+        report::short(rate),
+        report::short(report::as_f64(summary.bytes)),
+    ));
+    for file in &summary.reject_files {
+        report.note(&format!("rejected rows are in {0}, the reasons in {0}.why", file.display()));
+    }
+    Ok(())
+}
+
+impl Arguments {
+    fn request(&self, target: &Target) -> anyhow::Result<Request> {
+        let (table, form, run) = (&self.table, &self.form, &self.run);
+        let mode = match (table.replace, table.append) {
+            (true, _) => Mode::Replace,
+            (_, true) => Mode::Append { by_chunk: table.by_chunk },
+            _ => Mode::New,
+        };
+        Ok(Request {
+            inputs: inputs(&self.files)?,
+            table: table_name(&self.into, target)?,
+            mode,
+            create: table.create,
+            key: if table.no_key { Some(Vec::new()) } else { table.key.clone() },
+            columns: table.columns.as_deref().map(columns).transpose()?,
+            set: table.set.iter().map(|text| assignment(text)).collect::<anyhow::Result<_>>()?,
+            hints: Hints {
+                delimiter: form.delimiter,
+                quote: form.quote.map(|Maybe(byte)| byte),
+                escape: form.escape.map(|Maybe(byte)| byte),
+                line_end: form.line_end,
+                header: if form.header { Some(true) } else { form.no_header.then_some(false) },
+                encoding: form.encoding,
+                columns: None,
+            },
+            nulls: nulls(form),
+            skip_lines: form.skip_lines,
+            rejects_max: run.max_rejects,
+            sessions: run.sessions.map(usize::from),
+            chunk_bytes: run.chunk,
+            resume: run.resume,
+            restart: run.restart,
+            indexes: table.indexes,
+            relax_durability: run.relax_durability,
+            no_binlog: run.no_binlog,
+            defer_checks: run.defer_checks,
+            time_zone: run.time_zone.clone(),
+            sql_mode: run.sql_mode.clone(),
+        })
+    }
+}
+
+/// Files, patterns and `-` as inputs; a pattern that matches nothing is a mistake.
+fn inputs(files: &[String]) -> anyhow::Result<Vec<Input>> {
+    let mut inputs = Vec::new();
+    for file in files {
+        if file == "-" {
+            inputs.push(Input::Stdin);
+            continue;
+        }
+        let pattern = file.contains(['*', '?', '[']) && !Path::new(file).exists();
+        if !pattern {
+            inputs.push(Input::Path(PathBuf::from(file)));
+            continue;
+        }
+        let found = glob::glob(file).map_err(|error| exit::usage(format!("{file}: {error}")))?;
+        let mut paths = found.collect::<Result<Vec<_>, _>>()?;
+        if paths.is_empty() {
+            return Err(exit::usage(format!("{file}: no file matches")));
+        }
+        paths.sort();
+        inputs.extend(paths.into_iter().map(Input::Path));
+    }
+    Ok(inputs)
+}
+
+fn table_name(text: &str, target: &Target) -> anyhow::Result<TableName> {
+    if let Ok(name) = text.parse::<TableName>() {
+        return Ok(name);
+    }
+    let schema = target.database.clone();
+    let schema = schema
+        .filter(|_| !text.is_empty() && !text.contains('.'))
+        .ok_or_else(|| exit::usage(format!("--into {text}: write db.table, or give the database with -D")))?;
+    Ok(TableName { schema, table: text.trim_matches('`').to_owned() })
+}
+
+/// `a,-,@b`: column a, nowhere, variable @b. A name may stand in backquotes.
+fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
+    let name = |text: &str| text.trim_matches('`').replace("``", "`");
+    let targets = list.split(',').map(str::trim).map(|item| match item {
+        "" => Err(exit::usage(format!("--columns {list}: an item is empty; - leaves a field out"))),
+        "-" => Ok(FieldTarget::Skip),
+        _ => Ok(match item.strip_prefix('@') {
+            Some(variable) => FieldTarget::Variable(name(variable)),
+            None => FieldTarget::Column(name(item)),
+        }),
+    });
+    targets.collect()
+}
+
+fn assignment(text: &str) -> anyhow::Result<(String, String)> {
+    match text.split_once('=') {
+        Some((column, expression)) if !column.trim().is_empty() && !expression.trim().is_empty() => {
+            Ok((column.trim().trim_matches('`').to_owned(), expression.trim().to_owned()))
+        }
+        _ => Err(exit::usage(format!(
+            "--set {text}: write column=expression, for example total=@price*@count"
+        ))),
+    }
+}
+
+fn nulls(form: &FormArgs) -> Option<Nulls> {
+    if form.no_null {
+        return Some(Nulls { empty: false, words: Vec::new() });
+    }
+    if form.null.is_empty() {
+        return None;
+    }
+    let words = form.null.iter().filter(|word| !word.is_empty()).map(|word| word.as_bytes().to_vec());
+    Some(Nulls { empty: form.null.iter().any(String::is_empty), words: words.collect() })
+}
+
+fn byte(text: &str) -> Result<u8, String> {
+    let named = match text.to_ascii_lowercase().as_str() {
+        "tab" | "\\t" => Some(b'\t'),
+        "comma" => Some(b','),
+        "semicolon" => Some(b';'),
+        "pipe" => Some(b'|'),
+        "space" => Some(b' '),
+        "backslash" | "\\\\" => Some(b'\\'),
+        _ => None,
+    };
+    match (named, text.as_bytes()) {
+        (Some(byte), _) => Ok(byte),
+        (None, [byte]) if byte.is_ascii() => Ok(*byte),
+        _ => Err("one ASCII character, or tab, comma, semicolon, pipe, space, backslash".to_owned()),
+    }
+}
+
+fn byte_or_none(text: &str) -> Result<Maybe, String> {
+    if text.is_empty() || text.eq_ignore_ascii_case("none") {
+        return Ok(Maybe(None));
+    }
+    byte(text).map(|byte| Maybe(Some(byte)))
+}
+
+fn line_end(text: &str) -> Result<LineEnd, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "lf" | "\\n" => Ok(LineEnd::Lf),
+        "crlf" | "\\r\\n" => Ok(LineEnd::CrLf),
+        "cr" | "\\r" => Ok(LineEnd::Cr),
+        "any" => Ok(LineEnd::Any),
+        _ => Err("lf, crlf, cr or any".to_owned()),
+    }
+}
+
+fn indexes(text: &str) -> Result<Indexes, String> {
+    match text {
+        "auto" => Ok(Indexes::Auto),
+        "before" => Ok(Indexes::Before),
+        "after" => Ok(Indexes::After),
+        _ => Err("auto, before or after".to_owned()),
+    }
+}
+
+/// `4M`, `512K`, `1048576`
+fn size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let factor = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
+        "" | "B" => Some(1),
+        "K" | "KB" | "KIB" => Some(1 << 10),
+        "M" | "MB" | "MIB" => Some(1 << 20),
+        "G" | "GB" | "GIB" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes =
+        digits.parse::<usize>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
+    match bytes {
+        Some(bytes @ 4096..=268_435_456) => Ok(bytes),
+        _ => Err("a size from 4K to 256M".to_owned()),
+    }
+}

@@ -1,0 +1,31 @@
+//! `remora undo`
+
+use clap::Args;
+use import::Progress;
+
+use crate::args::ServerArgs;
+use crate::exit::Exit;
+use crate::report::Report;
+
+/// Put back server settings that a run changed which was killed
+///
+/// `remora import --relax-durability` changes server-wide settings. It writes the old values into the
+/// server first and puts them back when it ends. When it was killed, the next import puts them back, or
+/// this command does, from any machine. With nothing to put back it does nothing.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let mut session = arguments.server.target(password)?.connect()?;
+    let done = import::undo(&mut session)?;
+    if done.is_empty() {
+        report.note("nothing to put back");
+    }
+    for line in done {
+        report.note(&line);
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,126 @@
+//! The exit codes, all of them, in one table.
+
+use std::error::Error as _;
+use std::io;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything that was asked for is done.
+    Done,
+    /// It is not done; nothing is half done unless the message says so.
+    Failed,
+    /// The command line or an option file is wrong.
+    Usage,
+    /// Done, but for the items named.
+    Partial,
+    /// The server can't be reached, or refused us.
+    Server,
+    /// Another run is using the target.
+    Busy,
+    /// Stopped by SIGINT.
+    Interrupted,
+    /// Stopped by SIGTERM.
+    Terminated,
+}
+
+impl Exit {
+    /// All of them, in the order of their codes.
+    pub(crate) const ALL: [Exit; 8] = [
+        Exit::Done,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::Partial,
+        Exit::Server,
+        Exit::Busy,
+        Exit::Interrupted,
+        Exit::Terminated,
+    ];
+
+    /// The number the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Partial => 3,
+            Exit::Server => 10,
+            Exit::Busy => 11,
+            Exit::Interrupted => 130,
+            Exit::Terminated => 143,
+        }
+    }
+
+    /// What it means, for help texts.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Exit::Done => "done",
+            Exit::Failed => "failed",
+            Exit::Usage => "wrong command line or option file",
+            Exit::Partial => "finished, but some items were left out; each is named",
+            Exit::Server => "server unreachable, or it refused us",
+            Exit::Busy => "target in use by another run",
+            Exit::Interrupted => "stopped by SIGINT",
+            Exit::Terminated => "stopped by SIGTERM",
+        }
+    }
+
+    /// How a command ends that failed with this error.
+    pub(crate) fn of(error: &anyhow::Error) -> Exit {
+        for cause in error.chain() {
+            if cause.is::<Usage>() {
+                return Exit::Usage;
+            }
+            if let Some(error) = cause.downcast_ref::<import::Error>() {
+                return match error {
+                    import::Error::Busy { .. } | import::Error::Unfinished { .. } => Exit::Busy,
+                    import::Error::Stopped => stopped(),
+                    import::Error::Server(error) => of_server(error),
+                    _ => Exit::Failed,
+                };
+            }
+            if let Some(error) = cause.downcast_ref::<server::Error>() {
+                return of_server(error);
+            }
+        }
+        Exit::Failed
+    }
+}
+
+fn of_server(error: &server::Error) -> Exit {
+    use server::Error as E;
+    match error {
+        E::OptionFile { .. } | E::BadUrl { .. } | E::BadOption { .. } => Exit::Usage,
+        E::Unreachable { .. } | E::Refused { .. } | E::Privilege { .. } | E::Tls { .. } => Exit::Server,
+        _ => Exit::Failed,
+    }
+}
+
+fn stopped() -> Exit {
+    if crate::commands::terminated() { Exit::Terminated } else { Exit::Interrupted }
+}
+
+/// An error of the command line that clap can't know of.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An error of the command line, found after clap has read it.
+pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Usage(text.into()))
+}
+
+/// The reader of our output went away: `remora ... | head` is no failure.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe && error.source().is_none())
+    })
+}

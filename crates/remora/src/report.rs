@@ -1,0 +1,294 @@
+//! What the user sees while a command works: a line that moves on a terminal, a line every ten seconds in
+//! a log, lines of JSON for a program.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use import::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use crate::exit::Exit;
+
+/// How often a line is printed where nothing moves.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// How often the line on a terminal is drawn anew, and a program is told.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Terminal,
+    Lines,
+    Json,
+    Quiet,
+}
+
+/// Where messages and progress go. Clones report to the same place.
+#[derive(Clone)]
+pub(crate) struct Report(Arc<Inner>);
+
+struct Inner {
+    style: Style,
+    bar: ProgressBar,
+    phase: Mutex<Phase>,
+    read: AtomicU64,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+    ended: AtomicBool,
+}
+
+struct Phase {
+    name: String,
+    total: Option<u64>,
+    began: Instant,
+    drawn: Instant,
+}
+
+impl Report {
+    pub(crate) fn new(json: bool, quiet: bool) -> Report {
+        Report::with_style(match (json, quiet) {
+            (true, _) => Style::Json,
+            (_, true) => Style::Quiet,
+            _ if io::stderr().is_terminal() => Style::Terminal,
+            _ => Style::Lines,
+        })
+    }
+
+    /// For what goes wrong before the options are known.
+    pub(crate) fn plain() -> Report {
+        Report::with_style(Style::Lines)
+    }
+
+    fn with_style(style: Style) -> Report {
+        let bar = match style {
+            Style::Terminal => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            _ => ProgressBar::hidden(),
+        };
+        bar.set_style(
+            ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        let now = Instant::now();
+        Report(Arc::new(Inner {
+            style,
+            bar,
+            phase: Mutex::new(Phase { name: String::new(), total: None, began: now, drawn: now }),
+            read: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        }))
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.0.style == Style::Json
+    }
+
+    /// Data for stdout.
+    pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}")?;
+        out.flush()
+    }
+
+    /// A line of JSON for stdout.
+    pub(crate) fn message(&self, value: &serde_json::Value) -> io::Result<()> {
+        self.data(&value.to_string())
+    }
+
+    /// A message for people, above the moving line.
+    pub(crate) fn say(&self, text: &str) {
+        self.0.bar.suspend(|| {
+            // Nobody is left to be told that stderr is gone.
+            writeln!(io::stderr().lock(), "{text}").ok();
+        });
+    }
+
+    /// Takes the moving line away: what follows is final.
+    pub(crate) fn end(&self) {
+        self.0.ended.store(true, Ordering::Relaxed);
+        self.0.bar.finish_and_clear();
+    }
+
+    /// The last word of a command that failed.
+    pub(crate) fn error(&self, error: &anyhow::Error, exit: Exit) {
+        self.end();
+        // A cause whose text its parent repeats is said once.
+        let mut text = String::new();
+        for part in error.chain().map(ToString::to_string) {
+            if !text.contains(&part) {
+                text = if text.is_empty() { part } else { format!("{text}: {part}") };
+            }
+        }
+        if self.is_json() {
+            let line = json!({"message_type": "error", "message": text, "exit_code": exit.code()});
+            self.message(&line).ok();
+        } else {
+            self.say(&format!("remora: {text}"));
+        }
+    }
+
+    /// Prints the progress line at once, for SIGUSR1.
+    pub(crate) fn print_line(&self) {
+        let line = self.line(&self.phase_now());
+        self.say(&line);
+    }
+
+    fn phase_now(&self) -> MutexGuard<'_, Phase> {
+        self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `loading   62 %   3.4 M rows   412 k rows/s   31 MB/s   0:08 left`
+    fn line(&self, phase: &Phase) -> String {
+        let (read, rows, bytes) = self.counts();
+        let seconds = phase.began.elapsed().as_secs_f64();
+        let mut parts = vec![phase.name.clone()];
+        if let Some(share) = share(read, phase.total) {
+            parts.push(format!("{:.0} %", share * 100.0));
+        }
+        if rows > 0 {
+            parts.push(format!("{} rows", short(as_f64(rows))));
+            parts.push(format!("{} rows/s", short(as_f64(rows) / seconds)));
+            parts.push(format!("{:.0} MB/s", as_f64(bytes) / 1e6 / seconds));
+        }
+        match share(read, phase.total).filter(|share| *share > 0.0) {
+            Some(share) if seconds > 1.0 => parts.push(format!("{} left", clock(seconds / share - seconds))),
+            _ => parts.push(format!("{} so far", clock(seconds))),
+        }
+        parts.join("   ")
+    }
+
+    fn counts(&self) -> (u64, u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (load(&self.0.read), load(&self.0.rows), load(&self.0.bytes))
+    }
+
+    /// Draws or prints the line when it is time. Called whenever something moved.
+    fn tick(&self) {
+        let interval = match self.0.style {
+            Style::Quiet => return,
+            Style::Terminal | Style::Json => DRAW_INTERVAL,
+            Style::Lines => LINE_INTERVAL,
+        };
+        let mut phase = self.phase_now();
+        if phase.drawn.elapsed() < interval || self.0.ended.load(Ordering::Relaxed) {
+            return;
+        }
+        phase.drawn = Instant::now();
+        match self.0.style {
+            Style::Terminal => self.0.bar.set_message(self.line(&phase)),
+            Style::Json => {
+                let (read, rows, bytes) = self.counts();
+                let line = json!({
+                    "message_type": "status", "phase": phase.name, "seconds": phase.began.elapsed().as_secs_f64(),
+                    "bytes_read": read, "bytes_total": phase.total, "rows": rows, "bytes_done": bytes,
+                });
+                self.message(&line).ok();
+            }
+            _ => self.say(&self.line(&phase)),
+        }
+    }
+}
+
+impl Progress for Report {
+    fn phase(&self, name: &str, bytes: Option<u64>) {
+        for counter in [&self.0.read, &self.0.rows, &self.0.bytes] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        let now = Instant::now();
+        *self.phase_now() = Phase { name: name.to_owned(), total: bytes, began: now, drawn: now };
+        if self.0.style == Style::Terminal {
+            self.0.bar.set_message(name.to_owned());
+            // The clock goes on while the server is busy with one long statement.
+            self.0.bar.enable_steady_tick(DRAW_INTERVAL);
+        }
+    }
+
+    fn read(&self, bytes: u64) {
+        self.0.read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn done(&self, rows: u64, bytes: u64) {
+        self.0.rows.fetch_add(rows, Ordering::Relaxed);
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.tick();
+    }
+
+    fn note(&self, text: &str) {
+        match self.0.style {
+            Style::Quiet => {}
+            Style::Json => {
+                self.message(&json!({"message_type": "note", "message": text})).ok();
+            }
+            _ => self.say(text),
+        }
+    }
+
+    fn warn(&self, text: &str) {
+        match self.0.style {
+            Style::Json => {
+                self.message(&json!({"message_type": "warning", "message": text})).ok();
+            }
+            _ => self.say(&format!("warning: {text}")),
+        }
+    }
+}
+
+fn share(read: u64, total: Option<u64>) -> Option<f64> {
+    total.filter(|total| *total > 0).map(|total| (as_f64(read) / as_f64(total)).min(1.0))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+pub(crate) fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+/// `950`, `12.3 k`, `4.56 M`, `7.89 G`
+pub(crate) fn short(number: f64) -> String {
+    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if number >= unit {
+            let digits = if number / unit < 10.0 { 2 } else { 1 };
+            return format!("{:.digits$} {name}", number / unit);
+        }
+    }
+    format!("{number:.0}")
+}
+
+/// `0:08`, `12:34`, `1:02:03`
+pub(crate) fn clock(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(
+            [short(0.0), short(999.0), short(1234.0), short(45_600.0)],
+            ["0", "999", "1.23 k", "45.6 k"]
+        );
+        assert_eq!([short(5.4e6), short(1.2e10)], ["5.40 M", "12.0 G"]);
+        assert_eq!(
+            [clock(7.6), clock(61.0), clock(3723.0), clock(-1.0)],
+            ["0:08", "1:01", "1:02:03", "0:00"]
+        );
+    }
+
+    #[test]
+    fn a_line_tells_share_rate_and_time_left() {
+        let report = Report::with_style(Style::Quiet);
+        report.phase("loading", Some(1000));
+        report.read(250);
+        report.done(10, 500);
+        report.phase_now().began = Instant::now() - Duration::from_secs(10);
+        assert_eq!(
+            report.line(&report.phase_now()),
+            "loading   25 %   10 rows   1 rows/s   0 MB/s   0:30 left"
+        );
+    }
+}
