@@ -172,7 +172,7 @@ fn missing(product: Product, why: String) -> Error {
     let command = match product {
         Product::MariaDb1011 => "apt-get install mariadb-server-core mariadb-client-core".to_owned(),
         Product::MariaDb114 | Product::MySql56 => {
-            format!("remora sandbox start --fetch --server {}", product.id())
+            format!("remora sandbox start --server {}", product.id())
         }
     };
     Error::Missing { product, why, command }
