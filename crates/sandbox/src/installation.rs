@@ -13,7 +13,7 @@ use crate::{Error, Product};
 #[derive(Clone, Debug)]
 pub struct Places {
     /// What can be made anew at any time: fetched servers, initialised data folders, and the sandboxes themselves.
-    /// See [`Places::customary`].
+    /// An absolute path; see [`Places::customary`].
     pub cache: PathBuf,
 }
 
