@@ -13,7 +13,7 @@ use crate::{Error, Product};
 #[derive(Clone, Debug)]
 pub struct Places {
     /// What can be made anew at any time: fetched servers, initialised data folders, and the sandboxes themselves.
-    /// See [`Places::customary`].
+    /// An absolute path; see [`Places::customary`].
     pub cache: PathBuf,
 }
 
@@ -172,7 +172,7 @@ fn missing(product: Product, why: String) -> Error {
     let command = match product {
         Product::MariaDb1011 => "apt-get install mariadb-server-core mariadb-client-core".to_owned(),
         Product::MariaDb114 | Product::MySql56 => {
-            format!("remora sandbox start --fetch --server {}", product.id())
+            format!("remora sandbox start --server {}", product.id())
         }
     };
     Error::Missing { product, why, command }

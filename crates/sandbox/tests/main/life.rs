@@ -139,6 +139,8 @@ fn a_failed_restart_tells_of_this_start_only() {
 
 #[test]
 fn a_daemon_that_is_not_there_is_a_failed_start() {
+    // The initialised data folder must be there: it is not what this is about.
+    drop(start(&mariadb(), &Settings::default()));
     let installation = sandbox::Installation { daemon: PathBuf::from("/nowhere/mariadbd"), ..mariadb() };
     match Sandbox::start(&installation, &places(), &Settings::default()) {
         Err(Error::Start { log, .. }) => assert!(log.contains("/nowhere/mariadbd"), "{log}"),

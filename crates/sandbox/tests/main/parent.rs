@@ -1,7 +1,7 @@
 //! A tied server ends with the process that started it, even when that is killed.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,8 +11,10 @@ use sandbox::{Product, Settings};
 
 use crate::{installations, places, start};
 
-/// Makes this test binary the parent that is going to be killed; the value names the product.
-const ROLE: &str = "SANDBOX_TEST_PARENT";
+/// Makes this test binary the parent that is going to be killed: names the product, and the folder of the server that
+/// has one.
+const PRODUCT: &str = "SANDBOX_TEST_PRODUCT";
+const FOLDER: &str = "SANDBOX_TEST_FOLDER";
 
 /// How long the test waits for what has to happen.
 const BOUND: Duration = Duration::from_secs(60);
@@ -21,16 +23,17 @@ const BOUND: Duration = Duration::from_secs(60);
 #[test]
 #[ignore = "run by a_killed_parent_takes_its_server_with_it"]
 fn parent() {
-    let Ok(product) = std::env::var(ROLE) else { return };
+    let (Ok(product), Some(folder)) = (std::env::var(PRODUCT), std::env::var_os(FOLDER)) else { return };
     let installation = sandbox::find(&places(), product.parse::<Product>().unwrap()).unwrap();
     // Another thread than the one that lives on, and a sibling that must not keep the pipe open.
-    let (first, second) = std::thread::spawn(move || {
-        (start(&installation, &Settings::default()), start(&installation, &Settings::default()))
-    })
-    .join()
-    .unwrap();
-    println!("\nfirst {} {}", first.pid(), first.folder().display());
-    println!("\nsecond {} {}", second.pid(), second.folder().display());
+    let servers = std::thread::spawn(move || {
+        let kept = Settings { folder: Some(folder.into()), ..Settings::default() };
+        [Settings::default(), kept].map(|settings| start(&installation, &settings))
+    });
+    let servers = servers.join().unwrap();
+    for server in &servers {
+        println!("\nserver {} {}", server.pid(), server.folder().display());
+    }
     std::io::stdin().read_line(&mut String::new()).unwrap();
     panic!("the test should have killed this process");
 }
@@ -44,16 +47,18 @@ fn parent_of(pid: u32) -> u32 {
 #[test]
 fn a_killed_parent_takes_its_server_with_it() {
     for installation in installations() {
+        let kept = tempfile::tempdir().unwrap();
         let mut parent = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "parent::parent", "--nocapture"])
-            .env(ROLE, installation.product.id())
+            .env(PRODUCT, installation.product.id())
+            .env(FOLDER, kept.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let lines = BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
         let servers: Vec<(u32, PathBuf)> = lines
-            .filter(|line| line.starts_with("first ") || line.starts_with("second "))
+            .filter(|line| line.starts_with("server "))
             .take(2)
             .map(|line| {
                 let words: Vec<&str> = line.split(' ').collect();
@@ -72,9 +77,11 @@ fn a_killed_parent_takes_its_server_with_it() {
             let bound = Timespec::try_from(BOUND).unwrap();
             assert_eq!(poll(&mut polled, Some(&bound)), Ok(1), "{} is still there", installation.product);
         }
-        assert_eq!(servers.len(), 2);
-        for (_, folder) in &servers {
-            assert!(!folder.exists(), "{}", folder.display());
-        }
+        let folders: Vec<&Path> = servers.iter().map(|(_, folder)| folder.as_path()).collect();
+        assert_eq!(folders.len(), 2);
+        assert!(!folders[0].exists(), "{}", folders[0].display());
+        assert_eq!(folders[1], kept.path());
+        let log = std::fs::read_to_string(folders[1].join("error.log")).unwrap();
+        assert!(log.trim_end().ends_with("Shutdown complete"), "it must have been stopped in order: {log}");
     }
 }
