@@ -1,2 +1,101 @@
-//! xtask
-fn main(){}
+//! The project's chores: `cargo xtask setup | demo | test | ci | tidy | bench`.
+#![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
+#![expect(clippy::disallowed_methods, reason = "chores read and write the tree; nothing here must survive a crash")]
+
+mod bench;
+mod demo;
+mod pageviews;
+mod setup;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "cargo xtask CHORE
+
+  setup [--all-servers]           install what is missing, or print the line that does
+  demo                            real data into a real server, in a minute
+  test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
+  tidy                            check what the compiler does not: edges, lengths, words
+  ci                              format, tidy, lints, documents, tests on all servers
+  bench import [--rows N | --full] [--server NAME] [--only WORD]
+                                  remora beside the tools people use, in one run
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let result = match arguments.first().map(String::as_str) {
+        Some("setup") => setup::run(rest),
+        Some("demo") => demo::run(),
+        Some("test") => test::run(rest),
+        Some("tidy") => tidy::run(),
+        Some("ci") => ci(),
+        Some("bench") => bench::run(rest),
+        Some("help" | "--help") => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(anyhow::anyhow!("no such chore\n\n{HELP}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Everything a change must pass. The tests come last, so that their counts are the last thing seen.
+fn ci() -> Result<()> {
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    tidy::run()?;
+    setup::run(&["--all-servers".to_owned()])?;
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    test::run(&["--all-servers".to_owned()])
+}
+
+/// The cargo that runs us.
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.current_dir(root());
+    cargo
+}
+
+/// Runs a command and shows it.
+fn run(command: &mut Command) -> Result<()> {
+    let line = shown(command);
+    println!("$ {line}");
+    let status = command.status().with_context(|| line.clone())?;
+    if !status.success() {
+        bail!("{line}: {status}");
+    }
+    Ok(())
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    command.get_args().fold(program, |line, argument| format!("{line} {}", argument.to_string_lossy()))
+}
+
+/// The top of the tree.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Builds the release program and returns where it is.
+fn release() -> Result<PathBuf> {
+    run(cargo().args(["build", "--release", "--quiet", "--package", "remora"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release/remora"))
+}
+
+/// Where sandboxes and fetched servers live.
+fn places() -> Result<sandbox::Places> {
+    sandbox::Places::customary(|name| std::env::var_os(name)).context("neither XDG_CACHE_HOME nor HOME is set")
+}

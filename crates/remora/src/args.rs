@@ -38,7 +38,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Import(Box<commands::import::Arguments>),
     Sandbox(commands::sandbox::Arguments),
-    Undo(commands::undo::Arguments),
+    Undo(Box<commands::undo::Arguments>),
 }
 
 /// How to reach the server: as the MariaDB and MySQL clients do it.

@@ -1,0 +1,370 @@
+//! The comparison of ways to import a file: OpenStreetMap-like nodes, durable when finished.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use codec::Codec;
+use sandbox::{Product, Sandbox, Settings};
+
+use super::measure::{Cost, measure, median};
+use crate::pageviews::Random;
+use crate::{places, release, setup};
+
+/// The sizes of the original comparison, the last one only with `--full`.
+const ROWS: [u64; 3] = [500_000, 5_400_000, 46_741_126];
+/// Rounds of the methods that are compared closely; the others run once.
+const ROUNDS: usize = 3;
+/// Rows of a method that would take hours.
+const SAMPLE_ONE_BY_ONE: u64 = 20_000;
+const SAMPLE_INSERT: u64 = 500_000;
+
+const TABLE: &str = "CREATE TABLE bench.nodes (id BIGINT PRIMARY KEY, lat DECIMAL(9,7), lon DECIMAL(10,7), \
+                     version INT, timestamp TIMESTAMP NULL, changeset BIGINT, uid BIGINT, user VARCHAR(255))";
+
+/// A way to get the file into the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    RemoraPlain,
+    RemoraZstd,
+    TwoLocal,
+    TwoServer,
+    ImportTool,
+    LoadData,
+    Insert { rows: u64, one_transaction: bool },
+    Engine(&'static str),
+    ThenInnodb,
+}
+
+impl Method {
+    const CLOSE: [Method; 4] =
+        [Method::RemoraPlain, Method::TwoLocal, Method::RemoraZstd, Method::ImportTool];
+    const OTHER: [Method; 9] = [
+        Method::TwoServer,
+        Method::LoadData,
+        Method::Engine("MyISAM"),
+        Method::Engine("Aria"),
+        Method::ThenInnodb,
+        Method::Insert { rows: 1000, one_transaction: true },
+        Method::Insert { rows: 100, one_transaction: true },
+        Method::Insert { rows: 1, one_transaction: true },
+        Method::Insert { rows: 1, one_transaction: false },
+    ];
+
+    fn name(self) -> String {
+        match self {
+            Method::RemoraPlain => "remora import, one file".to_owned(),
+            Method::RemoraZstd => "remora import, one zstd file".to_owned(),
+            Method::TwoLocal => "two LOAD DATA LOCAL, file split beforehand".to_owned(),
+            Method::TwoServer => "two LOAD DATA, file split beforehand".to_owned(),
+            Method::ImportTool => "mariadb-import --local --use-threads=2, split beforehand".to_owned(),
+            Method::LoadData => "LOAD DATA".to_owned(),
+            Method::Insert { rows: 1, one_transaction: false } => "row by row, autocommit".to_owned(),
+            Method::Insert { rows: 1, .. } => "row by row, one transaction".to_owned(),
+            Method::Insert { rows, .. } => format!("INSERT of {rows} rows"),
+            Method::Engine(engine) => format!("LOAD DATA into {engine}"),
+            Method::ThenInnodb => "LOAD DATA into MyISAM, then ALTER to InnoDB".to_owned(),
+        }
+    }
+
+    /// Rows of the file it is run on.
+    fn rows(self, rows: u64) -> u64 {
+        match self {
+            Method::Insert { rows: 1, one_transaction: false } => rows.min(SAMPLE_ONE_BY_ONE),
+            Method::Insert { .. } => rows.min(SAMPLE_INSERT),
+            _ => rows,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    setup::run_quietly()?;
+    let remora = release()?;
+    let value = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).map(String::as_str)
+    };
+    let only = value("--only").unwrap_or_default();
+    let sizes = match value("--rows") {
+        Some(rows) => vec![rows.parse::<u64>().context("--rows takes a number")?],
+        None if arguments.iter().any(|argument| argument == "--full") => ROWS.to_vec(),
+        None => ROWS.iter().take(2).copied().collect(),
+    };
+    let places = places()?;
+    let chosen: Vec<Product> = match value("--server") {
+        Some(name) => vec![name.parse()?],
+        None => Product::ALL.into_iter().filter(|product| sandbox::find(&places, *product).is_ok()).collect(),
+    };
+    for product in chosen {
+        let installation = sandbox::find(&places, product)?;
+        for rows in &sizes {
+            let bench = Bench::start(&installation, &places, *rows, &remora)?;
+            println!("\n### {product} ({}), {rows} rows, {} bytes of text\n", installation.version, bench.bytes()?);
+            bench.table(only)?;
+        }
+    }
+    Ok(())
+}
+
+/// A server with the files beside it.
+struct Bench<'a> {
+    server: Sandbox,
+    folder: PathBuf,
+    rows: u64,
+    remora: &'a Path,
+}
+
+impl Bench<'_> {
+    fn start<'a>(
+        installation: &sandbox::Installation,
+        places: &sandbox::Places,
+        rows: u64,
+        remora: &'a Path,
+    ) -> Result<Bench<'a>> {
+        let log = match installation.product {
+            // Two files there, one in MariaDB.
+            Product::MySql56 => "--innodb-log-file-size=1G",
+            _ => "--innodb-log-file-size=2G",
+        };
+        let options = ["--innodb-buffer-pool-size=6G", log, "--max-allowed-packet=64M", "--local-infile=1"];
+        let options = options.map(str::to_owned).to_vec();
+        let settings = Settings { options, ..Settings::default() };
+        let server = Sandbox::start(installation, places, &settings)?;
+        let folder = server.folder().join("bench");
+        std::fs::create_dir_all(&folder)?;
+        let bench = Bench { server, folder, rows, remora };
+        bench.query("CREATE DATABASE bench")?;
+        write_nodes(&bench.folder, rows)?;
+        Ok(bench)
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        Ok(std::fs::metadata(self.folder.join("nodes.tsv"))?.len())
+    }
+
+    /// Runs everything, the close ones in turn, and prints a table.
+    fn table(&self, only: &str) -> Result<()> {
+        let wanted = |method: &Method| method.name().contains(only);
+        let mut results: Vec<(Method, Vec<Cost>)> = Vec::new();
+        let close: Vec<_> = Method::CLOSE.into_iter().filter(wanted).collect();
+        results.extend(close.iter().map(|method| (*method, Vec::new())));
+        for _ in 0..ROUNDS {
+            for (method, costs) in &mut results {
+                costs.push(self.measure(*method)?);
+            }
+        }
+        for method in Method::OTHER.into_iter().filter(wanted) {
+            if method == Method::Engine("Aria") && self.server.product() == Product::MySql56 {
+                continue;
+            }
+            results.push((method, vec![self.measure(method)?]));
+        }
+        let per_row = |cost: Cost, rows: u64| cost.wall_s / as_f64(rows);
+        let ours = results
+            .iter()
+            .find(|(method, _)| *method == Method::RemoraPlain)
+            .and_then(|(method, costs)| Some(per_row(median(costs.clone())?, method.rows(self.rows))));
+        println!("| method | rows | wall s | rows/s | server us/row | client us/row | wall / remora |");
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        for (method, costs) in results {
+            let rows = method.rows(self.rows);
+            let Some(cost) = median(costs) else { continue };
+            let micros = |seconds: f64| seconds * 1e6 / as_f64(rows);
+            let ratio = ours.map_or(String::new(), |ours| format!("{:.2}", per_row(cost, rows) / ours));
+            println!(
+                "| {} | {rows} | {:.2} | {:.0} k | {:.2} | {:.3} | {ratio} |",
+                method.name(),
+                cost.wall_s,
+                as_f64(rows) / cost.wall_s / 1e3,
+                micros(cost.server_s),
+                micros(cost.client_s),
+            );
+        }
+        Ok(())
+    }
+
+    /// One run of a method on an empty table, and proof that it loaded everything.
+    fn measure(&self, method: Method) -> Result<Cost> {
+        let rows = method.rows(self.rows);
+        let sql = self.prepare(method, rows)?;
+        self.query("DROP TABLE IF EXISTS bench.nodes")?;
+        let engine = match method {
+            Method::Engine(engine) => engine,
+            Method::ThenInnodb => "MyISAM",
+            _ => "InnoDB",
+        };
+        self.query(&format!("{TABLE} ENGINE={engine}"))?;
+        let cost = measure(self.server.pid(), || self.load(method, sql.as_deref()))?;
+        let found = self.query("SELECT COUNT(*) FROM bench.nodes")?;
+        if found.trim() != rows.to_string() {
+            bail!("{}: {} rows of {rows}", method.name(), found.trim());
+        }
+        if let Some(sql) = sql {
+            std::fs::remove_file(sql)?;
+        }
+        Ok(cost)
+    }
+
+    fn load(&self, method: Method, sql: Option<&Path>) -> Result<()> {
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        let load = |local: &str, name: &str| format!("LOAD DATA {local} INFILE '{}' INTO TABLE bench.nodes", file(name));
+        match method {
+            Method::RemoraPlain => self.import(&file("nodes.tsv")),
+            Method::RemoraZstd => self.import(&file("nodes.tsv.zst")),
+            Method::TwoLocal => self.both(&load("LOCAL", "nodes.1.tsv"), &load("LOCAL", "nodes.2.tsv")),
+            Method::TwoServer => self.both(&load("", "nodes.1.tsv"), &load("", "nodes.2.tsv")),
+            Method::ImportTool => {
+                let mut tool = Command::new("mariadb-import");
+                tool.args(["--no-defaults", "--user=root", "--silent", "--local", "--use-threads=2", "bench"]);
+                tool.arg(format!("--socket={}", self.server.socket().display()));
+                done(tool.arg(file("nodes.1.tsv")).arg(file("nodes.2.tsv")))
+            }
+            Method::LoadData => self.query(&load("", "nodes.tsv")).map(drop),
+            Method::Engine(_) => self.query(&format!("{}; FLUSH TABLES", load("", "nodes.tsv"))).map(drop),
+            Method::ThenInnodb => {
+                self.query(&format!("{}; ALTER TABLE bench.nodes ENGINE=InnoDB", load("", "nodes.tsv"))).map(drop)
+            }
+            Method::Insert { .. } => {
+                let sql = File::open(sql.context("no statements")?)?;
+                done(self.client()?.arg("bench").stdin(sql).stdout(Stdio::null()))
+            }
+        }
+    }
+
+    fn import(&self, file: &str) -> Result<()> {
+        let mut remora = Command::new(self.remora);
+        remora.args(["import", "--no-defaults", "--quiet", "--user=root", "--into=bench.nodes", "--no-header"]);
+        done(remora.arg(format!("--socket={}", self.server.socket().display())).arg(file))
+    }
+
+    /// Two clients at the same time, as one starts them by hand.
+    fn both(&self, first: &str, second: &str) -> Result<()> {
+        let mut children = Vec::new();
+        for sql in [first, second] {
+            children.push(self.client()?.args(["-e", sql]).spawn()?);
+        }
+        for mut child in children {
+            if !child.wait()?.success() {
+                bail!("a client failed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the statements of a method that needs some.
+    fn prepare(&self, method: Method, rows: u64) -> Result<Option<PathBuf>> {
+        let Method::Insert { rows: each, one_transaction } = method else { return Ok(None) };
+        let path = self.folder.join("insert.sql");
+        let mut out = BufWriter::new(File::create(&path)?);
+        if one_transaction {
+            writeln!(out, "BEGIN;")?;
+        }
+        let mut nodes = Nodes::new();
+        let mut line = Vec::new();
+        for row in 0..rows {
+            out.write_all(if row % each == 0 { b"INSERT INTO nodes VALUES (" } else { b",(" })?;
+            line.clear();
+            nodes.write_next(&mut line)?;
+            for (at, field) in line.trim_ascii_end().split(|byte| *byte == b'\t').enumerate() {
+                out.write_all(if at == 0 { b"'" } else { b",'" })?;
+                out.write_all(field)?;
+                out.write_all(b"'")?;
+            }
+            out.write_all(if row % each == each - 1 || row == rows - 1 { b");\n" } else { b")" })?;
+        }
+        if one_transaction {
+            writeln!(out, "COMMIT;")?;
+        }
+        out.flush()?;
+        Ok(Some(path))
+    }
+
+    fn client(&self) -> Result<Command> {
+        let mut client = Command::new(sandbox::client().context("there is no SQL client")?);
+        client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "--local-infile=1"]);
+        client.arg(format!("--socket={}", self.server.socket().display()));
+        Ok(client)
+    }
+
+    fn query(&self, sql: &str) -> Result<String> {
+        let output = self.client()?.args(["-e", sql]).output()?;
+        if !output.status.success() {
+            bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+fn done(command: &mut Command) -> Result<()> {
+    let status = command.status()?;
+    if !status.success() {
+        bail!("{}: {status}", crate::shown(command));
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+/// Nodes in the order of their ids, as OpenStreetMap exports them.
+struct Nodes {
+    random: Random,
+    id: u64,
+}
+
+impl Nodes {
+    fn new() -> Nodes {
+        Nodes { random: Random::new(46_741_126), id: 171_772 }
+    }
+
+    fn write_next(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let random = &mut self.random;
+        // Most ids follow each other; deleted nodes leave gaps.
+        self.id += if random.below(10) < 7 { 1 } else { 1 + random.below(200) };
+        let (lat, lon) = (360_000_000 + random.below(75_000_000), random.below(130_000_000));
+        let day = 1 + random.below(28);
+        let (month, year) = (1 + random.below(12), 2007 + random.below(8));
+        let (hour, minute, second) = (random.below(24), random.below(60), random.below(60));
+        let uid = random.below(1 << (3 + random.below(17)));
+        writeln!(
+            out,
+            "{}\t{}.{:07}\t{}{}.{:07}\t{}\t{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}\t{}\t{uid}\tuser{}",
+            self.id,
+            lat / 10_000_000,
+            lat % 10_000_000,
+            if lon % 3 == 0 { "" } else { "-" },
+            lon / 10_000_000,
+            lon % 10_000_000,
+            1 + random.below(1 + random.below(9)),
+            600_000 + random.below(24_000_000),
+            uid * 7919 % 100_003,
+        )?;
+        Ok(())
+    }
+}
+
+/// The file, the same compressed, and its two halves.
+fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
+    let create = |name: &str| File::create(folder.join(name)).map(|file| BufWriter::with_capacity(1 << 20, file));
+    let (mut whole, mut first, mut second) = (create("nodes.tsv")?, create("nodes.1.tsv")?, create("nodes.2.tsv")?);
+    let mut packed = Codec::Zstd.encoder(create("nodes.tsv.zst")?, 3)?;
+    let mut nodes = Nodes::new();
+    let mut line = Vec::new();
+    for row in 0..rows {
+        line.clear();
+        nodes.write_next(&mut line)?;
+        whole.write_all(&line)?;
+        packed.write_all(&line)?;
+        let half = if row < rows / 2 { &mut first } else { &mut second };
+        half.write_all(&line)?;
+    }
+    for mut file in [whole, first, second, packed.finish()?] {
+        file.flush()?;
+        file.get_ref().sync_all()?;
+    }
+    Ok(())
+}

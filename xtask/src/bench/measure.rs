@@ -1,0 +1,43 @@
+//! What a method costs: wall time, and processor time on both sides.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+/// The cost of one run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    pub(crate) wall_s: f64,
+    pub(crate) server_s: f64,
+    pub(crate) client_s: f64,
+}
+
+/// Clock ticks of /proc in a second: USER_HZ, 100 on every Linux that Rust runs on.
+const TICKS: f64 = 100.0;
+
+/// Runs `work` and takes the time: of the server by its process id, of the clients as our children that
+/// have ended.
+pub(crate) fn measure(server: u32, work: impl FnOnce() -> Result<()>) -> Result<Cost> {
+    let before = (processor(&server.to_string(), 13)?, processor("self", 15)?);
+    let began = Instant::now();
+    work()?;
+    let wall_s = began.elapsed().as_secs_f64();
+    let after = (processor(&server.to_string(), 13)?, processor("self", 15)?);
+    Ok(Cost { wall_s, server_s: after.0 - before.0, client_s: after.1 - before.1 })
+}
+
+/// The cost in the middle of several by wall time.
+pub(crate) fn median(mut costs: Vec<Cost>) -> Option<Cost> {
+    costs.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
+    costs.get(costs.len().saturating_sub(1) / 2).copied()
+}
+
+/// Two neighbouring counters of /proc/PID/stat, user and system time, counted from 0 (proc_pid_stat(5)):
+/// 13 and 14 of the process, 15 and 16 of its children that were waited for.
+fn processor(process: &str, first: usize) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name in parentheses may hold spaces.
+    let fields: Vec<&str> = text.rsplit_once(") ").context("no name")?.1.split(' ').collect();
+    let ticks = |at: usize| fields.get(at - 2).and_then(|text| text.parse::<f64>().ok()).context("no number");
+    Ok((ticks(first)? + ticks(first + 1)?) / TICKS)
+}

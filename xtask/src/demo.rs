@@ -1,0 +1,120 @@
+//! The demo: real data into a real server. Every capability adds its act to this one story.
+
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use sandbox::{Product, Sandbox, Settings};
+
+use crate::{pageviews, places, release, root, setup};
+
+const HITS: u64 = 2_000_000;
+const NAME: &str = "demo";
+
+const QUESTIONS: [(&str, &str); 3] = [
+    (
+        "Which hosts are read most?",
+        "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(url, '/', 3), '/', -1) AS host, COUNT(*) AS hits, \
+         ROUND(SUM(bytes) / 1e6) AS MB FROM web.hits GROUP BY host ORDER BY hits DESC LIMIT 8",
+    ),
+    (
+        "When?",
+        "SELECT HOUR(time) AS hour, COUNT(*) AS hits, REPEAT('#', COUNT(*) / 4000) AS ' ' \
+         FROM web.hits GROUP BY hour ORDER BY hour",
+    ),
+    (
+        "Which pages are missing, and who sends people there?",
+        "SELECT COUNT(*) AS hits, LEFT(url, 60) AS missing, LEFT(MIN(referrer), 40) AS 'linked from, for one' \
+         FROM web.hits WHERE status = 404 GROUP BY url ORDER BY hits DESC LIMIT 6",
+    ),
+];
+
+pub(crate) fn run() -> Result<()> {
+    setup::run_quietly()?;
+    let remora = release()?;
+    let places = places()?;
+    let installation = sandbox::find(&places, Product::MariaDb1011)?;
+    let began = Instant::now();
+    leftover(&places)?;
+
+    title("A private server");
+    let settings = Settings { name: Some(NAME.to_owned()), tie_to_parent: true, ..Settings::default() };
+    let server = Sandbox::start(&installation, &places, &settings)?;
+    println!("{} ({}), {:.1} s", Product::MariaDb1011, installation.version, began.elapsed().as_secs_f64());
+    let result = acts(&remora, &server);
+    if result.is_ok() {
+        println!("\nThe demo took {:.0} s. A shell on its server:\n", began.elapsed().as_secs_f64());
+        println!("  {} sandbox shell {NAME}\n", shown(&remora));
+        wait_for_reader();
+    }
+    server.remove()?;
+    result
+}
+
+fn acts(remora: &Path, server: &Sandbox) -> Result<()> {
+    let folder = server.folder().join("demo");
+    std::fs::create_dir_all(&folder)?;
+    let log = folder.join("hits.csv.zst");
+
+    title("A week of page views");
+    let began = Instant::now();
+    pageviews::write(&root().join("demo/urls_world.txt"), HITS, &log)?;
+    let mb = std::fs::metadata(&log)?.len() / 1_000_000;
+    println!("{HITS} hits, {mb} MB compressed, made in {:.1} s", began.elapsed().as_secs_f64());
+
+    title("Into a table");
+    query(server, "CREATE DATABASE web")?;
+    println!("$ remora import hits.csv.zst --into web.hits --create");
+    let mut import = Command::new(remora);
+    import.args(["import", "--no-defaults", "--user=root", "--into=web.hits", "--create"]);
+    import.arg(format!("--socket={}", server.socket().display())).arg(&log);
+    if !import.status()?.success() {
+        bail!("the import failed");
+    }
+    print!("{}", query(server, "SHOW CREATE TABLE web.hits\\G")?);
+
+    title("Three questions");
+    for (question, sql) in QUESTIONS {
+        println!("{question}");
+        println!("{}", query(server, sql)?);
+    }
+    Ok(())
+}
+
+fn query(server: &Sandbox, sql: &str) -> Result<String> {
+    let client = sandbox::client().context("there is no SQL client")?;
+    let mut command = Command::new(client);
+    command.args(["--no-defaults", "--user=root", "--table"]);
+    let output = command.arg(format!("--socket={}", server.socket().display())).args(["-e", sql]).output()?;
+    if !output.status.success() {
+        bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A demo that was killed leaves its sandbox behind.
+fn leftover(places: &sandbox::Places) -> Result<()> {
+    for listed in sandbox::list(places).iter().filter(|listed| listed.name == NAME) {
+        Sandbox::open(&listed.folder)?.remove()?;
+    }
+    Ok(())
+}
+
+/// On a terminal the server stays until the reader has looked around.
+fn wait_for_reader() {
+    if std::io::stdin().is_terminal() {
+        println!("Use it from another terminal; Enter here ends the server and removes every trace.");
+        // Any end of the wait is fine.
+        std::io::stdin().read(&mut [0]).ok();
+    }
+}
+
+fn title(text: &str) {
+    println!("\n== {text}");
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}

