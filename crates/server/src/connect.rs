@@ -4,7 +4,7 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use mysql::{ClientIdentity, Conn, DriverError, Opts, OptsBuilder, SslOpts};
@@ -47,12 +47,12 @@ impl Target {
             move || place.to_socket_addrs().map(|found| found.map(|a| a.ip().to_string()).collect())
         });
         let found: Vec<String> = match found {
-            Some(Ok(found)) => found,
-            Some(Err(e)) => {
+            Ok(Ok(found)) => found,
+            Ok(Err(e)) => {
                 let why = format!("no address for the name {:?} ({e})", self.host);
                 return Err(self.unreachable(why, "check the spelling, /etc/hosts and the name server"));
             }
-            None => return Err(self.timed_out("looking up the name")),
+            Err(missed) => return Err(self.missed(missed, "looking up the name")),
         };
         if self.tls.mode == SslMode::VerifyIdentity { Ok(vec![self.host.clone()]) } else { Ok(found) }
     }
@@ -84,7 +84,7 @@ impl Target {
     ) -> Result<Result<Conn, mysql::Error>, Error> {
         let opts = self.opts(host, with_tls, refused)?;
         within(self.connect_timeout, move || Conn::new(opts))
-            .ok_or_else(|| self.timed_out("waiting for the server's greeting"))
+            .map_err(|missed| self.missed(missed, "waiting for the server's greeting"))
     }
 
     fn opts(&self, host: &str, with_tls: bool, refused: &Refused) -> Result<Opts, Error> {
@@ -200,6 +200,17 @@ impl Target {
         }
     }
 
+    /// Why there is no result in time. A thread that ended without one has panicked: the driver takes some
+    /// things for granted that a peer may well not do.
+    fn missed(&self, missed: RecvTimeoutError, doing: &str) -> Error {
+        match missed {
+            RecvTimeoutError::Timeout => self.timed_out(doing),
+            RecvTimeoutError::Disconnected => {
+                Error::Protocol { what: format!("{self} does not speak the protocol, {doing}") }
+            }
+        }
+    }
+
     fn timed_out(&self, doing: &str) -> Error {
         let why = format!("timeout after {:?} {doing}", self.connect_timeout);
         self.unreachable(why, "check host, port and firewall, or give a longer --connect-timeout")
@@ -269,11 +280,14 @@ fn account_named(message: &str) -> Option<String> {
 
 /// Runs `job` for as long as `limit`. A job that takes longer is left behind on its thread: neither name
 /// lookups nor the driver's reads can be called back.
-fn within<T: Send + 'static>(limit: Duration, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+fn within<T: Send + 'static>(
+    limit: Duration,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RecvTimeoutError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
         // Nobody may be waiting any more; then the result, a late connection, is closed by dropping it.
         drop(sender.send(job()));
     });
-    receiver.recv_timeout(limit).ok()
+    receiver.recv_timeout(limit)
 }

@@ -1,5 +1,7 @@
 //! The crate against the real programs: a MariaDB server, and `my_print_defaults` for option files.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
+
 #[path = "main/support.rs"]
 mod support;
 

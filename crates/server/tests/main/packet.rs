@@ -14,7 +14,7 @@ fn noise(len: usize) -> String {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            char::from(b'a' + (state >> 40) as u8 % 26)
+            char::from(b'a' + (state.to_le_bytes()[5] % 26))
         })
         .collect()
 }
