@@ -4,13 +4,14 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use mysql::{ClientIdentity, Conn, DriverError, Opts, OptsBuilder, SslOpts};
 
+use crate::load::Refused;
 use crate::privilege::quote_account;
-use crate::{Error, Session, SslMode, Target, load, quote_name};
+use crate::{Error, Session, SslMode, Target, quote_name};
 
 /// The protocol's own limit for a packet. The driver is given this one, so that a row of several large
 /// values, which may exceed the server's `max_allowed_packet`, still comes through.
@@ -27,7 +28,7 @@ impl Target {
         let mut last = None;
         for host in self.addresses()? {
             match self.connect_to(&host) {
-                Ok(conn) => return Session::begin(conn, self.to_string()),
+                Ok((conn, refused)) => return Session::begin(conn, refused, self.to_string()),
                 // A name may stand for several addresses and the server listen on one of them only.
                 Err(error @ Error::Unreachable { .. }) => last = Some(error),
                 Err(error) => return Err(error),
@@ -46,25 +47,28 @@ impl Target {
             move || place.to_socket_addrs().map(|found| found.map(|a| a.ip().to_string()).collect())
         });
         let found: Vec<String> = match found {
-            Some(Ok(found)) => found,
-            Some(Err(e)) => {
+            Ok(Ok(found)) => found,
+            Ok(Err(e)) => {
                 let why = format!("no address for the name {:?} ({e})", self.host);
                 return Err(self.unreachable(why, "check the spelling, /etc/hosts and the name server"));
             }
-            None => return Err(self.timed_out("looking up the name")),
+            Err(missed) => return Err(self.missed(missed, "looking up the name")),
         };
         if self.tls.mode == SslMode::VerifyIdentity { Ok(vec![self.host.clone()]) } else { Ok(found) }
     }
 
-    fn connect_to(&self, host: &str) -> Result<Conn, Error> {
+    fn connect_to(&self, host: &str) -> Result<(Conn, Refused), Error> {
+        let refused = Refused::default();
         let wants_tls = self.socket.is_none() && self.tls.mode != SslMode::Disabled;
         let may_be_plain = self.tls.mode == SslMode::Preferred;
         let try_tls = wants_tls && !(may_be_plain && self.offers_no_tls.load(Ordering::Relaxed));
-        match self.attempt(host, try_tls)? {
-            Ok(conn) => Ok(conn),
+        match self.attempt(host, try_tls, &refused)? {
+            Ok(conn) => Ok((conn, refused)),
             Err(mysql::Error::DriverError(DriverError::TlsNotSupported)) if may_be_plain => {
                 self.offers_no_tls.store(true, Ordering::Relaxed);
-                self.attempt(host, false)?.map_err(|error| self.no_session(error, false))
+                self.attempt(host, false, &refused)?
+                    .map_err(|error| self.no_session(error, false))
+                    .map(|conn| (conn, refused))
             }
             Err(error) => Err(self.no_session(error, try_tls)),
         }
@@ -72,13 +76,18 @@ impl Target {
 
     /// One attempt, bounded in time as a whole: the driver's own timeout ends with the TCP handshake, and
     /// a server that accepts and then says nothing would hold us for ever.
-    fn attempt(&self, host: &str, with_tls: bool) -> Result<Result<Conn, mysql::Error>, Error> {
-        let opts = self.opts(host, with_tls)?;
+    fn attempt(
+        &self,
+        host: &str,
+        with_tls: bool,
+        refused: &Refused,
+    ) -> Result<Result<Conn, mysql::Error>, Error> {
+        let opts = self.opts(host, with_tls, refused)?;
         within(self.connect_timeout, move || Conn::new(opts))
-            .ok_or_else(|| self.timed_out("waiting for the server's greeting"))
+            .map_err(|missed| self.missed(missed, "waiting for the server's greeting"))
     }
 
-    fn opts(&self, host: &str, with_tls: bool) -> Result<Opts, Error> {
+    fn opts(&self, host: &str, with_tls: bool, refused: &Refused) -> Result<Opts, Error> {
         let socket = match &self.socket {
             None => None,
             Some(path) => Some(path.to_str().map(str::to_owned).ok_or_else(|| Error::BadOption {
@@ -98,7 +107,7 @@ impl Target {
             .tcp_connect_timeout(Some(self.connect_timeout))
             .max_allowed_packet(Some(PACKET_BYTES_MAX))
             .stmt_cache_size(Some(0))
-            .local_infile_handler(Some(load::refuse_all()))
+            .local_infile_handler(Some(refused.handler()))
             .connect_attrs(Some([("program_name", "remora")].into_iter().collect()));
         let ssl = if with_tls { Some(self.ssl_opts()?) } else { None };
         Ok(builder.ssl_opts(ssl).into())
@@ -191,6 +200,17 @@ impl Target {
         }
     }
 
+    /// Why there is no result in time. A thread that ended without one has panicked: the driver takes some
+    /// things for granted that a peer may well not do.
+    fn missed(&self, missed: RecvTimeoutError, doing: &str) -> Error {
+        match missed {
+            RecvTimeoutError::Timeout => self.timed_out(doing),
+            RecvTimeoutError::Disconnected => {
+                Error::Protocol { what: format!("{self} does not speak the protocol, {doing}") }
+            }
+        }
+    }
+
     fn timed_out(&self, doing: &str) -> Error {
         let why = format!("timeout after {:?} {doing}", self.connect_timeout);
         self.unreachable(why, "check host, port and firewall, or give a longer --connect-timeout")
@@ -260,11 +280,14 @@ fn account_named(message: &str) -> Option<String> {
 
 /// Runs `job` for as long as `limit`. A job that takes longer is left behind on its thread: neither name
 /// lookups nor the driver's reads can be called back.
-fn within<T: Send + 'static>(limit: Duration, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+fn within<T: Send + 'static>(
+    limit: Duration,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RecvTimeoutError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
         // Nobody may be waiting any more; then the result, a late connection, is closed by dropping it.
         drop(sender.send(job()));
     });
-    receiver.recv_timeout(limit).ok()
+    receiver.recv_timeout(limit)
 }

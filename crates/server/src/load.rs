@@ -1,6 +1,7 @@
 //! `LOAD DATA LOCAL`: giving the server the one stream we opened, and nothing else.
 
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mysql::LocalInfileHandler;
 
@@ -42,40 +43,58 @@ impl LoadReport {
     }
 }
 
-/// Why a stream stopped, carried through the driver inside an `io::Error`.
+/// The failure of a source, carried through the driver inside an `io::Error`.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Stop {
-    #[error("the server asked for {0:?}")]
-    Foreign(String),
-    #[error("the source failed")]
-    Source(io::Error),
-}
+#[error("the source failed")]
+pub(crate) struct SourceFailed(pub(crate) io::Error);
 
-/// The answer to every request for a file outside of a load.
-pub(crate) fn refuse_all() -> LocalInfileHandler {
-    LocalInfileHandler::new(|name, _| Err(foreign(name)))
-}
+/// Where the names of files are kept that the server asked for and has no business with.
+///
+/// Such a request is answered with an empty file and remembered here, and the session closes the
+/// connection over it. Answering with an error would be shorter, but when more results are announced the
+/// driver goes on reading after it, and waits for a server that waits for the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refused(Arc<Mutex<Option<String>>>);
 
-/// The answer during a load: the stream, once, and only under its name.
-pub(crate) fn serve_once(source: Source) -> LocalInfileHandler {
-    let mut source = Some(source);
-    LocalInfileHandler::new(move |name, wire| {
-        if name != STREAM.as_bytes() {
-            return Err(foreign(name));
-        }
-        let mut source = source.take().ok_or_else(|| foreign(name))?;
-        let mut wire = Wire { to: wire, broken: false };
-        match source(&mut wire) {
-            Ok(()) if wire.broken => Err(io::ErrorKind::BrokenPipe.into()),
-            Ok(()) => Ok(()),
-            Err(error) if wire.broken => Err(error),
-            Err(error) => Err(io::Error::other(Stop::Source(error))),
-        }
-    })
-}
+impl Refused {
+    fn note(&self, name: &[u8]) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(name);
+    }
 
-fn foreign(name: &[u8]) -> io::Error {
-    io::Error::other(Stop::Foreign(String::from_utf8_lossy(name).into_owned()))
+    /// The first name since the last call.
+    pub(crate) fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The answer to every request for a file outside of a load.
+    pub(crate) fn handler(&self) -> LocalInfileHandler {
+        let refused = self.clone();
+        LocalInfileHandler::new(move |name, _| {
+            refused.note(name);
+            Ok(())
+        })
+    }
+
+    /// The answer during a load: the stream, once, and only under its name.
+    pub(crate) fn handler_with(&self, source: Source) -> LocalInfileHandler {
+        let refused = self.clone();
+        let mut source = Some(source);
+        LocalInfileHandler::new(move |name, wire| {
+            let ours = (name == STREAM.as_bytes()).then(|| source.take()).flatten();
+            let Some(mut source) = ours else {
+                refused.note(name);
+                return Ok(());
+            };
+            let mut wire = Wire { to: wire, broken: false };
+            match source(&mut wire) {
+                Ok(()) if wire.broken => Err(io::ErrorKind::BrokenPipe.into()),
+                Ok(()) => Ok(()),
+                Err(error) if wire.broken => Err(error),
+                Err(error) => Err(io::Error::other(SourceFailed(error))),
+            }
+        })
+    }
 }
 
 /// The way to the server; remembers whether it was the way that failed and not the source.

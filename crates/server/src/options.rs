@@ -89,13 +89,39 @@ pub fn read_option_files(
             return Err(whole_file(&file.path, "cannot be read, and it was asked for".into()));
         }
     }
-    Ok(reader.found)
+    reader.found.into_iter().map(RawOption::decode).collect()
 }
 
 struct Reader<'a> {
     wanted: Vec<String>,
     home: Option<&'a Path>,
-    found: Vec<OptionLine>,
+    found: Vec<RawOption>,
+}
+
+/// An option in the file's own bytes. It becomes text only after the reading: that something is not UTF-8
+/// is no reason to leave an included file, as the client's reasons are.
+struct RawOption {
+    file: PathBuf,
+    line: u32,
+    group: Vec<u8>,
+    name: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
+
+impl RawOption {
+    fn decode(self) -> Result<OptionLine, Error> {
+        let text = |bytes: Vec<u8>, what: &str| {
+            String::from_utf8(bytes).map_err(|_| Error::OptionFile {
+                file: self.file.clone(),
+                line: self.line,
+                why: format!("{what} is not UTF-8; quote it if it ends in a letter with an accent"),
+            })
+        };
+        let group = text(self.group, "the group")?;
+        let name = text(self.name, "the option's name")?.replace('_', "-");
+        let value = self.value.map(|value| text(value, "the value")).transpose()?;
+        Ok(OptionLine { group, name, value, line: self.line, file: self.file })
+    }
 }
 
 /// The line being looked at.
@@ -149,32 +175,31 @@ impl Reader<'_> {
                 Ok(())
             }
             Some(_) => match group {
-                Some(group) => self.option(place, group, line),
+                Some(group) => {
+                    self.option(place, group, line);
+                    Ok(())
+                }
                 None => Err(place.wrong("an option before the first [group]; put [client] above it")),
             },
         }
     }
 
-    fn option(&mut self, place: &Place<'_>, group: &[u8], line: &[u8]) -> Result<(), Error> {
+    fn option(&mut self, place: &Place<'_>, group: &[u8], line: &[u8]) {
         if !self.wanted.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(group)) {
-            return Ok(());
+            return;
         }
         let line = &line[..end_comment(line)];
         let (name, value) = match line.iter().position(|&b| b == b'=') {
             Some(at) => (&line[..at], Some(value(&line[at + 1..]))),
             None => (line, None),
         };
-        let utf8 = |bytes: Vec<u8>, what: &str| {
-            String::from_utf8(bytes).map_err(|_| place.wrong(&format!("{what} is not UTF-8")))
-        };
-        self.found.push(OptionLine {
+        self.found.push(RawOption {
             file: place.file.to_owned(),
             line: place.line,
-            group: utf8(group.to_vec(), "the group")?,
-            name: utf8(trim_end(name).to_vec(), "the option's name")?.replace('_', "-"),
-            value: value.map(|value| utf8(value, "the value")).transpose()?,
+            group: group.to_vec(),
+            name: trim_end(name).to_vec(),
+            value,
         });
-        Ok(())
     }
 
     /// Obeys what follows a `!`. Words other than the two directives are passed over, as the client does.

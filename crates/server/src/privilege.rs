@@ -71,11 +71,18 @@ fn table(denial: &Denial<'_>) -> Option<Missing> {
     let (privileges, rest) = denial.message.split_once(" command denied to user ")?;
     let (_, named) = rest.rsplit_once(" for table ")?;
     let (schema, table) = table_named(denial, named)?;
-    if let Some(privilege) = privileges.split(", ").find(|name| SCHEMA_ONLY.contains(name)) {
+    let names: Vec<&str> = privileges.split(", ").collect();
+    if let Some(privilege) = names.iter().find(|name| SCHEMA_ONLY.contains(name)) {
         return Some(granted(denial, privilege, &format!("{}.*", quote_name(&schema))));
     }
-    let on = format!("{}.{}", quote_name(&schema), quote_name(&table));
-    Some(granted(denial, privileges, &on))
+    // "SHOW" asks for any privilege on the table, and there is none of that name.
+    let privileges = if privileges == "SHOW" { "SELECT" } else { privileges };
+    // A table that need not be there yet cannot be granted on by name.
+    let upper = denial.statement.to_ascii_uppercase();
+    let creates = names.iter().any(|name| matches!(*name, "CREATE" | "CREATE VIEW"));
+    let may_be_missing = creates || upper.contains("IF EXISTS") || upper.contains("OR REPLACE");
+    let table = if may_be_missing { "*".to_owned() } else { quote_name(&table) };
+    Some(granted(denial, privileges, &format!("{}.{table}", quote_name(&schema))))
 }
 
 /// "SELECT command denied to user 'a'@'h' for column 'c' in table 't'".
@@ -116,7 +123,7 @@ fn schema_privilege(statement: &str) -> &'static str {
         "CREATE" => "CREATE",
         "DROP" => "DROP",
         "ALTER" => "ALTER",
-        "LOCK" => "LOCK TABLES",
+        "LOCK" | "FLUSH" => "LOCK TABLES",
         "SHOW" if has("EVENTS") => "EVENT",
         "GRANT" | "REVOKE" => "GRANT OPTION",
         _ => "SELECT",
@@ -192,4 +199,59 @@ fn unquote(text: &str) -> &str {
 pub(crate) fn quote_account(account: &str) -> String {
     let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
     format!("{}@{}", quote_name(user), quote_name(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(code: u16, message: &str, statement: &str) -> Option<String> {
+        let denial = Denial { code, message, statement, account: "a@b@10.%", database: Some("here") };
+        missing(&denial).map(|missing| missing.grant)
+    }
+
+    fn expect(code: u16, message: &str, statement: &str, on: &str) {
+        let expected = format!("GRANT {on} TO `a@b`@`10.%`");
+        assert_eq!(grant(code, message, statement).as_deref(), Some(expected.as_str()), "{message}");
+    }
+
+    #[test]
+    fn messages_that_name_the_table_alone_are_completed() {
+        let said = "SELECT command denied to user 'a'@'h' for table 'orders'";
+        expect(1142, said, "SELECT 1 FROM shop.orders", "SELECT ON `shop`.`orders`");
+        expect(1142, said, "SELECT 1 FROM `sh op`.`orders`", "SELECT ON `sh op`.`orders`");
+        expect(1142, said, "SELECT 1 FROM `shop`.orders", "SELECT ON `shop`.`orders`");
+        expect(1142, said, "SELECT 1 FROM orders", "SELECT ON `here`.`orders`");
+        let said = "SELECT command denied to user 'a'@'h' for column 'c' in table 'orders'";
+        expect(1143, said, "SELECT c FROM orders", "SELECT (`c`) ON `here`.`orders`");
+    }
+
+    #[test]
+    fn other_servers_words_are_understood() {
+        let said = "Access denied; you need (at least one of) the SUPER or SYSTEM_VARIABLES_ADMIN privilege(s) for this operation";
+        expect(1227, said, "SET GLOBAL x = 1", "SYSTEM_VARIABLES_ADMIN ON *.*");
+        let said = "Access denied; you need (at least one of) the SUPER privilege(s) for this operation";
+        expect(1227, said, "SET GLOBAL x = 1", "SUPER ON *.*");
+        let said = "Access denied; you need the RELOAD privilege for this operation";
+        expect(1227, said, "FLUSH TABLES", "RELOAD ON *.*");
+        let said = "Access denied for user 'a'@'h' to database 'it''s'";
+        expect(1044, said, "CREATE TEMPORARY TABLE x (a INT)", "CREATE TEMPORARY TABLES ON `it''s`.*");
+    }
+
+    #[test]
+    fn unknown_words_give_no_wrong_advice() {
+        for code in [1044, 1045, 1142, 1143, 1227, 1370, 1064] {
+            for message in ["", "denied", "x command denied to user y", "Access denied for user 'a'@'h'"] {
+                assert_eq!(grant(code, message, "SELECT 1"), None, "{code} {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn odd_statements_do_no_harm() {
+        let said = "SELECT command denied to user 'a'@'h' for table 't'";
+        for statement in ["", ".t", "`.t", "``.t", "\u{e9}.t", "\u{20ac}x.`t`", "a.b.t"] {
+            assert!(grant(1142, said, statement).is_some(), "{statement}");
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! One connection to a server, and what can be done on it.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 
-use crate::load::{self, LoadReport, Source, Stop};
+use crate::load::{self, LoadReport, Refused, Source, SourceFailed};
 use crate::privilege::{self, Denial};
 use crate::{About, Error, redact};
 
@@ -43,15 +44,27 @@ pub struct Warning {
 ///
 /// The character set is utf8mb4 in both directions. After an error that
 /// [`is_connection_lost`](Error::is_connection_lost) every further call fails at once.
-#[derive(Debug)]
 pub struct Session {
     /// The server, as it was when the session began.
     pub about: About,
     conn: Option<Conn>,
+    refused: Refused,
     target: String,
     connection_id: u32,
     /// Kept here because the driver forgets its own copy at every error.
     no_backslash_escapes: bool,
+}
+
+/// Without the driver's connection, whose own `Debug` shows the password.
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("target", &self.target)
+            .field("connection_id", &self.connection_id)
+            .field("version", &self.about.version_text)
+            .field("open", &self.conn.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Session {
@@ -59,11 +72,11 @@ impl Session {
     pub const STREAM: &'static str = load::STREAM;
 
     /// Takes a fresh connection into service: character set first, then the server's description.
-    pub(crate) fn begin(conn: Conn, target: String) -> Result<Session, Error> {
+    pub(crate) fn begin(conn: Conn, refused: Refused, target: String) -> Result<Session, Error> {
         let connection_id = conn.connection_id();
         let about = About::from_rows(&[]);
         let mut session =
-            Session { about, conn: Some(conn), target, connection_id, no_backslash_escapes: false };
+            Session { about, conn: Some(conn), refused, target, connection_id, no_backslash_escapes: false };
         session.execute("SET NAMES utf8mb4")?;
         session.about = About::from_rows(&session.strings(About::STATEMENT)?);
         Ok(session)
@@ -142,8 +155,8 @@ impl Session {
         Ok(row.and_then(|row| row.into_iter().next()).flatten())
     }
 
-    /// Runs `LOAD DATA LOCAL INFILE 'remora-stream' ...` (see [`Session::STREAM`]) and feeds it from
-    /// `source`.
+    /// Runs `LOAD DATA LOCAL INFILE 'remora-stream' ...` (see [`Session::STREAM`]), one statement, and feeds
+    /// it from `source`.
     ///
     /// # Errors
     ///
@@ -151,8 +164,9 @@ impl Session {
     /// the statement back (in tables that can); the source's error comes back in [`Error::Source`]. A
     /// request for any other file, or a second one, is [`Error::ForeignFile`].
     pub fn load(&mut self, sql: &str, source: Source) -> Result<LoadReport, Error> {
+        let handler = self.refused.handler_with(source);
         let info = self.run(sql, |conn| {
-            conn.set_local_infile_handler(Some(load::serve_once(source)));
+            conn.set_local_infile_handler(Some(handler));
             let walked = walk(conn, sql, &mut |_, _| ControlFlow::Continue(()));
             conn.set_local_infile_handler(None);
             walked.map(|()| conn.info_str().into_owned())
@@ -213,6 +227,9 @@ impl Session {
             return Err(self.lost("it was closed after an earlier error", sql));
         };
         let result = job(&mut conn);
+        if let Some(name) = self.refused.take() {
+            return Err(Error::ForeignFile { name });
+        }
         match result {
             Ok(value) => {
                 self.no_backslash_escapes = conn.no_backslash_escape();
@@ -285,9 +302,8 @@ impl Session {
     fn broken(&self, error: mysql::Error, sql: &str) -> Error {
         use mysql::Error as E;
         let what = match error {
-            E::IoError(error) => match error.downcast::<Stop>() {
-                Ok(Stop::Foreign(name)) => return Error::ForeignFile { name },
-                Ok(Stop::Source(error)) => return Error::Source(error),
+            E::IoError(error) => match error.downcast::<SourceFailed>() {
+                Ok(SourceFailed(error)) => return Error::Source(error),
                 Err(error) => error.to_string(),
             },
             E::CodecError(error) => error.to_string(),

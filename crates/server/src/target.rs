@@ -428,3 +428,6 @@ fn switch(value: Option<&str>) -> Result<bool, String> {
         Some(other) => Err(format!("{other:?} is neither 1 nor 0")),
     }
 }
+
+#[cfg(test)]
+mod tests;
