@@ -50,7 +50,7 @@ impl Rewriter {
         let start = out.len();
         let (mut found, mut first) = (0, true);
         let Rewriter { dialect, nulls, rules, columns, scratch } = self;
-        each_field(dialect, record, |field| {
+        each_field(dialect, record, |field, _| {
             let rule = rules.get(found).copied().unwrap_or(FieldRule::Skip);
             found += 1;
             if rule == FieldRule::Skip {

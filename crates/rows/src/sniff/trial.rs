@@ -79,7 +79,7 @@ impl Trial {
         for record in sample.records(&dialect) {
             covered += record.len();
             let mut count = 0;
-            each_field(&dialect, record, |field| {
+            each_field(&dialect, record, |field, _| {
                 count += 1;
                 goodness += looks(&field, &dialect);
             });
