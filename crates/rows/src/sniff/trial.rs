@@ -176,7 +176,7 @@ fn escapes_look(field: &Field<'_>, dialect: &Dialect) -> f64 {
             Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => servers += 1,
             Some(b'N') if raw.len() == 2 => servers += 1,
             Some(byte) if *byte == dialect.delimiter => servers += 1,
-            // What other writers of its dialect add.
+            // What other writers of its dialect add; but `a\b` is also just that.
             Some(b'n' | b't' | b'r' | b'b' | b'Z') => letters += 1,
             _ => others += 1,
         }
@@ -189,6 +189,6 @@ fn escapes_look(field: &Field<'_>, dialect: &Dialect) -> f64 {
         Some(_) => 1.0,
         None if others > 0 || path => 1.0,
         None if servers > 0 => 0.6,
-        None => 0.85,
+        None => 0.95,
     }
 }
