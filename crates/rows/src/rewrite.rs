@@ -87,7 +87,7 @@ impl Rewriter {
     pub fn rewrite(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Ragged> {
         let Rewriter { dialect, nulls, columns, scratch, tabs, same_escape } = self;
         let (start, mut found) = (out.len(), 0);
-        // Unquoted fields have no delimiter in them, and where a backslash is an escape it may stay one.
+        // Well-formed unquoted fields have no delimiter in them, and where a backslash is an escape it may stay one.
         let backslash = if *same_escape { b'\\' } else { dialect.delimiter };
         let clean = !needs_escape(record, [dialect.delimiter, backslash]);
         let quoted_clean = clean && dialect.delimiter != b'\t';
@@ -101,7 +101,7 @@ impl Rewriter {
             let end = at + field.raw.len();
             // A backslash at the very end would take the newline's meaning.
             let plain = !field.escaped || (*same_escape && end < record.len());
-            if clean && plain && !field.quoted && column.is_copied(field.raw) {
+            if clean && plain && !field.quoted && !field.malformed && column.is_copied(field.raw) {
                 line.keep(at, end);
             } else if quoted_clean && !field.escaped && field.quoted && column.is_copied(field.raw) {
                 line.write(field.raw);

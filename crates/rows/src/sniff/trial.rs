@@ -12,6 +12,9 @@ const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 const QUOTES: [Option<u8>; 3] = [Some(b'"'), None, Some(b'\'')];
 const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 
+/// ASCII's own delimiter, which no text has in it.
+const UNIT_SEPARATOR: u8 = 0x1f;
+
 /// How much each place in those lists costs: far less than a field that looks wrong in a small sample.
 const RANK_COST: f64 = 1e-6;
 
@@ -58,6 +61,10 @@ pub(super) fn best(sample: Sample<'_>, hints: &Hints) -> Trial {
     {
         // No quotes so far says nothing against quotes further on.
         best.dialect.quote = Some(b'"');
+    }
+    if hints.delimiter.is_none() && best.columns == 1 && occurs(&best.dialect.delimiter) {
+        // What is in the text now and then divides nothing.
+        best.dialect.delimiter = DELIMITERS.into_iter().find(|byte| !occurs(byte)).unwrap_or(UNIT_SEPARATOR);
     }
     best
 }

@@ -68,7 +68,7 @@ proptest! {
                 let skipped = bytes.len() / 2 - units.len() + expected.encode_utf16().count();
                 prop_assert_eq!(error.offset, 2 * skipped as u64);
                 let end = (2 * skipped + 2).min(bytes.len());
-                prop_assert!(bad.is_none() || error.bytes == bytes[2 * skipped..end]);
+                prop_assert!(bad.is_none() || error.bytes.starts_with(&bytes[2 * skipped..end]));
             }
         }
     }
