@@ -1,4 +1,5 @@
 //! Properties that hold for any bytes, and whole files as cases.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails like the test itself")]
 
 #[path = "main/case.rs"]
 mod case;

@@ -63,7 +63,7 @@ proptest! {
         let bad = char::decode_utf16(units.iter().copied()).find_map(|c| c.map(|c| expected.push(c)).err());
         prop_assert_eq!(String::from_utf8(out).unwrap(), &expected[..]);
         match result {
-            Ok(()) => prop_assert!(bad.is_none() && bytes.len() % 2 == 0),
+            Ok(()) => prop_assert!(bad.is_none() && bytes.len().is_multiple_of(2)),
             Err(error) => {
                 let skipped = bytes.len() / 2 - units.len() + expected.encode_utf16().count();
                 prop_assert_eq!(error.offset, 2 * skipped as u64);
