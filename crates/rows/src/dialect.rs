@@ -95,12 +95,25 @@ impl fmt::Display for Dialect {
         }
         f.write_str("-separated")?;
         if let Some(quote) = self.quote {
-            write!(f, ", quoted with {}", char::from(quote))?;
+            write!(f, ", quoted with {}", Shown(quote))?;
         }
         if let Some(escape) = self.escape_byte() {
-            write!(f, ", escaped with {}", char::from(escape))?;
+            write!(f, ", escaped with {}", Shown(escape))?;
         }
         write!(f, ", lines end with {}", self.line_end)
+    }
+}
+
+/// A byte as people write it, on one line.
+struct Shown(u8);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_ascii_graphic() {
+            write!(f, "{}", char::from(self.0))
+        } else {
+            write!(f, "'{}'", self.0.escape_ascii())
+        }
     }
 }
 
@@ -114,5 +127,7 @@ mod tests {
         assert_eq!(Dialect::LOAD_DATA.to_string(), "tab-separated, escaped with \\, lines end with \\n");
         let odd = Dialect { delimiter: 1, line_end: LineEnd::CrLf, ..Dialect::CSV };
         assert_eq!(odd.to_string(), "'\\x01'-separated, quoted with \", lines end with \\r\\n");
+        let odd = Dialect { quote: Some(b'\n'), ..Dialect::CSV };
+        assert_eq!(odd.to_string(), "comma-separated, quoted with '\\n', lines end with \\n");
     }
 }

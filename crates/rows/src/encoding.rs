@@ -65,8 +65,13 @@ pub struct Decoder {
     inner: Option<encoding_rs::Decoder>,
     /// How many bytes of a UTF-8 byte order mark were held back; 3 once that question is settled.
     bom_seen: usize,
+    /// How many bytes came in earlier calls, and the last of them, for a message.
     offset: u64,
+    tail: Vec<u8>,
 }
+
+/// How far back bad bytes can begin: half a UTF-16 pair, and what was read behind it to see that it is alone.
+const LOOK_BACK_BYTES: usize = 8;
 
 impl Decoder {
     /// A decoder at the start of a file.
@@ -78,7 +83,7 @@ impl Decoder {
             Encoding::Latin1 => Some(encoding_rs::WINDOWS_1252.new_decoder_without_bom_handling()),
         };
         let bom_seen = if encoding == Encoding::Utf8 { 0 } else { UTF8_BOM.len() };
-        Decoder { encoding, inner, bom_seen, offset: 0 }
+        Decoder { encoding, inner, bom_seen, offset: 0, tail: Vec::new() }
     }
 
     /// Appends what `input` says to `out`, as UTF-8. An incomplete character at the end is kept for the next
@@ -89,20 +94,22 @@ impl Decoder {
     /// `input` holds bytes that the encoding does not allow. `out` has everything before them; the decoder is
     /// of no further use.
     pub fn decode(&mut self, input: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadBytes> {
-        match &mut self.inner {
-            None => {
-                let rest = self.without_bom(input, last, out);
-                out.extend_from_slice(rest);
-                self.offset += input.len() as u64;
-                Ok(())
-            }
-            Some(inner) => {
-                let result = transcode(inner, input, last, out);
-                let start = self.offset;
-                self.offset += input.len() as u64;
-                result.map_err(|(end, length)| self.bad(start + end as u64, length, (input, end)))
-            }
+        let Some(inner) = &mut self.inner else {
+            let rest = self.without_bom(input, last, out);
+            out.extend_from_slice(rest);
+            return Ok(());
+        };
+        if let Err(bad) = transcode(inner, input, last, out) {
+            self.tail.extend_from_slice(&input[..bad.read]);
+            let end = self.tail.len().saturating_sub(bad.behind);
+            let bytes = self.tail[end.saturating_sub(bad.length)..end].to_vec();
+            let offset = (self.offset + bad.read as u64).saturating_sub((bad.behind + bad.length) as u64);
+            return Err(BadBytes { encoding: self.encoding, offset, bytes });
         }
+        self.offset += input.len() as u64;
+        self.tail.extend_from_slice(&input[input.len().saturating_sub(LOOK_BACK_BYTES)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(LOOK_BACK_BYTES));
+        Ok(())
     }
 
     fn without_bom<'a>(&mut self, input: &'a [u8], last: bool, out: &mut Vec<u8>) -> &'a [u8] {
@@ -123,17 +130,15 @@ impl Decoder {
         }
         rest
     }
-
-    /// The bad bytes end at offset `end` of the whole input; the last `at.1` bytes before that are in `at.0`.
-    fn bad(&self, end: u64, length: usize, at: (&[u8], usize)) -> BadBytes {
-        let (input, end_here) = at;
-        let bytes = input[end_here.saturating_sub(length)..end_here].to_vec();
-        BadBytes { encoding: self.encoding, offset: end - length as u64, bytes }
-    }
 }
 
-/// Where bad bytes end in the input of this call, and how many they are. They may begin in an earlier call.
-type Malformed = (usize, usize);
+/// Bad bytes: there are `length` of them, and `behind` good ones were read behind them. `read` bytes of this
+/// call's input were read in all, so they may begin, and even end, in an earlier call.
+struct Malformed {
+    read: usize,
+    length: usize,
+    behind: usize,
+}
 
 fn transcode(
     decoder: &mut encoding_rs::Decoder,
@@ -154,8 +159,71 @@ fn transcode(
             DecoderResult::InputEmpty => return Ok(()),
             DecoderResult::OutputFull => {}
             DecoderResult::Malformed(length, behind) => {
-                return Err((read.saturating_sub(usize::from(behind)), usize::from(length)));
+                let (length, behind) = (usize::from(length), usize::from(behind));
+                return Err(Malformed { read, length, behind });
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(encoding: Encoding, parts: &[&[u8]]) -> Result<Vec<u8>, BadBytes> {
+        let (mut decoder, mut out) = (Decoder::new(encoding), Vec::new());
+        for (at, part) in parts.iter().enumerate() {
+            decoder.decode(part, at + 1 == parts.len(), &mut out)?;
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn byte_order_marks_are_dropped_at_the_start_only() {
+        assert_eq!(decoded(Encoding::Utf8, &[b"\xef", b"\xbb\xbfa\xef\xbb\xbf"]).unwrap(), b"a\xef\xbb\xbf");
+        assert_eq!(decoded(Encoding::Utf8, &[b"\xef\xbb", b"x"]).unwrap(), b"\xef\xbbx");
+        assert_eq!(decoded(Encoding::Utf8, &[b"\xef\xbb", b""]).unwrap(), b"\xef\xbb");
+        assert_eq!(decoded(Encoding::Utf16Le, &[b"\xff", b"\xfea\0"]).unwrap(), b"a");
+        assert_eq!(decoded(Encoding::Utf16Be, &[b"\xfe\xff\0a"]).unwrap(), b"a");
+        assert_eq!(decoded(Encoding::Binary, &[b"\xef\xbb\xbf\xff"]).unwrap(), b"\xef\xbb\xbf\xff");
+    }
+
+    #[test]
+    fn latin1_is_the_server_s() {
+        let text = decoded(Encoding::Latin1, &[b"\x80 caf\xe9 \x81"]).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), "\u{20ac} caf\u{e9} \u{81}");
+    }
+
+    #[test]
+    fn bad_bytes_are_named_with_their_place() {
+        let bad =
+            |offset, bytes: &[u8]| BadBytes { encoding: Encoding::Utf16Le, offset, bytes: bytes.to_vec() };
+        let lone: &[u8] = b"a\0\x3d\xd8b\0";
+        assert_eq!(decoded(Encoding::Utf16Le, &[lone]), Err(bad(2, b"\x3d\xd8")));
+        assert_eq!(decoded(Encoding::Utf16Le, &[b"a\0\x3d", b"\xd8b", b"\0"]), Err(bad(2, b"\x3d\xd8")));
+        assert_eq!(decoded(Encoding::Utf16Le, &[b"a\0b"]), Err(bad(2, b"b")));
+        let message = bad(2, b"\x3d\xd8").to_string();
+        assert_eq!(
+            message,
+            "offset 2: the bytes 3d d8 are not UTF-16LE; name the encoding the file really has"
+        );
+    }
+
+    #[test]
+    fn names_are_those_people_use() {
+        for (name, encoding) in [
+            ("UTF-8", Encoding::Utf8),
+            ("utf8mb4", Encoding::Utf8),
+            ("CP1252", Encoding::Latin1),
+            ("binary", Encoding::Binary),
+        ] {
+            assert_eq!(name.parse(), Ok(encoding));
+        }
+        assert!("klingon".parse::<Encoding>().is_err());
+        for encoding in
+            [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Latin1, Encoding::Binary]
+        {
+            assert_eq!(encoding.to_string().parse(), Ok(encoding));
         }
     }
 }

@@ -7,9 +7,10 @@ use memchr::memchr;
 
 use crate::field::resolve;
 
-/// How much is looked at before it is copied: enough for the compiler to work on whole vectors, small enough
-/// to stay in the first cache level.
+/// How much is looked at before it is copied; small enough to stay in the first cache level.
 const RUN_BYTES: usize = 256;
+/// How many bytes are compared at once: a vector.
+const GROUP_BYTES: usize = 16;
 
 /// The letter that stands for a byte behind a backslash in the LOAD DATA form, or zero for bytes that need
 /// none.
@@ -24,11 +25,20 @@ const fn load_data_letter(byte: u8) -> u8 {
     }
 }
 
-/// Whether there may be something to escape for LOAD DATA. Some control characters that need no escape count
-/// too, for the sake of one comparison.
+/// Whether there may be something to escape for LOAD DATA, but for the bytes `except`. Some control characters
+/// that need no escape count too, for the sake of one comparison.
 #[inline]
-pub(crate) fn needs_escape(bytes: &[u8]) -> bool {
-    bytes.iter().fold(false, |found, &byte| found | (byte <= b'\r') | (byte == b'\\'))
+pub(crate) fn needs_escape(bytes: &[u8], except: [u8; 2]) -> bool {
+    let special = |byte: u8| ((byte <= b'\r') | (byte == b'\\')) & (byte != except[0]) & (byte != except[1]);
+    let any = |group: &[u8; GROUP_BYTES]| group.iter().fold(false, |found, &byte| found | special(byte));
+    let (groups, rest) = bytes.as_chunks();
+    if groups.iter().any(any) {
+        return true;
+    }
+    match bytes.last_chunk() {
+        Some(last) => !rest.is_empty() && any(last),
+        None => rest.iter().any(|&byte| special(byte)),
+    }
 }
 
 /// Appends one field in LOAD DATA's default dialect: NULL as `\N`, and backslash, tab, newline, carriage return
@@ -39,7 +49,7 @@ pub fn write_load_data(value: Option<&[u8]>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\\N");
         return;
     };
-    if value.len() <= RUN_BYTES && !needs_escape(value) {
+    if value.len() <= RUN_BYTES && !needs_escape(value, [b' '; 2]) {
         out.extend_from_slice(value);
     } else {
         write_escaped(value, out);
@@ -49,7 +59,7 @@ pub fn write_load_data(value: Option<&[u8]>, out: &mut Vec<u8>) {
 #[inline(never)]
 fn write_escaped(value: &[u8], out: &mut Vec<u8>) {
     for run in value.chunks(RUN_BYTES) {
-        if !needs_escape(run) {
+        if !needs_escape(run, [b' '; 2]) {
             out.extend_from_slice(run);
             continue;
         }

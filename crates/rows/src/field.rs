@@ -1,10 +1,15 @@
 //! A record taken apart.
 
+<<<<<<< HEAD
 use memchr::{memchr, memchr_iter, memchr2};
 use serde::{Deserialize, Serialize};
+=======
+use memchr::{memchr, memchr2};
+>>>>>>> rows
 
 use crate::Dialect;
 use crate::escape::unescape_byte;
+use crate::mark::{Cursor, Marks};
 
 /// One field of a record, still as it stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,113 +115,95 @@ pub(crate) fn resolve(raw: &[u8], quote: Option<u8>, escape: Option<u8>, out: &m
 /// such a field splits it. A quote in a field that does not start with one is data and breaks no rule.
 pub fn fields<'a>(dialect: &Dialect, record: &'a [u8], out: &mut Vec<Field<'a>>) {
     out.clear();
-    each_field(dialect, record, |field| out.push(field));
+    each_field(dialect, record, |field, _| out.push(field));
 }
 
-/// As [`fields`], but hands each field to `take` instead.
+/// As [`fields`], but hands each field and the place where it starts to `take` instead.
 #[inline]
-pub(crate) fn each_field<'a>(dialect: &Dialect, record: &'a [u8], mut take: impl FnMut(Field<'a>)) {
-    if is_plain(dialect, record) {
-        let mut from = 0;
-        for at in memchr_iter(dialect.delimiter, record) {
-            take(Field { raw: &record[from..at], quoted: false, escaped: false, malformed: false });
-            from = at + 1;
+pub(crate) fn each_field<'a>(dialect: &Dialect, record: &'a [u8], mut take: impl FnMut(Field<'a>, usize)) {
+    let escape = dialect.escape_byte();
+    let mut cursor = Cursor::new(Marks::new(dialect.delimiter, dialect.quote, escape), record);
+    let (mut from, mut escaped) = (0, false);
+    while let Some(at) = cursor.next() {
+        let byte = record[at];
+        if byte == dialect.delimiter {
+            take(Field { raw: &record[from..at], quoted: false, escaped, malformed: false }, from);
+            (from, escaped) = (at + 1, false);
+        } else if Some(byte) == escape {
+            escaped = true;
+            cursor.skip_to(at + 2);
+        } else if at == from {
+            let (field, next) = quoted_field(dialect, record, from, &mut cursor);
+            take(field, from);
+            let Some(next) = next else { return };
+            from = next;
         }
-        take(Field { raw: &record[from..], quoted: false, escaped: false, malformed: false });
-        return;
+        // Another quote is one in the middle of a field, and data.
     }
-    let mut pos = Some(0);
-    while let Some(from) = pos {
-        let (field, next) = field_at(dialect, record, from);
-        take(field);
-        pos = next;
-    }
+    take(Field { raw: &record[from..], quoted: false, escaped, malformed: false }, from);
 }
 
-/// Whether only delimiters have a meaning in this record.
+/// The field that starts with a quote at `from`, and where the next one does; the cursor goes there.
 #[inline]
-pub(crate) fn is_plain(dialect: &Dialect, record: &[u8]) -> bool {
-    let found = match (dialect.quote, dialect.escape_byte()) {
-        (None, None) => None,
-        (Some(one), None) | (None, Some(one)) => memchr(one, record),
-        (Some(quote), Some(escape)) => memchr2(quote, escape, record),
+fn quoted_field<'a>(
+    dialect: &Dialect,
+    record: &'a [u8],
+    from: usize,
+    cursor: &mut Cursor<'_>,
+) -> (Field<'a>, Option<usize>) {
+    let mut escaped = false;
+    while let Some(at) = cursor.next() {
+        let (byte, behind) = (record[at], record.get(at + 1).copied());
+        if Some(byte) == dialect.quote {
+            if behind == dialect.quote {
+                escaped = true;
+                cursor.skip_to(at + 2);
+            } else if behind.is_none() || behind == Some(dialect.delimiter) {
+                cursor.skip_to(at + 2);
+                let field = Field { raw: &record[from + 1..at], quoted: true, escaped, malformed: false };
+                return (field, after(record, at + 1));
+            } else {
+                return malformed_field(dialect, record, (from, at), cursor);
+            }
+        } else if byte != dialect.delimiter {
+            escaped = true;
+            cursor.skip_to(at + 2);
+        }
+    }
+    let escaped = escaped && dialect.escape_byte().is_some();
+    (Field { raw: &record[from..], quoted: false, escaped, malformed: true }, None)
+}
+
+/// A field whose first quote is at `from` and whose second one, at `close`, has text behind it.
+#[cold]
+fn malformed_field<'a>(
+    dialect: &Dialect,
+    record: &'a [u8],
+    (from, close): (usize, usize),
+    cursor: &mut Cursor<'_>,
+) -> (Field<'a>, Option<usize>) {
+    let mut to = record.len();
+    while let Some(at) = cursor.next() {
+        if record[at] == dialect.delimiter {
+            to = at;
+            break;
+        }
+        if Some(record[at]) == dialect.escape_byte() {
+            cursor.skip_to(at + 2);
+        }
+    }
+    let field = if to > close + 1 && record.get(to - 1).copied() == dialect.quote {
+        Field { raw: &record[from + 1..to - 1], quoted: true, escaped: true, malformed: true }
+    } else {
+        let raw = &record[from..to];
+        let escaped = dialect.escape_byte().is_some_and(|escape| memchr(escape, raw).is_some());
+        Field { raw, quoted: false, escaped, malformed: true }
     };
-    found.is_none()
-}
-
-/// The field that starts at `from`, and where the next one does.
-#[inline]
-pub(crate) fn field_at<'a>(dialect: &Dialect, record: &'a [u8], from: usize) -> (Field<'a>, Option<usize>) {
-    if dialect.quote.is_some() && record.get(from).copied() == dialect.quote {
-        return quoted_field(dialect, record, from);
-    }
-    let (to, escaped) = bare_end(dialect, record, from);
-    (Field { raw: &record[from..to], quoted: false, escaped, malformed: false }, after(record, to))
+    (field, after(record, to))
 }
 
 /// Where the field behind a delimiter at `to` starts; `None` when the record ends there.
 #[inline]
 fn after(record: &[u8], to: usize) -> Option<usize> {
     (to < record.len()).then_some(to + 1)
-}
-
-/// The first unescaped delimiter from `from` on, or the end; and whether there were escapes before it.
-#[inline]
-fn bare_end(dialect: &Dialect, record: &[u8], from: usize) -> (usize, bool) {
-    let Some(escape) = dialect.escape_byte() else {
-        let found = memchr(dialect.delimiter, &record[from..]);
-        return (found.map_or(record.len(), |offset| from + offset), false);
-    };
-    let (mut pos, mut escaped) = (from, false);
-    while let Some(offset) = memchr2(escape, dialect.delimiter, record.get(pos..).unwrap_or_default()) {
-        let at = pos + offset;
-        if record[at] != escape {
-            return (at, escaped);
-        }
-        escaped = true;
-        pos = at + 2;
-    }
-    (record.len(), escaped)
-}
-
-fn quoted_field<'a>(dialect: &Dialect, record: &'a [u8], from: usize) -> (Field<'a>, Option<usize>) {
-    let (close, escaped) = closing_quote(dialect, record, from + 1);
-    let Some(close) = close else {
-        let field = Field { raw: &record[from..], quoted: false, escaped, malformed: true };
-        return (field, None);
-    };
-    let behind = record.get(close + 1).copied();
-    if behind.is_none() || behind == Some(dialect.delimiter) {
-        let field = Field { raw: &record[from + 1..close], quoted: true, escaped, malformed: false };
-        return (field, after(record, close + 1));
-    }
-    let (to, escaped_behind) = bare_end(dialect, record, close + 1);
-    let field = if to > close + 1 && record.get(to - 1).copied() == dialect.quote {
-        Field { raw: &record[from + 1..to - 1], quoted: true, escaped: true, malformed: true }
-    } else {
-        let escaped = dialect.escape_byte().is_some() && (escaped || escaped_behind);
-        Field { raw: &record[from..to], quoted: false, escaped, malformed: true }
-    };
-    (field, after(record, to))
-}
-
-/// The quote that closes a field whose text starts at `from`, and whether doubled quotes or escapes precede it.
-fn closing_quote(dialect: &Dialect, record: &[u8], from: usize) -> (Option<usize>, bool) {
-    let quote = dialect.quote.unwrap_or(b'"');
-    let escape = dialect.escape_byte();
-    let (mut pos, mut escaped) = (from, false);
-    loop {
-        let rest = record.get(pos..).unwrap_or_default();
-        let found = match escape {
-            None => memchr(quote, rest),
-            Some(escape) => memchr2(quote, escape, rest),
-        };
-        let Some(offset) = found else { return (None, escaped && escape.is_some()) };
-        let at = pos + offset;
-        if rest[offset] == quote && record.get(at + 1) != Some(&quote) {
-            return (Some(at), escaped);
-        }
-        escaped = true;
-        pos = at + 2;
-    }
 }

@@ -33,6 +33,7 @@ mod error;
 mod escape;
 mod field;
 mod infer;
+mod mark;
 mod rewrite;
 mod schema;
 mod sniff;

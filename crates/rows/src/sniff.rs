@@ -161,7 +161,7 @@ fn notes(findings: &Findings, body: &[Vec<Cell>]) -> Vec<String> {
         notes.push("some lines end with \\r\\n and some with \\n".to_owned());
     }
     for word in &findings.nulls.words {
-        notes.push(format!("{} is read as NULL", String::from_utf8_lossy(word)));
+        notes.push(format!("the word {} is read as NULL", String::from_utf8_lossy(word)));
     }
     notes
 }

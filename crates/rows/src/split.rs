@@ -4,31 +4,16 @@
 //! knowing how the one before it ended. [`Splitter`] carries that over; [`records`] is the same machine on a
 //! chunk that starts at a record start.
 
-use memchr::{memchr, memchr_iter, memchr2, memchr3, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
+use crate::mark::{Cursor, Marks};
 use crate::{Dialect, LineEnd, UnclosedQuote};
 
-/// A stretch without quotes and escapes is worth counting in bulk from this length on, in bytes. Below it the
-/// search for the stretch costs more than it saves.
-const BULK_BYTES_MIN: usize = 512;
-
-/// What is known about the byte before the next one, while outside of quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Before {
-    /// A delimiter, a record end or nothing: a field starts here.
-    Start,
-    /// An unescaped `\r` that may be the first half of a line end.
-    Cr,
-    Other,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Outside(Before),
-    OutsideEscape,
+enum Mode {
+    Outside,
     Quoted,
-    QuotedEscape,
-    /// A quote inside a quoted field: closes it, unless another quote follows.
+    /// Behind a quote in a quoted field: it closes the field unless another one follows at once.
     QuoteSeen,
 }
 
@@ -38,6 +23,8 @@ struct End {
     next: usize,
 }
 
+/// Reads the marks of a text: line ends, quotes and escapes. What lies between them is looked at only where it
+/// borders on one. All places are offsets in the current block; those before its start are negative.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     delimiter: u8,
@@ -45,9 +32,19 @@ struct Machine {
     escape: Option<u8>,
     line_end: LineEnd,
     eol: u8,
-    state: State,
-    /// Where in the current block the last quoted field was opened.
-    opened: Option<usize>,
+    mode: Mode,
+    /// Where the current record starts.
+    record_at: isize,
+    /// The last byte that has an escape before it.
+    escaped_at: isize,
+    /// The quote of [`Mode::QuoteSeen`].
+    quote_at: isize,
+    /// The last byte of the block before.
+    last: u8,
+    /// Line ends so far, quoted ones included.
+    lines: u64,
+    /// The line of the last opening quote, counted from 1.
+    quote_line: u64,
 }
 
 impl Machine {
@@ -58,138 +55,87 @@ impl Machine {
             escape: dialect.escape_byte(),
             line_end: dialect.line_end,
             eol: dialect.line_end.last_byte(),
-            state: State::Outside(Before::Start),
-            opened: None,
+            mode: Mode::Outside,
+            record_at: 0,
+            escaped_at: -1,
+            quote_at: -1,
+            last: 0,
+            lines: 0,
+            quote_line: 0,
         }
     }
 
-    /// Goes on from `pos` to just behind the next record end, or to the end of the block.
+    fn marks(&self) -> Marks {
+        Marks::new(self.eol, self.quote, self.escape)
+    }
+
+    /// Whether every line end ends a record.
+    fn is_plain(&self) -> bool {
+        self.quote.is_none() && self.escape.is_none() && self.line_end != LineEnd::CrLf
+    }
+
+    /// Takes notice of the mark at `at`; returns the record end if it is one.
     #[inline]
-    fn next_end(&mut self, block: &[u8], mut pos: usize) -> Option<End> {
-        while pos < block.len() {
-            match self.state {
-                State::Outside(before) => match self.outside(block, pos, before) {
-                    Ok(end) => return Some(end),
-                    Err(next) => pos = next,
-                },
-                State::Quoted => pos = self.quoted(block, pos),
-                State::OutsideEscape => {
-                    self.state = State::Outside(Before::Other);
-                    pos += 1;
-                }
-                State::QuotedEscape => {
-                    self.state = State::Quoted;
-                    pos += 1;
-                }
-                State::QuoteSeen => {
-                    if Some(block[pos]) == self.quote {
-                        self.state = State::Quoted;
-                        pos += 1;
-                    } else {
-                        self.state = State::Outside(Before::Other);
-                    }
-                }
+    fn step(&mut self, block: &[u8], at: usize) -> Option<End> {
+        let (byte, here) = (block[at], at as isize);
+        self.lines += u64::from(byte == self.eol);
+        if here == self.escaped_at {
+            return None;
+        }
+        match self.mode {
+            Mode::Outside => {}
+            Mode::QuoteSeen if Some(byte) == self.quote && here == self.quote_at + 1 => {
+                self.mode = Mode::Quoted;
+                return None;
             }
+            Mode::QuoteSeen => self.mode = Mode::Outside,
+            Mode::Quoted => {
+                if Some(byte) == self.quote {
+                    (self.mode, self.quote_at) = (Mode::QuoteSeen, here);
+                } else if Some(byte) == self.escape {
+                    self.escaped_at = here + 1;
+                }
+                return None;
+            }
+        }
+        if byte == self.eol {
+            return self.line_end(block, at);
+        }
+        if Some(byte) == self.escape {
+            self.escaped_at = here + 1;
+        } else if here == self.record_at || self.is_behind(self.delimiter, block, at) {
+            (self.mode, self.quote_line) = (Mode::Quoted, self.lines + 1);
         }
         None
     }
 
-    /// One step outside of quotes: the record end, or where to go on.
     #[inline]
-    fn outside(&mut self, block: &[u8], pos: usize, before: Before) -> Result<End, usize> {
-        let rest = &block[pos..];
-        let found = match (self.escape, self.quote) {
-            (None, None) => memchr(self.eol, rest),
-            (None, Some(quote)) => memchr2(self.eol, quote, rest),
-            (Some(escape), None) => memchr2(self.eol, escape, rest),
-            (Some(escape), Some(quote)) => memchr3(self.eol, escape, quote, rest),
+    fn line_end(&mut self, block: &[u8], at: usize) -> Option<End> {
+        let long = match self.line_end {
+            LineEnd::Lf | LineEnd::Cr => false,
+            LineEnd::Any => self.is_behind(b'\r', block, at),
+            LineEnd::CrLf if self.is_behind(b'\r', block, at) => true,
+            LineEnd::CrLf => return None,
         };
-        let Some(at) = found.map(|offset| pos + offset) else {
-            self.state = State::Outside(self.before(block[block.len() - 1]));
-            return Err(block.len());
-        };
-        let before = if at == pos { before } else { self.before(block[at - 1]) };
-        let byte = block[at];
-        if byte == self.eol {
-            let carriage_return = before == Before::Cr;
-            if self.line_end == LineEnd::CrLf && !carriage_return {
-                self.state = State::Outside(Before::Other);
-                return Err(at + 1);
-            }
-            self.state = State::Outside(Before::Start);
-            return Ok(End { text: at.saturating_sub(usize::from(carriage_return)), next: at + 1 });
-        }
-        if Some(byte) == self.escape {
-            self.state = State::OutsideEscape;
-        } else if before == Before::Start {
-            self.state = State::Quoted;
-            self.opened = Some(at);
-        } else {
-            self.state = State::Outside(Before::Other);
-        }
-        Err(at + 1)
+        self.record_at = at as isize + 1;
+        Some(End { text: at.saturating_sub(usize::from(long)), next: at + 1 })
     }
 
-    /// What an unescaped byte outside of quotes is to the one behind it.
+    /// Whether the byte before `at` is this one, and not escaped.
     #[inline]
-    fn before(&self, byte: u8) -> Before {
-        if byte == self.delimiter {
-            Before::Start
-        } else if byte == b'\r' && matches!(self.line_end, LineEnd::CrLf | LineEnd::Any) {
-            Before::Cr
-        } else {
-            Before::Other
-        }
+    fn is_behind(&self, byte: u8, block: &[u8], at: usize) -> bool {
+        let before = if at == 0 { self.last } else { block[at - 1] };
+        before == byte && self.escaped_at != at as isize - 1 && self.record_at < at as isize
     }
 
-    /// One step inside of quotes: where to go on.
-    #[inline]
-    fn quoted(&mut self, block: &[u8], pos: usize) -> usize {
-        let rest = &block[pos..];
-        let quote = self.quote.unwrap_or(b'"');
-        let found = match self.escape {
-            None => memchr(quote, rest),
-            Some(escape) => memchr2(quote, escape, rest),
-        };
-        let Some(offset) = found else { return block.len() };
-        self.state = if rest[offset] == quote { State::QuoteSeen } else { State::QuotedEscape };
-        pos + offset + 1
-    }
-
-    /// Where the next byte is that needs the machine, for a stretch that is otherwise only line ends.
-    fn next_special(&self, block: &[u8], pos: usize) -> usize {
-        let rest = &block[pos..];
-        let found = match (self.escape, self.quote) {
-            (None, None) => None,
-            (None, Some(one)) | (Some(one), None) => memchr(one, rest),
-            (Some(escape), Some(quote)) => memchr2(escape, quote, rest),
-        };
-        found.map_or(block.len(), |offset| pos + offset)
-    }
-
-    /// Counts the record ends in `block[from..to]`, which holds no quote and no escape, and moves to `to`.
-    fn count_plain(&mut self, block: &[u8], from: usize, to: usize) -> (u64, Option<usize>) {
-        let State::Outside(before) = self.state else { return (0, None) };
-        let stretch = &block[from..to];
-        let Some(&last) = stretch.last() else { return (0, None) };
-        let (count, end) = if self.line_end == LineEnd::CrLf {
-            let mut end = None;
-            let ends = memchr_iter(b'\n', stretch).filter(|&at| match at.checked_sub(1) {
-                Some(previous) => stretch[previous] == b'\r',
-                None => before == Before::Cr,
-            });
-            let count = ends.inspect(|&at| end = Some(at)).count();
-            (count, end)
-        } else {
-            (memchr_iter(self.eol, stretch).count(), memrchr(self.eol, stretch))
-        };
-        let end = end.map(|at| from + at + 1);
-        self.state = State::Outside(if end == Some(to) { Before::Start } else { self.before(last) });
-        (count as u64, end)
-    }
-
-    fn in_quotes(&self) -> bool {
-        matches!(self.state, State::Quoted | State::QuotedEscape)
+    /// Ends the block, of which this much was read.
+    fn carry(&mut self, consumed: &[u8]) {
+        let Some(&last) = consumed.last() else { return };
+        let length = consumed.len() as isize;
+        self.last = last;
+        self.record_at -= length;
+        self.escaped_at -= length;
+        self.quote_at -= length;
     }
 }
 
@@ -205,6 +151,13 @@ pub struct Scan {
     pub consumed: usize,
 }
 
+impl Scan {
+    fn add(&mut self, records: u64, end: usize) {
+        self.records += records;
+        self.last_end = Some(end);
+    }
+}
+
 /// Finds record ends in a stream that comes in blocks of any size.
 ///
 /// A line that is empty is a record like any other; whether it counts as a row is for the caller to say.
@@ -212,18 +165,12 @@ pub struct Scan {
 pub struct Splitter {
     machine: Machine,
     records: u64,
-    /// Line ends, quoted or not, in what was consumed.
-    line_ends: u64,
-    /// Bytes were seen behind the last record end.
-    open: bool,
-    /// The line on which the quoted field that is still open began.
-    quote_line: u64,
 }
 
 impl Splitter {
     /// A splitter at the start of a record.
     pub fn new(dialect: &Dialect) -> Splitter {
-        Splitter { machine: Machine::new(dialect), records: 0, line_ends: 0, open: false, quote_line: 1 }
+        Splitter { machine: Machine::new(dialect), records: 0 }
     }
 
     /// Reads the next block, going on exactly where the last one ended.
@@ -234,51 +181,44 @@ impl Splitter {
     /// Reads the next block up to the first record end whose offset is `at` or more. What lies behind it was
     /// not read: the next scan starts with `block[scan.consumed..]`.
     pub fn scan_to(&mut self, block: &[u8], at: usize) -> Scan {
-        self.machine.opened = None;
-        let mut scan = Scan { records: 0, last_end: None, consumed: block.len() };
-        let mut pos = 0;
-        // A record end before `bulk_end` cannot be the one to stop at.
-        let bulk_end = at.saturating_sub(1).min(block.len());
-        let mut special = 0;
-        while pos < block.len() {
-            if matches!(self.machine.state, State::Outside(_)) && pos < bulk_end {
-                if special <= pos {
-                    special = self.machine.next_special(&block[..bulk_end], pos);
-                }
-                if special - pos >= BULK_BYTES_MIN {
-                    let (records, end) = self.machine.count_plain(block, pos, special);
-                    scan.records += records;
-                    scan.last_end = end.or(scan.last_end);
-                    pos = special;
-                    continue;
-                }
-            }
-            let Some(end) = self.machine.next_end(block, pos) else { break };
-            pos = end.next;
-            scan.records += 1;
-            scan.last_end = Some(pos);
-            if pos >= at {
-                scan.consumed = pos;
-                break;
-            }
-        }
-        self.note(&block[..scan.consumed], &scan);
+        let scan =
+            if self.machine.is_plain() { self.scan_plain(block, at) } else { self.scan_marks(block, at) };
+        self.machine.carry(&block[..scan.consumed]);
+        self.records += scan.records;
         scan
     }
 
-    fn note(&mut self, consumed: &[u8], scan: &Scan) {
-        self.records += scan.records;
-        if !consumed.is_empty() {
-            self.open = scan.last_end != Some(consumed.len());
+    fn scan_marks(&mut self, block: &[u8], at: usize) -> Scan {
+        let mut scan = Scan { records: 0, last_end: None, consumed: block.len() };
+        let mut machine = self.machine;
+        let mut cursor = Cursor::new(machine.marks(), block);
+        while let Some(mark) = cursor.next() {
+            let Some(end) = machine.step(block, mark) else { continue };
+            scan.add(1, end.next);
+            if end.next >= at {
+                scan.consumed = end.next;
+                break;
+            }
         }
-        if let Some(opened) = self.machine.opened.filter(|_| self.machine.in_quotes()) {
-            self.quote_line = self.line_ends + self.count_lines(&consumed[..opened]) + 1;
-        }
-        self.line_ends += self.count_lines(consumed);
+        self.machine = machine;
+        scan
     }
 
-    fn count_lines(&self, bytes: &[u8]) -> u64 {
-        memchr_iter(self.machine.eol, bytes).count() as u64
+    /// Counts line ends in bulk up to where the next one may be the one to stop at.
+    fn scan_plain(&mut self, block: &[u8], at: usize) -> Scan {
+        let mut scan = Scan { records: 0, last_end: None, consumed: block.len() };
+        let eol = self.machine.eol;
+        let (bulk, rest) = block.split_at(at.saturating_sub(1).min(block.len()));
+        if let Some(last) = memrchr(eol, bulk) {
+            scan.add(memchr_iter(eol, &bulk[..=last]).count() as u64, last + 1);
+        }
+        if let Some(stop) = memchr(eol, rest) {
+            scan.consumed = bulk.len() + stop + 1;
+            scan.add(1, scan.consumed);
+        }
+        self.machine.lines += scan.records;
+        self.machine.record_at = scan.last_end.map_or(self.machine.record_at, |end| end as isize);
+        scan
     }
 
     /// Says whether the input ends with a record that has no line end. After it the splitter is at the start
@@ -288,11 +228,12 @@ impl Splitter {
     ///
     /// The input ended inside a quoted field.
     pub fn finish(&mut self) -> Result<bool, UnclosedQuote> {
-        let (open, in_quotes) = (self.open, self.machine.in_quotes());
-        self.machine.state = State::Outside(Before::Start);
-        self.open = false;
+        let open = self.machine.record_at < 0;
+        let in_quotes = self.machine.mode == Mode::Quoted;
+        self.machine.mode = Mode::Outside;
+        (self.machine.record_at, self.machine.escaped_at) = (0, -1);
         if in_quotes {
-            return Err(UnclosedQuote { record: self.records + 1, line: self.quote_line });
+            return Err(UnclosedQuote { record: self.records + 1, line: self.machine.quote_line });
         }
         self.records += u64::from(open);
         Ok(open)
@@ -307,20 +248,22 @@ impl Splitter {
     /// How many physical lines were read so far, quoted line ends included: the line that the next byte is on
     /// has this number plus one.
     pub fn lines(&self) -> u64 {
-        self.line_ends
+        self.machine.lines
     }
 }
 
 /// The records of a chunk that starts at a record start, without their line ends. The last one may lack its
 /// line end, or even its closing quote; it is what is left of the chunk then.
 pub fn records<'a>(dialect: &Dialect, chunk: &'a [u8]) -> Records<'a> {
-    Records { machine: Machine::new(dialect), chunk, pos: 0 }
+    let machine = Machine::new(dialect);
+    Records { machine, cursor: Cursor::new(machine.marks(), chunk), chunk, pos: 0 }
 }
 
 /// Iterator of [`records`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     machine: Machine,
+    cursor: Cursor<'a>,
     chunk: &'a [u8],
     pos: usize,
 }
@@ -330,6 +273,11 @@ impl Records<'_> {
     pub fn offset(&self) -> usize {
         self.pos
     }
+
+    /// How many physical lines of the chunk lie before the next record.
+    pub fn lines(&self) -> u64 {
+        self.machine.lines
+    }
 }
 
 impl<'a> Iterator for Records<'a> {
@@ -338,12 +286,13 @@ impl<'a> Iterator for Records<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         let from = self.pos;
-        if from >= self.chunk.len() {
-            return None;
+        while let Some(mark) = self.cursor.next() {
+            if let Some(end) = self.machine.step(self.chunk, mark) {
+                self.pos = end.next;
+                return Some(&self.chunk[from..end.text.max(from)]);
+            }
         }
-        let end = self.machine.next_end(self.chunk, from);
-        let End { text, next } = end.unwrap_or(End { text: self.chunk.len(), next: self.chunk.len() });
-        self.pos = next;
-        Some(&self.chunk[from..text.max(from)])
+        self.pos = self.chunk.len();
+        (from < self.chunk.len()).then(|| &self.chunk[from..])
     }
 }

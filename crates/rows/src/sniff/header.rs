@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cell, Table};
+use super::{Cell, Table, null};
 use crate::infer::is_typed;
 
 /// Names that columns have and people, places and things do not.
@@ -47,15 +47,19 @@ const COLUMN_WORDS: [&str; 34] = [
 /// table the rows are for.
 pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) -> bool {
     let Some((first, body)) = table.rows.split_first() else { return false };
-    if !could_be_names(first, body) {
+    if !first.iter().all(could_be_name) || first.iter().all(|cell| cell.text.is_empty()) {
         return false;
     }
     if known.is_some_and(|known| matches_columns(first, known)) {
         return true;
     }
     let body: Vec<&Vec<Cell>> = body.iter().filter(|row| row.len() == columns).collect();
-    if (0..first.len()).any(|at| types_differ(&column(&body, at))) {
+    let is_over_types = |at: usize| types_differ(&first[at], &column(&body, at));
+    if (0..first.len()).any(is_over_types) || is_over_index(first, &column(&body, 0)) {
         return true;
+    }
+    if !are_distinct(first) {
+        return false;
     }
     if !first.iter().all(|cell| is_identifier(&cell.name())) {
         return false;
@@ -77,24 +81,17 @@ fn column<'a>(body: &[&'a Vec<Cell>], at: usize) -> Vec<&'a Cell> {
     body.iter().filter_map(|row| row.get(at)).filter(|cell| !cell.null && !cell.text.is_empty()).collect()
 }
 
-/// No name is a number or a date, none is missing and none is there twice.
-fn could_be_names(first: &[Cell], body: &[Vec<Cell>]) -> bool {
-    let mut seen = BTreeSet::new();
-    let last = first.len().saturating_sub(1);
-    first.iter().enumerate().all(|(at, cell)| {
-        let name = cell.name();
-        if name.is_empty() {
-            // An index without a name comes first, and a delimiter too many last: then the column is empty.
-            let mut below = body.iter().filter_map(|row| row.get(at)).peekable();
-            let there = below.peek().is_some();
-            let index = at == 0 && last > 0;
-            return there && (index || at == last && last > 0 && below.all(|cell| cell.text.is_empty()));
-        }
-        let letter = name.len() == 1;
-        !cell.null
-            && (letter && !name.starts_with(|c: char| c.is_ascii_digit()) || !is_typed(name.as_bytes()))
-            && seen.insert(name.to_lowercase())
-    })
+/// A name is neither a number or a date nor a word for NULL; but single letters are names, also `t` and `f`.
+fn could_be_name(cell: &Cell) -> bool {
+    let name = cell.name();
+    let letter = name.len() == 1 && name.starts_with(char::is_alphabetic);
+    !cell.null && !null::is_word(name.as_bytes()) && (letter || !is_typed(name.as_bytes()))
+}
+
+/// No name is missing or there twice.
+fn are_distinct(first: &[Cell]) -> bool {
+    let names: BTreeSet<String> = first.iter().map(|cell| cell.name().to_lowercase()).collect();
+    names.len() == first.len() && !names.contains("")
 }
 
 /// At least half of the names are the table's.
@@ -104,9 +101,19 @@ fn matches_columns(first: &[Cell], known: &[String]) -> bool {
     matching > 0 && matching * 2 >= first.len()
 }
 
-/// Every value below the name is a number, a date or the like; the name is none of them already.
-fn types_differ(values: &[&Cell]) -> bool {
-    !values.is_empty() && values.iter().all(|cell| is_typed(&cell.text))
+/// Every value below the name is a number, a date or the like; the name is there and is none of them.
+fn types_differ(name: &Cell, values: &[&Cell]) -> bool {
+    !name.text.is_empty() && !values.is_empty() && values.iter().all(|cell| is_typed(&cell.text))
+}
+
+/// The first column has no name and counts the rows, as data frames are written.
+fn is_over_index(first: &[Cell], values: &[&Cell]) -> bool {
+    let counts = values.first().is_some_and(|cell| matches!(&cell.text[..], b"0" | b"1"));
+    first.len() > 1
+        && first[0].text.is_empty()
+        && are_distinct(&first[1..])
+        && counts
+        && values.iter().all(|cell| is_typed(&cell.text))
 }
 
 /// Words of letters, digits and what people put between them.

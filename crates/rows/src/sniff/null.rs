@@ -9,6 +9,11 @@ const ALWAYS: [&[u8]; 2] = [b"NULL", b"\\N"];
 /// These mean it if they are the only words among numbers, dates and the like: `NA` is Namibia too.
 const AMONG_TYPED: [&[u8]; 9] = [b"null", b"(null)", b"NA", b"N/A", b"n/a", b"#N/A", b"None", b"NaN", b"nan"];
 
+/// Whether a text is one of these words.
+pub(super) fn is_word(text: &[u8]) -> bool {
+    ALWAYS.contains(&text) || AMONG_TYPED.contains(&text)
+}
+
 /// What seems to stand for NULL in the rows.
 pub(super) fn suggest(rows: &[Vec<Cell>], dialect: &Dialect, columns: usize) -> Nulls {
     let escaped = dialect.escape_byte().is_some();
@@ -41,7 +46,7 @@ fn is_typed_column(rows: &[Vec<Cell>], at: usize) -> bool {
         let text = cell.text.as_slice();
         if is_typed(text) {
             seen = true;
-        } else if !cell.null && !text.is_empty() && !ALWAYS.contains(&text) && !AMONG_TYPED.contains(&text) {
+        } else if !cell.null && !text.is_empty() && !is_word(text) {
             return false;
         }
     }

@@ -47,6 +47,12 @@ fn the_delimiter_is_the_one_that_divides_alike() {
 }
 
 #[test]
+fn a_file_of_one_column_has_a_delimiter_that_divides_nothing() {
+    assert_eq!(delimiter("apple\npear, ripe\nquince\n"), ('\t', 1));
+    assert_eq!(delimiter("apple\npear, ripe; a|b\tc\nquince\n"), ('\u{1f}', 1));
+}
+
+#[test]
 fn hints_are_taken_as_they_are() {
     let hints =
         Hints { delimiter: Some(b':'), header: Some(true), line_end: Some(LineEnd::Lf), ..Hints::default() };
@@ -90,16 +96,19 @@ fn headers_differ_from_what_is_below_them() {
         "x,y\n1.5,2.5\n",
         ",a\n0,x\n1,y\n",
         "id,email\n",
+        "a,a\n1,x\n",
+        "x,\n1,2\n",
     ] {
         assert!(found(sample).header, "{sample:?}");
     }
     for sample in [
         "1,a\n2,b\n",
         "Ann,Paris\nBob,Rome\n",
-        "a,a\n1,2\n",
+        "Ann,NA\nBob,5\n",
+        ",a\n5,b\n7,c\n",
+        "name,name\nx,y\n",
         "2023,2024\n1,2\n",
         "apple\npear\n",
-        "x,\n1,2\n",
     ] {
         assert!(!found(sample).header, "{sample:?}");
     }

@@ -1,0 +1,106 @@
+//! A rewritten record means the same.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use rows::{Dialect, FieldRule, Nulls, Ragged, Rewriter, records};
+
+use crate::field::values;
+use crate::text::{dialect, strange_dialect, text};
+
+fn nulls() -> impl Strategy<Value = Nulls> {
+    let words = select(vec![
+        vec![],
+        vec![b"a".to_vec(), b"N".to_vec()],
+        vec![vec![]],
+        vec![vec![b'x'; 2], vec![b'c'; 70]],
+    ]);
+    (any::<bool>(), words).prop_map(|(empty, words)| Nulls { empty, words })
+}
+
+fn rules() -> impl Strategy<Value = Vec<FieldRule>> {
+    vec(
+        select(vec![
+            FieldRule::Copy,
+            FieldRule::Copy,
+            FieldRule::KeepEmpty,
+            FieldRule::EmptyIsNull,
+            FieldRule::Skip,
+        ]),
+        0..4,
+    )
+}
+
+/// The line that is wanted, as values.
+fn wanted(dialect: &Dialect, nulls: &Nulls, rules: &[FieldRule], record: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let bare =
+        Nulls { empty: false, words: nulls.words.iter().filter(|word| !word.is_empty()).cloned().collect() };
+    let (plain, kept) = (values(dialect, nulls, record), values(dialect, &bare, record));
+    let by_rule = plain.into_iter().zip(kept).enumerate().filter_map(|(at, (plain, kept))| {
+        match rules.get(at).copied().unwrap_or(FieldRule::Copy) {
+            FieldRule::Skip => None,
+            FieldRule::KeepEmpty => Some(kept),
+            FieldRule::EmptyIsNull => Some(plain.filter(|value| !value.is_empty())),
+            _ => Some(plain),
+        }
+    });
+    by_rule.collect()
+}
+
+proptest! {
+    #[test]
+    fn a_line_has_the_values_of_its_record(
+        dialect in dialect(), nulls in nulls(), rules in rules(), text in text(), earlier in text(),
+    ) {
+        for record in records(&dialect, &text) {
+            let columns = values(&dialect, &nulls, record).len();
+            let mut out = earlier.clone();
+            let mut rewriter = Rewriter::new(dialect, nulls.clone(), rules.clone(), columns);
+            rewriter.rewrite(record, &mut out).unwrap();
+            rewriter.rewrite(record, &mut out).unwrap();
+            let lines = out.strip_prefix(&earlier[..]).unwrap();
+            let lines: Vec<&[u8]> = records(&Dialect::LOAD_DATA, lines).collect();
+            prop_assert_eq!(lines.len(), 2);
+            prop_assert_eq!(lines[0], lines[1]);
+            let wanted = wanted(&dialect, &nulls, &rules, record);
+            if wanted.is_empty() {
+                prop_assert_eq!(lines[0], b"");
+            } else {
+                prop_assert_eq!(values(&Dialect::LOAD_DATA, &Nulls::default(), lines[0]), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn a_ragged_record_leaves_no_trace(dialect in strange_dialect(), text in text(), columns in 0..4usize) {
+        let mut rewriter = Rewriter::new(dialect, Nulls::default(), Vec::new(), columns);
+        let mut out = b"before".to_vec();
+        let found = values(&dialect, &Nulls::default(), &text).len();
+        if found == columns {
+            prop_assert_eq!(rewriter.rewrite(&text, &mut out), Ok(()));
+        } else {
+            prop_assert_eq!(rewriter.rewrite(&text, &mut out), Err(Ragged { expected: columns, found }));
+            prop_assert_eq!(out, b"before");
+        }
+    }
+}
+
+#[test]
+fn rules_change_what_the_server_would_not_take() {
+    let rules = vec![FieldRule::Boolean, FieldRule::UtcDateTime, FieldRule::Skip, FieldRule::EmptyIsNull];
+    let nulls = Nulls { empty: false, words: vec![b"-".to_vec()] };
+    let mut rewriter = Rewriter::new(Dialect::CSV, nulls, rules, 5);
+    let mut out = Vec::new();
+    rewriter.rewrite(b"True,2024-01-01T10:00:00Z,x,,\"a\tb\"", &mut out).unwrap();
+    rewriter.rewrite(b"f,-,x,\"\",-", &mut out).unwrap();
+    rewriter.rewrite(b"2,2024-01-01,x,7,\"-\"", &mut out).unwrap();
+    let expected = "1\t2024-01-01T10:00:00\t\\N\ta\\tb\n0\t\\N\t\\N\t\\N\n2\t2024-01-01\t7\t-\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+#[test]
+fn a_backslash_at_the_end_of_the_file_does_not_take_the_newline() {
+    let mut out = Vec::new();
+    Rewriter::new(Dialect::LOAD_DATA, Nulls::default(), Vec::new(), 2).rewrite(b"a\tb\\", &mut out).unwrap();
+    assert_eq!(out, b"a\tb\\\\\n");
+}
