@@ -1,11 +1,7 @@
 //! A record taken apart.
 
-<<<<<<< HEAD
-use memchr::{memchr, memchr_iter, memchr2};
-use serde::{Deserialize, Serialize};
-=======
 use memchr::{memchr, memchr2};
->>>>>>> rows
+use serde::{Deserialize, Serialize};
 
 use crate::Dialect;
 use crate::escape::unescape_byte;
