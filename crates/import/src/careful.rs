@@ -109,9 +109,9 @@ impl Careful<'_> {
             file: self.chunk.file,
             name: self.chunk.name.to_string(),
             line: self.chunk.line_at(range.start),
+            reason: plain_reason(&reason, column.is_some()).to_owned(),
             column,
             value,
-            reason: without_row(&reason).to_owned(),
             record: record.to_vec(),
         });
     }
@@ -155,6 +155,16 @@ fn without_row(message: &str) -> &str {
             Some((number, rest)) if number.parse::<u64>().is_ok() => rest,
             _ => message,
         },
+    }
+}
+
+/// A complaint as the user needs it: the column is told apart, under the name of the table it waits in
+/// nobody knows it.
+fn plain_reason(message: &str, column_is_told: bool) -> &str {
+    let plain = without_row(message);
+    match plain.rsplit_once(" for column ") {
+        Some((reason, _)) if column_is_told => reason,
+        _ => plain,
     }
 }
 

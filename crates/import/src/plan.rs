@@ -122,7 +122,8 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     .into_iter()
     .flatten()
     .collect();
-    if !table.transactional {
+    // A table that is made is InnoDB, whatever the one it replaces was.
+    if !table.transactional && !request.create {
         return match append || !ties.is_empty() {
             true => Err(Error::Target(format!(
                 "{name} is {}, which can't undo half an import; import into a new or empty table, or with --replace",

@@ -329,7 +329,9 @@ impl Nodes {
         let day = 1 + random.below(28);
         let (month, year) = (1 + random.below(12), 2007 + random.below(8));
         let (hour, minute, second) = (random.below(24), random.below(60), random.below(60));
-        let uid = random.below(1 << (3 + random.below(17)));
+        let uid_bits = 3 + random.below(17);
+        let uid = random.below(1 << uid_bits);
+        let versions = 1 + random.below(9);
         writeln!(
             out,
             "{}\t{}.{:07}\t{}{}.{:07}\t{}\t{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}\t{}\t{uid}\tuser{}",
@@ -339,7 +341,7 @@ impl Nodes {
             if lon % 3 == 0 { "" } else { "-" },
             lon / 10_000_000,
             lon % 10_000_000,
-            1 + random.below(1 + random.below(9)),
+            1 + random.below(versions),
             600_000 + random.below(24_000_000),
             uid * 7919 % 100_003,
         )?;

@@ -276,8 +276,9 @@ fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report
         rows => format!(" ({rows} of them by the run before)"),
     };
     report.note(&format!(
-        "{} rows in {}.{}{resumed}, {} rejected, {:.1} s, {} rows/s, {}B of text",
+        "{} {} in {}.{}{resumed}, {} rejected, {:.1} s, {} rows/s, {}B of text",
         summary.rows,
+        if summary.rows == 1 { "row" } else { "rows" },
         request.table.schema,
         request.table.table,
         summary.rejects.len(),
