@@ -1,6 +1,9 @@
 //! The project's chores: `cargo xtask setup | demo | test | ci | tidy | bench`.
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
-#![expect(clippy::disallowed_methods, reason = "chores read and write the tree; nothing here must survive a crash")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "chores read and write the tree; nothing here must survive a crash"
+)]
 
 mod bench;
 mod demo;
@@ -79,7 +82,8 @@ fn run(command: &mut Command) -> Result<()> {
 }
 
 fn shown(command: &Command) -> String {
-    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let program =
+        Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     command.get_args().fold(program, |line, argument| format!("{line} {}", argument.to_string_lossy()))
 }
 
@@ -97,5 +101,6 @@ fn release() -> Result<PathBuf> {
 
 /// Where sandboxes and fetched servers live.
 fn places() -> Result<sandbox::Places> {
-    sandbox::Places::customary(|name| std::env::var_os(name)).context("neither XDG_CACHE_HOME nor HOME is set")
+    sandbox::Places::customary(|name| std::env::var_os(name))
+        .context("neither XDG_CACHE_HOME nor HOME is set")
 }

@@ -8,8 +8,14 @@ use codec::Codec;
 
 /// Agents and how often they come, per mille.
 const AGENTS: [(&str, u64); 5] = [
-    ("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0 Safari/537.36", 520),
-    ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6", 280),
+    (
+        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0 Safari/537.36",
+        520,
+    ),
+    (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6",
+        280,
+    ),
     ("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0", 120),
     ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", 60),
     ("curl/7.88.1", 20),
@@ -19,7 +25,8 @@ const AGENTS: [(&str, u64); 5] = [
 const SECONDS: u64 = 7 * 86_400;
 
 /// Share of each hour of the day in its hits.
-const HOURS: [u64; 24] = [18, 12, 9, 7, 7, 9, 15, 26, 38, 46, 50, 52, 54, 55, 54, 53, 52, 53, 56, 60, 62, 57, 43, 28];
+const HOURS: [u64; 24] =
+    [18, 12, 9, 7, 7, 9, 15, 26, 38, 46, 50, 52, 54, 55, 54, 53, 52, 53, 56, 60, 62, 57, 43, 28];
 
 /// Xorshift64*: small, quick and the same everywhere.
 pub(crate) struct Random(u64);
@@ -124,8 +131,14 @@ impl Clock {
         let share = HOURS.get(hour).copied().unwrap_or(average);
         self.now_us += random.below(2 * self.mean_us * average / share + 1);
         let seconds = self.now_us / 1_000_000;
-        let (day, hour, minute, second) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-        write!(out, "2026-11-{:02} {hour:02}:{minute:02}:{second:02}.{:06},", 9 + day, self.now_us % 1_000_000)?;
+        let (day, hour, minute, second) =
+            (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        write!(
+            out,
+            "2026-11-{:02} {hour:02}:{minute:02}:{second:02}.{:06},",
+            9 + day,
+            self.now_us % 1_000_000
+        )?;
         Ok(())
     }
 }

@@ -53,7 +53,12 @@ fn install(needed: &[(&str, &str)]) -> Result<()> {
     }
     crate::run(Command::new("apt-get").args(["update", "-qq"]))?;
     let mut install = Command::new("apt-get");
-    install.env("DEBIAN_FRONTEND", "noninteractive").args(["install", "-y", "-qq", "--no-install-recommends"]);
+    install.env("DEBIAN_FRONTEND", "noninteractive").args([
+        "install",
+        "-y",
+        "-qq",
+        "--no-install-recommends",
+    ]);
     crate::run(install.args(packages))
 }
 

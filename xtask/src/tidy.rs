@@ -22,7 +22,13 @@ const FILE_BYTES_MAX: u64 = 200_000;
 const LARGER: [&str; 2] = ["demo/urls_world.txt", "Cargo.lock"];
 
 /// Words that a finished change does not have. Split, so that this file does not have them either.
-const BANNED: [&str; 5] = [concat!("FIX", "ME"), concat!("TO", "DO"), concat!("XX", "X"), concat!("HA", "CK"), concat!("todo", "!(")];
+const BANNED: [&str; 5] = [
+    concat!("FIX", "ME"),
+    concat!("TO", "DO"),
+    concat!("XX", "X"),
+    concat!("HA", "CK"),
+    concat!("todo", "!("),
+];
 
 /// Names that say nothing.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "manager"];
@@ -49,7 +55,8 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
-    let listed = Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output()?;
+    let listed =
+        Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output()?;
     let text = String::from_utf8(listed.stdout)?;
     Ok(text.lines().map(PathBuf::from).filter(|file| root.join(file).is_file()).collect())
 }
@@ -76,7 +83,8 @@ fn edges(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let mut allowed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in table.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+        let names =
+            |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
         if let [_, from, to, ..] = cells.as_slice() {
             names(from).into_iter().for_each(|from| {
                 allowed.insert(from, names(to));
@@ -85,10 +93,11 @@ fn edges(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     }
     for (from, to) in &found {
         match allowed.get(from) {
-            None => complaints.push(format!("docs/ARCHITECTURE.md: the table of edges has no row for {from}")),
-            Some(row) if row != to => complaints.push(format!(
-                "{from} depends on {to:?}, the table in docs/ARCHITECTURE.md says {row:?}"
-            )),
+            None => {
+                complaints.push(format!("docs/ARCHITECTURE.md: the table of edges has no row for {from}"))
+            }
+            Some(row) if row != to => complaints
+                .push(format!("{from} depends on {to:?}, the table in docs/ARCHITECTURE.md says {row:?}")),
             Some(_) => {}
         }
     }
@@ -108,7 +117,10 @@ fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<
     if EMPTY_NAMES.contains(&stem) {
         complaints.push(format!("{shown}: name it after what it does"));
     }
-    let source = matches!(file.extension().and_then(|end| end.to_str()), Some("rs" | "sql" | "cc" | "h" | "sh" | "toml"));
+    let source = matches!(
+        file.extension().and_then(|end| end.to_str()),
+        Some("rs" | "sql" | "cc" | "h" | "sh" | "toml")
+    );
     if !source {
         return Ok(());
     }
@@ -124,7 +136,8 @@ fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<
     }
     if file.extension().is_some_and(|end| end == "rs") && !shown.contains("/tests") {
         let lines = code_lines(&text);
-        let limit = LONGER.iter().find(|(name, _)| *name == shown).map_or(FILE_LINES_MAX, |(_, lines)| *lines);
+        let limit =
+            LONGER.iter().find(|(name, _)| *name == shown).map_or(FILE_LINES_MAX, |(_, lines)| *lines);
         if lines > limit {
             complaints.push(format!("{shown} has {lines} lines of code; {limit} is the limit: split it"));
         }

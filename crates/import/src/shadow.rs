@@ -7,10 +7,9 @@ use crate::request::Indexes;
 use crate::target::Table;
 use crate::{Error, Progress};
 
-/// Index data per index and session that makes building it afterwards the faster way, by measurement
-/// (docs/benchmarks.md): as long as the indexes stay in memory, several sessions that maintain them beat the
-/// one thread that builds them.
-const DEFER_ABOVE_BYTES: u64 = 8 << 30;
+/// From this size of the files on, plain indexes are built when all rows are in: sorting once costs less than
+/// finding the place of each entry (docs/benchmarks.md). For less, the second pass is not worth its start.
+const DEFER_FROM_BYTES: u64 = 16 << 20;
 
 /// What making a shadow table decided.
 #[derive(Default)]
@@ -39,7 +38,8 @@ pub(crate) fn like(
     let later = match indexes {
         Indexes::Before => false,
         Indexes::After => true,
-        Indexes::Auto => bytes.is_some_and(|bytes| bytes > DEFER_ABOVE_BYTES),
+        // A stream is as long as it likes.
+        Indexes::Auto => bytes.is_none_or(|bytes| bytes >= DEFER_FROM_BYTES),
     };
     if !later || table.plain_indexes.is_empty() || needs_index(&definition) {
         return Ok(Made { deferred: Vec::new(), definition });

@@ -101,7 +101,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let installation = sandbox::find(&places, product)?;
         for rows in &sizes {
             let bench = Bench::start(&installation, &places, *rows, &remora)?;
-            println!("\n### {product} ({}), {rows} rows, {} bytes of text\n", installation.version, bench.bytes()?);
+            println!(
+                "\n### {product} ({}), {rows} rows, {} bytes of text\n",
+                installation.version,
+                bench.bytes()?
+            );
             bench.table(only)?;
         }
     }
@@ -209,7 +213,9 @@ impl Bench<'_> {
 
     fn load(&self, method: Method, sql: Option<&Path>) -> Result<()> {
         let file = |name: &str| self.folder.join(name).display().to_string();
-        let load = |local: &str, name: &str| format!("LOAD DATA {local} INFILE '{}' INTO TABLE bench.nodes", file(name));
+        let load = |local: &str, name: &str| {
+            format!("LOAD DATA {local} INFILE '{}' INTO TABLE bench.nodes", file(name))
+        };
         match method {
             Method::RemoraPlain => self.import(&file("nodes.tsv")),
             Method::RemoraZstd => self.import(&file("nodes.tsv.zst")),
@@ -217,15 +223,22 @@ impl Bench<'_> {
             Method::TwoServer => self.both(&load("", "nodes.1.tsv"), &load("", "nodes.2.tsv")),
             Method::ImportTool => {
                 let mut tool = Command::new("mariadb-import");
-                tool.args(["--no-defaults", "--user=root", "--silent", "--local", "--use-threads=2", "bench"]);
+                tool.args([
+                    "--no-defaults",
+                    "--user=root",
+                    "--silent",
+                    "--local",
+                    "--use-threads=2",
+                    "bench",
+                ]);
                 tool.arg(format!("--socket={}", self.server.socket().display()));
                 done(tool.arg(file("nodes.1.tsv")).arg(file("nodes.2.tsv")))
             }
             Method::LoadData => self.query(&load("", "nodes.tsv")).map(drop),
             Method::Engine(_) => self.query(&format!("{}; FLUSH TABLES", load("", "nodes.tsv"))).map(drop),
-            Method::ThenInnodb => {
-                self.query(&format!("{}; ALTER TABLE bench.nodes ENGINE=InnoDB", load("", "nodes.tsv"))).map(drop)
-            }
+            Method::ThenInnodb => self
+                .query(&format!("{}; ALTER TABLE bench.nodes ENGINE=InnoDB", load("", "nodes.tsv")))
+                .map(drop),
             Method::Insert { .. } => {
                 let sql = File::open(sql.context("no statements")?)?;
                 done(self.client()?.arg("bench").stdin(sql).stdout(Stdio::null()))
@@ -235,7 +248,14 @@ impl Bench<'_> {
 
     fn import(&self, file: &str) -> Result<()> {
         let mut remora = Command::new(self.remora);
-        remora.args(["import", "--no-defaults", "--quiet", "--user=root", "--into=bench.nodes", "--no-header"]);
+        remora.args([
+            "import",
+            "--no-defaults",
+            "--quiet",
+            "--user=root",
+            "--into=bench.nodes",
+            "--no-header",
+        ]);
         done(remora.arg(format!("--socket={}", self.server.socket().display())).arg(file))
     }
 
@@ -351,8 +371,10 @@ impl Nodes {
 
 /// The file, the same compressed, and its two halves.
 fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
-    let create = |name: &str| File::create(folder.join(name)).map(|file| BufWriter::with_capacity(1 << 20, file));
-    let (mut whole, mut first, mut second) = (create("nodes.tsv")?, create("nodes.1.tsv")?, create("nodes.2.tsv")?);
+    let create =
+        |name: &str| File::create(folder.join(name)).map(|file| BufWriter::with_capacity(1 << 20, file));
+    let (mut whole, mut first, mut second) =
+        (create("nodes.tsv")?, create("nodes.1.tsv")?, create("nodes.2.tsv")?);
     let mut packed = Codec::Zstd.encoder(create("nodes.tsv.zst")?, 3)?;
     let mut nodes = Nodes::new();
     let mut line = Vec::new();
