@@ -125,7 +125,7 @@ impl Machine {
     #[inline]
     fn is_behind(&self, byte: u8, block: &[u8], at: usize) -> bool {
         let before = if at == 0 { self.last } else { block[at - 1] };
-        before == byte && self.escaped_at != at as isize - 1 && self.record_at < at as isize
+        before == byte && self.escaped_at != at as isize - 1
     }
 
     /// Ends the block, of which this much was read.
@@ -231,7 +231,7 @@ impl Splitter {
         let open = self.machine.record_at < 0;
         let in_quotes = self.machine.mode == Mode::Quoted;
         self.machine.mode = Mode::Outside;
-        (self.machine.record_at, self.machine.escaped_at) = (0, -1);
+        (self.machine.record_at, self.machine.escaped_at, self.machine.last) = (0, -1, 0);
         if in_quotes {
             return Err(UnclosedQuote { record: self.records + 1, line: self.machine.quote_line });
         }

@@ -47,10 +47,14 @@ const COLUMN_WORDS: [&str; 34] = [
 /// table the rows are for.
 pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) -> bool {
     let Some((first, body)) = table.rows.split_first() else { return false };
+    let matching = known.map_or(0, |known| matching_columns(first, known));
+    if matching > 0 && matching == first.len() {
+        return true;
+    }
     if !first.iter().all(could_be_name) || first.iter().all(|cell| cell.text.is_empty()) {
         return false;
     }
-    if known.is_some_and(|known| matches_columns(first, known)) {
+    if matching > 0 && matching * 2 >= first.len() {
         return true;
     }
     let body: Vec<&Vec<Cell>> = body.iter().filter(|row| row.len() == columns).collect();
@@ -94,11 +98,10 @@ fn are_distinct(first: &[Cell]) -> bool {
     names.len() == first.len() && !names.contains("")
 }
 
-/// At least half of the names are the table's.
-fn matches_columns(first: &[Cell], known: &[String]) -> bool {
+/// How many of the names are the table's.
+fn matching_columns(first: &[Cell], known: &[String]) -> usize {
     let known: BTreeSet<String> = known.iter().map(|name| name.to_lowercase()).collect();
-    let matching = first.iter().filter(|cell| known.contains(&cell.name().to_lowercase())).count();
-    matching > 0 && matching * 2 >= first.len()
+    first.iter().filter(|cell| known.contains(&cell.name().to_lowercase())).count()
 }
 
 /// Every value below the name is a number, a date or the like; the name is there and is none of them.

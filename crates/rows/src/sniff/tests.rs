@@ -112,8 +112,19 @@ fn headers_differ_from_what_is_below_them() {
     ] {
         assert!(!found(sample).header, "{sample:?}");
     }
-    let hints = Hints { columns: Some(vec!["Fruit".to_owned()]), ..Hints::default() };
-    assert!(sniff(b"fruit\napple\n", true, Encoding::Utf8, &hints).header);
+}
+
+#[test]
+fn headers_are_known_by_the_table_s_columns() {
+    let header = |sample: &str, columns: &[&str]| {
+        let columns = Some(columns.iter().map(|name| (*name).to_owned()).collect());
+        sniff(sample.as_bytes(), true, Encoding::Utf8, &Hints { columns, ..Hints::default() }).header
+    };
+    assert!(header("fruit\napple\n", &["Fruit"]));
+    assert!(header("2023,2024\n1,2\n", &["2023", "2024", "2025"]));
+    assert!(header("Ann,Paris\nBob,Rome\n", &["ann", "x"]));
+    assert!(!header("Ann,Paris,x\nBob,Rome,y\n", &["ann", "z"]));
+    assert!(!header("2023,2024\n1,2\n", &["2023"]));
 }
 
 #[test]

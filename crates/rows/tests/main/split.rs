@@ -96,6 +96,9 @@ proptest! {
 
         let eol = if dialect.line_end == LineEnd::Cr { b'\r' } else { b'\n' };
         prop_assert_eq!(splitter.lines(), text.iter().filter(|&&byte| byte == eol).count() as u64);
+        let blocks: Vec<&[u8]> = text.chunks(stride % 5 + 1).collect();
+        prop_assert_eq!(scanned(&dialect, &blocks, 0).1, reading.ends.iter().map(|end| end.1).collect::<Vec<_>>());
+
         let open = reading.ends.last().map_or(0, |end| end.1) < text.len();
         match splitter.finish() {
             Ok(found) => {
