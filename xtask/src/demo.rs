@@ -1,6 +1,6 @@
 //! The demo: real data into a real server. Every capability adds its act to this one story.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -107,7 +107,7 @@ fn wait_for_reader() {
     if std::io::stdin().is_terminal() {
         println!("Use it from another terminal; Enter here ends the server and removes every trace.");
         // Any end of the wait is fine.
-        std::io::stdin().read(&mut [0]).ok();
+        std::io::stdin().read_line(&mut String::new()).ok();
     }
 }
 

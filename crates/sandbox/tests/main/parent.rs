@@ -19,9 +19,8 @@ const FOLDER: &str = "SANDBOX_TEST_FOLDER";
 /// How long the test waits for what has to happen.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Not a test: the parent, run by the test below.
+/// The parent, when the test below runs it; by itself it does nothing.
 #[test]
-#[ignore = "run by a_killed_parent_takes_its_server_with_it"]
 fn parent() {
     let (Ok(product), Some(folder)) = (std::env::var(PRODUCT), std::env::var_os(FOLDER)) else { return };
     let installation = sandbox::find(&places(), product.parse::<Product>().unwrap()).unwrap();
@@ -49,7 +48,7 @@ fn a_killed_parent_takes_its_server_with_it() {
     for installation in installations() {
         let kept = tempfile::tempdir().unwrap();
         let mut parent = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "parent::parent", "--nocapture"])
+            .args(["--exact", "parent::parent", "--nocapture"])
             .env(PRODUCT, installation.product.id())
             .env(FOLDER, kept.path())
             .stdin(Stdio::piped())
