@@ -2,6 +2,7 @@
 
 pub(crate) mod import;
 pub(crate) mod sandbox;
+pub(crate) mod stdin;
 pub(crate) mod undo;
 
 use std::sync::Arc;
