@@ -71,7 +71,11 @@ impl Careful<'_> {
         self.session.execute("ROLLBACK TO SAVEPOINT remora")?;
         let sent: Vec<_> = part.iter().filter(|range| !unsent.contains(&range.start)).cloned().collect();
         if let [only] = sent.as_slice() {
-            let complaint = first_complaint(&outcome);
+            let mut complaint = first_complaint(&outcome);
+            if complaint.is_none() {
+                complaint = self.wire.explain(self.session, self.chunk, only.clone())?;
+                self.session.execute("ROLLBACK TO SAVEPOINT remora")?;
+            }
             let column = complaint.as_deref().and_then(named_column);
             self.reject(
                 only.clone(),
@@ -103,7 +107,12 @@ impl Careful<'_> {
             rows::fields(&self.wire.job.dialect, record, &mut fields);
             let mut scratch = Vec::new();
             let field = fields.get(at)?;
-            Some(String::from_utf8_lossy(field.text(&self.wire.job.dialect, &mut scratch)).into_owned())
+            // What stands for NULL is shown as it stands there.
+            let shown = match field.is_null(&self.wire.job.nulls) {
+                true => field.raw,
+                false => field.text(&self.wire.job.dialect, &mut scratch),
+            };
+            Some(String::from_utf8_lossy(shown).into_owned())
         });
         self.settled.rejects.push(Reject {
             file: self.chunk.file,
@@ -148,7 +157,7 @@ fn row_number(message: &str) -> Option<usize> {
 }
 
 /// A message without the row number, which counts from the start of the statement and means nothing here.
-fn without_row(message: &str) -> &str {
+pub(crate) fn without_row(message: &str) -> &str {
     match message.rsplit_once(" at row ") {
         Some((head, number)) if number.parse::<u64>().is_ok() => head,
         _ => match message.strip_prefix("Row ").and_then(|rest| rest.split_once(' ')) {
@@ -168,9 +177,17 @@ fn plain_reason(message: &str, column_is_told: bool) -> &str {
     }
 }
 
-/// The column in "... for column 'a' ..." or "... for column `db`.`t`.`a` ...".
+/// The column in "... for column 'a' ...", "... for column `db`.`t`.`a` ..." or "Column 'a' ...".
 fn named_column(message: &str) -> Option<String> {
-    let rest = message.split_once("for column ").or_else(|| message.split_once("to column "))?.1;
+    let rest = match message.strip_prefix("Column '") {
+        Some(rest) => rest.split_once('\'')?.0,
+        None => {
+            ["for column ", "to column ", "NOT NULL column "]
+                .iter()
+                .find_map(|before| message.split_once(before))?
+                .1
+        }
+    };
     let end = rest.rfind(" at row ").unwrap_or(rest.len());
     let name = rest.get(..end)?.trim();
     let name = name.rsplit_once("`.`").map_or(name, |(_, column)| column);
@@ -195,6 +212,9 @@ mod tests {
             assert_eq!(row_number(message), Some(row), "{message}");
             assert_eq!(named_column(message).as_deref(), Some(column), "{message}");
             assert_eq!(without_row(message), plain);
+        }
+        for message in ["Column 'a b' cannot be null", "NULL supplied to NOT NULL column 'a b' at row 2"] {
+            assert_eq!(named_column(message).as_deref(), Some("a b"));
         }
         let short = "Row 2 doesn't contain data for all columns";
         assert_eq!((row_number(short), named_column(short)), (Some(2), None));

@@ -8,11 +8,16 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 use rows::{Dialect, Encoding, LineEnd, Splitter, UnclosedQuote};
 
+use crate::room::{Room, Share};
 use crate::source::{Buffer, Files, Text};
 use crate::{Error, Progress};
 
 /// Bytes that are looked at to recognise dialect and encoding.
 pub const SAMPLE_BYTES: usize = 1 << 20;
+
+/// Chunks that are on their way together have at most this many bytes, however long records are. One that
+/// alone has more goes alone.
+const ROOM_BYTES: usize = 96 << 20;
 
 /// What is read at once in search of the end of a long record.
 const READ_ON_BYTES: usize = 4 << 20;
@@ -32,6 +37,8 @@ pub struct Chunk {
     buffer: Buffer,
     line_byte: u8,
     home: Option<Sender<Buffer>>,
+    /// Given back when the chunk is dropped.
+    _share: Share,
 }
 
 impl Chunk {
@@ -101,6 +108,7 @@ pub struct Chunker<'a> {
     number: u32,
     open: Option<Open<'a>>,
     pool: (Sender<Buffer>, Receiver<Buffer>),
+    room: Arc<Room>,
 }
 
 /// The file being cut.
@@ -119,10 +127,12 @@ impl<'a> Chunker<'a> {
     #[must_use]
     pub fn new(files: &'a Files<'a>, cut: Cut, pool: usize, progress: &'a dyn Progress) -> Chunker<'a> {
         let pool = crossbeam_channel::bounded(pool);
-        Chunker { files, progress, cut, next_file: 0, number: 0, open: None, pool }
+        let room = Room::new(ROOM_BYTES);
+        Chunker { files, progress, cut, next_file: 0, number: 0, open: None, pool, room }
     }
 
-    /// The next chunk, or `None` after the last record of the last file.
+    /// The next chunk, or `None` after the last record of the last file. Waits until enough of the chunks
+    /// before have been dropped, so one thread can't collect them all.
     ///
     /// # Errors
     /// What reading and decoding report; a record longer than allowed; a quote that is never closed.
@@ -150,6 +160,7 @@ impl<'a> Chunker<'a> {
             // The memory of an unusually long record is not kept.
             let usual = buffer.capacity() <= 2 * (self.cut.chunk_bytes + SAMPLE_BYTES);
             let home = usual.then(|| self.pool.0.clone());
+            let share = self.room.take(buffer.bytes().len());
             return Ok(Some(Chunk {
                 number: self.number,
                 file,
@@ -159,6 +170,7 @@ impl<'a> Chunker<'a> {
                 buffer,
                 line_byte,
                 home,
+                _share: share,
             }));
         }
     }

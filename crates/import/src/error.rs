@@ -40,7 +40,7 @@ pub enum Error {
     },
 
     /// A file was written to while it was read.
-    #[error("{name} changed while it was read; nothing was imported. Import it again when it is at rest")]
+    #[error("{name} changed while it was read; import it again when it is at rest")]
     Changed {
         /// The file's name.
         name: String,
@@ -128,19 +128,20 @@ pub enum Error {
 }
 
 fn too_many(rejects: &[Reject], limit: u64) -> String {
-    let first = rejects.first().map(ToString::to_string).unwrap_or_default();
+    let last = rejects.last().map(ToString::to_string).unwrap_or_default();
     match limit {
-        0 => format!("{first}\nnothing was imported; --max-rejects N sets up to N bad rows aside"),
-        _ => format!("more than {limit} bad rows; nothing was imported. The last: {first}"),
+        0 => format!("{last}\nnothing was imported; --max-rejects N sets up to N bad rows aside"),
+        _ => format!("more than {limit} bad rows; nothing was imported. The last: {last}"),
     }
 }
 
 impl Error {
-    /// True when the same import may well succeed later, so that what is in should stay for `--resume`.
+    /// True when the import may well go on later, with the right files, so that what is in should stay for
+    /// `--resume`.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            Error::Stopped | Error::Interrupted { .. } => true,
+            Error::Stopped | Error::Interrupted { .. } | Error::Different { .. } => true,
             Error::Server(error) => passing(error),
             _ => false,
         }
@@ -153,5 +154,6 @@ fn passing(error: &server::Error) -> bool {
         1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836, 1969,
         3024,
     ];
-    error.is_connection_lost() || error.code().is_some_and(|code| CODES.contains(&code))
+    let gone = error.is_connection_lost() || matches!(error, server::Error::Unreachable { .. });
+    gone || error.code().is_some_and(|code| CODES.contains(&code))
 }

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use server::{Session, TableName, Warning, quote_name};
 
-use crate::Error;
 use crate::job::Job;
 use crate::request::FieldTarget;
+use crate::{Error, careful};
 
 /// A statement is sent when it is this long: longer ones are no faster.
 const STATEMENT_BYTES: usize = 512 * 1024;
@@ -86,7 +86,12 @@ impl Statement {
         let done = session.execute(sql)?;
         let clean = done.affected == *pending && done.warnings == 0;
         if !clean {
-            warnings.extend(session.warnings()?);
+            // Row numbers count from the start of this statement; the caller's begin elsewhere.
+            let complaints = session.warnings()?.into_iter().map(|mut warning| {
+                warning.message = careful::without_row(&warning.message).to_owned();
+                warning
+            });
+            warnings.extend(complaints);
         }
         sql.truncate(self.head.len());
         *pending = 0;

@@ -96,9 +96,11 @@ impl Ledger {
         }
         let mut job = None;
         let mut finished = FinishedChunks::new();
-        for row in
-            session.rows(&format!("SELECT chunk, checksum, bytes, loaded, note FROM {}", self.table))?
-        {
+        // A locking read: the server may still be committing a chunk of a run that was just killed.
+        for row in session.rows(&format!(
+            "SELECT chunk, checksum, bytes, loaded, note FROM {} LOCK IN SHARE MODE",
+            self.table
+        ))? {
             let number = |at: usize| {
                 let cell = row.get(at).cloned().flatten().unwrap_or_default();
                 String::from_utf8_lossy(&cell)

@@ -21,6 +21,7 @@ mod progress;
 mod reject;
 mod relax;
 mod request;
+mod room;
 mod run;
 mod shadow;
 pub mod source;

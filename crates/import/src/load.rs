@@ -105,7 +105,7 @@ impl Load<'_> {
     fn explain(&self, error: Error, rows: u64) -> Error {
         let rows = if self.wire.job.way == Way::OneTransaction { 0 } else { rows };
         match error {
-            Error::Stopped => Error::Stopped,
+            Error::Stopped | Error::Different { .. } => error,
             error if error.is_passing() || self.wire.job.way == Way::ByChunk => {
                 Error::Interrupted { rows, source: Box::new(error) }
             }
@@ -116,10 +116,12 @@ impl Load<'_> {
     fn read(&self, chunks: &Sender<Chunk>, shared: &Shared) -> Result<(), Error> {
         let mut chunker = Chunker::new(self.files, self.cut, self.sessions + 2, self.progress);
         let mut seen = 0;
-        while let Some(chunk) = chunker.next_chunk()? {
+        loop {
+            let next = chunker.next_chunk();
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
+            let Some(chunk) = next.map_err(|error| self.unlike(error, seen))? else { break };
             if shared.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -141,6 +143,18 @@ impl Load<'_> {
             return Err(Error::Different { name, what: "it ends earlier than before".to_owned() });
         }
         Ok(())
+    }
+
+    /// A file that could be cut before and can't be now is not the same.
+    fn unlike(&self, error: Error, seen: usize) -> Error {
+        match error {
+            Error::Encoding { name, line, what } | Error::Record { name, line, what }
+                if seen < self.finished.len() =>
+            {
+                Error::Different { name, what: format!("line {line}: {what}") }
+            }
+            error => error,
+        }
     }
 
     /// Loads chunks until there are no more. Gives back the session when its transaction is still open.

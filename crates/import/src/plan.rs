@@ -46,6 +46,8 @@ impl Create {
 
 /// What the first rows of a file show.
 struct Sample {
+    /// There is nothing in the files.
+    empty: bool,
     findings: Findings,
     stats: Vec<ColumnStats>,
     heading: Vec<u8>,
@@ -64,6 +66,9 @@ pub(crate) fn make(
     };
     check_existence(request, table.as_ref(), session.is_some())?;
     let sample = sample(request, files, table.as_ref(), world.progress)?;
+    if request.create && sample.empty {
+        return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
+    }
     let findings = sample.findings.to_string();
     world.progress.note(&findings);
     let way = way(request, table.as_ref(), world.progress)?;
@@ -71,6 +76,7 @@ pub(crate) fn make(
     job.exists = table.is_some();
     let mut create = None;
     let mapping = match &table {
+        Some(_) if !request.create && sample.empty => Mapping::default(),
         Some(table) if !request.create => {
             mapping::onto_table(request, &sample.findings, table, &sample.stats, world.progress)?
         }
@@ -135,6 +141,14 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
             }
         };
     }
+    let replaced = request.mode == Mode::Replace && !table.empty && !request.defer_checks;
+    if replaced && !table.followed_by.is_empty() {
+        return Err(Error::Target(format!(
+            "to delete the rows of {name} would delete or change rows of {} (ON DELETE); --defer-checks replaces \
+             them without that, and checks at the end that no row is left without its parent",
+            table.followed_by.join(", ")
+        )));
+    }
     match request.mode {
         Mode::Append { by_chunk: true } => Ok(Way::ByChunk),
         Mode::Append { by_chunk: false } => {
@@ -174,6 +188,7 @@ fn sample(
         let text = decoded(&head, whole, encoding);
         let text = skip_lines(&text, request.skip_lines);
         match &first {
+            None if text.is_empty() => {}
             None => first = Some(look(request, text, whole, (encoding, &hints))),
             Some(known) if known.findings.header => {
                 let dialect = known.findings.dialect;
@@ -198,7 +213,14 @@ fn sample(
             Some(_) => {}
         }
     }
-    let sample = first.ok_or_else(|| Error::Mismatch("there is no file to import".to_owned()))?;
+    let sample = match first {
+        Some(sample) => sample,
+        None if files.is_empty() => return Err(Error::Mismatch("there is no file to import".to_owned())),
+        None => {
+            let encoding = hints.encoding.unwrap_or(Encoding::Utf8);
+            Sample { empty: true, ..look(request, b"", true, (encoding, &hints)) }
+        }
+    };
     sample.findings.notes.iter().for_each(|note| progress.note(note));
     Ok(sample)
 }
@@ -220,7 +242,7 @@ fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encodin
             }
         }
     }
-    Sample { findings, stats, heading }
+    Sample { empty: false, findings, stats, heading }
 }
 
 /// The first bytes as text. A character that the sample cuts in two is left out, and bytes that are not in

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use disk::Disk;
 use server::Session;
@@ -31,6 +31,16 @@ pub struct World<'a> {
     pub stop: Arc<AtomicBool>,
     /// Where to tell how far it is.
     pub progress: &'a dyn Progress,
+}
+
+impl World<'_> {
+    /// A read or a spool that ended because the user wants to stop is no failure of a file.
+    fn stopped(&self, error: Error) -> Error {
+        match error {
+            Error::Read { .. } | Error::Write { .. } if self.stop.load(Ordering::Relaxed) => Error::Stopped,
+            error => error,
+        }
+    }
 }
 
 /// What an import did.
@@ -63,10 +73,13 @@ pub struct Preview {
 /// # Errors
 /// As [`import`], for what can be known without the server.
 pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Preview, Error> {
-    let files = Files::new(world.disk, &request.inputs, stdin, true)?;
-    let mut session = if request.create { None } else { Some((world.connect)()?) };
-    let plan = plan::make(request, &files, world, session.as_mut())?;
-    Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
+    let look = || {
+        let files = Files::new(world.disk, &request.inputs, stdin, true)?;
+        let mut session = if request.create { None } else { Some((world.connect)()?) };
+        let plan = plan::make(request, &files, world, session.as_mut())?;
+        Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
+    };
+    look().map_err(|error| world.stopped(error))
 }
 
 /// Imports files into a table.
@@ -75,6 +88,10 @@ pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Re
 /// [`Error::Rejects`] for bad rows, with the target as before; what passes by itself (see
 /// [`Error::is_passing`]) leaves what is in for `resume`.
 pub fn import(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
+    begin(request, stdin, world).map_err(|error| world.stopped(error))
+}
+
+fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
     let names = Names::of(&request.table);
     let mut session = (world.connect)()?;
     put_back_settings(&mut session, world.progress)?;
@@ -164,11 +181,13 @@ impl Run<'_> {
                 Ok(summary)
             }
             Err(error) => {
-                if error.is_passing() {
-                    return Err(error);
+                let tidied = match error.is_passing() {
+                    true => Ok(()),
+                    false => shadow::discard(session, self.names).and_then(|()| self.ledger.remove(session)),
+                };
+                if let Err(left) = tidied {
+                    self.world.progress.warn(&format!("what stands beside the table is still there: {left}"));
                 }
-                shadow::discard(session, self.names)?;
-                self.ledger.remove(session)?;
                 Err(error)
             }
         }
@@ -183,8 +202,12 @@ impl Run<'_> {
         let mut loaded = None;
         if job.state == State::Loading {
             let done = self.load(session, &job, finished)?;
-            self.files.unchanged()?;
-            loaded = Some(self.close(session, &mut job, done)?);
+            let rows = done.rows;
+            let closed = self.files.unchanged().and_then(|()| self.close(session, &mut job, done));
+            loaded = Some(closed.map_err(|error| match job.way {
+                Way::ByChunk => Error::Interrupted { rows, source: Box::new(error) },
+                _ => error,
+            })?);
         }
         let (rows, mut rejects, bytes) = loaded.unwrap_or_else(|| {
             let rejects = finished.values().flat_map(|chunk| chunk.rejects.iter().cloned()).collect();
@@ -192,7 +215,9 @@ impl Run<'_> {
             (sum(|chunk| chunk.loaded), rejects, sum(|chunk| chunk.bytes))
         });
         rejects.sort_by_key(|reject| (reject.file, reject.line));
-        let reject_files = self.write_rejects(&job, &rejects)?;
+        let reject_files = self
+            .write_rejects(&job, &rejects)
+            .map_err(|error| Error::Interrupted { rows, source: Box::new(error) })?;
         if job.state == State::Swapping {
             shadow::swap(session, self.names, &job)?;
         }
@@ -270,35 +295,24 @@ impl Run<'_> {
         Ok((rows, rejects, bytes))
     }
 
-    /// One anti-join for each foreign key that was not checked row by row.
+    /// One anti-join for each foreign key that was not checked row by row: the table's own, and those of
+    /// others that point at rows which were replaced.
     fn check_foreign_keys(&self, session: &mut Session) -> Result<(), Error> {
         if !self.request.defer_checks {
             return Ok(());
         }
         let table = &self.request.table;
         let Some(described) = target::describe(session, table)? else { return Ok(()) };
-        for key in &described.foreign_keys {
+        let mut keys = described.foreign_keys;
+        keys.extend(target::keys_to(session, table)?.into_iter().filter(|key| key.child != *table));
+        for key in &keys {
             self.world.progress.phase(&format!("checking foreign key {}", key.name), None);
-            let name = server::quote_name;
-            let pairs: Vec<_> =
-                key.columns.iter().map(|(own, far)| format!("c.{} = p.{}", name(own), name(far))).collect();
-            let set: Vec<_> =
-                key.columns.iter().map(|(own, _)| format!("c.{} IS NOT NULL", name(own))).collect();
-            let shown: Vec<_> = key.columns.iter().map(|(own, _)| format!("c.{}", name(own))).collect();
-            let orphan = session.value(&format!(
-                "SELECT CONCAT_WS(', ', {}) FROM {table} c WHERE {} AND NOT EXISTS \
-                 (SELECT 1 FROM {}.{} p WHERE {}) LIMIT 1",
-                shown.join(", "),
-                set.join(" AND "),
-                name(&key.parent.0),
-                name(&key.parent.1),
-                pairs.join(" AND ")
-            ))?;
+            let orphan = session.value(&key.orphan())?;
             if let Some(orphan) = orphan {
                 return Err(Error::Target(format!(
-                    "foreign key {} does not hold: no row of {} for {orphan}; nothing was imported. \
-                     Without --defer-checks the line is named",
-                    key.name, key.parent.1
+                    "foreign key {} of {} does not hold: no row of {} for {orphan}; \
+                     without --defer-checks a line is named",
+                    key.name, key.child, key.parent
                 )));
             }
         }
@@ -382,6 +396,10 @@ fn earlier(
     ledger: &Ledger,
 ) -> Result<Option<(Job, FinishedChunks)>, Error> {
     if request.restart {
+        // A ledger that can't be read is thrown away.
+        if let Ok(Some((job, finished))) = ledger.read(session) {
+            restartable(names, &job, &finished)?;
+        }
         shadow::discard(session, names)?;
         ledger.remove(session)?;
         return Ok(None);
@@ -400,4 +418,17 @@ fn earlier(
     }
     let rows = finished.values().map(|chunk| chunk.loaded).sum();
     Err(Error::Unfinished { table: names.table.to_string(), rows })
+}
+
+/// Chunks that went straight into the table are there for good.
+fn restartable(names: &Names, job: &Job, finished: &FinishedChunks) -> Result<(), Error> {
+    let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
+    if job.way != Way::ByChunk || rows == 0 {
+        return Ok(());
+    }
+    Err(Error::Target(format!(
+        "{rows} rows of the stopped import are in {} for good, and beginning anew would double them: \
+         go on with --resume, or delete them and drop {}",
+        names.table, names.ledger
+    )))
 }

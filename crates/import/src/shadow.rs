@@ -41,23 +41,49 @@ pub(crate) fn like(
         // A stream is as long as it likes.
         Indexes::Auto => bytes.is_none_or(|bytes| bytes >= DEFER_FROM_BYTES),
     };
-    if !later || table.plain_indexes.is_empty() || needs_index(&definition) {
-        return Ok(Made { deferred: Vec::new(), definition });
+    let indexes = if later { plain_indexes(&definition) } else { Vec::new() };
+    let deferred: Vec<_> = indexes.iter().map(|index| index.clause.to_owned()).collect();
+    if !indexes.is_empty() {
+        let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
+        session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
+        progress.note(&format!("{} indexes are built when all rows are in", drops.len()));
     }
-    let drops: Vec<_> = table
-        .plain_indexes
-        .iter()
-        .map(|index| format!("DROP KEY {}", server::quote_name(&index.name)))
-        .collect();
-    session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
-    progress.note(&format!("{} indexes are built when all rows are in", drops.len()));
-    let deferred = table.plain_indexes.iter().map(|index| index.clause.clone()).collect();
     Ok(Made { deferred, definition })
 }
 
-/// An AUTO_INCREMENT column must be the first of some index, which then can't be dropped.
-fn needs_index(definition: &str) -> bool {
-    definition.contains(" AUTO_INCREMENT") && !definition.contains("PRIMARY KEY")
+/// An index that can wait, as the server prints it.
+struct PlainIndex<'a> {
+    /// Its name, quoted.
+    name: &'a str,
+    /// The clause that makes it: ``KEY `name` (`a`,`b`(10)) COMMENT 'c'``.
+    clause: &'a str,
+}
+
+/// The indexes of a definition that nothing leans on: neither unique nor FULLTEXT nor SPATIAL, and not
+/// one that begins with the AUTO_INCREMENT column, which must be the first of some index at any time.
+fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
+    let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
+    let counter: Vec<_> =
+        lines().filter(|line| line.contains(" AUTO_INCREMENT")).filter_map(quoted).collect();
+    let plain = lines().filter_map(|clause| {
+        let name = quoted(clause.strip_prefix("KEY ")?)?;
+        let first = quoted(clause.strip_prefix("KEY ")?.strip_prefix(name)?.strip_prefix(" (")?)?;
+        (!counter.contains(&first)).then_some(PlainIndex { name, clause })
+    });
+    plain.collect()
+}
+
+/// The name in backquotes that a text begins with, its quotes included.
+fn quoted(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('`')?;
+    let mut from = 0;
+    loop {
+        let end = from + inner.get(from..)?.find('`')?;
+        if !inner.get(end + 1..)?.starts_with('`') {
+            return text.get(..end + 2);
+        }
+        from = end + 2;
+    }
 }
 
 /// The table's definition as the server prints it, its lines sorted: the order of indexes is not part of it.
@@ -100,7 +126,8 @@ pub(crate) fn build_indexes(session: &mut Session, names: &Names, job: &Job) -> 
 pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job) -> Result<(), Error> {
     let Names { table, shadow, old, .. } = names;
     if exists(session, shadow)? {
-        if job.exists {
+        // Not every server renames two tables as one step: a crash may have been in between.
+        if job.exists && exists(session, table)? {
             session.execute(&format!("RENAME TABLE {table} TO {old}, {shadow} TO {table}"))?;
         } else {
             session.execute(&format!("RENAME TABLE {shadow} TO {table}"))?;
@@ -141,4 +168,20 @@ fn exists(session: &mut Session, table: &TableName) -> Result<bool, Error> {
         "SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
     ))?;
     Ok(found.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_indexes_are_found_as_they_are_printed() {
+        let definition = "  KEY `a``b` (`x`(10),`y`) COMMENT 'c'\n  KEY `by_id` (`id`)\n  KEY `f` ((lower(`x`)))\n  \
+                          PRIMARY KEY (`x`)\n  UNIQUE KEY `u` (`x`)\n  `KEY ` int(11)\n  `id` int(11) AUTO_INCREMENT";
+        let found: Vec<_> = plain_indexes(definition)
+            .iter()
+            .map(|index| (index.name.to_owned(), index.clause.to_owned()))
+            .collect();
+        assert_eq!(found, [("`a``b`".to_owned(), "KEY `a``b` (`x`(10),`y`) COMMENT 'c'".to_owned())]);
+    }
 }

@@ -72,10 +72,12 @@ impl Survey<'_> {
 
     fn read(&self, chunks: Sender<Chunk>) -> Result<(), Error> {
         let mut chunker = Chunker::new(self.files, self.cut, self.threads + 2, self.progress);
-        while let Some(chunk) = chunker.next_chunk()? {
+        loop {
+            let next = chunker.next_chunk();
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
+            let Some(chunk) = next? else { break };
             // Nobody takes it any more: too many bad rows, which the merging side reports.
             if chunks.send(chunk).is_err() {
                 break;

@@ -19,12 +19,12 @@ pub(crate) struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// Tables whose foreign keys point at it.
     pub referenced_by: Vec<String>,
+    /// Those of them whose rows go or change with the row they point at: ON DELETE CASCADE or SET NULL.
+    pub followed_by: Vec<String>,
     /// No row is in it.
     pub empty: bool,
     /// The next AUTO_INCREMENT value, if it has one.
     pub auto_increment: Option<u64>,
-    /// Plain secondary indexes: B-tree, not unique, over whole columns or prefixes.
-    pub plain_indexes: Vec<PlainIndex>,
 }
 
 /// A column of a table.
@@ -42,24 +42,35 @@ pub(crate) struct Column {
     pub invisible: bool,
 }
 
-/// A foreign key of the table.
-#[derive(Clone, Debug, Default)]
+/// A foreign key.
+#[derive(Clone, Debug)]
 pub(crate) struct ForeignKey {
     /// Its name.
     pub name: String,
+    /// The table it belongs to.
+    pub child: TableName,
     /// The table it points at.
-    pub parent: (String, String),
+    pub parent: TableName,
     /// Pairs of own column and column of the parent.
     pub columns: Vec<(String, String)>,
 }
 
-/// An index that can be dropped and built again from the catalogue's description.
-#[derive(Clone, Debug)]
-pub(crate) struct PlainIndex {
-    /// Its name.
-    pub name: String,
-    /// The clause that makes it: ``KEY `name` (`a`,`b`(10))``.
-    pub clause: String,
+impl ForeignKey {
+    /// The query for a row of the child that has no parent.
+    pub(crate) fn orphan(&self) -> String {
+        let each = |text: &dyn Fn(&str, &str) -> String, between: &str| {
+            let texts = self.columns.iter().map(|(own, far)| text(&quote_name(own), &quote_name(far)));
+            texts.collect::<Vec<_>>().join(between)
+        };
+        format!(
+            "SELECT CONCAT_WS(', ', {}) FROM {} c WHERE {} AND NOT EXISTS (SELECT 1 FROM {} p WHERE {}) LIMIT 1",
+            each(&|own, _| format!("c.{own}"), ", "),
+            self.child,
+            each(&|own, _| format!("c.{own} IS NOT NULL"), " AND "),
+            self.parent,
+            each(&|own, far| format!("c.{own} = p.{far}"), " AND ")
+        )
+    }
 }
 
 impl Column {
@@ -120,16 +131,21 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
         "SELECT transactions FROM information_schema.engines WHERE engine = {}",
         session.quote(&engine)
     ))?;
+    let (followed_by, referenced_by): (Vec<_>, Vec<_>) = {
+        let tables = referenced_by(session, name)?;
+        let followed = tables.iter().filter(|(_, follows)| *follows).map(|(table, _)| table.clone());
+        (followed.collect(), tables.iter().map(|(table, _)| table.clone()).collect())
+    };
     Ok(Some(Table {
         columns: columns(session, &place)?,
         transactional: transactions.as_deref() == Some("YES"),
         engine,
         triggers: triggers(session, name)?,
         foreign_keys: foreign_keys(session, &place)?,
-        referenced_by: referenced_by(session, name)?,
+        referenced_by,
+        followed_by,
         empty: session.value(&format!("SELECT 1 FROM {name} LIMIT 1"))?.is_none(),
         auto_increment: text(2).and_then(|next| next.parse().ok()),
-        plain_indexes: plain_indexes(session, &place)?,
     }))
 }
 
@@ -171,62 +187,50 @@ fn triggers(session: &mut Session, name: &TableName) -> Result<Vec<String>, Erro
     Ok(rows.into_iter().flatten().flatten().collect())
 }
 
+/// The foreign keys of a table.
 fn foreign_keys(session: &mut Session, place: &str) -> Result<Vec<ForeignKey>, Error> {
+    keys(session, &format!("{place} AND referenced_table_name IS NOT NULL"))
+}
+
+/// The foreign keys of other tables that point at a table, which may be its own.
+pub(crate) fn keys_to(session: &mut Session, name: &TableName) -> Result<Vec<ForeignKey>, Error> {
+    let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
+    keys(session, &format!("referenced_table_schema = {schema} AND referenced_table_name = {table}"))
+}
+
+fn keys(session: &mut Session, condition: &str) -> Result<Vec<ForeignKey>, Error> {
     let rows = session.strings(&format!(
-        "SELECT constraint_name, referenced_table_schema, referenced_table_name, column_name, \
-         referenced_column_name FROM information_schema.key_column_usage \
-         WHERE {place} AND referenced_table_name IS NOT NULL ORDER BY constraint_name, ordinal_position"
+        "SELECT constraint_name, table_schema, table_name, referenced_table_schema, referenced_table_name, \
+         column_name, referenced_column_name FROM information_schema.key_column_usage \
+         WHERE {condition} ORDER BY table_schema, table_name, constraint_name, ordinal_position"
     ))?;
     let mut keys: Vec<ForeignKey> = Vec::new();
     for row in rows {
         let mut row = row.into_iter().map(Option::unwrap_or_default);
         let mut next = || row.next().unwrap_or_default();
-        let (name, parent, columns) = (next(), (next(), next()), (next(), next()));
-        match keys.last_mut().filter(|key| key.name == name) {
+        let name = next();
+        let mut table = || TableName { schema: next(), table: next() };
+        let (child, parent) = (table(), table());
+        let columns = (next(), next());
+        match keys.last_mut().filter(|key| key.name == name && key.child == child) {
             Some(key) => key.columns.push(columns),
-            None => keys.push(ForeignKey { name, parent, columns: vec![columns] }),
+            None => keys.push(ForeignKey { name, child, parent, columns: vec![columns] }),
         }
     }
     Ok(keys)
 }
 
-fn referenced_by(session: &mut Session, name: &TableName) -> Result<Vec<String>, Error> {
+/// The tables that point at a table, and whether their rows follow its rows.
+fn referenced_by(session: &mut Session, name: &TableName) -> Result<Vec<(String, bool)>, Error> {
     let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
     let rows = session.strings(&format!(
-        "SELECT DISTINCT CONCAT(constraint_schema, '.', table_name) \
+        "SELECT CONCAT(constraint_schema, '.', table_name), MAX(delete_rule NOT IN ('RESTRICT', 'NO ACTION')) \
          FROM information_schema.referential_constraints \
-         WHERE unique_constraint_schema = {schema} AND referenced_table_name = {table}"
+         WHERE unique_constraint_schema = {schema} AND referenced_table_name = {table} GROUP BY 1"
     ))?;
-    Ok(rows.into_iter().flatten().flatten().collect())
-}
-
-/// Indexes that the catalogue describes completely and that nothing else leans on. Comments, parsers,
-/// directions and functional parts are left alone: an index with any of them is not plain.
-fn plain_indexes(session: &mut Session, place: &str) -> Result<Vec<PlainIndex>, Error> {
-    let rows = session.strings(&format!(
-        "SELECT index_name, column_name, sub_part, \
-         non_unique = 1 AND index_type = 'BTREE' AND index_comment = '' AND comment = '' \
-           AND column_name IS NOT NULL AND collation = 'A' \
-         FROM information_schema.statistics WHERE {place} AND index_name <> 'PRIMARY' \
-         ORDER BY index_name, seq_in_index"
-    ))?;
-    let mut indexes: Vec<(String, Vec<String>, bool)> = Vec::new();
-    for row in rows {
-        let cell = |at: usize| row.get(at).cloned().flatten();
-        let (name, plain) = (cell(0).unwrap_or_default(), cell(3).as_deref() == Some("1"));
-        let column = quote_name(&cell(1).unwrap_or_default());
-        let part = cell(2).map_or(column.clone(), |chars| format!("{column}({chars})"));
-        match indexes.last_mut().filter(|index| index.0 == name) {
-            Some(index) => {
-                index.1.push(part);
-                index.2 &= plain;
-            }
-            None => indexes.push((name, vec![part], plain)),
-        }
-    }
-    let plain = indexes.into_iter().filter(|index| index.2).map(|(name, parts, _)| {
-        let clause = format!("KEY {} ({})", quote_name(&name), parts.join(","));
-        PlainIndex { name, clause }
+    let tables = rows.into_iter().map(|row| {
+        let mut row = row.into_iter().flatten();
+        (row.next().unwrap_or_default(), row.next().as_deref() == Some("1"))
     });
-    Ok(plain.collect())
+    Ok(tables.collect())
 }

@@ -18,7 +18,7 @@ use server::{LoadReport, Session, TableName, Warning, quote_name};
 use crate::chunk::Chunk;
 use crate::job::Job;
 use crate::request::FieldTarget;
-use crate::{Error, insert};
+use crate::{Error, careful, insert};
 
 /// What is handed to the connection at once, so that a signal is noticed soon.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -218,6 +218,24 @@ impl Wire {
         outcome.ragged = sent.ragged;
         let stop = || self.stop.load(Ordering::Relaxed);
         self.insert.run(session, &lines, &stop, &mut outcome.warnings)
+    }
+
+    /// Why the server does not take a record: INSERT says it where LOAD DATA of MySQL 5.6 only counts. May leave the
+    /// record in, so the caller rolls back.
+    pub(crate) fn explain(
+        &self,
+        session: &mut Session,
+        chunk: &Chunk,
+        record: Range<usize>,
+    ) -> Result<Option<String>, Error> {
+        let mut outcome = Outcome::default();
+        match self.insert_rows(session, chunk, Some(vec![record]), &mut outcome) {
+            Ok(_) => {}
+            Err(error) if error.is_passing() => return Err(error),
+            Err(Error::Server(error)) => outcome.failure = Some(error),
+            Err(error) => return Err(error),
+        }
+        Ok(careful::first_complaint(&outcome))
     }
 
     fn go_on(&self) -> io::Result<()> {

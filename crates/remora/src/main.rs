@@ -5,6 +5,7 @@ mod commands;
 mod exit;
 mod password;
 mod report;
+mod stdin;
 
 use std::process::ExitCode;
 

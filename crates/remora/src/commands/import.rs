@@ -1,6 +1,7 @@
 //! `remora import`
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -14,6 +15,7 @@ use server::{TableName, Target};
 use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
 use crate::report::{self, Report};
+use crate::stdin::Patient;
 
 /// Rejects that are named one by one on the terminal; the file has all.
 const REJECTS_SHOWN: usize = 20;
@@ -203,18 +205,19 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     let began = Instant::now();
     let target = arguments.server.target(password)?;
     let request = arguments.request(&target)?;
+    let stop = crate::commands::stop_flag(report)?;
     let folder = std::env::current_dir().context("the current folder")?;
-    let stdin = request
-        .inputs
-        .contains(&Input::Stdin)
-        .then(|| Stdin { reader: Box::new(std::io::stdin()), spool: std::env::temp_dir() });
+    let stdin = request.inputs.contains(&Input::Stdin).then(|| Stdin {
+        reader: Box::new(Patient { stop: Arc::clone(&stop) }),
+        spool: std::env::temp_dir(),
+    });
     let connect = || target.connect();
     let world = World {
         disk: &disk::RealDisk,
         connect: &connect,
         folder,
         cores: std::thread::available_parallelism().map_or(2, usize::from),
-        stop: crate::commands::stop_flag(report)?,
+        stop,
         progress: report,
     };
     if arguments.run.dry_run {
@@ -233,7 +236,9 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     let result = import::import(&request, stdin, &world);
     report.end();
     if let Err(import::Error::Rejects { rejects, .. }) = &result {
-        tell_rejects(rejects.get(..rejects.len().saturating_sub(1)).unwrap_or_default(), report)?;
+        // The error itself names the last.
+        let told = if report.is_json() { rejects.len() } else { rejects.len().saturating_sub(1) };
+        tell_rejects(rejects.get(..told).unwrap_or_default(), report)?;
     }
     let summary = result?;
     tell_rejects(&summary.rejects, report)?;

@@ -1,0 +1,26 @@
+//! The real program against real servers: every MariaDB and MySQL that is on this machine.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
+#![expect(clippy::disallowed_methods, reason = "a test lays out its own files")]
+
+#[path = "main/support.rs"]
+mod support;
+
+#[path = "main/byte.rs"]
+mod byte;
+#[path = "main/concurrent.rs"]
+mod concurrent;
+#[path = "main/crash.rs"]
+mod crash;
+#[path = "main/duplicate.rs"]
+mod duplicate;
+#[path = "main/option.rs"]
+mod option;
+#[path = "main/reject.rs"]
+mod reject;
+#[path = "main/round_trip.rs"]
+mod round_trip;
+#[path = "main/size.rs"]
+mod size;
+#[path = "main/table.rs"]
+mod table;

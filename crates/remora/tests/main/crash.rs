@@ -1,0 +1,377 @@
+//! The program and the server are killed in the middle, and nothing is lost or doubled.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use sandbox::{Product, Sandbox};
+
+use crate::support::{self, Place, Running, on_every_server, until};
+
+/// A file of `count` rows of about a hundred bytes.
+fn text(count: u32) -> String {
+    let mut text = String::from("id,name,n\n");
+    for id in 0..count {
+        writeln!(text, "{id},\"name, {id:0>80}\",{}", id % 97).unwrap();
+    }
+    text
+}
+
+const ROWS: u32 = 30_000;
+const TABLE: &str = "(id INT PRIMARY KEY, name VARCHAR(100) NOT NULL, n INT NOT NULL)";
+
+/// What a table holds, whatever the order of its rows on disk.
+fn content(place: &Place, table: &str) -> String {
+    let sums = "COUNT(*), COUNT(DISTINCT id), SUM(CRC32(CONCAT_WS('/', id, name, n)))";
+    place.value(&format!("SELECT {sums} FROM {table}"))
+}
+
+/// The same for a straight import of `text(ROWS)`.
+fn expected(place: &Place) -> String {
+    place.sql(&[&format!("CREATE TABLE straight {TABLE}")]);
+    let file = place.file("straight.csv", text(ROWS));
+    place.import(&[&file, "--into", "straight"]).exits(0);
+    let content = content(place, "straight");
+    assert!(content.starts_with("30000|30000|"), "{content}");
+    content
+}
+
+/// Starts an import of standard input, of which it gets two thirds, and waits until chunks are in.
+fn halfway(place: &Place, arguments: &[&str], chunks: u64) -> (Running, std::process::ChildStdin) {
+    let import = ["-", "--into", "t", "--chunk", "64K", "--sessions", "2"];
+    let mut running = place.spawn(&[import.as_slice(), arguments].concat());
+    let mut stdin = running.stdin();
+    stdin.write_all(&text(ROWS).as_bytes()[..2_000_000]).unwrap();
+    if arguments == ["--append"] {
+        // One transaction: nothing to be seen but that it has begun.
+        place.until_rows("t", 1000);
+    } else {
+        place.until_chunks(chunks);
+    }
+    (running, stdin)
+}
+
+const MODES: [&[&str]; 4] = [&[], &["--replace"], &["--append", "--by-chunk"], &["--append"]];
+
+/// A table for each mode; `--append` finds it without rows so that all end alike.
+fn prepare(place: &Place, mode: &[&str]) -> u64 {
+    place.sql(&["DROP TABLE IF EXISTS t", &format!("CREATE TABLE t {TABLE}")]);
+    if mode == ["--replace"] {
+        place.sql(&["INSERT INTO t VALUES (-1, 'old', 0), (-2, 'old', 0)"]);
+        return 2;
+    }
+    0
+}
+
+#[test]
+fn a_killed_import_goes_on() {
+    on_every_server(|place| {
+        let straight = expected(place);
+        for mode in MODES {
+            for chunks in [1, 12] {
+                let before = prepare(place, mode);
+                let (running, _stdin) = halfway(place, mode, chunks);
+                running.kill();
+                if !mode.contains(&"--by-chunk") {
+                    assert_eq!(place.count("t"), before, "{mode:?}");
+                }
+                let import = [["straight.csv", "--into", "t"].as_slice(), mode].concat();
+                idle(place);
+                place.import(&import).exits(11).says(&["--resume", "--restart"]);
+                place.import(&[import.as_slice(), &["--resume"]].concat()).exits(0);
+                assert_eq!(content(place, "t"), straight, "{mode:?} after {chunks}");
+                assert_eq!(place.leftovers(), Vec::<String>::new());
+            }
+        }
+    });
+}
+
+/// Waits until the server has seen that nobody is there any more.
+fn idle(place: &Place) {
+    place.until(&format!(
+        "SELECT COUNT(*) = 0 FROM information_schema.processlist \
+         WHERE db = '{}' AND id <> CONNECTION_ID()",
+        place.schema
+    ));
+}
+
+#[test]
+fn a_killed_import_begins_anew() {
+    on_every_server(|place| {
+        let straight = expected(place);
+        for mode in [MODES[0], MODES[1], MODES[3]] {
+            prepare(place, mode);
+            let (running, _stdin) = halfway(place, mode, 3);
+            running.kill();
+            idle(place);
+            let import = [["straight.csv", "--into", "t", "--restart"].as_slice(), mode].concat();
+            place.import(&import).exits(0);
+            assert_eq!(content(place, "t"), straight, "{mode:?}");
+            assert_eq!(place.leftovers(), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn a_table_that_is_made_can_be_resumed() {
+    on_every_server(|place| {
+        let file = place.file("big.csv", text(200_000));
+        let import = [file.as_str(), "--into", "t", "--create", "--chunk", "64K"];
+        // While every value is looked at nothing is made yet.
+        let mut running = place.spawn(&import);
+        running.until_says("columns)");
+        running.kill();
+        idle(place);
+        assert_eq!(place.rows("SHOW TABLES LIKE 't'"), Vec::<String>::new());
+        let running = place.spawn(&[import.as_slice(), &["--restart"]].concat());
+        place.until_chunks(2);
+        running.kill();
+        idle(place);
+        assert_eq!(place.rows("SHOW TABLES LIKE 't'"), Vec::<String>::new());
+        place.import(&import).exits(11);
+        place.import(&[import.as_slice(), &["--resume"]].concat()).exits(0);
+        assert_eq!(
+            place.value("SELECT COUNT(*), COUNT(DISTINCT id), SUM(id) FROM t"),
+            "200000|200000|19999900000"
+        );
+        assert_eq!(place.leftovers(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn an_import_killed_while_it_waits_to_swap_goes_on() {
+    on_every_server(|place| {
+        let straight = expected(place);
+        for mode in [MODES[0], MODES[1]] {
+            prepare(place, mode);
+            // A reader in a transaction keeps the table's name in place.
+            let mut reader = place.session();
+            reader.execute("START TRANSACTION").unwrap();
+            reader.rows("SELECT COUNT(*) FROM t").unwrap();
+            let import = [["straight.csv", "--into", "t"].as_slice(), mode].concat();
+            let running = place.spawn(&import);
+            place.until_renaming();
+            running.kill();
+            let resume = [import.as_slice(), &["--resume"]].concat();
+            reader.execute("COMMIT").unwrap();
+            // The server may carry out what it was asked for, and holds the lock until then.
+            until("the lock is free", || place.import(&resume).code == 0);
+            assert_eq!(content(place, "t"), straight, "{mode:?}");
+            assert_eq!(place.leftovers(), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn a_swap_that_stopped_between_two_names_goes_on() {
+    // Before MariaDB 10.6, RENAME of two tables is two steps to a crash.
+    on_every_server(|place| {
+        let straight = expected(place);
+        prepare(place, MODES[1]);
+        let mut reader = place.session();
+        reader.execute("START TRANSACTION").unwrap();
+        reader.rows("SELECT COUNT(*) FROM t").unwrap();
+        let running = place.spawn(&["straight.csv", "--into", "t", "--replace"]);
+        let id = place.until_renaming();
+        running.kill();
+        place.sql(&[&format!("KILL {id}")]);
+        drop(reader);
+        idle(place);
+        let shadow = place.leftovers().into_iter().find(|name| name.contains("load")).unwrap();
+        place.sql(&[&format!("RENAME TABLE t TO {}", shadow.replace("load", "old"))]);
+        place.import(&["straight.csv", "--into", "t", "--replace", "--resume"]).exits(0);
+        assert_eq!(content(place, "t"), straight);
+        assert_eq!(place.leftovers(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_chunk_that_commits_after_the_kill_is_not_loaded_again() {
+    on_every_server(|place| {
+        let straight = expected(place);
+        prepare(place, MODES[0]);
+        let (running, _stdin) = halfway(place, MODES[0], 3);
+        running.kill();
+        idle(place);
+        // As if the server still worked off a chunk that the killed program had sent whole.
+        let (ledger, shadow) = (
+            place.leftovers().into_iter().find(|name| name.contains("ledger")).unwrap(),
+            place.leftovers().into_iter().find(|name| name.contains("load")).unwrap(),
+        );
+        let line =
+            place.value(&format!("SELECT chunk, checksum, bytes, loaded FROM {ledger} WHERE chunk = 1"));
+        let line = line.replace('|', ", ");
+        let rows: u32 = line.rsplit(", ").next().unwrap().parse().unwrap();
+        place.sql(&[
+            &format!("CREATE TABLE first_rows AS SELECT * FROM {shadow} WHERE id < {rows}"),
+            &format!("DELETE FROM {ledger} WHERE chunk = 1"),
+            &format!("DELETE FROM {shadow} WHERE id < {rows}"),
+        ]);
+        let mut late = place.session();
+        late.execute("START TRANSACTION").unwrap();
+        late.execute(&format!("INSERT INTO {shadow} SELECT * FROM first_rows")).unwrap();
+        late.execute(&format!("INSERT INTO {ledger} VALUES ({line}, '')")).unwrap();
+        let resumed = place.spawn(&["straight.csv", "--into", "t", "--resume"]);
+        place.until(&format!(
+            "SELECT COUNT(*) > 0 FROM information_schema.processlist WHERE db = '{}' AND info LIKE '%FROM%{ledger}%' \
+             AND id <> CONNECTION_ID()",
+            place.schema
+        ));
+        late.execute("COMMIT").unwrap();
+        resumed.end().exits(0);
+        assert_eq!(content(place, "t"), straight);
+    });
+}
+
+#[test]
+fn a_signal_stops_it_and_resume_goes_on() {
+    on_every_server(|place| {
+        let straight = expected(place);
+        for (signal, code) in [("INT", 130), ("TERM", 143)] {
+            for mode in MODES {
+                let before = prepare(place, mode);
+                // Its standard input stays open and silent.
+                let (running, stdin) = halfway(place, mode, 2);
+                running.signal(signal);
+                running.end().exits(code).says(&["--resume"]);
+                drop(stdin);
+                if !mode.contains(&"--by-chunk") {
+                    assert_eq!(place.count("t"), before, "{mode:?}");
+                }
+                let import = [["straight.csv", "--into", "t", "--resume"].as_slice(), mode].concat();
+                place.import(&import).exits(0);
+                assert_eq!(content(place, "t"), straight, "{mode:?}");
+                assert_eq!(place.leftovers(), Vec::<String>::new());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_signal_while_standard_input_is_spooled_stops_it() {
+    on_every_server(|place| {
+        let mut running = place.spawn(&["-", "--into", "t", "--create"]);
+        let mut stdin = running.stdin();
+        stdin.write_all(&text(10).into_bytes()).unwrap();
+        // It is past its start when it has taken the lock.
+        place.until(&format!(
+            "SELECT COUNT(*) > 0 FROM information_schema.processlist WHERE db = '{}' AND command = 'Sleep'",
+            place.schema
+        ));
+        running.signal("INT");
+        running.end().exits(130);
+        assert_eq!(place.leftovers(), Vec::<String>::new());
+        drop(stdin);
+    });
+}
+
+/// Servers of their own, for every product.
+fn each_own(options: &[&str], test: impl Fn(&mut Sandbox, &Place)) {
+    for product in support::products() {
+        eprintln!("== {product}");
+        let mut server = support::start(product, options);
+        let place = Place::new(&server);
+        test(&mut server, &place);
+    }
+}
+
+#[test]
+fn a_killed_server_loses_nothing() {
+    each_own(&[], |server, place| {
+        let straight = expected(place);
+        for mode in MODES {
+            let before = prepare(place, mode);
+            let (running, mut stdin) = halfway(place, mode, 5);
+            server.kill().unwrap();
+            // Whether all of it can be written depends on when the loss is noticed.
+            stdin.write_all(&text(ROWS).as_bytes()[2_000_000..]).ok();
+            drop(stdin);
+            running.end().exits(1).says(&["--resume"]);
+            server.restart().unwrap();
+            if !mode.contains(&"--by-chunk") {
+                assert_eq!(place.count("t"), before, "{mode:?}");
+            }
+            let import = [["straight.csv", "--into", "t"].as_slice(), mode].concat();
+            place.import(&import).exits(11).says(&["--resume"]);
+            place.import(&[import.as_slice(), &["--resume"]].concat()).exits(0);
+            assert_eq!(content(place, "t"), straight, "{mode:?}");
+            assert_eq!(place.leftovers(), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_with_relaxed_durability_loses_nothing_either() {
+    each_own(&[], |server, place| {
+        let straight = expected(place);
+        prepare(place, MODES[0]);
+        let (running, stdin) = halfway(place, &["--relax-durability"], 5);
+        server.kill().unwrap();
+        drop(stdin);
+        running.end().exits(1);
+        server.restart().unwrap();
+        place.import(&["straight.csv", "--into", "t", "--resume"]).exits(0);
+        assert_eq!(content(place, "t"), straight);
+        assert_eq!(place.leftovers(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    for product in support::products() {
+        eprintln!("== {product}");
+        full_disk(product);
+    }
+}
+
+/// The tables live in one file that may not grow, later in one that may.
+fn full_disk(product: Product) {
+    let folder = tempfile::Builder::new().prefix("remora-full-").tempdir().unwrap();
+    let start = |file: &str| {
+        let options = [file, "--innodb-file-per-table=0", "--innodb-buffer-pool-size=64M"];
+        let settings = sandbox::Settings {
+            folder: Some(folder.path().join("server")),
+            options: options.map(str::to_owned).to_vec(),
+            ..sandbox::Settings::default()
+        };
+        let installation = sandbox::find(&support::places(), product).unwrap();
+        Sandbox::start(&installation, &support::places(), &settings).unwrap()
+    };
+    let mut server = start("--innodb-data-file-path=ibdata1:12M:autoextend:max:20M");
+    let place = Place::new(&server);
+    place.sql(&[&format!("CREATE TABLE t {TABLE}")]);
+    let file = place.file("big.csv", text(200_000));
+    place.import(&[&file, "--into", "t"]).exits(1).says(&["full", "--resume"]);
+    place.import(&[&file, "--into", "t"]).exits(11);
+    assert_eq!(place.count("t"), 0);
+    server.stop().unwrap();
+    drop(server);
+    let server = start("--innodb-data-file-path=ibdata1:12M:autoextend");
+    assert_eq!(server.socket(), place.socket);
+    place.import(&[&file, "--into", "t", "--resume"]).exits(0);
+    assert_eq!(
+        place.value("SELECT COUNT(*), COUNT(DISTINCT id), SUM(id) FROM t"),
+        "200000|200000|19999900000"
+    );
+    assert_eq!(place.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn another_file_does_not_go_on_and_leaves_the_stopped_one_in_peace() {
+    on_every_server(|place| {
+        let straight = expected(place);
+        prepare(place, MODES[0]);
+        let (running, _stdin) = halfway(place, MODES[0], 3);
+        running.kill();
+        idle(place);
+        let other = place.file("other.csv", text(ROWS).replace(",12\n", ",13\n"));
+        place.import(&[&other, "--into", "t", "--resume"]).exits(1).says(&["other.csv", "--restart"]);
+        let short = place.file("short.csv", text(10));
+        place.import(&[&short, "--into", "t", "--resume"]).exits(1).says(&["short.csv", "--restart"]);
+        place.import(&["missing.csv", "--into", "t", "--resume"]).exits(1).says(&["missing.csv"]);
+        assert_eq!(place.count("t"), 0);
+        // The right one still does.
+        place.import(&["straight.csv", "--into", "t", "--resume"]).exits(0);
+        assert_eq!(content(place, "t"), straight);
+        place.import(&["straight.csv", "--into", "t", "--resume"]).exits(1).says(&["nothing to resume"]);
+    });
+}

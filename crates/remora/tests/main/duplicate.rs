@@ -1,0 +1,121 @@
+//! Rows whose keys are there already.
+
+use crate::support::{Place, on_every_server};
+
+/// Rows from one number up to another, long enough that a chunk of 4 KB holds forty.
+fn rows(from: u32, to: u32) -> String {
+    (from..to).map(|id| format!("{id},{id:0>90}\n")).collect()
+}
+
+fn numbers(place: &Place) {
+    place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(100) NOT NULL)"]);
+}
+
+#[test]
+fn duplicates_in_one_chunk_are_singled_out() {
+    on_every_server(|place| {
+        numbers(place);
+        let file =
+            place.file("p.csv", format!("id,name\n{}5,x\n{}900,y\n900,z\n", rows(0, 500), rows(500, 1000)));
+        place
+            .import(&[&file, "--into", "t", "--chunk", "4M"])
+            .exits(1)
+            .says(&["Duplicate entry '", "for key"]);
+        place.untouched("t", 0);
+        place.import(&[&file, "--into", "t", "--chunk", "4M", "--max-rejects", "3"]).exits(3);
+        assert_eq!(place.count("t"), 1000);
+        assert_eq!(place.read("p.csv.rejects"), "id,name\n5,x\n900,y\n900,z\n");
+    });
+}
+
+#[test]
+fn duplicates_across_chunks_and_sessions_are_rejected_once() {
+    on_every_server(|place| {
+        numbers(place);
+        let file = place.file("p.csv", format!("id,name\n{}{}", rows(0, 1500), rows(1490, 2000)));
+        let import = [file.as_str(), "--into", "t", "--chunk", "4K", "--sessions", "4"];
+        place.import(&import).exits(1).says(&["Duplicate entry '14"]);
+        place.untouched("t", 0);
+        place.import(&[&import, ["--max-rejects", "10"].as_slice()].concat()).exits(3).says(&["10 rejected"]);
+        assert_eq!(place.value("SELECT COUNT(*), MIN(id), MAX(id) FROM t"), "2000|0|1999");
+        let rejects = place.read("p.csv.rejects");
+        assert_eq!(rejects.lines().filter(|line| line.starts_with("149")).count(), 10, "{rejects}");
+    });
+}
+
+#[test]
+fn sessions_that_wait_for_each_other_get_through() {
+    // Every key twice, the second time in the opposite order: sessions lock each other's rows.
+    on_every_server(|place| {
+        numbers(place);
+        let mut twice: Vec<String> = rows(0, 1000).lines().map(str::to_owned).collect();
+        twice.extend(twice.clone().into_iter().rev());
+        let file = place.file("p.csv", format!("id,name\n{}\n", twice.join("\n")));
+        let import = ["--into", "t", "--chunk", "8K", "--sessions", "6", "--max-rejects", "1000"];
+        place.import(&[&[file.as_str()], import.as_slice()].concat()).exits(3).says(&["1000 rejected"]);
+        assert_eq!(place.count("t"), 1000);
+        assert_eq!(place.leftovers(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn duplicates_of_rows_that_are_there_are_rejected() {
+    on_every_server(|place| {
+        numbers(place);
+        place.sql(&["INSERT INTO t VALUES (3, 'old'), (700, 'old')"]);
+        let file = place.file("p.csv", format!("id,name\n{}", rows(0, 1000)));
+        for more in [vec![], vec!["--by-chunk"]] {
+            let import =
+                [vec![file.as_str(), "--into", "t", "--append", "--chunk", "4K"], more.clone()].concat();
+            if more.is_empty() {
+                place.import(&import).exits(1).says(&["p.csv:5: Duplicate entry '3' for key"]);
+                place.untouched("t", 2);
+            }
+            place.import(&[import, vec!["--max-rejects", "2"]].concat()).exits(3).says(&["2 rejected"]);
+            assert_eq!(place.value("SELECT COUNT(*), SUM(name = 'old') FROM t"), "1000|2");
+            let rejects = place.read("p.csv.rejects");
+            assert_eq!(rejects, format!("id,name\n{}{}", rows(3, 4), rows(700, 701)));
+            place.sql(&["DELETE FROM t WHERE name <> 'old'"]);
+        }
+    });
+}
+
+#[test]
+fn a_stopped_append_by_chunk_is_neither_doubled_nor_forgotten() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT, name VARCHAR(100) NOT NULL, UNIQUE (id))"]);
+        place.sql(&["INSERT INTO t VALUES (900, 'old')"]);
+        let file = place.file("p.csv", format!("id,name\n{}", rows(0, 1000)));
+        let import =
+            [file.as_str(), "--into", "t", "--append", "--by-chunk", "--chunk", "4K", "--sessions", "1"];
+        let resume = "--resume";
+        place.import(&import).exits(1).says(&["p.csv:902: Duplicate entry '900'", resume]);
+        let before = place.count("t");
+        assert!((2..1000).contains(&before));
+        place.import(&import).exits(11).says(&[resume]);
+        // What is committed can't be thrown away: beginning anew would double it.
+        place.import(&[import.as_slice(), &["--restart"]].concat()).exits(1).says(&[resume]);
+        assert_eq!(place.count("t"), before);
+        place.sql(&["DELETE FROM t WHERE name = 'old'"]);
+        place.import(&[import.as_slice(), &[resume]].concat()).exits(0);
+        place.untouched("t", 1000);
+    });
+}
+
+#[test]
+fn a_unique_secondary_key_is_a_key_too() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, mail VARCHAR(50), UNIQUE KEY by_mail (mail))"]);
+        let file = place.file("p.csv", "id,mail\n1,a@x\n2,b@x\n3,a@x\n4,\n5,\n2,c@x\n");
+        for when in ["before", "after"] {
+            place
+                .import(&[&file, "--into", "t", "--indexes", when])
+                .exits(1)
+                .says(&["p.csv:4: Duplicate entry 'a@x' for key", "by_mail"]);
+            place.untouched("t", 0);
+        }
+        place.import(&[&file, "--into", "t", "--max-rejects", "2"]).exits(3);
+        assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|a@x", "2|b@x", "4|NULL", "5|NULL"]);
+        assert_eq!(place.read("p.csv.rejects"), "id,mail\n3,a@x\n2,c@x\n");
+    });
+}

@@ -1,0 +1,355 @@
+//! Servers to import into, and the program to do it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sandbox::{Places, Product, Sandbox, Settings};
+use server::{Environment, Overrides, Session, Target};
+use tempfile::TempDir;
+
+/// How long anything may take. It only keeps a broken test from running for ever.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) fn places() -> Places {
+    Places::customary(|name| std::env::var_os(name)).unwrap()
+}
+
+/// The products that are here. MariaDB 10.11 must be; all must be where the environment says so.
+pub(crate) fn products() -> Vec<Product> {
+    let all = std::env::var_os("REMORA_TEST_ALL_SERVERS").is_some();
+    let here = Product::ALL.into_iter().filter(|product| match sandbox::find(&places(), *product) {
+        Ok(_) => true,
+        Err(error) if all || *product == Product::MariaDb1011 => panic!("{error}"),
+        Err(_) => false,
+    });
+    here.collect()
+}
+
+/// A server of its own, for tests that kill it or need options.
+pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
+    let installation = sandbox::find(&places(), product).unwrap();
+    let options = ["--innodb-buffer-pool-size=64M"].iter().chain(options).map(ToString::to_string).collect();
+    Sandbox::start(&installation, &places(), &Settings { options, ..Settings::default() }).unwrap()
+}
+
+/// The servers that tests share, each with a database of its own. They end with this process.
+fn shared(product: Product) -> &'static Sandbox {
+    static SERVERS: [OnceLock<Sandbox>; 3] = [const { OnceLock::new() }; 3];
+    let at = Product::ALL.iter().position(|known| *known == product).unwrap();
+    SERVERS[at].get_or_init(|| start(product, &[]))
+}
+
+/// Runs a test on every server that is here, in a database of its own.
+pub(crate) fn on_every_server(test: impl Fn(&Place)) {
+    on(&products(), test);
+}
+
+/// The same on the MariaDB servers, for what MySQL 5.6 has not.
+pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
+    let products: Vec<_> = products().into_iter().filter(|product| *product != Product::MySql56).collect();
+    on(&products, test);
+}
+
+fn on(products: &[Product], test: impl Fn(&Place)) {
+    for product in products {
+        // Shown when the test fails.
+        eprintln!("== {product}");
+        test(&Place::new(shared(*product)));
+    }
+}
+
+/// A database on a server, and a folder for files.
+pub(crate) struct Place {
+    pub(crate) product: Product,
+    pub(crate) socket: PathBuf,
+    pub(crate) schema: String,
+    folder: TempDir,
+}
+
+/// How a run of the program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    pub(crate) fn of(output: &Output) -> Ended {
+        Ended {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Fails unless the exit code is this one.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Ended {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        self
+    }
+
+    /// Fails unless stderr holds every one of these.
+    #[track_caller]
+    pub(crate) fn says(self, words: &[&str]) -> Ended {
+        for word in words {
+            assert!(self.err.contains(word), "no {word:?} in: {}", self.err);
+        }
+        self
+    }
+}
+
+impl Place {
+    pub(crate) fn new(server: &Sandbox) -> Place {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let place = Place {
+            product: server.product(),
+            socket: server.socket().to_owned(),
+            schema: format!("db{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            folder: tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap(),
+        };
+        let schema = &place.schema;
+        connect(&place.socket)
+            .execute(&format!("CREATE DATABASE {schema} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"))
+            .unwrap();
+        place
+    }
+
+    pub(crate) fn is_mariadb(&self) -> bool {
+        self.product != Product::MySql56
+    }
+
+    /// A session whose default database is this one.
+    pub(crate) fn session(&self) -> Session {
+        let mut session = connect(&self.socket);
+        session.execute(&format!("USE {}", self.schema)).unwrap();
+        session
+    }
+
+    /// Runs statements.
+    #[track_caller]
+    pub(crate) fn sql(&self, statements: &[&str]) {
+        let mut session = self.session();
+        for statement in statements {
+            session.execute(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
+    }
+
+    /// The rows of a query: fields joined by a bar, NULL for NULL.
+    #[track_caller]
+    pub(crate) fn rows(&self, query: &str) -> Vec<String> {
+        let rows = self.session().strings(query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let text = |cell: Option<String>| cell.unwrap_or_else(|| "NULL".to_owned());
+        rows.into_iter().map(|row| row.into_iter().map(text).collect::<Vec<_>>().join("|")).collect()
+    }
+
+    /// The one value of a query.
+    #[track_caller]
+    pub(crate) fn value(&self, query: &str) -> String {
+        self.rows(query).join("\n")
+    }
+
+    #[track_caller]
+    pub(crate) fn count(&self, table: &str) -> u64 {
+        self.value(&format!("SELECT COUNT(*) FROM {table}")).parse().unwrap()
+    }
+
+    /// Tables that an import leaves while it is unfinished.
+    pub(crate) fn leftovers(&self) -> Vec<String> {
+        self.rows(&format!(
+            "SELECT table_name FROM information_schema.tables \
+             WHERE table_schema = '{}' AND table_name LIKE '\\_remora%' ORDER BY 1",
+            self.schema
+        ))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file and gives back its name.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        name.to_owned()
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// `remora import ARGUMENTS`, in the folder of the files and with this database as the default one.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = remora(self.folder.path());
+        command.arg("import").args(["--no-defaults", "-u", "root", "-S"]).arg(&self.socket);
+        command.args(["-D", &self.schema]);
+        for argument in arguments {
+            command.arg(argument);
+        }
+        command
+    }
+
+    /// Runs `remora import` to its end.
+    pub(crate) fn import(&self, arguments: &[&str]) -> Ended {
+        Ended::of(&self.command(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Starts `remora import` with a pipe to each of its streams.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::new(command.spawn().unwrap())
+    }
+
+    /// Fails unless nothing happened to the table and nothing lies beside it.
+    #[track_caller]
+    pub(crate) fn untouched(&self, table: &str, rows: u64) {
+        assert_eq!(self.count(table), rows);
+        assert_eq!(self.leftovers(), Vec::<String>::new());
+    }
+
+    /// Asks until the answer is yes.
+    #[track_caller]
+    pub(crate) fn until(&self, question: &str) {
+        let mut session = self.session();
+        until(question, || session.value(question).unwrap().as_deref() == Some("1"));
+    }
+
+    /// Waits until a table has more rows than that, those included that are not committed.
+    #[track_caller]
+    pub(crate) fn until_rows(&self, table: &str, rows: u32) {
+        let mut session = self.session();
+        session.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").unwrap();
+        let query = format!("SELECT COUNT(*) > {rows} FROM {table}");
+        until(&query, || session.value(&query).unwrap().as_deref() == Some("1"));
+    }
+
+    /// Waits until a session of this database waits to change the name of a table.
+    #[track_caller]
+    pub(crate) fn until_renaming(&self) -> String {
+        let renaming = format!(
+            "FROM information_schema.processlist WHERE db = '{}' AND state = 'Waiting for table metadata lock'",
+            self.schema
+        );
+        self.until(&format!("SELECT COUNT(*) > 0 {renaming}"));
+        self.value(&format!("SELECT id {renaming}"))
+    }
+
+    /// Waits until chunks are in, as the ledger has it.
+    #[track_caller]
+    pub(crate) fn until_chunks(&self, count: u64) {
+        let mut session = self.session();
+        until("chunks in the ledger", || {
+            let ledger = session.value("SHOW TABLES LIKE '\\_remora\\_ledger\\_%'").unwrap();
+            let Some(ledger) = ledger else { return false };
+            let query = format!("SELECT COUNT(*) >= {count} FROM {ledger} WHERE chunk > 0");
+            // It may be gone by now.
+            session.value(&query).ok().flatten().as_deref() == Some("1")
+        });
+    }
+}
+
+/// Asks until the answer is yes, or patience ends.
+#[track_caller]
+pub(crate) fn until(what: &str, mut question: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !question() {
+        assert!(Instant::now() < end, "never came true: {what}");
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn connect(socket: &Path) -> Session {
+    let overrides = Overrides {
+        socket: Some(socket.to_owned()),
+        user: Some("root".to_owned()),
+        no_defaults: true,
+        ..Overrides::default()
+    };
+    Target::resolve(&overrides, &Environment::default()).unwrap().connect().unwrap()
+}
+
+/// The program, with nothing of this machine's settings.
+pub(crate) fn remora(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_remora"));
+    command.current_dir(folder).env_remove("MYSQL_PWD").env_remove("MYSQL_HOST").env_remove("REMORA_LOG");
+    command
+}
+
+/// A run of the program that is under way. It is killed when it is dropped.
+pub(crate) struct Running {
+    child: Child,
+}
+
+impl Running {
+    pub(crate) fn new(child: Child) -> Running {
+        Running { child }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its standard input; dropping it is the end of the file.
+    pub(crate) fn stdin(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Reads lines of stderr until one holds this.
+    #[track_caller]
+    pub(crate) fn until_says(&mut self, word: &str) {
+        let mut lines = BufReader::new(self.child.stderr.as_mut().unwrap());
+        let mut all = String::new();
+        while lines.read_line(&mut all).unwrap() > 0 {
+            if all.contains(word) {
+                return;
+            }
+        }
+        panic!("never said {word}: {all}");
+    }
+
+    /// SIGKILL, and waits.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Closes its input and waits for its end.
+    pub(crate) fn end(mut self) -> Ended {
+        drop(self.child.stdin.take());
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let (mut stdout, mut stderr) = (self.child.stdout.take().unwrap(), self.child.stderr.take().unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| stdout.read_to_end(&mut out).unwrap());
+            stderr.read_to_end(&mut err).unwrap();
+        });
+        let status = self.child.wait().unwrap();
+        Ended::of(&Output { status, stdout: out, stderr: err })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
