@@ -81,7 +81,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     defaults_extra_file: Option<PathBuf>,
 
-    /// Also read groups with this suffix: _test adds [client_test]
+    /// Also read groups with this suffix: _test adds group client_test
     #[arg(long, value_name = "SUFFIX")]
     defaults_group_suffix: Option<String>,
 
