@@ -241,6 +241,8 @@ mod tests {
         expect(1227, said, "SET GLOBAL x = 1", "SYSTEM_VARIABLES_ADMIN ON *.*");
         let said = "Access denied; you need (at least one of) the SUPER privilege(s) for this operation";
         expect(1227, said, "SET GLOBAL x = 1", "SUPER ON *.*");
+        let said = "Access denied; you need (at least one of) the BINLOG ADMIN, BINLOG REPLAY privilege(s) for this operation";
+        expect(1227, said, "SET x = 1", "BINLOG REPLAY ON *.*");
         let said = "Access denied; you need the RELOAD privilege for this operation";
         expect(1227, said, "FLUSH TABLES", "RELOAD ON *.*");
         let said = "Access denied for user 'a'@'h' to database 'it''s'";

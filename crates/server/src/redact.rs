@@ -68,6 +68,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn any_statement_is_shown_short_and_without_its_secret(
             before in "[ -~\u{e9}]{0,900}", within in "[ -~]{0,4}", after in "\\PC{0,900}",
