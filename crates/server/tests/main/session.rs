@@ -134,7 +134,8 @@ fn a_server_with_other_defaults_is_understood() {
     ]);
     let mut session = server.root();
     let literal = session.quote("\\\u{1f600}");
-    assert_eq!(session.value(&format!("SELECT {literal}")).unwrap().as_deref(), Some("\\\u{1f600}"));
+    let seen = session.strings(&format!("SELECT {literal}, CHAR_LENGTH({literal})")).unwrap();
+    assert_eq!(seen, vec![vec![Some("\\\u{1f600}".to_owned()), Some("2".to_owned())]]);
 }
 
 #[test]
@@ -178,7 +179,6 @@ fn a_killed_connection_is_lost_for_good() {
 #[test]
 fn a_connection_killed_under_a_statement_is_lost() {
     let server = shared();
-    // The hard way just hangs up, the soft one says so first.
     for kill in ["KILL", "KILL SOFT"] {
         let mut session = server.root();
         let id = session.connection_id();
@@ -190,6 +190,33 @@ fn a_connection_killed_under_a_statement_is_lost() {
         assert!(error.is_connection_lost(), "{error}");
         assert!(error.to_string().contains("SELECT SLEEP(600)"), "{error}");
     }
+}
+
+/// Servers that say goodbye before they hang up do it in the form of an error.
+#[test]
+fn a_goodbye_is_a_lost_connection() {
+    for code in [1053, 1153, 1927, 4031] {
+        let mut session = shared().root();
+        let said = format!("SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = 'goodbye'");
+        let error = session.execute(&said).unwrap_err();
+        match &error {
+            Error::LostConnection { why, .. } => assert_eq!(why, "goodbye"),
+            Error::PacketTooLarge { .. } => assert_eq!(code, 1153),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(session.execute("DO 1"), Err(Error::LostConnection { .. })), "{code}");
+    }
+}
+
+#[test]
+fn a_connection_closed_for_idleness_is_lost() {
+    let mut session = shared().root();
+    session.execute("SET wait_timeout = 1").unwrap();
+    let id = session.connection_id();
+    let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
+    until(&mut shared().root(), &there, "0");
+    let error = session.execute("SELECT 1").unwrap_err();
+    assert!(matches!(error, Error::LostConnection { .. }), "{error:?}");
 }
 
 #[test]
