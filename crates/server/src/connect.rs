@@ -25,16 +25,10 @@ impl Target {
     /// [`Error::Unreachable`] when nothing answers within the connect timeout, [`Error::Refused`] when a
     /// server turns us away, [`Error::Tls`] when TLS was demanded and cannot be had.
     pub fn connect(&self) -> Result<Session, Error> {
-        let mut last = None;
-        for host in self.addresses()? {
-            match self.connect_to(&host) {
-                Ok((conn, refused)) => return Session::begin(conn, refused, self.to_string()),
-                // A name may stand for several addresses and the server listen on one of them only.
-                Err(error @ Error::Unreachable { .. }) => last = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| self.unreachable("the name has no address".into(), "check the name")))
+        let nowhere = || self.unreachable("the name has no address".into(), "check the name");
+        let found = first_answer(self.addresses()?, |host| self.connect_to(host));
+        let (conn, refused) = found.unwrap_or_else(|| Err(nowhere()))?;
+        Session::begin(conn, refused, self.to_string())
     }
 
     /// The addresses to try, as text. A certificate is checked against the name, so then the name stays.
@@ -270,6 +264,24 @@ impl Target {
     }
 }
 
+/// Tries the addresses of a name in turn: it may stand for several, and the server listen on one of them
+/// only. Whatever an address answers, also a refusal, is the answer. `None`: there are no addresses.
+fn first_answer<T>(
+    hosts: Vec<String>,
+    mut attempt: impl FnMut(&str) -> Result<T, Error>,
+) -> Option<Result<T, Error>> {
+    let mut answer = None;
+    for host in hosts {
+        let tried = attempt(&host);
+        let silent = matches!(tried, Err(Error::Unreachable { .. }));
+        answer = Some(tried);
+        if !silent {
+            break;
+        }
+    }
+    answer
+}
+
 /// The account in "... for user 'app'@'10.0.0.7' ...", as `app@10.0.0.7`.
 fn account_named(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("user '")?;
@@ -290,4 +302,32 @@ fn within<T: Send + 'static>(
         drop(sender.send(job()));
     });
     receiver.recv_timeout(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer_of(hosts: &[&str]) -> Option<String> {
+        let silent = |host: &str| Error::Unreachable {
+            target: host.to_owned(),
+            why: String::new(),
+            hint: String::new(),
+        };
+        let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
+        let answer = first_answer(hosts, |host| match host.split_once(' ') {
+            Some(("up", name)) => Ok(name.to_owned()),
+            Some(("no", name)) => Err(Error::Protocol { what: name.to_owned() }),
+            _ => Err(silent(host)),
+        });
+        answer.map(|answer| answer.unwrap_or_else(|error| error.to_string()))
+    }
+
+    #[test]
+    fn the_first_address_that_answers_counts() {
+        assert_eq!(answer_of(&["down a", "up b", "up c"]).as_deref(), Some("b"));
+        assert_eq!(answer_of(&["down a", "no b", "up c"]).as_deref(), Some("unexpected answer: b"));
+        assert!(answer_of(&["down a", "down b"]).unwrap().contains("cannot reach down b"));
+        assert_eq!(answer_of(&[]), None);
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -146,8 +146,7 @@ impl Reader<'_> {
     fn file(&mut self, path: &Path, depth: u32) -> Result<bool, Error> {
         let Ok(about) = fs::metadata(path) else { return Ok(false) };
         if about.is_file() && about.permissions().mode() & 0o002 != 0 {
-            let uid = about.uid();
-            tracing::warn!(file = %path.display(), uid, "world-writable option file is ignored");
+            tracing::warn!(file = %path.display(), "world-writable option file is ignored");
             return Ok(true);
         }
         if about.is_dir() {

@@ -155,7 +155,8 @@ fn file(denial: &Denial<'_>) -> Option<Missing> {
 }
 
 /// The schema and table of a message: `` `db`.`t` ``, or `'t'` with the schema taken from the statement
-/// or, failing that, from the session.
+/// or the session, or for some statements `'db.t'`. With none of these (a trigger's table is not in
+/// `DROP TRIGGER db.r`) it is the first schema that the statement names.
 fn table_named(denial: &Denial<'_>, named: &str) -> Option<(String, String)> {
     if let Ok(name) = named.parse::<crate::TableName>()
         && named.starts_with('`')
@@ -163,26 +164,32 @@ fn table_named(denial: &Denial<'_>, named: &str) -> Option<(String, String)> {
         return Some((name.schema, name.table));
     }
     let table = unquote(named);
-    let schema = schema_in(denial.statement, table).or_else(|| denial.database.map(str::to_owned))?;
+    if let Some(schema) = schema_in(denial.statement, table) {
+        return Some((schema, table.to_owned()));
+    }
+    if let Some((schema, table)) = table.split_once('.') {
+        return Some((schema.to_owned(), table.to_owned()));
+    }
+    let first = || denial.statement.split_once('.').and_then(|(head, _)| last_identifier(head));
+    let schema = denial.database.map(str::to_owned).or_else(first)?;
     Some((schema, table.to_owned()))
 }
 
 /// The identifier before `.table` in a statement.
 fn schema_in(statement: &str, table: &str) -> Option<String> {
-    for tail in [format!(".{}", quote_name(table)), format!(".{table}")] {
-        if let Some(at) = statement.find(&tail) {
-            let head = &statement[..at];
-            if let Some(quoted) = head.strip_suffix('`') {
-                let start = quoted.rfind('`')?;
-                return Some(quoted[start + 1..].to_owned());
-            }
-            let start = head
-                .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'))
-                .map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8));
-            return Some(head[start..].to_owned()).filter(|name| !name.is_empty());
-        }
-    }
-    None
+    [format!(".{}", quote_name(table)), format!(".{table}")]
+        .iter()
+        .find_map(|tail| statement.find(tail.as_str()))
+        .and_then(|at| last_identifier(&statement[..at]))
+}
+
+/// The identifier, quoted or not, at the end of a text.
+fn last_identifier(text: &str) -> Option<String> {
+    let name = match text.strip_suffix('`') {
+        Some(quoted) => quoted.rsplit_once('`')?.1,
+        None => text.rsplit(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).next()?,
+    };
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 fn unquote(text: &str) -> &str {
@@ -222,6 +229,8 @@ mod tests {
         expect(1142, said, "SELECT 1 FROM `sh op`.`orders`", "SELECT ON `sh op`.`orders`");
         expect(1142, said, "SELECT 1 FROM `shop`.orders", "SELECT ON `shop`.`orders`");
         expect(1142, said, "SELECT 1 FROM orders", "SELECT ON `here`.`orders`");
+        let said = "REFERENCES command denied to user 'a'@'h' for table 'shop.orders'";
+        expect(1142, said, "ALTER TABLE x.c ...", "REFERENCES ON `shop`.`orders`");
         let said = "SELECT command denied to user 'a'@'h' for column 'c' in table 'orders'";
         expect(1143, said, "SELECT c FROM orders", "SELECT (`c`) ON `here`.`orders`");
     }
@@ -232,6 +241,8 @@ mod tests {
         expect(1227, said, "SET GLOBAL x = 1", "SYSTEM_VARIABLES_ADMIN ON *.*");
         let said = "Access denied; you need (at least one of) the SUPER privilege(s) for this operation";
         expect(1227, said, "SET GLOBAL x = 1", "SUPER ON *.*");
+        let said = "Access denied; you need (at least one of) the BINLOG ADMIN, BINLOG REPLAY privilege(s) for this operation";
+        expect(1227, said, "SET x = 1", "BINLOG REPLAY ON *.*");
         let said = "Access denied; you need the RELOAD privilege for this operation";
         expect(1227, said, "FLUSH TABLES", "RELOAD ON *.*");
         let said = "Access denied for user 'a'@'h' to database 'it''s'";
@@ -245,6 +256,18 @@ mod tests {
                 assert_eq!(grant(code, message, "SELECT 1"), None, "{code} {message}");
             }
         }
+    }
+
+    #[test]
+    fn the_schema_of_a_trigger_is_its_tables() {
+        let denial = Denial {
+            code: 1142,
+            message: "TRIGGER command denied to user 'a'@'h' for table 't'",
+            statement: "DROP TRIGGER shop.r",
+            account: "a@h",
+            database: None,
+        };
+        assert_eq!(missing(&denial).unwrap().grant, "GRANT TRIGGER ON `shop`.`t` TO `a`@`h`");
     }
 
     #[test]

@@ -63,7 +63,27 @@ pub(crate) fn message(message: &str, statement: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_statement_is_shown_short_and_without_its_secret(
+            before in "[ -~\u{e9}]{0,900}", within in "[ -~]{0,4}", after in "\\PC{0,900}",
+        ) {
+            let sql = format!("{before} identified {within}'hunter2'{after}");
+            let shown = statement(&sql);
+            prop_assert!(shown.chars().count() <= SHOWN_CHARS_MAX + 12);
+            prop_assert!(!shown.contains("hunter2"));
+            prop_assert!(!message("near ''hunter2'' at line 1", &sql).contains("hunter2"));
+            let sql = format!("PASSWORD('hunter2'){before}");
+            prop_assert!(!message("bad 'hunter2'", &sql).contains("hunter2"));
+            message(&after, &sql);
+        }
+    }
 
     #[test]
     fn a_statement_is_shown_in_one_short_line() {

@@ -246,11 +246,11 @@ impl Session {
         }
     }
 
-    /// The server counts the command byte too.
+    /// The server counts the command byte too, and takes less than its limit, not as much.
     fn check_size(&self, sql: &str) -> Result<(), Error> {
         let size_bytes = sql.len() as u64 + 1;
         let limit_bytes = self.about.max_allowed_packet;
-        if limit_bytes > 0 && size_bytes > limit_bytes {
+        if limit_bytes > 0 && size_bytes >= limit_bytes {
             let hint = raise_limit(size_bytes);
             return Err(Error::PacketTooLarge { what: "a statement".into(), size_bytes, limit_bytes, hint });
         }
@@ -365,6 +365,6 @@ fn ends_connection(code: u16) -> bool {
 }
 
 fn raise_limit(bytes: u64) -> String {
-    let wanted = bytes.next_multiple_of(1 << 20).min(1 << 30);
+    let wanted = (bytes.min((1 << 30) - 1) + 1).next_multiple_of(1 << 20);
     format!("let an administrator run: SET GLOBAL max_allowed_packet = {wanted}, then connect again")
 }

@@ -15,6 +15,8 @@ mod options;
 mod packet;
 #[path = "main/privilege.rs"]
 mod privilege;
+#[path = "main/property.rs"]
+mod property;
 #[path = "main/session.rs"]
 mod session;
 #[path = "main/tls.rs"]

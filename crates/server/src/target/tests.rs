@@ -251,3 +251,22 @@ fn zero_means_the_default() {
     let target = resolve(&File::new("[client]\nhost=h\nport=0\nconnect-timeout=0\n").given());
     assert_eq!((target.port, target.connect_timeout), (PORT_DEFAULT, CONNECT_TIMEOUT_DEFAULT));
 }
+
+#[test]
+fn a_file_named_twice_counts_at_its_last_place() {
+    let paths = |given: &Overrides, env: &Environment| -> Vec<String> {
+        option_files(given, env).files.iter().map(|file| file.path.display().to_string()).collect()
+    };
+    let env = Environment {
+        mysql_home: Some("/etc/mysql/".into()),
+        home: Some("/home/u".into()),
+        ..Environment::default()
+    };
+    let extra = Overrides { defaults_extra_file: Some("/etc/my.cnf".into()), ..Overrides::default() };
+    assert_eq!(paths(&extra, &env), ["/etc/mysql/my.cnf", "/etc/my.cnf", "/home/u/.my.cnf"]);
+    let env = Environment { mariadb_home: Some("/m".into()), ..env };
+    assert_eq!(
+        paths(&Overrides::default(), &env),
+        ["/etc/my.cnf", "/etc/mysql/my.cnf", "/m/my.cnf", "/home/u/.my.cnf"]
+    );
+}

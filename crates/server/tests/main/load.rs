@@ -179,9 +179,13 @@ fn a_statement_that_is_no_load_is_an_error() {
     let (mut session, table) = table("a INT");
     let error = session.load(&format!("INSERT INTO {table} VALUES (1), (2)"), all_of("")).unwrap_err();
     assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
-    let error = session.load(&into("nowhere.t"), all_of("")).unwrap_err();
+    let error = session.load(&into("nowhere.t"), all_of("3\n")).unwrap_err();
     assert_eq!(error.code(), Some(1146), "{error}");
     assert_eq!(session.value("SELECT 7").unwrap().as_deref(), Some("7"));
+    // A stream that was not asked for in its own load is not served later.
+    let error = session.execute(&into(&table)).unwrap_err();
+    assert!(matches!(&error, Error::ForeignFile { name } if name == Session::STREAM), "{error:?}");
+    assert_eq!(count(&table), "2");
 }
 
 #[test]

@@ -61,13 +61,17 @@ fn a_row_may_exceed_what_a_statement_may_not() {
     assert_eq!(lengths, [40_000_000, 1, 40_000_000]);
 }
 
+/// A statement of `size` bytes with the command byte, which the server counts too.
+fn of_size(size: u64) -> String {
+    format!("DO '{}'", "x".repeat(usize::try_from(size).unwrap() - 6))
+}
+
 #[test]
 fn a_statement_over_the_limit_is_named_and_costs_nothing() {
     let mut session = shared().root();
     let limit = session.about.max_allowed_packet;
-    let fits = format!("DO '{}'", "x".repeat(usize::try_from(limit).unwrap() - 10));
-    session.execute(&fits).unwrap();
-    let too_large = format!("DO '{}'", "x".repeat(usize::try_from(limit).unwrap()));
+    session.execute(&of_size(limit - 1)).unwrap();
+    let too_large = of_size(limit);
     match session.execute(&too_large) {
         Err(Error::PacketTooLarge { size_bytes, limit_bytes, hint, .. }) => {
             assert_eq!(limit_bytes, limit);
@@ -97,9 +101,16 @@ fn the_limit_is_the_servers() {
     assert_eq!(session.about.max_allowed_packet, 1 << 20);
     let error = session.execute(&format!("DO '{}'", "x".repeat(2_000_000))).unwrap_err();
     assert!(matches!(error, Error::PacketTooLarge { limit_bytes: 1_048_576, .. }), "{error:?}");
+    session.execute(&of_size((1 << 20) - 1)).unwrap();
     // What the hint says to type is what helps.
     let Error::PacketTooLarge { hint, .. } = error else { unreachable!() };
     let command = hint.split(": ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
     session.execute(command).unwrap();
     server.root().execute(&format!("DO '{}'", "x".repeat(2_000_000))).unwrap();
+    // The usual limit is one byte more than the protocol's largest packet.
+    session.execute("SET GLOBAL max_allowed_packet = 16777216").unwrap();
+    let mut session = server.root();
+    session.execute(&of_size((1 << 24) - 1)).unwrap();
+    session.execute(&of_size(1 << 24)).unwrap_err();
+    session.execute("DO 1").unwrap();
 }

@@ -126,18 +126,23 @@ fn quoting_holds_in_every_mode() {
 }
 
 #[test]
-fn quoting_knows_the_servers_default_mode() {
-    let server = crate::support::Server::start(&["--sql-mode=NO_BACKSLASH_ESCAPES".into()]);
+fn a_server_with_other_defaults_is_understood() {
+    let server = crate::support::Server::start(&[
+        "--sql-mode=NO_BACKSLASH_ESCAPES".into(),
+        "--skip-character-set-client-handshake".into(),
+        "--character-set-server=latin1".into(),
+    ]);
     let mut session = server.root();
-    let literal = session.quote("\\");
-    assert_eq!(session.value(&format!("SELECT {literal}")).unwrap().as_deref(), Some("\\"));
+    let literal = session.quote("\\\u{1f600}");
+    let seen = session.strings(&format!("SELECT {literal}, CHAR_LENGTH({literal})")).unwrap();
+    assert_eq!(seen, vec![vec![Some("\\\u{1f600}".to_owned()), Some("2".to_owned())]]);
 }
 
 #[test]
 fn a_lock_is_held_by_one_session() {
     let server = shared();
     let (mut a, mut b) = (server.root(), server.root());
-    let long = "l'ong\\".repeat(30);
+    let long = "l'ong\\".repeat(60);
     for name in ["short", long.as_str()] {
         assert!(a.lock(name, 0).unwrap());
         assert!(!b.lock(name, 0).unwrap());
@@ -174,15 +179,44 @@ fn a_killed_connection_is_lost_for_good() {
 #[test]
 fn a_connection_killed_under_a_statement_is_lost() {
     let server = shared();
-    let mut session = server.root();
+    for kill in ["KILL", "KILL SOFT"] {
+        let mut session = server.root();
+        let id = session.connection_id();
+        let waiting = std::thread::spawn(move || session.execute("SELECT SLEEP(600)").unwrap_err());
+        let mut root = server.root();
+        wait_for_sleep(&mut root, id);
+        root.execute(&format!("{kill} {id}")).unwrap();
+        let error = waiting.join().unwrap();
+        assert!(error.is_connection_lost(), "{error}");
+        assert!(error.to_string().contains("SELECT SLEEP(600)"), "{error}");
+    }
+}
+
+/// Servers that say goodbye before they hang up do it in the form of an error.
+#[test]
+fn a_goodbye_is_a_lost_connection() {
+    for code in [1053, 1153, 1927, 4031] {
+        let mut session = shared().root();
+        let said = format!("SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = 'goodbye'");
+        let error = session.execute(&said).unwrap_err();
+        match &error {
+            Error::LostConnection { why, .. } => assert_eq!(why, "goodbye"),
+            Error::PacketTooLarge { .. } => assert_eq!(code, 1153),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(session.execute("DO 1"), Err(Error::LostConnection { .. })), "{code}");
+    }
+}
+
+#[test]
+fn a_connection_closed_for_idleness_is_lost() {
+    let mut session = shared().root();
+    session.execute("SET wait_timeout = 1").unwrap();
     let id = session.connection_id();
-    let waiting = std::thread::spawn(move || session.execute("SELECT SLEEP(600)").unwrap_err());
-    let mut root = server.root();
-    wait_for_sleep(&mut root, id);
-    root.execute(&format!("KILL {id}")).unwrap();
-    let error = waiting.join().unwrap();
-    assert!(error.is_connection_lost(), "{error}");
-    assert!(error.to_string().contains("SELECT SLEEP(600)"), "{error}");
+    let there = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
+    until(&mut shared().root(), &there, "0");
+    let error = session.execute("SELECT 1").unwrap_err();
+    assert!(matches!(error, Error::LostConnection { .. }), "{error:?}");
 }
 
 #[test]

@@ -139,7 +139,7 @@ pub(crate) fn resolve(overrides: &Overrides) -> Target {
 /// The server most tests share; they keep apart by schema and account.
 pub(crate) fn shared() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| Server::start(&[]))
+    SERVER.get_or_init(|| Server::start(&["--skip-ssl".into()]))
 }
 
 /// A freshly initialised data folder, made once per installed version.
