@@ -102,6 +102,7 @@ fn headers_differ_from_what_is_below_them() {
         "x,y\n1.5,2.5\n",
         ",a\n0,x\n1,y\n",
         "id,email\n",
+        "t,f\n1,2\n",
         "a,a\n1,x\n",
         "x,\n1,2\n",
     ] {
@@ -113,6 +114,7 @@ fn headers_differ_from_what_is_below_them() {
         "Ann,NA\nBob,5\n",
         ",a\n5,b\n7,c\n",
         "name,name\nx,y\n",
+        "name,city\nAnn,Paris\nname,Rome\n",
         "2023,2024\n1,2\n",
         "apple\npear\n",
     ] {
