@@ -159,7 +159,7 @@ fn quoted_field<'a>(
                 let field = Field { raw: &record[from + 1..at], quoted: true, escaped, malformed: false };
                 return (field, after(record, at + 1));
             } else {
-                return malformed_field(dialect, record, (from, at), cursor);
+                return malformed_field(dialect, record, from, cursor);
             }
         } else if byte != dialect.delimiter {
             escaped = true;
@@ -170,12 +170,12 @@ fn quoted_field<'a>(
     (Field { raw: &record[from..], quoted: false, escaped, malformed: true }, None)
 }
 
-/// A field whose first quote is at `from` and whose second one, at `close`, has text behind it.
+/// A field that starts with a quote at `from` and has text behind its closing quote, where the cursor is.
 #[cold]
 fn malformed_field<'a>(
     dialect: &Dialect,
     record: &'a [u8],
-    (from, close): (usize, usize),
+    from: usize,
     cursor: &mut Cursor<'_>,
 ) -> (Field<'a>, Option<usize>) {
     let mut to = record.len();
@@ -188,7 +188,8 @@ fn malformed_field<'a>(
             cursor.skip_to(at + 2);
         }
     }
-    let field = if to > close + 1 && record.get(to - 1).copied() == dialect.quote {
+    // There is at least a byte between the two quotes, or the field would be in order.
+    let field = if Some(record[to - 1]) == dialect.quote {
         Field { raw: &record[from + 1..to - 1], quoted: true, escaped: true, malformed: true }
     } else {
         let raw = &record[from..to];

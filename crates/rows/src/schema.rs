@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn key_columns_stay_in_the_row_and_are_never_null() {
+        let text = |chars| ColumnKind::Varchar { chars };
+        let mut columns = vec![column("k", text(700)), column("a", text(600)), column("b", text(600))];
+        columns[0].column_type.nullable = true;
+        let schema = Schema { columns, key: vec!["k".to_owned()] };
+        let sql = create_table("t", &schema, Limits { row_bytes: 6000, ..Limits::default() });
+        let expected = "`k` VARCHAR(700) COLLATE utf8mb4_bin NOT NULL,\n  `a` TEXT NOT NULL,\n  `b` VARCHAR(600) NOT NULL";
+        assert!(sql.contains(expected), "{sql}");
+    }
+
+    #[test]
     fn text_keys_are_compared_by_bytes_and_only_if_they_fit() {
         let columns = vec![column("k`", ColumnKind::Varchar { chars: 200 })];
         let schema = Schema { columns, key: vec!["k`".to_owned()] };

@@ -2,12 +2,21 @@
 
 use super::*;
 
-fn decided(values: &[&str]) -> String {
+fn observed(values: &[&str]) -> ColumnStats {
     let mut stats = ColumnStats::new();
-    for value in values {
-        stats.observe((*value != "NULL").then_some(value.as_bytes()));
+    values.iter().for_each(|value| stats.observe((*value != "NULL").then_some(value.as_bytes())));
+    stats
+}
+
+/// The type of the values, observed at once and in any two parts.
+fn decided(values: &[&str]) -> String {
+    let decided = observed(values).decide();
+    for cut in 0..=values.len() {
+        let mut merged = observed(&values[..cut]);
+        merged.merge(&observed(&values[cut..]));
+        assert_eq!(merged.decide(), decided, "{cut}");
     }
-    stats.decide().to_string()
+    decided.to_string()
 }
 
 #[test]
@@ -105,11 +114,7 @@ fn columns_without_values_are_nullable_text() {
 
 #[test]
 fn only_types_with_one_spelling_suit_a_key() {
-    let suits = |values: &[&str]| {
-        let mut stats = ColumnStats::new();
-        values.iter().for_each(|value| stats.observe((*value != "NULL").then_some(value.as_bytes())));
-        stats.decide().suits_key()
-    };
+    let suits = |values: &[&str]| observed(values).decide().suits_key();
     assert!(suits(&["1"]) && suits(&["2024-01-01"]) && suits(&["a"]));
     assert!(!suits(&["1", "NULL"]) && !suits(&["1.50"]) && !suits(&["10:00:00.5"]));
 }

@@ -77,7 +77,7 @@ pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) ->
         return false;
     }
     let strange = (0..first.len()).filter(|&at| style_differs(&first[at], &column(&body, at))).count();
-    words * 2 > first.len() || words + strange > first.len() / 2
+    words + strange > first.len() / 2
 }
 
 /// The cells of one column that say something.

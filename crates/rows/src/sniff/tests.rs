@@ -43,6 +43,7 @@ fn the_delimiter_is_the_one_that_divides_alike() {
     assert_eq!(delimiter("a\tSmith, J\nb\tDoe, J\n"), ('\t', 2));
     assert_eq!(delimiter("a|b|c\n1|2,5|3\n"), ('|', 3));
     assert_eq!(delimiter("Hello, world\nThis is prose\nwith, commas, here\nand none there\n").1, 1);
+    assert_eq!(delimiter("Berlin, 3\nRome, 5\n"), (',', 2));
     assert_eq!(delimiter("1;\"a,b\";2\n2;\"c,d\";3\n"), (';', 3));
 }
 
@@ -69,6 +70,8 @@ fn the_server_s_dialect_is_known_by_its_escapes() {
     assert_eq!(found("1\t\\N\n2\tx\n").dialect, Dialect::LOAD_DATA);
     assert_eq!(found("1\ta\\\tb\n2\tc\\\nd\n").dialect, Dialect::LOAD_DATA);
     assert_eq!(found("1\tC:\\temp\\new\n2\tC:\\data\n").dialect.escape, None);
+    assert_eq!(found("1\ta\\\\b\n2\tc\n").dialect, Dialect::LOAD_DATA);
+    assert_eq!(found("1\t\\\\server\\share\n2\tx\\\\y\n").dialect.escape, None);
     let quoted = found("1,\"say \\\"hi\\\"\",\\N\n2,\"x\",3\n").dialect;
     assert_eq!((quoted.quote, quoted.escape), (Some(b'"'), Some(b'\\')));
 }
@@ -78,6 +81,9 @@ fn quotes_that_break_the_rules_are_text() {
     assert_eq!(found("1\t\"Weird Al\" Yankovic\n2\tQueen\n").dialect.quote, None);
     assert_eq!(found("1\t'tis\n2\t'twas\n").dialect.quote, Some(b'"'));
     assert_eq!(found("'a','b, c'\n'd','e'\n").dialect.quote, Some(b'\''));
+    assert_eq!(found("'a','b'\n'd','e'\n").dialect.quote, Some(b'\''));
+    let swallowed = format!("1,a\n2,b\n3,\"c\n{}", "4,d\n".repeat(100));
+    assert_eq!(sniff(swallowed.as_bytes(), false, Encoding::Utf8, &Hints::default()).dialect.quote, None);
 }
 
 #[test]
@@ -96,6 +102,7 @@ fn headers_differ_from_what_is_below_them() {
         "x,y\n1.5,2.5\n",
         ",a\n0,x\n1,y\n",
         "id,email\n",
+        "t,f\n1,2\n",
         "a,a\n1,x\n",
         "x,\n1,2\n",
     ] {
@@ -107,6 +114,7 @@ fn headers_differ_from_what_is_below_them() {
         "Ann,NA\nBob,5\n",
         ",a\n5,b\n7,c\n",
         "name,name\nx,y\n",
+        "name,city\nAnn,Paris\nname,Rome\n",
         "2023,2024\n1,2\n",
         "apple\npear\n",
     ] {
@@ -133,6 +141,7 @@ fn null_words_are_suggested_where_they_are_out_of_place() {
     assert_eq!(words("id,v\n1,NA\n2,3\n"), [b"NA"]);
     assert_eq!(words("id,c\n1,NA\n2,DE\n"), Vec::<Vec<u8>>::new());
     assert_eq!(words("id,c\n1,NULL\n2,DE\n"), [b"NULL"]);
+    assert_eq!(words("id,c\n1,\"NULL\"\n2,DE\n"), Vec::<Vec<u8>>::new());
     assert!(found("1,\n2,x\n").nulls.empty);
     assert!(!found("1\t\\N\n2\t\n").nulls.empty);
 }

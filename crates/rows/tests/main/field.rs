@@ -170,6 +170,14 @@ fn broken_quoting_keeps_every_byte() {
 }
 
 #[test]
+fn an_escape_that_is_the_quote_doubles_it() {
+    let dialect = Dialect { escape: Some(b'"'), ..Dialect::CSV };
+    let value = values(&dialect, &Nulls::default(), b"\"a\"\"b\",\"N\"");
+    assert_eq!(value, [Some(b"a\"b".to_vec()), Some(b"N".to_vec())]);
+    assert_eq!(records(&dialect, b"\"a\"\"\n\"\nb").count(), 2);
+}
+
+#[test]
 fn nulls_are_unquoted_but_for_the_server_s_own() {
     let nulls = Nulls { empty: true, words: vec![b"NA".to_vec()] };
     let quoted = Dialect { escape: Some(b'\\'), ..Dialect::CSV };

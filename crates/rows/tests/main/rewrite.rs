@@ -99,6 +99,25 @@ fn rules_change_what_the_server_would_not_take() {
 }
 
 #[test]
+fn tabs_in_fields_are_escaped_though_they_are_the_delimiter() {
+    let mut out = Vec::new();
+    let mut rewriter = Rewriter::new(Dialect::TSV, Nulls::default(), Vec::new(), 2);
+    rewriter.rewrite(b"a\t\"b\tc\"", &mut out).unwrap();
+    rewriter.rewrite(b"a\t\"b\tc", &mut out).unwrap();
+    assert_eq!(out, b"a\tb\\tc\na\t\"b\\tc\n");
+}
+
+#[test]
+fn words_for_null_may_be_long() {
+    let long = vec![b'x'; 70];
+    let nulls = Nulls { empty: false, words: vec![b"not available".to_vec(), long.clone()] };
+    let mut rewriter = Rewriter::new(Dialect::CSV, nulls, Vec::new(), 3);
+    let mut out = Vec::new();
+    rewriter.rewrite(&[b"not available,", &long[..], b",not_available"].concat(), &mut out).unwrap();
+    assert_eq!(out, b"\\N\t\\N\tnot_available\n");
+}
+
+#[test]
 fn a_backslash_at_the_end_of_the_file_does_not_take_the_newline() {
     let mut out = Vec::new();
     Rewriter::new(Dialect::LOAD_DATA, Nulls::default(), Vec::new(), 2).rewrite(b"a\tb\\", &mut out).unwrap();
