@@ -110,7 +110,10 @@ impl Mapping {
         let computed = self.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(&name));
         let target = if computed {
             FieldTarget::Variable(name)
-        } else if let Some(conversion) = column.conversion(&format!("@{}", server::quote_name(&name))) {
+        } else if let Some(conversion) = column.conversion(
+            &format!("@{}", server::quote_name(&name)),
+            findings.encoding == rows::Encoding::Binary,
+        ) {
             self.set.push((column.name.clone(), conversion));
             FieldTarget::Variable(name)
         } else {

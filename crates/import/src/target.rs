@@ -97,10 +97,11 @@ impl Column {
     }
 
     /// The expression that turns the text in a variable into a value of this column, where LOAD DATA by
-    /// itself would take the text for the bytes of the value.
+    /// itself would take the text for the bytes of the value. `binary`: the text comes without a character set.
     #[must_use]
-    pub(crate) fn conversion(&self, variable: &str) -> Option<String> {
+    pub(crate) fn conversion(&self, variable: &str, binary: bool) -> Option<String> {
         match self.data_type.as_str() {
+            "uuid" | "inet6" | "inet4" if binary => Some(format!("CONVERT({variable} USING utf8mb4)")),
             "bit" => Some(format!("CAST({variable} AS UNSIGNED)")),
             "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
             | "multipolygon" | "geometrycollection" | "geomcollection" => {

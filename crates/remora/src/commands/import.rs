@@ -371,27 +371,34 @@ fn table_name(text: &str, target: &Target) -> anyhow::Result<TableName> {
     let schema = schema
         .filter(|_| !text.is_empty() && !text.contains('.'))
         .ok_or_else(|| exit::usage(format!("--into {text}: write db.table, or give the database with -D")))?;
-    Ok(TableName { schema, table: text.trim_matches('`').to_owned() })
+    Ok(TableName { schema, table: unquoted(text) })
 }
 
 /// `a,-,@b`: column a, nowhere, variable @b. A name may stand in backquotes.
 fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
-    let name = |text: &str| text.trim_matches('`').replace("``", "`");
     let targets = list.split(',').map(str::trim).map(|item| match item {
         "" => Err(exit::usage(format!("--columns {list}: an item is empty; - leaves a field out"))),
         "-" => Ok(FieldTarget::Skip),
         _ => Ok(match item.strip_prefix('@') {
-            Some(variable) => FieldTarget::Variable(name(variable)),
-            None => FieldTarget::Column(name(item)),
+            Some(variable) => FieldTarget::Variable(unquoted(variable)),
+            None => FieldTarget::Column(unquoted(item)),
         }),
     });
     targets.collect()
 }
 
+/// A name that may stand in backquotes.
+fn unquoted(text: &str) -> String {
+    match text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
+        Some(name) => name.replace("``", "`"),
+        None => text.to_owned(),
+    }
+}
+
 fn assignment(text: &str) -> anyhow::Result<(String, String)> {
     match text.split_once('=') {
         Some((column, expression)) if !column.trim().is_empty() && !expression.trim().is_empty() => {
-            Ok((column.trim().trim_matches('`').to_owned(), expression.trim().to_owned()))
+            Ok((unquoted(column.trim()), expression.trim().to_owned()))
         }
         _ => Err(exit::usage(format!(
             "--set {text}: write column=expression, for example total=@price*@count"

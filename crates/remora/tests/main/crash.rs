@@ -174,6 +174,7 @@ fn a_swap_that_stopped_between_two_names_goes_on() {
         let id = place.until_renaming();
         running.kill();
         place.sql(&[&format!("KILL {id}")]);
+        place.until(&format!("SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE id = {id}"));
         drop(reader);
         idle(place);
         let shadow = place.leftovers().into_iter().find(|name| name.contains("load")).unwrap();

@@ -43,7 +43,8 @@ fn rows_of_64_megabytes_go_in() {
         let place = Place::new(&server);
         let long = 64 << 20;
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)"]);
-        for quote in ["", "\""] {
+        let both: &[&str] = if product == Product::MariaDb1011 { &["", "\""] } else { &["\""] };
+        for quote in both {
             let path = place.path("long.csv");
             let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
             write!(file, "id,v\n0,short\n").unwrap();
@@ -95,7 +96,7 @@ fn a_large_pipe_takes_little_memory() {
     let rows = 200_000_u32;
     let writer = std::thread::spawn(move || {
         writeln!(stdin, "id,v").unwrap();
-        let fill = "x, ".repeat(500);
+        let fill = "x \"\" ".repeat(300);
         for id in 0..rows {
             writeln!(stdin, "{id},\"{fill}\"").unwrap();
         }
@@ -104,5 +105,5 @@ fn a_large_pipe_takes_little_memory() {
     running.end().exits(0);
     writer.join().unwrap();
     assert!(peak <= MEMORY_KIB, "{peak} KiB");
-    assert_eq!(place.value("SELECT COUNT(*), SUM(id), MIN(LENGTH(v)) FROM t"), "200000|19999900000|1500");
+    assert_eq!(place.value("SELECT COUNT(*), SUM(id), MIN(LENGTH(v)) FROM t"), "200000|19999900000|1200");
 }

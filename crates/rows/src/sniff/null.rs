@@ -17,6 +17,10 @@ pub(super) fn is_word(text: &[u8]) -> bool {
 /// What seems to stand for NULL in the rows.
 pub(super) fn suggest(rows: &[Vec<Cell>], dialect: &Dialect, columns: usize) -> Nulls {
     let escaped = dialect.escape_byte().is_some();
+    if escaped && rows.iter().flatten().any(|cell| cell.null) {
+        // Whoever writes `\N` for NULL means the word when it stands there.
+        return Nulls::default();
+    }
     let mut words: Vec<Vec<u8>> = Vec::new();
     for word in ALWAYS {
         let plain = |cell: &Cell| !cell.quoted && !cell.null && cell.text == word;

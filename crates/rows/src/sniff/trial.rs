@@ -1,6 +1,6 @@
 //! One dialect tried on a sample.
 
-use memchr::memchr;
+use memchr::{memchr, memmem};
 
 use super::{Hints, Sample};
 use crate::field::each_field;
@@ -190,6 +190,9 @@ fn escapes_look(field: &Field<'_>, dialect: &Dialect) -> f64 {
         pos = at + 2;
     }
     let path = raw.windows(2).any(|pair| pair == b":\\") && raw.windows(2).all(|pair| pair != b"\\\\");
+    // Who doubles quotes escapes nothing.
+    let doubled = |quote: u8| field.quoted && memmem::find(raw, &[quote, quote]).is_some();
+    let path = path || dialect.quote.is_some_and(doubled);
     match dialect.escape_byte() {
         Some(b'\\') if others > 0 || path => 0.1,
         Some(b'\\') if letters > 0 => 0.9,
