@@ -238,16 +238,11 @@ fn odd_names_are_names() {
             )]);
             let file = place.file("p.csv", format!("id,\"{}\"\n1,{at}\n2,99\n", name.replace('"', "\"\"")));
             let into = format!("{}.{quoted}", place.schema);
-<<<<<<< HEAD
-            place.import(&[&file, "--into", &into, "--indexes", "after"]).exits(0);
+            place.import(&[&file, "--into", &into, "--header", "--indexes", "after"]).exits(0);
             assert_eq!(
                 place.rows(&format!("SELECT id, {quoted} FROM {quoted} ORDER BY id")),
                 [format!("1|{at}"), "2|99".to_owned()]
             );
-=======
-            place.import(&[&file, "--into", &into, "--header", "--indexes", "after"]).exits(0);
-            assert_eq!(place.rows(&format!("SELECT id, {quoted} FROM {quoted} ORDER BY id")), [format!("1|{at}"), "2|99".to_owned()]);
->>>>>>> tests
             let columns = format!("id,@{quoted}");
             let set = format!("{quoted}=@{quoted}+1");
             place
