@@ -3,7 +3,7 @@
 use crc_fast::CrcAlgorithm;
 
 use crate::error::Error;
-use crate::node::{Chain, EOS, END, Head, Node, SLOTS, SYMBOLS, Slot, bytes_at, narrow};
+use crate::node::{Chain, END, EOS, Head, Node, SLOTS, SYMBOLS, bytes_at, narrow};
 
 /// First bytes of every model file.
 const MAGIC: [u8; 8] = *b"urlpack\n";
@@ -169,31 +169,31 @@ impl Starts {
         Err(wrong("the root does not know every symbol", HEADER))
     }
 
-    /// Slots in order, something for everything that can come, and every way leads to a state.
+    /// Slots in order, room for everything that can come, and every way leads to a state.
     fn node(&self, file: &[u8], at: usize, node: &Node<'_>) -> Result<(), Error> {
         let parent = node.head.parent();
         if !self.has(parent) || (parent as usize >= at && at != HEADER) {
             return Err(wrong("a state has no parent before it", at));
         }
         let above = Node::at(file, parent);
-        let mut before = Slot { lo: 0, hi: 0, symbol: EOS, next: END };
-        let mut first = true;
-        for slot in slots(node) {
-            let adjacent = if first { slot.symbol == EOS } else { slot.symbol == before.symbol + 1 };
-            let sorted = first || slot.symbol > before.symbol;
-            let fits = if adjacent { slot.lo >= before.hi } else { slot.lo > before.hi };
-            if !sorted || !fits || slot.hi <= slot.lo || slot.hi > SLOTS {
+        // Before the first slot, as if a symbol before the end of the string had none.
+        let (mut following, mut free) = (EOS, 0);
+        for slot in node.slots() {
+            // Between neighbouring symbols there is nothing; between others there must be a way to the parent.
+            let fits = if slot.symbol == following { slot.lo == free } else { slot.lo > free };
+            if slot.symbol < following || !fits || slot.hi <= slot.lo {
                 return Err(wrong("slots overlap or leave no room", at));
             }
-            if slot.next != END && !self.has(slot.next) {
+            if (slot.next == END) != (slot.symbol == EOS) || (slot.next != END && !self.has(slot.next)) {
                 return Err(wrong("a symbol leads to no state", at));
             }
             if !above.knows(slot.symbol) {
                 return Err(wrong("a symbol is unknown to the parent", at));
             }
-            (before, first) = (slot, false);
+            (following, free) = (slot.symbol + 1, slot.hi);
         }
-        if before.symbol + 1 != SYMBOLS && before.hi == SLOTS {
+        let full = if following == SYMBOLS { free == SLOTS } else { free < SLOTS };
+        if !full || !node.end_is_zero() {
             return Err(wrong("slots overlap or leave no room", at));
         }
         if node.head.has_chain() { self.chain(file, at, node.head) } else { Ok(()) }
@@ -225,12 +225,4 @@ impl Starts {
         let sound = usize::from(chain.len_byte()) + 1 == chain.len() && state == chain.next();
         if sound && slots == (chain.lo(), chain.hi()) && steps > 1 { Ok(()) } else { Err(bad()) }
     }
-}
-
-/// All slots of a state in symbol order, the hot one among them.
-fn slots<'n>(node: &'n Node<'_>) -> impl Iterator<Item = Slot> + 'n {
-    let hot = node.head.hot();
-    let split = (0..node.count()).position(|i| node.slot(i).lo > hot.lo).unwrap_or(node.count());
-    let (below, above) = (0..split, split..node.count());
-    below.map(|i| node.slot(i)).chain(std::iter::once(hot)).chain(above.map(|i| node.slot(i)))
 }

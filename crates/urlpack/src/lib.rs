@@ -2,6 +2,7 @@
 mod coder;
 mod error;
 mod file;
+mod measure;
 mod model;
 mod node;
 mod pack;
@@ -9,5 +10,6 @@ mod train;
 mod unpack;
 
 pub use error::Error;
+pub use measure::{Measured, measure};
 pub use model::{Info, Model, number_of};
 pub use train::{Options, Progress, train};

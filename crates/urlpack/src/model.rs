@@ -126,6 +126,28 @@ impl<B: AsRef<[u8]>> Model<B> {
         unpack::unpack(self.entry(), self.body(packed)?, out, max_len)
     }
 
+    /// Unpacks many values at once, which is faster than one after the other.
+    ///
+    /// `each` gets the index of a value and its string, or why there is none, in no fixed order.
+    pub fn unpack_batch<P: AsRef<[u8]>>(
+        &self,
+        packed: &[P],
+        max_len: usize,
+        mut each: impl FnMut(usize, Result<&[u8], Error>),
+    ) {
+        // What names another model is answered first: the lanes take only what is ours.
+        for (index, value) in packed.iter().enumerate() {
+            if let Err(error) = self.body(value.as_ref()) {
+                each(index, Err(error));
+            }
+        }
+        let mut ours = packed
+            .iter()
+            .enumerate()
+            .filter_map(|(index, value)| Some((index, self.body(value.as_ref()).ok()?)));
+        unpack::unpack_batch(self.entry(), || ours.next(), max_len, &mut each);
+    }
+
     fn entry(&self) -> Entry<'_> {
         Entry { file: self.file.as_ref(), start: self.header.start, range: self.range() }
     }

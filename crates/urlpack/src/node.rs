@@ -24,6 +24,8 @@ pub(crate) const END: u32 = 0;
 pub(crate) type Symbol = u16;
 /// Number of different symbols.
 pub(crate) const SYMBOLS: u16 = 257;
+/// Stands where a gap begins or ends with the slots.
+pub(crate) const NO_SYMBOL: Symbol = u16::MAX;
 /// The end of the string.
 pub(crate) const EOS: Symbol = 0;
 
@@ -41,8 +43,10 @@ pub(crate) struct Slot {
 pub(crate) struct Gap {
     pub(crate) lo: u32,
     pub(crate) hi: u32,
-    pub(crate) after: Option<Symbol>,
-    pub(crate) before: Option<Symbol>,
+    /// The symbol whose slot ends where the gap begins, or [`NO_SYMBOL`].
+    pub(crate) after: Symbol,
+    /// The symbol whose slot begins where the gap ends, or [`NO_SYMBOL`].
+    pub(crate) before: Symbol,
 }
 
 /// Where a slot number or a symbol was found.
@@ -53,6 +57,7 @@ pub(crate) enum Found {
 }
 
 /// Width in slots of a one-byte width: 4 bits of exponent, 4 of mantissa, within 3 % of any width.
+#[inline(always)]
 pub(crate) fn width_of(code: u8) -> u32 {
     let (exponent, mantissa) = (u32::from(code >> 4), u32::from(code & 15));
     ((16 + mantissa) << exponent) >> 4
@@ -65,11 +70,13 @@ pub(crate) fn bytes_at<const N: usize>(file: &[u8], at: usize) -> [u8; N] {
 }
 
 /// Little-endian 16-bit number at `at`.
+#[inline(always)]
 pub(crate) fn u16_at(file: &[u8], at: usize) -> u32 {
     u32::from(u16::from_le_bytes(bytes_at(file, at)))
 }
 
 /// Little-endian 24-bit number at `at`.
+#[inline(always)]
 pub(crate) fn u24_at(file: &[u8], at: usize) -> u32 {
     let [a, b, c] = bytes_at(file, at);
     u32::from_le_bytes([a, b, c, 0])
@@ -89,9 +96,11 @@ impl Head {
     pub(crate) fn has_chain(self) -> bool {
         self.0 as u8 & HAS_CHAIN != 0
     }
+    #[inline(always)]
     pub(crate) fn short_count(self) -> u8 {
         self.0 as u8 & MANY
     }
+    #[inline(always)]
     pub(crate) fn parent(self) -> u32 {
         (self.0 >> 8) as u32 & 0xff_ffff
     }
@@ -115,6 +124,7 @@ impl Head {
     pub(crate) fn hot_symbol(self) -> Symbol {
         symbol_of(self.hot_byte(), self.hot_next())
     }
+    #[inline(always)]
     pub(crate) fn hot(self) -> Slot {
         Slot { lo: self.hot_lo(), hi: self.hot_hi(), symbol: self.hot_symbol(), next: self.hot_next() }
     }
@@ -178,7 +188,7 @@ impl Chain {
 /// slot when any string lies there, so that nothing becomes uncodable.
 pub(crate) fn narrow(outer: (u32, u32), hot: (u32, u32)) -> (u32, u32) {
     let span = u64::from(outer.1 - outer.0);
-    let share = |slots: u32| if slots == 0 { 0 } else { (span * u64::from(slots) >> 16).max(1) };
+    let share = |slots: u32| if slots == 0 { 0 } else { ((span * u64::from(slots)) >> 16).max(1) };
     #[expect(clippy::cast_possible_truncation, reason = "a share of a span is at most the span")]
     let (below, above) = (share(hot.0) as u32, share(SLOTS - hot.1) as u32);
     (outer.0 + below, outer.1.saturating_sub(above))
@@ -194,12 +204,12 @@ pub(crate) struct Node<'m> {
 }
 
 impl<'m> Node<'m> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(file: &'m [u8], offset: u32) -> Self {
         Self::with_head(file, offset, Head::at(file, offset))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn with_head(file: &'m [u8], offset: u32, head: Head) -> Self {
         let mut entries = offset as usize + HEAD + if head.has_chain() { CHAIN } else { 0 };
         let mut count = usize::from(head.short_count());
@@ -220,125 +230,149 @@ impl<'m> Node<'m> {
         self.entries + self.count * ENTRY
     }
 
+    #[inline(always)]
     fn lo(&self, index: usize) -> u32 {
         u16_at(self.file, self.entries + 2 * index)
     }
 
+    #[inline(always)]
     fn symbol(&self, index: usize) -> Symbol {
         let [byte] = bytes_at(self.file, self.entries + 3 * self.count + index);
-        symbol_of(byte, self.next(index))
+        // Only the first entry can be the end.
+        if index == 0 { symbol_of(byte, self.next(0)) } else { Symbol::from(byte) + 1 }
     }
 
+    #[inline(always)]
     fn next(&self, index: usize) -> u32 {
         u24_at(self.file, self.entries + 4 * self.count + 3 * index)
     }
 
     /// The entry at `index`, in symbol order, the hot one left out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn slot(&self, index: usize) -> Slot {
+        let (lo, hi) = self.bounds(index);
+        Slot { lo, hi, symbol: self.symbol(index), next: self.next(index) }
+    }
+
+    #[inline(always)]
+    fn bounds(&self, index: usize) -> (u32, u32) {
         let lo = self.lo(index);
         let [width] = bytes_at(self.file, self.entries + 2 * self.count + index);
-        Slot { lo, hi: lo + width_of(width), symbol: self.symbol(index), next: self.next(index) }
+        (lo, lo + width_of(width))
     }
 
     /// The slot or gap that holds slot number `x`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, x: u32) -> Found {
         let hot = self.head.hot();
-        if x >= hot.lo && x < hot.hi {
+        if x.wrapping_sub(hot.lo) < hot.hi - hot.lo {
             return Found::Slot(hot);
         }
-        let above = self.first_above(x);
-        let left = above.checked_sub(1).map(|i| self.slot(i));
-        if let Some(slot) = left
-            && x < slot.hi
-        {
-            return Found::Slot(slot);
+        let above = self.count_from(x);
+        if above > 0 {
+            let (lo, hi) = self.bounds(above - 1);
+            if x < hi {
+                return Found::Slot(Slot {
+                    lo,
+                    hi,
+                    symbol: self.symbol(above - 1),
+                    next: self.next(above - 1),
+                });
+            }
         }
-        Found::Gap(self.gap(left, above, x < hot.lo))
+        Found::Gap(self.gap(above, x < hot.lo))
     }
 
     /// Number of entries whose first slot is at most `x`.
-    #[inline]
-    fn first_above(&self, x: u32) -> usize {
+    #[inline(always)]
+    fn count_from(&self, x: u32) -> usize {
         let los = self.file.get(self.entries..self.entries + 2 * self.count).unwrap_or(&[]);
-        if self.count > 64 {
-            return los.as_chunks::<2>().0.partition_point(|&lo| u32::from(u16::from_le_bytes(lo)) <= x);
-        }
-        los.as_chunks::<2>().0.iter().map(|&lo| usize::from(u32::from(u16::from_le_bytes(lo)) <= x)).sum()
+        los.as_chunks::<2>().0.partition_point(|&lo| u32::from(u16::from_le_bytes(lo)) <= x)
     }
 
-    /// The gap between the entry before index `above` (`left`) and the one at it, cut at the hot symbol.
-    fn gap(&self, left: Option<Slot>, above: usize, before_hot: bool) -> Gap {
+    /// The gap between the entry before index `above` and the one at it, cut at the hot symbol.
+    #[inline(always)]
+    fn gap(&self, above: usize, before_hot: bool) -> Gap {
         let hot = self.head.hot();
-        let right = (above < self.count).then(|| self.slot(above));
-        let (left, right) = if before_hot {
-            (left, Some(right.filter(|slot| slot.lo < hot.lo).unwrap_or(hot)))
-        } else {
-            (Some(left.filter(|slot| slot.lo > hot.lo).unwrap_or(hot)), right)
-        };
-        Gap {
-            lo: left.map_or(0, |slot| slot.hi),
-            hi: right.map_or(SLOTS, |slot| slot.lo),
-            after: left.map(|slot| slot.symbol),
-            before: right.map(|slot| slot.symbol),
+        let mut gap = Gap { lo: 0, hi: SLOTS, after: NO_SYMBOL, before: NO_SYMBOL };
+        if above > 0 {
+            (_, gap.lo) = self.bounds(above - 1);
+            gap.after = self.symbol(above - 1);
         }
+        if above < self.count {
+            gap.hi = self.lo(above);
+            gap.before = self.symbol(above);
+        }
+        if before_hot && hot.lo <= gap.hi {
+            (gap.hi, gap.before) = (hot.lo, hot.symbol);
+        }
+        if !before_hot && hot.hi >= gap.lo {
+            (gap.lo, gap.after) = (hot.hi, hot.symbol);
+        }
+        gap
     }
 
     /// The slot of `symbol`, or the gap it lies in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_symbol(&self, symbol: Symbol) -> Found {
         let hot = self.head.hot();
         if hot.symbol == symbol {
             return Found::Slot(hot);
         }
-        let above = self.first_from(symbol);
+        let above = self.count_before(symbol);
         if above < self.count {
             let slot = self.slot(above);
             if slot.symbol == symbol {
                 return Found::Slot(slot);
             }
         }
-        let left = above.checked_sub(1).map(|i| self.slot(i));
-        Found::Gap(self.gap(left, above, symbol < hot.symbol))
+        Found::Gap(self.gap(above, symbol < hot.symbol))
     }
 
-    /// Index of the first entry whose symbol is `symbol` or sorts after it.
-    #[inline]
-    fn first_from(&self, symbol: Symbol) -> usize {
+    /// Number of entries whose symbol sorts before `symbol`.
+    #[inline(always)]
+    fn count_before(&self, symbol: Symbol) -> usize {
         let Some(byte) = symbol.checked_sub(1) else { return 0 };
         let at = self.entries + 3 * self.count;
         let symbols = self.file.get(at..at + self.count).unwrap_or(&[]);
-        let below = if self.count > 64 {
-            symbols.partition_point(|&have| u16::from(have) < byte)
-        } else {
-            symbols.iter().map(|&have| usize::from(u16::from(have) < byte)).sum()
-        };
+        let count = symbols.partition_point(|&have| u16::from(have) < byte);
         // The end is stored as byte 0 and sorts before the true byte 0.
-        let end_first = byte == 0 && self.count > 0 && self.next(0) == END;
-        below + usize::from(end_first)
+        count + usize::from(byte == 0 && self.count > 0 && self.next(0) == END)
     }
 
-    /// First slot of `symbol`, which the state is known to have.
-    pub(crate) fn start_of(&self, symbol: Symbol) -> u32 {
-        match self.find_symbol(symbol) {
-            Found::Slot(slot) => slot.lo,
-            Found::Gap(gap) => gap.lo,
-        }
-    }
-
-    /// First slot after `symbol`, which the state is known to have.
-    pub(crate) fn end_of(&self, symbol: Symbol) -> u32 {
-        match self.find_symbol(symbol) {
-            Found::Slot(slot) => slot.hi,
-            Found::Gap(gap) => gap.hi,
+    /// The slots of `symbol`, which the state is known to have.
+    #[inline(always)]
+    fn slots_of(&self, symbol: Symbol) -> (u32, u32) {
+        if symbol == self.head.hot_symbol() {
+            (self.head.hot_lo(), self.head.hot_hi())
+        } else {
+            self.bounds(self.count_before(symbol))
         }
     }
 
     /// The slots of this state that hold what lies in `gap` of a child.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn within(&self, gap: &Gap) -> (u32, u32) {
-        (gap.after.map_or(0, |s| self.end_of(s)), gap.before.map_or(SLOTS, |s| self.start_of(s)))
+        let lo = if gap.after == NO_SYMBOL { 0 } else { self.slots_of(gap.after).1 };
+        let hi = if gap.before == NO_SYMBOL { SLOTS } else { self.slots_of(gap.before).0 };
+        (lo, hi)
+    }
+
+    /// All slots in symbol order, the hot one among them.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let hot = self.head.hot();
+        let split = (0..self.count).position(|index| self.lo(index) > hot.lo).unwrap_or(self.count);
+        let (below, above) = (0..split, split..self.count);
+        below
+            .map(|index| self.slot(index))
+            .chain(std::iter::once(hot))
+            .chain(above.map(|index| self.slot(index)))
+    }
+
+    /// The end of the string, as an entry, has the byte 0, which is what searching the entries relies on.
+    pub(crate) fn end_is_zero(&self) -> bool {
+        let [byte] = bytes_at(self.file, self.entries + 3 * self.count);
+        self.count == 0 || self.next(0) != END || byte == 0
     }
 
     /// Whether the state has a slot for `symbol`.

@@ -1,7 +1,7 @@
 //! Strings to intervals.
 
 use crate::coder::Encoder;
-use crate::node::{Chain, EOS, END, Found, Head, Node, SLOTS, Symbol, narrow};
+use crate::node::{Chain, END, EOS, Found, Head, Node, SLOTS, Symbol, narrow};
 
 /// Narrows `encoder` from state `start` along `bytes`, and along the end of the string if `whole`.
 pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder: &mut Encoder<'_>) {
@@ -109,7 +109,7 @@ pub(crate) fn walk(file: &[u8], head: Head, after: usize) -> (u32, (u32, u32)) {
 }
 
 /// Codes `symbol` where it leaves the chain of the state with `head`, after `after` of its symbols.
-#[inline(never)]
+#[inline(always)]
 fn leave_chain(file: &[u8], head: Head, after: usize, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
     let (state, outer) = walk(file, head, after);
     let head = Head::at(file, state);
@@ -124,7 +124,7 @@ fn leave_chain(file: &[u8], head: Head, after: usize, symbol: Symbol, encoder: &
 }
 
 /// Codes a symbol that is not the hot one.
-#[inline(never)]
+#[inline(always)]
 fn step(file: &[u8], state: u32, head: Head, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
     let node = Node::with_head(file, state, head);
     match node.find_symbol(symbol) {
@@ -141,6 +141,7 @@ fn step(file: &[u8], state: u32, head: Head, symbol: Symbol, encoder: &mut Encod
 }
 
 /// Codes a symbol known to lie in the slots `within` of `node`.
+#[inline(always)]
 fn step_within<'m>(
     file: &'m [u8],
     mut node: Node<'m>,

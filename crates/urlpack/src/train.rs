@@ -120,7 +120,12 @@ where
 fn states(places: Places, room: usize, progress: &mut dyn FnMut(Progress)) -> Result<layout::Written, Error> {
     let tree = Tree::build(places);
     progress(Progress::Counted { contexts: tree.len() });
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share of the room")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of the room"
+    )]
     let for_chains = (room as f64 * CHAIN_SHARE) as usize;
     let room = room - for_chains;
     let mut chosen = Chosen::all(&tree);
@@ -136,7 +141,13 @@ fn states(places: Places, room: usize, progress: &mut dyn FnMut(Progress)) -> Re
 }
 
 /// The best selection that fits `room` bytes: searches the price of a byte.
-fn select(tree: &Tree, smooth: &Smooth, within: &Chosen, room: usize, progress: &mut dyn FnMut(Progress)) -> Option<Chosen> {
+fn select(
+    tree: &Tree,
+    smooth: &Smooth,
+    within: &Chosen,
+    room: usize,
+    progress: &mut dyn FnMut(Progress),
+) -> Option<Chosen> {
     let (mut low, mut high) = (-12.0f64, 16.0f64);
     let mut best = None;
     for _ in 0..14 {

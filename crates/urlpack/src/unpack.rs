@@ -33,12 +33,18 @@ impl Gather {
 struct Lane<'p> {
     decoder: Decoder<'p>,
     state: u32,
+    failed: bool,
     gather: Gather,
 }
 
 impl<'p> Lane<'p> {
     fn new(packed: &'p [u8], range: u64, start: u32) -> Self {
-        Self { decoder: Decoder::new(packed, range), state: start, gather: Gather { bytes: [0; GATHER + STEP_MAX], len: 0 } }
+        Self {
+            decoder: Decoder::new(packed, range),
+            state: start,
+            failed: false,
+            gather: Gather { bytes: [0; GATHER + STEP_MAX], len: 0 },
+        }
     }
 
     /// One coding step. False when the code lies in no interval.
@@ -54,19 +60,20 @@ impl<'p> Lane<'p> {
                 self.state = chain.next();
                 return true;
             }
-        } else if self.decoder.enter(
-            unit * u64::from(head.hot_lo()),
-            unit * u64::from(head.hot_hi() - head.hot_lo()),
-        ) {
+        } else if self
+            .decoder
+            .enter(unit * u64::from(head.hot_lo()), unit * u64::from(head.hot_hi() - head.hot_lo()))
+        {
             self.state = head.hot_next();
             self.gather.put(u64::from(head.hot_byte()), usize::from(self.state != END));
             return true;
         }
-        self.step_aside(file, head, unit)
+        self.failed = !self.step_aside(file, head, unit);
+        !self.failed
     }
 
     /// A step that is not the likely one.
-    #[inline(never)]
+    #[inline(always)]
     fn step_aside(&mut self, file: &[u8], head: Head, unit: u64) -> bool {
         let Ok(x) = u32::try_from(self.decoder.code / unit) else { return false };
         if x >= SLOTS {
@@ -90,11 +97,13 @@ impl<'p> Lane<'p> {
         }
     }
 
+    #[inline(always)]
     fn emit(&mut self, symbol: u16, next: u32) {
         self.gather.put(u64::from(symbol.wrapping_sub(1) & 0xff), usize::from(next != END));
         self.state = next;
     }
 
+    #[inline(always)]
     /// The string shares the first symbols of a chain and leaves it where `x` says.
     fn leave_chain(&mut self, file: &[u8], head: Head, x: u32) -> bool {
         let len = Chain::at(file, self.state).len();
@@ -119,6 +128,7 @@ impl<'p> Lane<'p> {
         false
     }
 
+    #[inline(always)]
     /// Reads a symbol that lies in the slots `within` of `node`.
     fn step_within<'m>(&mut self, file: &'m [u8], mut node: Node<'m>, mut within: (u32, u32)) -> bool {
         loop {
@@ -179,7 +189,12 @@ pub(crate) struct Entry<'m> {
 const NO_INTERVAL: &str = "the value lies in no interval";
 
 /// Appends the string of one code to `out`; `out` is as before when it fails.
-pub(crate) fn unpack(model: Entry<'_>, packed: &[u8], out: &mut Vec<u8>, max_len: usize) -> Result<(), Error> {
+pub(crate) fn unpack(
+    model: Entry<'_>,
+    packed: &[u8],
+    out: &mut Vec<u8>,
+    max_len: usize,
+) -> Result<(), Error> {
     let before = out.len();
     let mut lane = Lane::new(packed, model.range, model.start);
     let outcome = loop {
@@ -199,4 +214,69 @@ pub(crate) fn unpack(model: Entry<'_>, packed: &[u8], out: &mut Vec<u8>, max_len
         out.truncate(before);
     }
     outcome
+}
+
+/// Values unpacked side by side: while one waits for memory, the others go on.
+const LANES: usize = 8;
+
+/// A lane of a batch: which value it has, and what did not fit its gathering place.
+struct Busy<'p> {
+    index: usize,
+    lane: Lane<'p>,
+    long: Vec<u8>,
+}
+
+/// Unpacks the values that `next` gives, several at once; `each` gets index and outcome in no fixed order.
+pub(crate) fn unpack_batch<'p>(
+    model: Entry<'_>,
+    mut next: impl FnMut() -> Option<(usize, &'p [u8])>,
+    max_len: usize,
+    each: &mut impl FnMut(usize, Result<&[u8], Error>),
+) {
+    let mut busy: [Option<Busy<'p>>; LANES] = [const { None }; LANES];
+    let mut begin = |slot: &mut Option<Busy<'p>>| {
+        *slot = next().map(|(index, packed)| {
+            let mut long = slot.take().map_or_else(Vec::new, |done| done.long);
+            long.clear();
+            Busy { index, lane: Lane::new(packed, model.range, model.start), long }
+        });
+        slot.is_some()
+    };
+    let mut working = busy.iter_mut().filter_map(|slot| begin(slot).then_some(())).count();
+    while working > 0 {
+        for slot in &mut busy {
+            let Some(work) = slot else { continue };
+            if work.lane.step(model.file) && work.lane.state != END && work.lane.gather.len < GATHER {
+                continue;
+            }
+            if work.advance(max_len, each) && !begin(slot) {
+                working -= 1;
+            }
+        }
+    }
+}
+
+impl Busy<'_> {
+    /// After a step that did not simply go on: true when the value is done.
+    #[inline(never)]
+    fn advance(&mut self, max_len: usize, each: &mut impl FnMut(usize, Result<&[u8], Error>)) -> bool {
+        if self.lane.failed {
+            each(self.index, Err(self.lane.corrupt(NO_INTERVAL)));
+            return true;
+        }
+        if self.lane.state == END && self.long.is_empty() {
+            let len = self.lane.gather.len;
+            let outcome = if len > max_len { Err(Error::TooLong { max_len }) } else { self.lane.check_end() };
+            each(self.index, outcome.map(|()| self.lane.gather.bytes.get(..len).unwrap_or(&[])));
+            return true;
+        }
+        if let Err(error) = self.lane.flush(&mut self.long, 0, max_len) {
+            each(self.index, Err(error));
+            return true;
+        }
+        if self.lane.state == END {
+            each(self.index, self.lane.check_end().map(|()| self.long.as_slice()));
+        }
+        self.lane.state == END
+    }
 }

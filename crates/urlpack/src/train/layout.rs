@@ -1,10 +1,11 @@
 //! Chosen contexts to the bytes of a model.
 
+use super::prune::state_size;
 use super::smooth::{Chosen, Smooth};
 use super::tree::{Tree, number};
 use crate::file::{HEADER, NODES_MAX};
 use crate::node::{
-    CHAIN, CHAIN_LEN_MAX, END, ENTRY, EOS, HAS_CHAIN, HEAD, MANY, SLOTS, SYMBOLS, Symbol, narrow, width_of,
+    CHAIN, CHAIN_LEN_MAX, END, EOS, HAS_CHAIN, MANY, SLOTS, SYMBOLS, Symbol, narrow, width_of,
 };
 
 /// A chain must be taken with at least this share of the slots of its state.
@@ -58,9 +59,9 @@ pub(crate) fn lay_out(tree: &Tree, smooth: &Smooth, chosen: &Chosen, chain_bytes
 fn states(tree: &Tree, smooth: &Smooth, chosen: &Chosen) -> (Vec<State>, u32) {
     let mut state_of = vec![NONE; tree.len()];
     let mut nodes = Vec::new();
-    for node in 0..tree.len() {
+    for (node, state) in state_of.iter_mut().enumerate() {
         if chosen.node[node] {
-            state_of[node] = number(nodes.len());
+            *state = number(nodes.len());
             nodes.push(node);
         }
     }
@@ -71,13 +72,14 @@ fn states(tree: &Tree, smooth: &Smooth, chosen: &Chosen) -> (Vec<State>, u32) {
             longer[entry] = state_of[node];
         }
     }
+    let build = Build { tree, smooth, chosen, longer };
     let mut states: Vec<State> = Vec::with_capacity(nodes.len());
     for &node in &nodes {
         let state = if node == 0 {
-            root(tree, smooth, &longer)
+            root(&build)
         } else {
-            let suffix = &states[state_of[tree.parent[node] as usize] as usize];
-            inner(tree, smooth, chosen, node, suffix, &longer, &states, state_of[tree.parent[node] as usize])
+            let suffix = state_of[tree.parent[node] as usize];
+            inner(&build, node, suffix, &states)
         };
         states.push(state);
     }
@@ -86,55 +88,56 @@ fn states(tree: &Tree, smooth: &Smooth, chosen: &Chosen) -> (Vec<State>, u32) {
     (states, start)
 }
 
+/// What states are made from.
+struct Build<'t> {
+    tree: &'t Tree,
+    smooth: &'t Smooth,
+    chosen: &'t Chosen,
+    /// By entry: the state of the context that the entry's symbol makes longer by one, or `NONE`.
+    longer: Vec<u32>,
+}
+
 /// The empty context tells all symbols apart.
-fn root(tree: &Tree, smooth: &Smooth, longer: &[u32]) -> State {
-    let seen: f64 = tree.entries(0).map(|entry| f64::from(smooth.seen[entry])).sum();
+fn root(build: &Build<'_>) -> State {
+    let (tree, smooth) = (build.tree, build.smooth);
+    let entries = tree.entries(0);
+    let seen: f64 = entries.clone().map(|entry| f64::from(smooth.seen[entry])).sum();
+    let unseen = usize::from(SYMBOLS) - entries.len();
     #[expect(clippy::cast_precision_loss, reason = "at most 257")]
-    let rest = (1.0 - seen).max(0.0) / (usize::from(SYMBOLS) - tree.entries(0).len()).max(1) as f64;
+    let rest = (1.0 - seen).max(0.0) / unseen.max(1) as f64;
     let mut wishes: Vec<Wish> = (0..SYMBOLS)
         .map(|symbol| {
             let entry = tree.entry(0, symbol);
             let share = entry.map_or(rest, |entry| f64::from(smooth.seen[entry]));
-            let next = entry.map_or(NONE, |entry| longer[entry]);
-            let next = if symbol != EOS && next == NONE { 0 } else { next };
-            Wish { symbol, share, gap: 0.0, next }
+            let next = entry.map_or(NONE, |entry| build.longer[entry]);
+            Wish { symbol, share, gap: 0.0, next: if next == NONE && symbol != EOS { 0 } else { next } }
         })
         .collect();
     let (slots, hot) = allot(&mut wishes, 0.0);
     State { parent: 0, slots, hot, ..State::default() }
 }
 
-fn inner(
-    tree: &Tree,
-    smooth: &Smooth,
-    chosen: &Chosen,
-    node: usize,
-    suffix: &State,
-    longer: &[u32],
-    states: &[State],
-    mut parent: u32,
-) -> State {
+/// A state whose context without its oldest symbol is state `suffix`.
+fn inner(build: &Build<'_>, node: usize, suffix: u32, states: &[State]) -> State {
+    let (tree, chosen) = (build.tree, build.chosen);
     let entries: Vec<usize> = tree.entries(node).filter(|&entry| chosen.entry[entry]).collect();
     // A suffix with the same symbols would tell nothing apart that this state leaves to it.
-    while states[parent as usize].slots.len() == entries.len() && parent != 0 {
+    let mut parent = suffix;
+    while parent != 0 && states[parent as usize].slots.len() == entries.len() {
         parent = states[parent as usize].parent;
     }
-    let above = &states[parent as usize];
-    let mut wishes = Vec::new();
-    let (mut from, mut at, mut own, mut gaps, mut at2) = (0, 0, 0.0, 0.0, 0);
+    let (mut near, mut above) = (Cursor::of(&states[suffix as usize]), Cursor::of(&states[parent as usize]));
+    let mut wishes = Vec::with_capacity(entries.len());
+    let (mut from, mut own, mut gaps) = (0, 0.0, 0.0);
     for entry in entries {
         let symbol = tree.seen[entry].symbol;
-        while above.slots[at].symbol != symbol {
-            at += 1;
-        }
-        while suffix.slots[at2].symbol != symbol {
-            at2 += 1;
-        }
-        let share = f64::from(smooth.seen[entry]);
-        let gap = f64::from(above.slots[at].lo - from);
-        let next = if longer[entry] == NONE { suffix.slots[at2].next } else { longer[entry] };
+        let share = f64::from(build.smooth.seen[entry]);
+        let slot = above.at(symbol);
+        let gap = f64::from(slot.lo - from);
+        let longer = build.longer[entry];
+        let next = if longer == NONE { near.at(symbol).next } else { longer };
         wishes.push(Wish { symbol, share, gap, next });
-        from = above.slots[at].hi;
+        from = slot.hi;
         own += share;
         gaps += gap;
     }
@@ -146,6 +149,23 @@ fn inner(
     }
     let (slots, hot) = allot(&mut wishes, last * scale);
     State { parent, slots, hot, ..State::default() }
+}
+
+/// Finds symbols, asked for in order, among those of a state that has them all.
+struct Cursor<'s> {
+    slots: &'s [Slot],
+}
+
+impl<'s> Cursor<'s> {
+    fn of(state: &'s State) -> Self {
+        Self { slots: &state.slots }
+    }
+
+    fn at(&mut self, symbol: Symbol) -> Slot {
+        let skip = self.slots.partition_point(|slot| slot.symbol < symbol);
+        self.slots = &self.slots[skip..];
+        self.slots[0]
+    }
 }
 
 /// A symbol, the share of the slots it should get, and the share of the gap before it.
@@ -206,13 +226,16 @@ fn nearest_width(slots: f64) -> u8 {
 
 /// Training places whose longest chosen context is the state's.
 fn count_visits(tree: &Tree, chosen: &Chosen, state_of: &[u32], states: &mut [State]) {
-    let total = |node: usize| -> u64 { tree.seen[tree.entries(node)].iter().map(|s| u64::from(s.count)).sum() };
+    let total =
+        |node: usize| -> u64 { tree.seen[tree.entries(node)].iter().map(|s| u64::from(s.count)).sum() };
     for node in (0..tree.len()).rev() {
         if !chosen.node[node] {
             continue;
         }
         let seen = total(node);
-        states[state_of[node] as usize].visits += seen;
+        let own = &mut states[state_of[node] as usize].visits;
+        // Its chosen children were here before and took away theirs.
+        *own = own.wrapping_add(seen);
         if node > 0 {
             let parent = state_of[tree.parent[node] as usize] as usize;
             states[parent].visits = states[parent].visits.wrapping_sub(seen);
@@ -248,7 +271,8 @@ fn chain(states: &[State], state: usize) -> Option<Chain> {
         let hot = here.slots[here.hot];
         let slots = narrow(chain.slots, (hot.lo, hot.hi));
         let ends = hot.symbol == EOS;
-        if slots.1.saturating_sub(slots.0) < CHAIN_SLOTS_MIN || (!ends && chain.bytes.len() == CHAIN_LEN_MAX) {
+        if slots.1.saturating_sub(slots.0) < CHAIN_SLOTS_MIN || (!ends && chain.bytes.len() == CHAIN_LEN_MAX)
+        {
             break;
         }
         chain.slots = slots;
@@ -303,16 +327,14 @@ fn write(states: &[State], start: u32) -> Written {
 }
 
 fn size(state: &State) -> usize {
-    let rest = state.slots.len() - 1;
-    HEAD + if state.chain.is_some() { CHAIN } else { 0 }
-        + if rest >= usize::from(MANY) { 2 } else { 0 }
-        + rest * ENTRY
+    state_size(state.slots.len()) + if state.chain.is_some() { CHAIN } else { 0 }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "slots and counts fit by construction")]
 fn write_state(state: &State, offsets: &[u32], out: &mut Vec<u8>) {
     let hot = state.slots[state.hot];
-    let others = || state.slots.iter().enumerate().filter(|&(index, _)| index != state.hot).map(|(_, slot)| slot);
+    let others =
+        || state.slots.iter().enumerate().filter(|&(index, _)| index != state.hot).map(|(_, slot)| slot);
     let offset = |next: u32, symbol: Symbol| if symbol == EOS { END } else { offsets[next as usize] };
     let put24 = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes()[..3]);
     let count = state.slots.len() - 1;

@@ -38,8 +38,7 @@ impl Smooth {
     pub(crate) fn estimate(tree: &Tree, chosen: &Chosen) -> Self {
         let tokens = tokens(tree, chosen);
         let discounts = Discounts::of(tree, chosen, &tokens);
-        let mut smooth =
-            Self { seen: vec![0.0; tokens.len()], left_out: vec![0.0; tokens.len()], tokens };
+        let mut smooth = Self { seen: vec![0.0; tokens.len()], left_out: vec![0.0; tokens.len()], tokens };
         for node in 0..tree.len() {
             if chosen.node[node] {
                 smooth.node(tree, node, discounts.at(tree.depth[node]));
