@@ -88,14 +88,16 @@ impl<'o> Encoder<'o> {
         self.trim();
     }
 
-    /// Writes the upper bound of the interval, the first value that is not in it.
-    pub(crate) fn finish_high(mut self) {
-        let (value, carry) = self.low.overflowing_add(self.range);
+    /// Writes the shortest value in the slot that no symbol has, above all others.
+    pub(crate) fn finish_above(mut self, slots: u32) {
+        let used = (self.range >> 16) * u64::from(slots);
+        let (low, carry) = self.low.overflowing_add(used);
+        self.low = low;
+        self.range -= used;
         if carry {
             self.carry();
         }
-        self.out.extend_from_slice(&value.to_be_bytes());
-        self.trim();
+        self.finish();
     }
 
     fn trim(&mut self) {

@@ -77,7 +77,8 @@ fn probe<B: AsRef<[u8]>>(model: &Model<B>, sorted: &[&[u8]], values: &[&[u8]], r
     let end = first + sorted[first..].partition_point(|string| string.starts_with(&prefix));
     let found_first = values.partition_point(|value| **value < *min);
     let found_end = values.partition_point(|value| **value < *max);
-    (first, end) == (found_first, found_end)
+    let found_last = values.partition_point(|value| **value <= *max);
+    (first, end, end) == (found_first, found_end, found_last)
 }
 
 /// Numbers that look random and are the same for the same seed (Steele, Lea and Flood 2014, SplitMix64).

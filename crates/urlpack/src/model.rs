@@ -3,13 +3,14 @@
 use crate::coder::Encoder;
 use crate::error::Error;
 use crate::file::{self, Header, NUMBER_MAX};
+use crate::node::SLOTS;
 use crate::pack::encode;
 use crate::unpack::{self, Entry};
 
 /// Packed values of model 0 begin with a byte below this; of model n with the byte `OWN_BYTES + n - 1`.
 ///
-/// So the model that matters costs a tenth of a bit for its name, and another one a byte. The last byte 0xff
-/// is never used, which gives every prefix an upper bound.
+/// So the model that matters costs a tenth of a bit for its name, and another one a byte. A leading 0xff is
+/// kept for what may come.
 const OWN_BYTES: u8 = 0xf0;
 
 /// A model, checked and ready.
@@ -89,29 +90,45 @@ impl<B: AsRef<[u8]>> Model<B> {
     /// memcmp of two values of one model is memcmp of their strings, and equal values are equal strings.
     #[inline]
     pub fn pack(&self, bytes: &[u8], out: &mut Vec<u8>) {
-        self.code(bytes, true, out).finish();
+        self.code(bytes, true, out).0.finish();
     }
 
     /// Appends the least value that a string beginning with `prefix` can have.
     pub fn prefix_min(&self, prefix: &[u8], out: &mut Vec<u8>) {
-        self.code(prefix, false, out).finish_low();
+        self.code(prefix, false, out).0.finish_low();
     }
 
-    /// Appends the least value above every string beginning with `prefix`.
+    /// Appends a value above every string beginning with `prefix` and below all that sort after them.
     ///
-    /// A value `v` is of such a string exactly if `prefix_min <= v` and `v < prefix_max`.
+    /// No string has it. So a value `v` is of a string with the prefix exactly if `prefix_min <= v` and
+    /// `v < prefix_max`, and just as well with `v <= prefix_max`, which is what SQL's BETWEEN asks.
     pub fn prefix_max(&self, prefix: &[u8], out: &mut Vec<u8>) {
-        self.code(prefix, false, out).finish_high();
+        let before = out.len();
+        let (encoder, free) = self.code(prefix, false, out);
+        if free {
+            return encoder.finish_above(SLOTS);
+        }
+        // Inside a chain no slot is left over; behind the greatest byte that can follow there is one, at last
+        // when the chain ends.
+        let mut longer = prefix.to_vec();
+        loop {
+            longer.push(u8::MAX);
+            out.truncate(before);
+            let (encoder, free) = self.code(&longer, false, out);
+            if free {
+                return encoder.finish_above(SLOTS);
+            }
+        }
     }
 
     #[inline]
-    fn code<'o>(&self, bytes: &[u8], whole: bool, out: &'o mut Vec<u8>) -> Encoder<'o> {
+    fn code<'o>(&self, bytes: &[u8], whole: bool, out: &'o mut Vec<u8>) -> (Encoder<'o>, bool) {
         if let Some(lead) = lead(self.header.number) {
             out.push(lead);
         }
         let mut encoder = Encoder::new(out, self.range());
-        encode(self.file.as_ref(), self.header.start, bytes, whole, &mut encoder);
-        encoder
+        let free = encode(self.file.as_ref(), self.header.start, bytes, whole, &mut encoder);
+        (encoder, free)
     }
 
     /// Appends the string of a packed value to `out`, at most `max_len` bytes of it.

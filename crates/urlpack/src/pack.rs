@@ -4,7 +4,9 @@ use crate::coder::Encoder;
 use crate::node::{Chain, END, EOS, Found, Head, Node, SLOTS, Symbol, narrow};
 
 /// Narrows `encoder` from state `start` along `bytes`, and along the end of the string if `whole`.
-pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder: &mut Encoder<'_>) {
+///
+/// False if `bytes` stop inside a chain: then the interval is cut into slots without one left over.
+pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder: &mut Encoder<'_>) -> bool {
     let (mut state, mut rest) = (start, bytes);
     loop {
         let head = Head::at(file, state);
@@ -16,7 +18,7 @@ pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder
                     state = chain.next();
                     rest = rest.get(chain.len()..).unwrap_or(&[]);
                     if state == END {
-                        return;
+                        return true;
                     }
                     continue;
                 }
@@ -26,15 +28,15 @@ pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder
                     state = leave_chain(file, head, after, symbol, encoder);
                     rest = rest.get(after + 1..).unwrap_or(&[]);
                     if state == END {
-                        return;
+                        return true;
                     }
                     continue;
                 }
-                Along::Prefix(0) => return,
+                Along::Prefix(0) => return true,
                 Along::Prefix(after) => {
                     let (_, outer) = walk(file, head, after);
                     encoder.narrow(outer.0, outer.1);
-                    return;
+                    return false;
                 }
             }
         }
@@ -44,7 +46,7 @@ pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder
                 Symbol::from(byte) + 1
             }
             None if whole => EOS,
-            None => return,
+            None => return true,
         };
         state = if symbol == head.hot_symbol() {
             encoder.narrow(head.hot_lo(), head.hot_hi());
@@ -53,7 +55,7 @@ pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder
             step(file, state, head, symbol, encoder)
         };
         if state == END {
-            return;
+            return true;
         }
     }
 }

@@ -32,7 +32,8 @@ fn in_range(model: &Model<Vec<u8>>, prefix: &[u8], string: &[u8]) -> bool {
     model.prefix_min(prefix, &mut min);
     model.prefix_max(prefix, &mut max);
     let packed = pack(model, string);
-    min <= packed && packed < max
+    assert_ne!(packed, max, "the upper bound is of no string");
+    min <= packed && packed <= max
 }
 
 proptest! {
