@@ -1,0 +1,44 @@
+//! URLs in about a quarter of their bytes, each by itself, in order, and found by prefix without unpacking.
+//!
+//! A model is trained once on URLs like the ones to come, and is a file. It turns any string of bytes into a
+//! packed value and back. memcmp of packed values is memcmp of the strings, and the strings that begin with a
+//! prefix are exactly the values of one half-open range. `docs/formats/urlpack.md` describes the bytes.
+//!
+//! This crate does no I/O, starts no thread and reads no clock: models and strings come in as bytes.
+//!
+//! ```
+//! use urlpack::{Model, SMALL};
+//!
+//! let model = Model::from_bytes(SMALL)?;
+//! let (mut packed, mut url) = (Vec::new(), Vec::new());
+//! model.pack(b"https://www.example.com/index.html", &mut packed);
+//! assert!(packed.len() < 20);
+//! model.unpack(&packed, &mut url, 1_000)?;
+//! assert_eq!(url, b"https://www.example.com/index.html");
+//!
+//! let (mut min, mut max) = (Vec::new(), Vec::new());
+//! model.prefix_min(b"https://www.exa", &mut min);
+//! model.prefix_max(b"https://www.exa", &mut max);
+//! assert!(min <= packed && packed < max);
+//! # Ok::<(), urlpack::Error>(())
+//! ```
+
+mod coder;
+mod error;
+mod file;
+mod measure;
+mod model;
+mod node;
+mod pack;
+mod train;
+mod unpack;
+
+pub use error::Error;
+pub use measure::{Measured, measure};
+pub use model::{Info, Model, number_of};
+pub use train::{Options, Progress, train};
+
+/// A model for URLs of the world-wide web, number 0, 2.6 MB. `model/NOTICE` names what it was trained on.
+///
+/// One trained on your own URLs packs them better.
+pub const SMALL: &[u8] = include_bytes!("../model/small.urlmodel");

@@ -1,0 +1,96 @@
+//! What a model does with a list of strings: size, order, prefix ranges, round trip. No clock: time is the
+//! caller's.
+
+use crate::model::Model;
+
+/// Outcome of [`measure`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Measured {
+    /// Strings measured.
+    pub strings: u64,
+    /// Their bytes, line ends not counted.
+    pub raw_bytes: u64,
+    /// Bytes of their packed values, all of them: nothing else is stored for a value.
+    pub packed_bytes: u64,
+    /// Strings that did not come back as they were.
+    pub round_trip_wrong: u64,
+    /// Neighbours in the order of the strings whose packed values are in another order.
+    pub order_wrong: u64,
+    /// Prefixes probed.
+    pub probes: u64,
+    /// Prefixes whose range held other values than those of the strings with the prefix.
+    pub prefix_wrong: u64,
+}
+
+impl Measured {
+    /// Packed bytes over raw bytes; 1 when there is nothing.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+    pub fn ratio(&self) -> f64 {
+        if self.raw_bytes == 0 { 1.0 } else { self.packed_bytes as f64 / self.raw_bytes as f64 }
+    }
+}
+
+/// Packs and unpacks every string, compares all neighbours, and probes `probes` random prefixes.
+///
+/// A probe cuts a random string at a random place, in one of four changes the last byte of what is left, and
+/// compares the values in its range with the strings that have the prefix. `seed` chooses the probes.
+pub fn measure<B: AsRef<[u8]>>(model: &Model<B>, strings: &[&[u8]], probes: u64, seed: u64) -> Measured {
+    let mut measured = Measured { strings: strings.len() as u64, probes, ..Measured::default() };
+    let mut sorted = strings.to_vec();
+    sorted.sort_unstable();
+    let (mut values, mut ends, mut back) = (Vec::new(), vec![0], Vec::new());
+    for string in &sorted {
+        let start = values.len();
+        model.pack(string, &mut values);
+        ends.push(values.len());
+        back.clear();
+        let outcome = model.unpack(&values[start..], &mut back, string.len());
+        measured.round_trip_wrong += u64::from(outcome.is_err() || back != *string);
+        measured.raw_bytes += string.len() as u64;
+    }
+    measured.packed_bytes = values.len() as u64;
+    let values: Vec<&[u8]> = ends.windows(2).map(|pair| &values[pair[0]..pair[1]]).collect();
+    let wrong = |i: &usize| values[i - 1].cmp(values[*i]) != sorted[i - 1].cmp(sorted[*i]);
+    measured.order_wrong = (1..sorted.len()).filter(wrong).count() as u64;
+    if !sorted.is_empty() {
+        let mut random = Random(seed);
+        measured.prefix_wrong =
+            (0..probes).filter(|_| !probe(model, &sorted, &values, &mut random)).count() as u64;
+    }
+    measured
+}
+
+/// Whether a random prefix finds what it should.
+fn probe<B: AsRef<[u8]>>(model: &Model<B>, sorted: &[&[u8]], values: &[&[u8]], random: &mut Random) -> bool {
+    let string = sorted[random.below(sorted.len())];
+    let mut prefix = string[..random.below(string.len() + 1)].to_vec();
+    if random.below(4) == 0
+        && let Some(last) = prefix.last_mut()
+    {
+        *last = last.wrapping_add(if random.below(2) == 0 { 1 } else { u8::MAX });
+    }
+    let (mut min, mut max) = (Vec::new(), Vec::new());
+    model.prefix_min(&prefix, &mut min);
+    model.prefix_max(&prefix, &mut max);
+    let first = sorted.partition_point(|string| **string < *prefix);
+    let end = first + sorted[first..].partition_point(|string| string.starts_with(&prefix));
+    let found_first = values.partition_point(|value| **value < *min);
+    let found_end = values.partition_point(|value| **value < *max);
+    let found_last = values.partition_point(|value| **value <= *max);
+    (first, end, end) == (found_first, found_end, found_last)
+}
+
+/// Numbers that look random and are the same for the same seed (Steele, Lea and Flood 2014, SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^= bits >> 31;
+        usize::try_from(bits % limit.max(1) as u64).unwrap_or(0)
+    }
+}

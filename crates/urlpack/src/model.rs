@@ -1,0 +1,205 @@
+//! A loaded model: strings to packed values and back, and the ranges of prefixes.
+
+use crate::coder::Encoder;
+use crate::error::Error;
+use crate::file::{self, Header, NUMBER_MAX};
+use crate::node::SLOTS;
+use crate::pack::encode;
+use crate::unpack::{self, Entry};
+
+/// Packed values of model 0 begin with a byte below this; of model n with the byte `OWN_BYTES + n - 1`.
+///
+/// So the model that matters costs a tenth of a bit for its name, and another one a byte. A leading 0xff is
+/// kept for what may come.
+const OWN_BYTES: u8 = 0xf0;
+
+/// A model, checked and ready.
+///
+/// `B` holds the file: `Vec<u8>`, `Arc<[u8]>`, a memory map, or `&'static [u8]` for an embedded one.
+#[derive(Debug, Clone)]
+pub struct Model<B> {
+    file: B,
+    header: Header,
+}
+
+/// What a model says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Info<'m> {
+    /// Number that packed values name, 0 to 15.
+    pub number: u8,
+    /// Checksum of the file: two models with the same one are the same.
+    pub checksum: u64,
+    /// Size of the file in bytes; it is used as it is, so this is also its size in memory.
+    pub size: usize,
+    /// Contexts that have a state of their own.
+    pub states: u32,
+    /// Strings it was trained on.
+    pub strings: u64,
+    /// Bytes of these strings.
+    pub bytes: u64,
+    /// What the trainer wrote about the data, UTF-8.
+    pub note: &'m str,
+}
+
+impl<B: AsRef<[u8]>> Model<B> {
+    /// Checks a model file and makes it usable.
+    ///
+    /// # Errors
+    /// [`Error::Model`] if the file is not a model, of another version, damaged, or not sound in itself.
+    pub fn from_bytes(file: B) -> Result<Self, Error> {
+        let header = file::check(file.as_ref())?;
+        Ok(Self { file, header })
+    }
+
+    /// The model file.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.file.as_ref()
+    }
+
+    /// What the model says about itself.
+    pub fn info(&self) -> Info<'_> {
+        let file = self.file.as_ref();
+        Info {
+            number: self.header.number,
+            checksum: self.header.checksum,
+            size: file.len(),
+            states: self.header.states,
+            strings: self.header.strings,
+            bytes: self.header.bytes,
+            note: std::str::from_utf8(file::note(file, &self.header)).unwrap_or(""),
+        }
+    }
+
+    /// Number that this model's packed values name.
+    pub fn number(&self) -> u8 {
+        self.header.number
+    }
+
+    /// The same model file under another number, 0 to 15.
+    ///
+    /// # Errors
+    /// [`Error::Train`] if the number is above 15.
+    pub fn renumbered(&self, number: u8) -> Result<Vec<u8>, Error> {
+        check_number(number)?;
+        Ok(file::renumber(self.file.as_ref(), number))
+    }
+
+    /// Appends the packed value of `bytes` to `out`.
+    ///
+    /// memcmp of two values of one model is memcmp of their strings, and equal values are equal strings.
+    #[inline]
+    pub fn pack(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        self.code(bytes, true, out).0.finish();
+    }
+
+    /// Appends the least value that a string beginning with `prefix` can have.
+    pub fn prefix_min(&self, prefix: &[u8], out: &mut Vec<u8>) {
+        self.code(prefix, false, out).0.finish_low();
+    }
+
+    /// Appends a value above every string beginning with `prefix` and below all that sort after them.
+    ///
+    /// No string has it. So a value `v` is of a string with the prefix exactly if `prefix_min <= v` and
+    /// `v < prefix_max`, and just as well with `v <= prefix_max`, which is what SQL's BETWEEN asks.
+    pub fn prefix_max(&self, prefix: &[u8], out: &mut Vec<u8>) {
+        let before = out.len();
+        let (encoder, free) = self.code(prefix, false, out);
+        if free {
+            return encoder.finish_above(SLOTS);
+        }
+        // Inside a chain no slot is left over; behind the greatest byte that can follow there is one, at last
+        // when the chain ends.
+        let mut longer = prefix.to_vec();
+        loop {
+            longer.push(u8::MAX);
+            out.truncate(before);
+            let (encoder, free) = self.code(&longer, false, out);
+            if free {
+                return encoder.finish_above(SLOTS);
+            }
+        }
+    }
+
+    #[inline]
+    fn code<'o>(&self, bytes: &[u8], whole: bool, out: &'o mut Vec<u8>) -> (Encoder<'o>, bool) {
+        if let Some(lead) = lead(self.header.number) {
+            out.push(lead);
+        }
+        let mut encoder = Encoder::new(out, self.range());
+        let free = encode(self.file.as_ref(), self.header.start, bytes, whole, &mut encoder);
+        (encoder, free)
+    }
+
+    /// Appends the string of a packed value to `out`, at most `max_len` bytes of it.
+    ///
+    /// When it fails `out` is as it was.
+    ///
+    /// # Errors
+    /// [`Error::OtherModel`] if the value names another model, [`Error::Corrupt`] if it is no packed value,
+    /// [`Error::TooLong`] if the string is longer than `max_len`.
+    #[inline]
+    pub fn unpack(&self, packed: &[u8], out: &mut Vec<u8>, max_len: usize) -> Result<(), Error> {
+        unpack::unpack(self.entry(), self.body(packed)?, out, max_len)
+    }
+
+    /// Unpacks many values at once, which is faster than one after the other.
+    ///
+    /// `each` gets the index of a value and its string, or why there is none, in no fixed order.
+    pub fn unpack_batch<P: AsRef<[u8]>>(
+        &self,
+        packed: &[P],
+        max_len: usize,
+        mut each: impl FnMut(usize, Result<&[u8], Error>),
+    ) {
+        // What names another model is answered first: the lanes take only what is ours.
+        for (index, value) in packed.iter().enumerate() {
+            if let Err(error) = self.body(value.as_ref()) {
+                each(index, Err(error));
+            }
+        }
+        let mut ours = packed
+            .iter()
+            .enumerate()
+            .filter_map(|(index, value)| Some((index, self.body(value.as_ref()).ok()?)));
+        unpack::unpack_batch(self.entry(), || ours.next(), max_len, &mut each);
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        Entry { file: self.file.as_ref(), start: self.header.start, range: self.range() }
+    }
+
+    /// The value without the byte that names the model, if it is ours.
+    fn body<'p>(&self, packed: &'p [u8]) -> Result<&'p [u8], Error> {
+        let found = number_of(packed)?;
+        if found != self.header.number {
+            return Err(Error::OtherModel { found, ours: self.header.number });
+        }
+        Ok(if found == 0 { packed } else { &packed[1..] })
+    }
+
+    /// The interval that a value starts with.
+    fn range(&self) -> u64 {
+        if self.header.number == 0 { u64::from(OWN_BYTES) << 56 } else { u64::MAX }
+    }
+}
+
+fn lead(number: u8) -> Option<u8> {
+    number.checked_sub(1).map(|above| OWN_BYTES + above)
+}
+
+pub(crate) fn check_number(number: u8) -> Result<(), Error> {
+    if number > NUMBER_MAX { Err(Error::Train { what: "a model number is 0 to 15" }) } else { Ok(()) }
+}
+
+/// The number of the model that a packed value names.
+///
+/// # Errors
+/// [`Error::Corrupt`] if no model has such values.
+pub fn number_of(packed: &[u8]) -> Result<u8, Error> {
+    match packed.first() {
+        Some(0xff) => Err(Error::Corrupt { what: "no model has values that begin with 0xff", place: 0 }),
+        Some(&byte) if byte >= OWN_BYTES => Ok(byte - OWN_BYTES + 1),
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,167 @@
+//! Strings to intervals.
+
+use crate::coder::Encoder;
+use crate::node::{Chain, END, EOS, Found, Head, Node, SLOTS, Symbol, narrow};
+
+/// Narrows `encoder` from state `start` along `bytes`, and along the end of the string if `whole`.
+///
+/// False if `bytes` stop inside a chain: then the interval is cut into slots without one left over.
+pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder: &mut Encoder<'_>) -> bool {
+    let (mut state, mut rest) = (start, bytes);
+    loop {
+        let head = Head::at(file, state);
+        if head.has_chain() {
+            let chain = Chain::at(file, state);
+            match along(chain, rest, whole) {
+                Along::Through => {
+                    encoder.narrow(chain.lo(), chain.hi());
+                    state = chain.next();
+                    rest = rest.get(chain.len()..).unwrap_or(&[]);
+                    if state == END {
+                        return true;
+                    }
+                    continue;
+                }
+                Along::Leaves(0) => {}
+                Along::Leaves(after) => {
+                    let symbol = symbol_at(rest, after);
+                    state = leave_chain(file, head, after, symbol, encoder);
+                    rest = rest.get(after + 1..).unwrap_or(&[]);
+                    if state == END {
+                        return true;
+                    }
+                    continue;
+                }
+                Along::Prefix(0) => return true,
+                Along::Prefix(after) => {
+                    let (_, outer) = walk(file, head, after);
+                    encoder.narrow(outer.0, outer.1);
+                    return false;
+                }
+            }
+        }
+        let symbol = match rest.split_first() {
+            Some((&byte, tail)) => {
+                rest = tail;
+                Symbol::from(byte) + 1
+            }
+            None if whole => EOS,
+            None => return true,
+        };
+        state = if symbol == head.hot_symbol() {
+            encoder.narrow(head.hot_lo(), head.hot_hi());
+            head.hot_next()
+        } else {
+            step(file, state, head, symbol, encoder)
+        };
+        if state == END {
+            return true;
+        }
+    }
+}
+
+/// How a string goes on beside a chain.
+enum Along {
+    /// It has the whole chain.
+    Through,
+    /// It has this many symbols of the chain, then another one.
+    Leaves(usize),
+    /// It is a prefix that stops after this many symbols of the chain.
+    Prefix(usize),
+}
+
+#[inline(always)]
+fn along(chain: Chain, rest: &[u8], whole: bool) -> Along {
+    let len = chain.len();
+    let word = match rest.first_chunk::<8>() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(word)
+        }
+    };
+    let same = ((word ^ chain.word()).trailing_zeros() / 8) as usize;
+    if same < len && same < rest.len() {
+        return Along::Leaves(same);
+    }
+    if rest.len() < len {
+        return if whole { Along::Leaves(rest.len()) } else { Along::Prefix(rest.len()) };
+    }
+    match chain.next() {
+        END if rest.len() > len => Along::Leaves(len),
+        END if !whole => Along::Prefix(len),
+        _ => Along::Through,
+    }
+}
+
+fn symbol_at(rest: &[u8], index: usize) -> Symbol {
+    rest.get(index).map_or(EOS, |&byte| Symbol::from(byte) + 1)
+}
+
+/// The state after `after` symbols of a chain, and the slots of the chain's state that they leave.
+pub(crate) fn walk(file: &[u8], head: Head, after: usize) -> (u32, (u32, u32)) {
+    let (mut state, mut outer) = (head.hot_next(), (head.hot_lo(), head.hot_hi()));
+    for _ in 1..after {
+        let head = Head::at(file, state);
+        outer = narrow(outer, (head.hot_lo(), head.hot_hi()));
+        state = head.hot_next();
+    }
+    (state, outer)
+}
+
+/// Codes `symbol` where it leaves the chain of the state with `head`, after `after` of its symbols.
+#[inline(always)]
+fn leave_chain(file: &[u8], head: Head, after: usize, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
+    let (state, outer) = walk(file, head, after);
+    let head = Head::at(file, state);
+    let inner = narrow(outer, (head.hot_lo(), head.hot_hi()));
+    let (side, within) = if symbol < head.hot_symbol() {
+        ((outer.0, inner.0), (0, head.hot_lo()))
+    } else {
+        ((inner.1, outer.1), (head.hot_hi(), SLOTS))
+    };
+    encoder.narrow(side.0, side.1);
+    step_within(file, Node::with_head(file, state, head), symbol, within, encoder)
+}
+
+/// Codes a symbol that is not the hot one.
+#[inline(always)]
+fn step(file: &[u8], state: u32, head: Head, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
+    let node = Node::with_head(file, state, head);
+    match node.find_symbol(symbol) {
+        Found::Slot(slot) => {
+            encoder.narrow(slot.lo, slot.hi);
+            slot.next
+        }
+        Found::Gap(gap) => {
+            encoder.narrow(gap.lo, gap.hi);
+            let parent = Node::at(file, head.parent());
+            step_within(file, parent, symbol, parent.within(&gap), encoder)
+        }
+    }
+}
+
+/// Codes a symbol known to lie in the slots `within` of `node`.
+#[inline(always)]
+fn step_within<'m>(
+    file: &'m [u8],
+    mut node: Node<'m>,
+    symbol: Symbol,
+    mut within: (u32, u32),
+    encoder: &mut Encoder<'_>,
+) -> u32 {
+    loop {
+        match node.find_symbol(symbol) {
+            Found::Slot(slot) => {
+                encoder.narrow_within((slot.lo, slot.hi), within);
+                return slot.next;
+            }
+            Found::Gap(gap) => {
+                encoder.narrow_within((gap.lo, gap.hi), within);
+                node = Node::at(file, node.head.parent());
+                within = node.within(&gap);
+            }
+        }
+    }
+}

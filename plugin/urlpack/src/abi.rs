@@ -1,0 +1,163 @@
+//! The C interface of loadable functions, as MySQL 5.6 to 9 and MariaDB 10.6 to 12 share it.
+//!
+//! Layout from `include/mysql_com.h` (`UDF_INIT`, `UDF_ARGS`) of these servers. What is `my_bool` in one and
+//! `bool` in another is one byte, zero or one, in all of them.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+
+/// The server's number for "a string".
+pub(crate) const STRING_RESULT: c_int = 0;
+/// Bytes that the server has for the text of an error of an `_init` function, the zero included.
+const MESSAGE_SIZE: usize = 512;
+/// The general error number, for errors that have none of their own.
+const ER_UNKNOWN_ERROR: c_uint = 1105;
+
+/// What a function tells the server about itself, and keeps for one statement.
+#[repr(C)]
+#[derive(Debug)]
+pub struct UdfInit {
+    pub(crate) maybe_null: u8,
+    decimals: c_uint,
+    pub(crate) max_length: c_ulong,
+    pub(crate) ptr: *mut c_void,
+    const_item: u8,
+    extension: *mut c_void,
+}
+
+/// The arguments of a call.
+#[repr(C)]
+#[derive(Debug)]
+pub struct UdfArgs {
+    count: c_uint,
+    types: *mut c_int,
+    values: *mut *mut c_char,
+    lengths: *mut c_ulong,
+    maybe_null: *mut c_char,
+    attributes: *mut *mut c_char,
+    attribute_lengths: *mut c_ulong,
+    extension: *mut c_void,
+}
+
+impl UdfArgs {
+    pub(crate) fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Asks the server to turn every argument into a string.
+    ///
+    /// # Safety
+    /// Only in an `_init` function, with the arguments that the server passed to it.
+    pub(crate) unsafe fn want_strings(&mut self) {
+        for index in 0..self.count() {
+            let kind = self.types.wrapping_add(index);
+            // SAFETY: `types` has `count` elements, and `_init` may write them.
+            unsafe { kind.write(STRING_RESULT) };
+        }
+    }
+
+    /// Longest value that the argument can have; in a call, the length of its value.
+    ///
+    /// # Safety
+    /// `self` was passed by the server and `index < count`.
+    pub(crate) unsafe fn length(&self, index: usize) -> usize {
+        let length = self.lengths.wrapping_add(index);
+        // SAFETY: `lengths` has `count` elements.
+        let length = unsafe { *length };
+        usize::try_from(length).unwrap_or(usize::MAX)
+    }
+
+    /// The value of an argument: `None` for NULL, and in `_init` for what is not constant.
+    ///
+    /// # Safety
+    /// `self` was passed by the server, `index < count`, and the arguments are strings by now.
+    pub(crate) unsafe fn value(&self, index: usize) -> Option<&[u8]> {
+        let value = self.values.wrapping_add(index);
+        // SAFETY: `values` has `count` elements.
+        let value = unsafe { *value };
+        if value.is_null() {
+            return None;
+        }
+        // SAFETY: the same holds for `lengths`.
+        let length = unsafe { self.length(index) };
+        // SAFETY: the server keeps `length` bytes at `value` until the call returns.
+        Some(unsafe { std::slice::from_raw_parts(value.cast::<u8>(), length) })
+    }
+
+    /// The type of an argument before `want_strings`.
+    ///
+    /// # Safety
+    /// `self` was passed by the server and `index < count`.
+    pub(crate) unsafe fn is_string(&self, index: usize) -> bool {
+        let kind = self.types.wrapping_add(index);
+        // SAFETY: `types` has `count` elements.
+        let kind = unsafe { *kind };
+        kind == STRING_RESULT
+    }
+}
+
+/// Writes an error text for an `_init` function that fails.
+///
+/// # Safety
+/// `message` is the server's buffer for it.
+pub(crate) unsafe fn refuse(message: *mut c_char, text: &str) {
+    let bytes = &text.as_bytes()[..text.len().min(MESSAGE_SIZE - 1)];
+    // SAFETY: the buffer has `MESSAGE_SIZE` bytes, and ours are shorter.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), message.cast::<u8>(), bytes.len()) };
+    let end = message.wrapping_add(bytes.len());
+    // SAFETY: one byte is left for the end.
+    unsafe { end.write(0) };
+}
+
+type PrintError = unsafe extern "C" fn(c_uint, *const c_char, c_ulong, ...);
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn dladdr(address: *const c_void, found: *mut DlInfo) -> c_int;
+}
+
+/// What `dladdr` finds (POSIX.1-2024, `dlfcn.h`).
+#[repr(C)]
+struct DlInfo {
+    file: *const c_char,
+    base: *mut c_void,
+    symbol: *const c_char,
+    address: *mut c_void,
+}
+
+/// Raises an SQL error in the statement that is running.
+///
+/// The interface of loadable functions has no way to say why a call failed. The servers' own function for it is
+/// there though, under its C name in MariaDB and MySQL before 8, under its C++ name later; a server without it
+/// gets NULL and no reason.
+pub(crate) fn raise(text: &str) {
+    let names = [c"my_printf_error", c"_Z15my_printf_errorjPKciz"];
+    let found = names.into_iter().map(|name| {
+        // SAFETY: a null handle means the program itself and its libraries.
+        unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) }
+    });
+    let Some(function) = found.into_iter().find(|function| !function.is_null()) else { return };
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    // SAFETY: the function has this form in every server; the flags are an int or a long, zero in both.
+    let print = unsafe { std::mem::transmute::<*mut c_void, PrintError>(function) };
+    // SAFETY: the format takes one string, which outlives the call.
+    unsafe { print(ER_UNKNOWN_ERROR, c"%s".as_ptr(), 0, text.as_ptr()) };
+}
+
+/// The file that this library was loaded from.
+pub(crate) fn own_file() -> Option<std::path::PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut found = DlInfo {
+        file: std::ptr::null(),
+        base: std::ptr::null_mut(),
+        symbol: std::ptr::null(),
+        address: std::ptr::null_mut(),
+    };
+    // SAFETY: the address is of a function of ours, and `found` is written.
+    let known = unsafe { dladdr(own_file as *const c_void, &raw mut found) };
+    if known == 0 || found.file.is_null() {
+        return None;
+    }
+    // SAFETY: the loader keeps the name, ended by a zero, as long as the library is loaded.
+    let name = unsafe { std::ffi::CStr::from_ptr(found.file) };
+    Some(std::path::PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
+}
