@@ -171,10 +171,12 @@ pub(crate) fn without_row(message: &str) -> &str {
 fn named_column(message: &str) -> Option<String> {
     let rest = match message.strip_prefix("Column '") {
         Some(rest) => rest.split_once('\'')?.0,
-        None => ["for column ", "to column ", "NOT NULL column "]
-            .iter()
-            .find_map(|before| message.split_once(before))?
-            .1,
+        None => {
+            ["for column ", "to column ", "NOT NULL column "]
+                .iter()
+                .find_map(|before| message.split_once(before))?
+                .1
+        }
     };
     let end = rest.rfind(" at row ").unwrap_or(rest.len());
     let name = rest.get(..end)?.trim();

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use server::{Session, TableName, Warning, quote_name};
 
 use crate::job::Job;
-use crate::{Error, careful};
 use crate::request::FieldTarget;
+use crate::{Error, careful};
 
 /// A statement is sent when it is this long: longer ones are no faster.
 const STATEMENT_BYTES: usize = 512 * 1024;

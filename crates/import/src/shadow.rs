@@ -63,7 +63,8 @@ struct PlainIndex<'a> {
 /// one that begins with the AUTO_INCREMENT column, which must be the first of some index at any time.
 fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
     let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
-    let counter: Vec<_> = lines().filter(|line| line.contains(" AUTO_INCREMENT")).filter_map(quoted).collect();
+    let counter: Vec<_> =
+        lines().filter(|line| line.contains(" AUTO_INCREMENT")).filter_map(quoted).collect();
     let plain = lines().filter_map(|clause| {
         let name = quoted(clause.strip_prefix("KEY ")?)?;
         let first = quoted(clause.strip_prefix("KEY ")?.strip_prefix(name)?.strip_prefix(" (")?)?;
@@ -177,8 +178,10 @@ mod tests {
     fn plain_indexes_are_found_as_they_are_printed() {
         let definition = "  KEY `a``b` (`x`(10),`y`) COMMENT 'c'\n  KEY `by_id` (`id`)\n  KEY `f` ((lower(`x`)))\n  \
                           PRIMARY KEY (`x`)\n  UNIQUE KEY `u` (`x`)\n  `KEY ` int(11)\n  `id` int(11) AUTO_INCREMENT";
-        let found: Vec<_> =
-            plain_indexes(definition).iter().map(|index| (index.name.to_owned(), index.clause.to_owned())).collect();
+        let found: Vec<_> = plain_indexes(definition)
+            .iter()
+            .map(|index| (index.name.to_owned(), index.clause.to_owned()))
+            .collect();
         assert_eq!(found, [("`a``b`".to_owned(), "KEY `a``b` (`x`(10),`y`) COMMENT 'c'".to_owned())]);
     }
 }

@@ -8,7 +8,7 @@ use import::chunk::{Chunker, Cut};
 use import::source::{Files, Stdin};
 use import::{Input, Silent};
 use proptest::collection::vec;
-use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use rows::{Dialect, Encoding, LineEnd};
 
 /// A stream that gives as many bytes at once as it is told, over and over.
@@ -42,7 +42,8 @@ struct Cutting {
 fn cut(bytes: &[u8], sizes: &[usize], cut: Cut) -> Result<Vec<Cutting>, String> {
     let reader = Box::new(Dribble { bytes: bytes.to_vec(), at: 0, sizes: sizes.to_vec(), turn: 0 });
     let stdin = Stdin { reader, spool: std::env::temp_dir() };
-    let files = Files::new(&disk::RealDisk, &[Input::Stdin], Some(stdin), false).map_err(|error| error.to_string())?;
+    let files = Files::new(&disk::RealDisk, &[Input::Stdin], Some(stdin), false)
+        .map_err(|error| error.to_string())?;
     let mut chunker = Chunker::new(&files, cut, 2, &Silent);
     let mut chunks = Vec::new();
     while let Some(chunk) = chunker.next_chunk().map_err(|error| error.to_string())? {
@@ -53,8 +54,7 @@ fn cut(bytes: &[u8], sizes: &[usize], cut: Cut) -> Result<Vec<Cutting>, String> 
 }
 
 fn dialect() -> impl Strategy<Value = Dialect> {
-    let line_end =
-        prop_oneof![Just(LineEnd::Lf), Just(LineEnd::CrLf), Just(LineEnd::Cr), Just(LineEnd::Any)];
+    let line_end = prop_oneof![Just(LineEnd::Lf), Just(LineEnd::CrLf), Just(LineEnd::Cr), Just(LineEnd::Any)];
     let quote = prop_oneof![Just(None), Just(Some(b'"')), Just(Some(b'\''))];
     let escape = prop_oneof![Just(None), Just(Some(b'\\'))];
     let delimiter = prop_oneof![Just(b','), Just(b'\t')];
@@ -77,14 +77,16 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn cutting() -> impl Strategy<Value = Cut> {
-    (dialect(), 1_usize..64, 0_u64..3, any::<bool>()).prop_map(|(dialect, chunk_bytes, skip_lines, header)| Cut {
-        dialect,
-        encoding: Encoding::Utf8,
-        chunk_bytes,
-        record_bytes_max: usize::MAX,
-        skip_lines,
-        header,
-    })
+    (dialect(), 1_usize..64, 0_u64..3, any::<bool>()).prop_map(
+        |(dialect, chunk_bytes, skip_lines, header)| Cut {
+            dialect,
+            encoding: Encoding::Utf8,
+            chunk_bytes,
+            record_bytes_max: usize::MAX,
+            skip_lines,
+            header,
+        },
+    )
 }
 
 fn records(dialect: &Dialect, bytes: &[u8]) -> Vec<Vec<u8>> {

@@ -207,10 +207,10 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     let request = arguments.request(&target)?;
     let stop = crate::commands::stop_flag(report)?;
     let folder = std::env::current_dir().context("the current folder")?;
-    let stdin = request
-        .inputs
-        .contains(&Input::Stdin)
-        .then(|| Stdin { reader: Box::new(Patient { stop: Arc::clone(&stop) }), spool: std::env::temp_dir() });
+    let stdin = request.inputs.contains(&Input::Stdin).then(|| Stdin {
+        reader: Box::new(Patient { stop: Arc::clone(&stop) }),
+        spool: std::env::temp_dir(),
+    });
     let connect = || target.connect();
     let world = World {
         disk: &disk::RealDisk,

@@ -64,11 +64,27 @@ const CSV: [&str; 5] = ["--header", "--delimiter", "comma", "--quote", "\""];
 const DUMP: [&str; 7] = ["--no-header", "--delimiter", "tab", "--quote", "none", "--escape", "\\"];
 
 /// Imports values in both dialects and compares.
-pub(crate) fn both_ways(place: &Place, column_type: &str, encoding: &str, file: &[Vec<u8>], expected: &[Vec<u8>]) {
+pub(crate) fn both_ways(
+    place: &Place,
+    column_type: &str,
+    encoding: &str,
+    file: &[Vec<u8>],
+    expected: &[Vec<u8>],
+) {
     expect(place, column_type, expected);
     for (text, dialect) in [(quoted(file), CSV.as_slice()), (escaped(file), DUMP.as_slice())] {
         let name = place.file("v.csv", text);
-        let import = [name.as_str(), "--into", "t", "--replace", "--encoding", encoding, "--line-end", "lf", "--no-null"];
+        let import = [
+            name.as_str(),
+            "--into",
+            "t",
+            "--replace",
+            "--encoding",
+            encoding,
+            "--line-end",
+            "lf",
+            "--no-null",
+        ];
         place.import(&[import.as_slice(), dialect].concat()).exits(0);
         same(place, expected.len());
     }
@@ -86,10 +102,10 @@ pub(crate) fn bytes() -> Vec<Vec<u8>> {
 /// The bytes of windows-1252 as MySQL has them: five have no character and stand for themselves.
 fn from_latin1(bytes: &[u8]) -> Vec<u8> {
     const HIGH: [char; 32] = [
-        '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{2c6}',
-        '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}', '\u{90}', '\u{2018}', '\u{2019}',
-        '\u{201c}', '\u{201d}', '\u{2022}', '\u{2013}', '\u{2014}', '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}',
-        '\u{153}', '\u{9d}', '\u{17e}', '\u{178}',
+        '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',
+        '\u{2c6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}', '\u{90}',
+        '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}', '\u{2022}', '\u{2013}', '\u{2014}', '\u{2dc}',
+        '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{9d}', '\u{17e}', '\u{178}',
     ];
     let char = |byte: &u8| match byte {
         0x80..=0x9f => HIGH[usize::from(byte - 0x80)],
@@ -118,8 +134,26 @@ fn every_byte_of_a_blob_stays() {
 #[test]
 fn characters_of_every_length_stay() {
     let chars = [
-        '\0', '\u{1}', '\u{8}', '\u{1a}', '\u{7f}', '\u{80}', '\u{7ff}', '\u{800}', '\u{d7ff}', '\u{e000}', '\u{fdd0}',
-        '\u{feff}', '\u{fffd}', '\u{ffff}', '\u{10000}', '\u{1f41f}', '\u{fffff}', '\u{10ffff}', '\u{2028}', '\u{85}',
+        '\0',
+        '\u{1}',
+        '\u{8}',
+        '\u{1a}',
+        '\u{7f}',
+        '\u{80}',
+        '\u{7ff}',
+        '\u{800}',
+        '\u{d7ff}',
+        '\u{e000}',
+        '\u{fdd0}',
+        '\u{feff}',
+        '\u{fffd}',
+        '\u{ffff}',
+        '\u{10000}',
+        '\u{1f41f}',
+        '\u{fffff}',
+        '\u{10ffff}',
+        '\u{2028}',
+        '\u{85}',
     ];
     on_every_server(|place| {
         let mut values: Vec<Vec<u8>> = chars.iter().map(|char| format!("{char}").into_bytes()).collect();

@@ -19,7 +19,7 @@ fn halfway(place: &Place, table: &str, arguments: &[&str]) -> (Running, std::pro
     let mut running = place.spawn(&[import.as_slice(), arguments].concat());
     let mut stdin = running.stdin();
     stdin.write_all(rows(0, 20_000).as_bytes()).unwrap();
-    place.until_chunks(3);
+    place.until_chunks(&mut running, 3);
     (running, stdin)
 }
 
@@ -75,10 +75,11 @@ fn a_file_that_changes_while_it_is_read_is_not_imported() {
         for mode in [["--replace", "--chunk"], ["--append", "--chunk"]] {
             for append in [true, false] {
                 let name = place.file("p.csv", rows(0, 100_000));
-                let import = [[name.as_str(), "--into", "t", "--no-header"], [mode[0], mode[1], "64K", "--quiet"]];
-                let running = place.spawn(&import.concat());
+                let import =
+                    [[name.as_str(), "--into", "t", "--no-header"], [mode[0], mode[1], "64K", "--quiet"]];
+                let mut running = place.spawn(&import.concat());
                 if mode[0] == "--replace" {
-                    place.until_chunks(1);
+                    place.until_chunks(&mut running, 1);
                 } else {
                     place.until_rows("t", 500);
                 }
@@ -103,7 +104,10 @@ fn two_imports_into_one_table_do_not_mix() {
         let (running, stdin) = halfway(place, "t", &[]);
         let file = place.file("p.csv", rows(0, 1000));
         for more in [vec![], vec!["--append"], vec!["--resume"], vec!["--restart"], vec!["--replace"]] {
-            place.import(&[vec![file.as_str(), "--into", "t"], more].concat()).exits(11).says(&["is running"]);
+            place
+                .import(&[vec![file.as_str(), "--into", "t"], more].concat())
+                .exits(11)
+                .says(&["is running"]);
         }
         place.import(&[&file, "--into", "u", "--no-header"]).exits(0);
         assert_eq!(place.count("u"), 1000);
@@ -154,11 +158,16 @@ fn relaxed_settings_are_put_back() {
                 until("undo", || undo(&place).exits(0).err.contains("is 1 again"));
             } else {
                 until("an import", || {
-                    place.import(&[&file, "--into", "u", "--no-header", "--replace"]).err.contains("is 1 again")
+                    place
+                        .import(&[&file, "--into", "u", "--no-header", "--replace"])
+                        .err
+                        .contains("is 1 again")
                 });
             }
             assert_eq!(settings(&place), "1|1");
-            until("the lock is free", || place.import(&[&file, "--into", "t", "--no-header", "--restart", "--replace"]).code == 0);
+            until("the lock is free", || {
+                place.import(&[&file, "--into", "t", "--no-header", "--restart", "--replace"]).code == 0
+            });
             assert_eq!(place.leftovers(), Vec::<String>::new());
         }
         undo(&place).exits(0).says(&["nothing to put back"]);

@@ -15,8 +15,12 @@ fn numbers(place: &Place) {
 fn duplicates_in_one_chunk_are_singled_out() {
     on_every_server(|place| {
         numbers(place);
-        let file = place.file("p.csv", format!("id,name\n{}5,x\n{}900,y\n900,z\n", rows(0, 500), rows(500, 1000)));
-        place.import(&[&file, "--into", "t", "--chunk", "4M"]).exits(1).says(&["Duplicate entry '", "for key"]);
+        let file =
+            place.file("p.csv", format!("id,name\n{}5,x\n{}900,y\n900,z\n", rows(0, 500), rows(500, 1000)));
+        place
+            .import(&[&file, "--into", "t", "--chunk", "4M"])
+            .exits(1)
+            .says(&["Duplicate entry '", "for key"]);
         place.untouched("t", 0);
         place.import(&[&file, "--into", "t", "--chunk", "4M", "--max-rejects", "3"]).exits(3);
         assert_eq!(place.count("t"), 1000);
@@ -61,7 +65,8 @@ fn duplicates_of_rows_that_are_there_are_rejected() {
         place.sql(&["INSERT INTO t VALUES (3, 'old'), (700, 'old')"]);
         let file = place.file("p.csv", format!("id,name\n{}", rows(0, 1000)));
         for more in [vec![], vec!["--by-chunk"]] {
-            let import = [vec![file.as_str(), "--into", "t", "--append", "--chunk", "4K"], more.clone()].concat();
+            let import =
+                [vec![file.as_str(), "--into", "t", "--append", "--chunk", "4K"], more.clone()].concat();
             if more.is_empty() {
                 place.import(&import).exits(1).says(&["p.csv:5: Duplicate entry '3' for key"]);
                 place.untouched("t", 2);
@@ -81,7 +86,8 @@ fn a_stopped_append_by_chunk_is_neither_doubled_nor_forgotten() {
         place.sql(&["CREATE TABLE t (id INT, name VARCHAR(100) NOT NULL, UNIQUE (id))"]);
         place.sql(&["INSERT INTO t VALUES (900, 'old')"]);
         let file = place.file("p.csv", format!("id,name\n{}", rows(0, 1000)));
-        let import = [file.as_str(), "--into", "t", "--append", "--by-chunk", "--chunk", "4K", "--sessions", "1"];
+        let import =
+            [file.as_str(), "--into", "t", "--append", "--by-chunk", "--chunk", "4K", "--sessions", "1"];
         let resume = "--resume";
         place.import(&import).exits(1).says(&["p.csv:902: Duplicate entry '900'", resume]);
         let before = place.count("t");

@@ -4,7 +4,9 @@ use crate::support::{Place, on_every_server};
 
 /// A table whose columns refuse things, with nothing in it.
 fn people(place: &Place) {
-    place.sql(&["CREATE TABLE people (id INT PRIMARY KEY, name VARCHAR(5) NOT NULL, age TINYINT UNSIGNED, born DATE)"]);
+    place.sql(&[
+        "CREATE TABLE people (id INT PRIMARY KEY, name VARCHAR(5) NOT NULL, age TINYINT UNSIGNED, born DATE)",
+    ]);
 }
 
 /// Imports rows below the header of `people` and expects a refusal of the last of them.
@@ -137,9 +139,13 @@ fn a_missing_last_newline_and_blank_lines_at_the_end_are_fine() {
 fn good_rows_go_in_and_bad_ones_aside() {
     on_every_server(|place| {
         people(place);
-        let rows = "1,ann,30,1990-01-01\n2,bob,300,\n3,\"c,\nc\",3,2021-02-30\n4,dave,,\n5,e\n6,eve,6,\n6,fay,6,\n";
+        let rows =
+            "1,ann,30,1990-01-01\n2,bob,300,\n3,\"c,\nc\",3,2021-02-30\n4,dave,,\n5,e\n6,eve,6,\n6,fay,6,\n";
         let file = place.file("p.csv", format!("id,name,age,born\n{rows}"));
-        place.import(&[&file, "--into", "people", "--max-rejects", "3"]).exits(1).says(&["more than 3 bad rows"]);
+        place
+            .import(&[&file, "--into", "people", "--max-rejects", "3"])
+            .exits(1)
+            .says(&["more than 3 bad rows"]);
         place.untouched("people", 0);
         assert!(!place.exists("p.csv.rejects"));
         let ended = place.import(&[&file, "--into", "people", "--max-rejects", "4"]).exits(3);
@@ -169,18 +175,27 @@ fn good_rows_go_in_and_bad_ones_aside() {
 #[test]
 fn rejects_of_append_and_replace_and_by_chunk_are_set_aside_too() {
     on_every_server(|place| {
-        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT)", "INSERT INTO t VALUES (1, 1), (100, 100)"]);
+        place.sql(&[
+            "CREATE TABLE t (id INT PRIMARY KEY, n TINYINT)",
+            "INSERT INTO t VALUES (1, 1), (100, 100)",
+        ]);
         let file = place.file("p.csv", "id,n\n1,2\n2,200\n3,3\n");
         place.import(&[&file, "--into", "t", "--append"]).exits(1);
         place.untouched("t", 2);
-        place.import(&[&file, "--into", "t", "--append", "--max-rejects", "9"]).exits(3).says(&["2 rejected"]);
+        place
+            .import(&[&file, "--into", "t", "--append", "--max-rejects", "9"])
+            .exits(3)
+            .says(&["2 rejected"]);
         assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|1", "3|3", "100|100"]);
         place.sql(&["DELETE FROM t WHERE id = 3"]);
         place.import(&[&file, "--into", "t", "--append", "--by-chunk", "--max-rejects", "9"]).exits(3);
         assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|1", "3|3", "100|100"]);
         place.import(&[&file, "--into", "t", "--replace"]).exits(1);
         assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|1", "3|3", "100|100"]);
-        place.import(&[&file, "--into", "t", "--replace", "--max-rejects", "9"]).exits(3).says(&["1 rejected"]);
+        place
+            .import(&[&file, "--into", "t", "--replace", "--max-rejects", "9"])
+            .exits(3)
+            .says(&["1 rejected"]);
         assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|2", "3|3"]);
         assert_eq!(place.leftovers(), Vec::<String>::new());
     });
@@ -190,7 +205,10 @@ fn rejects_of_append_and_replace_and_by_chunk_are_set_aside_too() {
 fn ragged_rows_of_a_table_that_is_made_are_named() {
     on_every_server(|place| {
         let file = place.file("p.csv", "id,name\n1,a\n2\n3,c\n4,d,e\n");
-        place.import(&[&file, "--into", "t", "--create"]).exits(1).says(&["p.csv:3: 1 fields where 2 are expected"]);
+        place
+            .import(&[&file, "--into", "t", "--create"])
+            .exits(1)
+            .says(&["p.csv:3: 1 fields where 2 are expected"]);
         assert_eq!(place.rows("SHOW TABLES"), Vec::<String>::new());
         place.import(&[&file, "--into", "t", "--create", "--max-rejects", "2"]).exits(3);
         assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|a", "3|c"]);
@@ -209,5 +227,19 @@ fn every_bad_row_is_told_once() {
         }
         let ended = place.import(&["--json", &file, "--into", "people", "--max-rejects", "1"]).exits(1);
         assert_eq!(ended.out.matches("\"message_type\":\"reject\"").count(), 3, "{}", ended.out);
+    });
+}
+
+#[test]
+fn a_file_of_nothing_but_bad_rows_is_set_aside() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(5))"]);
+        // All of it in one chunk, and more than fits into one statement of MySQL 5.6.
+        let rows: String = (0..900).map(|id| format!("{id},{id:0>4000}\n")).collect();
+        let file = place.file("p.csv", format!("id,name\n{rows}901,ok\n"));
+        let import = [file.as_str(), "--into", "t", "--chunk", "8M", "--max-rejects", "1000"];
+        place.import(&import).exits(3).says(&["900 rejected", "1 rows in"]);
+        assert_eq!(place.read("p.csv.rejects"), format!("id,name\n{rows}"));
+        place.untouched("t", 1);
     });
 }

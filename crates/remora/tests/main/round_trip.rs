@@ -76,7 +76,11 @@ fn texts(mariadb: bool) -> Vec<Kind> {
     ];
     if mariadb {
         kinds.push(kind("JSON", "{}", &["{\"a\": [1, \"\\\"q\\\"\\n\", null]}", "[]", "\"\u{e9}\""]));
-        kinds.push(kind("UUID", "{}", &["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-bfff-ffffffffffff"]));
+        kinds.push(kind(
+            "UUID",
+            "{}",
+            &["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-bfff-ffffffffffff"],
+        ));
         kinds.push(kind("INET6", "{}", &["::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::ffff:1.2.3.4"]));
         kinds.push(kind("INET4", "{}", &["0.0.0.0", "255.255.255.255"]));
     }
@@ -118,7 +122,8 @@ fn every_type_keeps_its_extreme_values() {
         let dump = place.path("a.txt");
         let mut session = place.session();
         session.execute("SET time_zone = '+00:00'").unwrap();
-        let dumped = format!("SELECT id, {} INTO OUTFILE '{}' FROM a ORDER BY id", shown.join(", "), dump.display());
+        let dumped =
+            format!("SELECT id, {} INTO OUTFILE '{}' FROM a ORDER BY id", shown.join(", "), dump.display());
         session.execute(&dumped).unwrap();
         for (encoding, table) in [("utf-8", "b"), ("binary", "b")] {
             let import = ["a.txt", "--into", table, "--replace", "--encoding", encoding, "--escape", "\\"];
@@ -167,7 +172,14 @@ fn types_that_are_inferred_hold_every_value() {
         ("digits65", &["99999999999999999999999999999999999999999999999999999999999999999", "0", "1"]),
         ("digits66", &["999999999999999999999999999999999999999999999999999999999999999999", "0", "1"]),
         ("money", &["-1234567.89", "0.01", "100.00"]),
-        ("fine", &["0.000000000000000000000000000001", "1.500000000000000000000000000000", "-0.300000000000000000000000000000"]),
+        (
+            "fine",
+            &[
+                "0.000000000000000000000000000001",
+                "1.500000000000000000000000000000",
+                "-0.300000000000000000000000000000",
+            ],
+        ),
         ("too_fine", &["0.0000000000000000000000000000001", "1", "2"]),
         ("huge", &["1e400", "1", "2"]),
         ("signed", &["+5", "1", "2"]),
@@ -178,7 +190,10 @@ fn types_that_are_inferred_hold_every_value() {
         ("day", &["1000-01-01", "9999-12-31", "2024-02-29"]),
         ("no_day", &["2023-02-29", "2024-02-29", "2024-01-01"]),
         ("zero_day", &["0000-00-00", "2024-02-29", "2024-01-01"]),
-        ("moment", &["1000-01-01 00:00:00.000001", "9999-12-31 23:59:59.999999", "2024-02-29 12:00:00.500000"]),
+        (
+            "moment",
+            &["1000-01-01 00:00:00.000001", "9999-12-31 23:59:59.999999", "2024-02-29 12:00:00.500000"],
+        ),
         ("clock", &["-838:59:59", "838:59:59", "00:00:00"]),
         ("no_clock", &["839:00:00", "01:00:00", "02:00:00"]),
         ("year", &["1901", "2155", "2024"]),
@@ -205,8 +220,13 @@ fn types_that_are_inferred_hold_every_value() {
         let file = place.file("a.csv", csv);
         place.import(&[&file, "--into", "t", "--create", "--no-key"]).exits(0);
         for (name, values) in &columns {
-            let mut found: Vec<String> = place.session().strings(&format!("SELECT `{name}` FROM t")).unwrap()
-                .into_iter().map(|row| row[0].clone().unwrap_or_default()).collect();
+            let mut found: Vec<String> = place
+                .session()
+                .strings(&format!("SELECT `{name}` FROM t"))
+                .unwrap()
+                .into_iter()
+                .map(|row| row[0].clone().unwrap_or_default())
+                .collect();
             let mut wanted: Vec<String> = values.iter().map(ToString::to_string).collect();
             found.sort();
             wanted.sort();

@@ -34,7 +34,11 @@ fn rows_of_64_megabytes_go_in() {
     for product in support::products() {
         eprintln!("== {product}");
         // MySQL 5.6 takes no value longer than a tenth of its log.
-        let log = if product == Product::MySql56 { "--innodb-log-file-size=400M" } else { "--innodb-log-file-size=256M" };
+        let log = if product == Product::MySql56 {
+            "--innodb-log-file-size=400M"
+        } else {
+            "--innodb-log-file-size=256M"
+        };
         let server = support::start(product, &["--max-allowed-packet=256M", log]);
         let place = Place::new(&server);
         let long = 64 << 20;
@@ -57,7 +61,9 @@ fn rows_of_64_megabytes_go_in() {
             let peak = peak(&mut running);
             running.end().exits(0);
             assert!(peak <= MEMORY_KIB, "{peak} KiB");
-            let rows = place.rows("SELECT id, LENGTH(v), v = REPEAT(CHAR(97 + id), LENGTH(v)) FROM t WHERE id BETWEEN 1 AND 3");
+            let rows = place.rows(
+                "SELECT id, LENGTH(v), v = REPEAT(CHAR(97 + id), LENGTH(v)) FROM t WHERE id BETWEEN 1 AND 3",
+            );
             assert_eq!(rows, (1..4).map(|id| format!("{id}|{long}|1")).collect::<Vec<_>>());
             assert_eq!(place.count("t"), 5);
         }
@@ -70,7 +76,11 @@ fn a_record_that_is_longer_than_a_packet_is_named() {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)"]);
         let packet: usize = place.value("SELECT @@max_allowed_packet").parse().unwrap();
         let file = place.file("p.csv", format!("id,v\n1,a\n2,b\n3,{}\n4,c\n", "x".repeat(packet + 1)));
-        place.import(&[&file, "--into", "t"]).exits(1).says(&["p.csv:4: ", "max_allowed_packet", &packet.to_string()]);
+        place.import(&[&file, "--into", "t"]).exits(1).says(&[
+            "p.csv:4: ",
+            "max_allowed_packet",
+            &packet.to_string(),
+        ]);
         place.untouched("t", 0);
     });
 }

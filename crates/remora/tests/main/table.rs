@@ -97,7 +97,9 @@ fn checks_that_are_put_off_still_find_the_orphan() {
         import(place, rows, &["--append", "--defer-checks"]).exits(1).says(&["to_parent"]);
         place.untouched("t", 1);
         // Committed as it goes, it stays; once the parent is there it holds.
-        import(place, rows, &["--append", "--by-chunk", "--defer-checks"]).exits(1).says(&["to_parent", "--resume"]);
+        import(place, rows, &["--append", "--by-chunk", "--defer-checks"])
+            .exits(1)
+            .says(&["to_parent", "--resume"]);
         place.sql(&["INSERT INTO parent VALUES (7)"]);
         import(place, rows, &["--append", "--by-chunk", "--defer-checks", "--resume"]).exits(0);
         place.untouched("t", 4);
@@ -110,10 +112,16 @@ fn checks_that_are_put_off_still_find_the_orphan() {
 fn a_parent_is_not_replaced_under_its_children() {
     on_every_server(|place| {
         for rule in ["", "ON DELETE CASCADE", "ON DELETE SET NULL"] {
-            place.sql(&["SET foreign_key_checks = 0", "DROP TABLE IF EXISTS child", "DROP TABLE IF EXISTS t"]);
+            place.sql(&[
+                "SET foreign_key_checks = 0",
+                "DROP TABLE IF EXISTS child",
+                "DROP TABLE IF EXISTS t",
+            ]);
             place.sql(&[
                 "CREATE TABLE t (id INT PRIMARY KEY, n INT)",
-                &format!("CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES t (id) {rule})"),
+                &format!(
+                    "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES t (id) {rule})"
+                ),
             ]);
             // Empty, it is loaded like any other.
             import(place, "id,n\n1,1\n2,2\n", &[]).exits(0);
@@ -121,7 +129,11 @@ fn a_parent_is_not_replaced_under_its_children() {
             for arguments in [["--replace"].as_slice(), &["--replace", "--defer-checks"]] {
                 import(place, "id,n\n1,10\n", arguments).exits(1).says(&["child"]);
                 assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|1", "2|2"], "{rule} {arguments:?}");
-                assert_eq!(place.rows("SELECT * FROM child ORDER BY id"), ["1|1", "2|2"], "{rule} {arguments:?}");
+                assert_eq!(
+                    place.rows("SELECT * FROM child ORDER BY id"),
+                    ["1|1", "2|2"],
+                    "{rule} {arguments:?}"
+                );
             }
             import(place, "id,n\n1,10\n2,20\n", &["--replace", "--defer-checks"]).exits(0);
             assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|10", "2|20"], "{rule}");
@@ -194,14 +206,16 @@ fn indexes_built_afterwards_are_what_they_were() {
             let mut lines: Vec<_> = text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
             lines.iter_mut().for_each(|line| {
                 if let Some((head, tail)) = line.clone().split_once(" AUTO_INCREMENT=") {
-                    *line = format!("{head}{}", tail.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+                    *line =
+                        format!("{head}{}", tail.trim_start_matches(|digit: char| digit.is_ascii_digit()));
                 }
             });
             lines.sort();
             lines
         };
         let before = sorted(place);
-        let ended = import(place, "a,id,b,c,d\n1,7,x,some words,d1\n2,8,y,other words,d2\n", &["--indexes", "after"]);
+        let ended =
+            import(place, "a,id,b,c,d\n1,7,x,some words,d1\n2,8,y,other words,d2\n", &["--indexes", "after"]);
         ended.exits(0).says(&["built when all rows are in"]);
         assert_eq!(sorted(place), before);
         assert_eq!(place.rows("SELECT a FROM t WHERE MATCH (c) AGAINST ('other')"), ["2"]);
@@ -215,16 +229,35 @@ fn indexes_built_afterwards_are_what_they_were() {
 fn odd_names_are_names() {
     on_every_server(|place| {
         let long = "\u{e9}".repeat(64);
-        for (at, name) in ["a`b", "a b", "\u{65e5}\u{672c}", "select", &long, "a\"b'c", "1", "$x%_"].iter().enumerate() {
+        for (at, name) in
+            ["a`b", "a b", "\u{65e5}\u{672c}", "select", &long, "a\"b'c", "1", "$x%_"].iter().enumerate()
+        {
             let quoted = format!("`{}`", name.replace('`', "``"));
-            place.sql(&[&format!("CREATE TABLE {quoted} (id INT PRIMARY KEY, {quoted} INT, KEY {quoted} ({quoted}))")]);
+            place.sql(&[&format!(
+                "CREATE TABLE {quoted} (id INT PRIMARY KEY, {quoted} INT, KEY {quoted} ({quoted}))"
+            )]);
             let file = place.file("p.csv", format!("id,\"{}\"\n1,{at}\n2,99\n", name.replace('"', "\"\"")));
             let into = format!("{}.{quoted}", place.schema);
             place.import(&[&file, "--into", &into, "--header", "--indexes", "after"]).exits(0);
-            assert_eq!(place.rows(&format!("SELECT id, {quoted} FROM {quoted} ORDER BY id")), [format!("1|{at}"), "2|99".to_owned()]);
+            assert_eq!(
+                place.rows(&format!("SELECT id, {quoted} FROM {quoted} ORDER BY id")),
+                [format!("1|{at}"), "2|99".to_owned()]
+            );
             let columns = format!("id,@{quoted}");
             let set = format!("{quoted}=@{quoted}+1");
-            place.import(&[&file, "--into", &into, "--replace", "--header", "--columns", &columns, "--set", &set]).exits(0);
+            place
+                .import(&[
+                    &file,
+                    "--into",
+                    &into,
+                    "--replace",
+                    "--header",
+                    "--columns",
+                    &columns,
+                    "--set",
+                    &set,
+                ])
+                .exits(0);
             assert_eq!(place.value(&format!("SELECT SUM({quoted}) FROM {quoted}")), (at + 101).to_string());
             place.sql(&[&format!("DROP TABLE {quoted}")]);
             place.import(&[&file, "--into", &into, "--create", "--header"]).exits(0);
@@ -261,7 +294,11 @@ fn a_missing_table_is_told_with_what_to_do() {
 fn an_engine_that_cannot_roll_back_is_loaded_whole_or_not_at_all() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT) ENGINE=MyISAM"]);
-        import(place, "id,n\n1,1\n2,300\n", &[]).exits(1).says(&["p.csv:2: ", "up to line 3", "Out of range"]);
+        import(place, "id,n\n1,1\n2,300\n", &[]).exits(1).says(&[
+            "p.csv:2: ",
+            "up to line 3",
+            "Out of range",
+        ]);
         place.untouched("t", 0);
         import(place, "id,n\n1,1\n2,2\n", &[]).exits(0);
         assert_eq!(place.value("SELECT engine FROM information_schema.tables WHERE table_name = 't' AND table_schema = DATABASE()"), "MyISAM");
