@@ -101,7 +101,8 @@ fn edges(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
             Some(_) => {}
         }
     }
-    for gone in allowed.keys().filter(|name| !found.contains_key(*name)) {
+    // The code map in the same page names folders, which have a slash where they are no crate's name.
+    for gone in allowed.keys().filter(|name| !found.contains_key(*name) && !name.contains('/')) {
         complaints.push(format!("docs/ARCHITECTURE.md: there is no crate {gone}"));
     }
     Ok(())

@@ -9,6 +9,9 @@ use crate::chunk::Chunk;
 use crate::job::Job;
 use crate::{Error, Reject};
 
+/// Bytes of a note in one statement, where they are twice as many digits.
+const NOTE_BYTES: usize = 256 << 10;
+
 /// A chunk that is in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Finished {
@@ -40,8 +43,9 @@ impl Ledger {
     /// Makes it and writes the job as its first line.
     pub(crate) fn create(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         session.execute(&format!(
-            "CREATE TABLE {} (chunk INT UNSIGNED NOT NULL PRIMARY KEY, checksum INT UNSIGNED NOT NULL, \
-             bytes BIGINT UNSIGNED NOT NULL, loaded BIGINT UNSIGNED NOT NULL, note LONGBLOB NOT NULL) \
+            "CREATE TABLE {} (chunk INT UNSIGNED NOT NULL, part INT UNSIGNED NOT NULL, \
+             checksum INT UNSIGNED NOT NULL, bytes BIGINT UNSIGNED NOT NULL, loaded BIGINT UNSIGNED NOT NULL, \
+             note LONGBLOB NOT NULL, PRIMARY KEY (chunk, part)) \
              ENGINE=InnoDB COMMENT='what a remora import has done; remora removes it when it is over'",
             self.table
         ))?;
@@ -73,15 +77,18 @@ impl Ledger {
         self.write(session, chunk.number, &finished, &note)
     }
 
+    /// Writes a line, in parts if its note is long: the rows of a chunk may all be bad, and no statement may
+    /// exceed the server's max_allowed_packet.
     fn write(&self, session: &mut Session, number: u32, chunk: &Finished, note: &[u8]) -> Result<(), Error> {
-        session.execute(&format!(
-            "INSERT INTO {} VALUES ({number}, {}, {}, {}, {})",
-            self.table,
-            chunk.checksum,
-            chunk.bytes,
-            chunk.loaded,
-            hex(note)
-        ))?;
+        let parts = note.chunks(NOTE_BYTES).chain(note.is_empty().then_some(note));
+        for (part, note) in parts.enumerate() {
+            let Finished { checksum, bytes, loaded, .. } = chunk;
+            session.execute(&format!(
+                "INSERT INTO {} VALUES ({number}, {part}, {checksum}, {bytes}, {loaded}, {})",
+                self.table,
+                hex(note)
+            ))?;
+        }
         Ok(())
     }
 
@@ -94,11 +101,11 @@ impl Ledger {
         if there.is_none() {
             return Ok(None);
         }
-        let mut job = None;
         let mut finished = FinishedChunks::new();
+        let mut notes: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         // A locking read: the server may still be committing a chunk of a run that was just killed.
         for row in session.rows(&format!(
-            "SELECT chunk, checksum, bytes, loaded, note FROM {} LOCK IN SHARE MODE",
+            "SELECT chunk, checksum, bytes, loaded, note FROM {} ORDER BY chunk, part LOCK IN SHARE MODE",
             self.table
         ))? {
             let number = |at: usize| {
@@ -108,14 +115,17 @@ impl Ledger {
                     .map_err(|_| self.damaged("a number is no number"))
             };
             let small = |at| u32::try_from(number(at)?).map_err(|_| self.damaged("a number is too large"));
-            let note = row.get(4).cloned().flatten().unwrap_or_default();
-            if small(0)? == 0 {
-                job = Some(self.decode::<Job>(&note)?);
-                continue;
-            }
-            let rejects = if note.is_empty() { Vec::new() } else { self.decode(&note)? };
-            let chunk = Finished { checksum: small(1)?, bytes: number(2)?, loaded: number(3)?, rejects };
+            notes.entry(small(0)?).or_default().extend(row.get(4).cloned().flatten().unwrap_or_default());
+            let chunk =
+                Finished { checksum: small(1)?, bytes: number(2)?, loaded: number(3)?, rejects: Vec::new() };
             finished.insert(small(0)?, chunk);
+        }
+        finished.remove(&0);
+        let job = notes.remove(&0).map(|note| self.decode::<Job>(&note)).transpose()?;
+        for (number, note) in notes.into_iter().filter(|(_, note)| !note.is_empty()) {
+            if let Some(chunk) = finished.get_mut(&number) {
+                chunk.rejects = self.decode(&note)?;
+            }
         }
         let job = job.ok_or_else(|| self.damaged("it has no first line"))?;
         if job.version != Job::VERSION {

@@ -120,7 +120,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Decides what to do and makes what stands beside the target.
     fn begin(&mut self, session: &mut Session) -> Result<Job, Error> {
-        let plan = plan::make(self.request, self.files, self.world, Some(session))?;
+        let plan = self.at_rest(plan::make(self.request, self.files, self.world, Some(session)))?;
         let Plan { mut job, table, create, .. } = plan;
         let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
         // A shadow without a ledger is a leftover of a run that died in between.
@@ -201,7 +201,7 @@ impl Run<'_> {
     ) -> Result<Summary, Error> {
         let mut loaded = None;
         if job.state == State::Loading {
-            let done = self.load(session, &job, finished)?;
+            let done = self.at_rest(self.load(session, &job, finished))?;
             let rows = done.rows;
             let closed = self.files.unchanged().and_then(|()| self.close(session, &mut job, done));
             loaded = Some(closed.map_err(|error| match job.way {
@@ -223,6 +223,14 @@ impl Run<'_> {
         }
         let resumed_rows = finished.values().map(|chunk| chunk.loaded).sum();
         Ok(Summary { rows, rejects, reject_files, bytes, resumed_rows })
+    }
+
+    /// What is wrong with a file that somebody is writing to is first of all that.
+    fn at_rest<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        match result {
+            Err(error) if !error.is_passing() => self.files.unchanged().and(Err(error)),
+            result => result,
+        }
     }
 
     fn load(&self, session: &Session, job: &Job, finished: &FinishedChunks) -> Result<Loaded, Error> {

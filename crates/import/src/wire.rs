@@ -104,7 +104,11 @@ impl Wire {
             Ok(clean) => outcome.clean = clean,
             Err(_) if self.stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
             Err(error) if error.is_passing() => return Err(error),
-            Err(Error::Server(error)) if error.code().is_some() => outcome.failure = Some(error),
+            Err(Error::Server(error))
+                if error.code().is_some() || matches!(error, server::Error::PacketTooLarge { .. }) =>
+            {
+                outcome.failure = Some(error);
+            }
             Err(error) => return Err(error),
         }
         if outcome.clean.is_none() && outcome.failure.is_none() {

@@ -8,7 +8,7 @@ use import::chunk::{Chunker, Cut};
 use import::source::{Files, Stdin};
 use import::{Input, Silent};
 use proptest::collection::vec;
-use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use rows::{Dialect, Encoding, LineEnd};
 
 /// A stream that gives as many bytes at once as it is told, over and over.

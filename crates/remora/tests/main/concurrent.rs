@@ -19,7 +19,7 @@ fn halfway(place: &Place, table: &str, arguments: &[&str]) -> (Running, std::pro
     let mut running = place.spawn(&[import.as_slice(), arguments].concat());
     let mut stdin = running.stdin();
     stdin.write_all(rows(0, 20_000).as_bytes()).unwrap();
-    place.until_chunks(3);
+    place.until_chunks(&mut running, 3);
     (running, stdin)
 }
 
@@ -77,9 +77,9 @@ fn a_file_that_changes_while_it_is_read_is_not_imported() {
                 let name = place.file("p.csv", rows(0, 100_000));
                 let import =
                     [[name.as_str(), "--into", "t", "--no-header"], [mode[0], mode[1], "64K", "--quiet"]];
-                let running = place.spawn(&import.concat());
+                let mut running = place.spawn(&import.concat());
                 if mode[0] == "--replace" {
-                    place.until_chunks(1);
+                    place.until_chunks(&mut running, 1);
                 } else {
                     place.until_rows("t", 500);
                 }

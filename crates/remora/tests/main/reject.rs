@@ -229,3 +229,17 @@ fn every_bad_row_is_told_once() {
         assert_eq!(ended.out.matches("\"message_type\":\"reject\"").count(), 3, "{}", ended.out);
     });
 }
+
+#[test]
+fn a_file_of_nothing_but_bad_rows_is_set_aside() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(5))"]);
+        // All of it in one chunk, and more than fits into one statement of MySQL 5.6.
+        let rows: String = (0..900).map(|id| format!("{id},{id:0>4000}\n")).collect();
+        let file = place.file("p.csv", format!("id,name\n{rows}901,ok\n"));
+        let import = [file.as_str(), "--into", "t", "--chunk", "8M", "--max-rejects", "1000"];
+        place.import(&import).exits(3).says(&["900 rejected", "1 rows in"]);
+        assert_eq!(place.read("p.csv.rejects"), format!("id,name\n{rows}"));
+        place.untouched("t", 1);
+    });
+}

@@ -246,12 +246,16 @@ impl Place {
 
     /// Waits until chunks are in, as the ledger has it.
     #[track_caller]
-    pub(crate) fn until_chunks(&self, count: u64) {
+    pub(crate) fn until_chunks(&self, running: &mut Running, count: u64) {
         let mut session = self.session();
         until("chunks in the ledger", || {
             let ledger = session.value("SHOW TABLES LIKE '\\_remora\\_ledger\\_%'").unwrap();
-            let Some(ledger) = ledger else { return false };
+            let Some(ledger) = ledger else {
+                running.must_run();
+                return false;
+            };
             let query = format!("SELECT COUNT(*) >= {count} FROM {ledger} WHERE chunk > 0");
+            running.must_run();
             // It may be gone by now.
             session.value(&query).ok().flatten().as_deref() == Some("1")
         });
@@ -302,6 +306,16 @@ impl Running {
     /// Its standard input; dropping it is the end of the file.
     pub(crate) fn stdin(&mut self) -> std::process::ChildStdin {
         self.child.stdin.take().unwrap()
+    }
+
+    /// Fails with what it said when it has ended.
+    #[track_caller]
+    pub(crate) fn must_run(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            let mut err = String::new();
+            self.child.stderr.as_mut().unwrap().read_to_string(&mut err).unwrap();
+            panic!("it has ended ({status}): {err}");
+        }
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
