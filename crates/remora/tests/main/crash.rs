@@ -198,13 +198,8 @@ fn a_chunk_that_commits_after_the_kill_is_not_loaded_again() {
             place.leftovers().into_iter().find(|name| name.contains("ledger")).unwrap(),
             place.leftovers().into_iter().find(|name| name.contains("load")).unwrap(),
         );
-<<<<<<< HEAD
-        let line =
-            place.value(&format!("SELECT chunk, checksum, bytes, loaded FROM {ledger} WHERE chunk = 1"));
-=======
         let line = place
             .value(&format!("SELECT chunk, part, checksum, bytes, loaded FROM {ledger} WHERE chunk = 1"));
->>>>>>> tests
         let line = line.replace('|', ", ");
         let rows: u32 = line.rsplit(", ").next().unwrap().parse().unwrap();
         place.sql(&[

@@ -385,11 +385,7 @@ fn exit_codes_tell_what_went_wrong() {
             &user,
             "-S",
         ]);
-<<<<<<< HEAD
-        Ended::of(&command.arg(&place.socket).output().unwrap()).exits(10).says(&["GRANT CREATE"]);
-=======
         Ended::of(&command.arg(&place.socket).output().unwrap()).exits(10).says(&["GRANT DROP"]);
->>>>>>> tests
         place.untouched("t", 0);
     });
 }
