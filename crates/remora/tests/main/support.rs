@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use sandbox::{Places, Product, Sandbox, Settings};
@@ -12,7 +12,10 @@ use server::{Environment, Overrides, Session, Target};
 use tempfile::TempDir;
 
 /// How long anything may take. It only keeps a broken test from running for ever.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long to wait between two questions.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 pub(crate) fn places() -> Places {
     Places::customary(|name| std::env::var_os(name)).unwrap()
@@ -266,9 +269,11 @@ impl Place {
 #[track_caller]
 pub(crate) fn until(what: &str, mut question: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
+    // Nobody sends; it only leaves the processor to those who are waited for.
+    let (_send, never) = mpsc::channel::<()>();
     while !question() {
         assert!(Instant::now() < end, "never came true: {what}");
-        std::thread::yield_now();
+        never.recv_timeout(LOOK_AGAIN).ok();
     }
 }
 
