@@ -189,7 +189,7 @@ fn files_of_every_form_are_recognised_by_themselves() {
             format!("\u{feff}{csv}").into(),
             wide(csv, u16::to_le_bytes),
             wide(csv, u16::to_be_bytes),
-            csv.replace("a b", "a b").replace(',', ";").replace("c;", "c,").into(),
+            csv.replace(',', ";").replace("c;", "c,").into(),
             "id\tv\n1\ta b\n2\tc,\"d\"\n3\te\\\nf\n4\t\u{e9}\u{1f41f}\n".into(),
             "id|v\n1|a b\n2|\"c,\"\"d\"\"\"\n3|\"e\nf\"\n4|\u{e9}\u{1f41f}\n".into(),
         ];

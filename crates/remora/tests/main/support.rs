@@ -59,10 +59,15 @@ pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
 
 fn on(products: &[Product], test: impl Fn(&Place)) {
     for product in products {
-        // Shown when the test fails.
-        eprintln!("== {product}");
+        tell(*product);
         test(&Place::new(shared(*product)));
     }
+}
+
+/// Names the server that is tested, which is shown when the test fails.
+#[expect(clippy::print_stderr, reason = "which server it was belongs to a failure")]
+pub(crate) fn tell(product: Product) {
+    eprintln!("== {product}");
 }
 
 /// A database on a server, and a folder for files.
