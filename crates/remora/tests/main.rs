@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
 #![expect(clippy::disallowed_methods, reason = "a test lays out its own files")]
-#![expect(clippy::print_stderr, reason = "a failing test names the server it failed on")]
 
 #[path = "main/support.rs"]
 mod support;

@@ -124,7 +124,7 @@ fn settings(place: &Place) -> String {
 #[test]
 fn relaxed_settings_are_put_back() {
     for product in support::products() {
-        eprintln!("== {product}");
+        support::tell(product);
         let server = support::start(product, &["--sync-binlog=1"]);
         let place = Place::new(&server);
         for table in ["t", "u"] {

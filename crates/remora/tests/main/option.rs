@@ -10,7 +10,7 @@ use crate::support::{self, Ended, Place, on_every_server, remora, until};
 #[test]
 fn a_server_without_load_data_local_is_served_by_insert() {
     for product in support::products() {
-        eprintln!("== {product}");
+        support::tell(product);
         let server = support::start(product, &["--local-infile=0"]);
         let place = Place::new(&server);
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT, b BIT(4), born DATE)"]);

@@ -32,7 +32,7 @@ fn memory(pid: u32) -> Option<u64> {
 #[test]
 fn rows_of_64_megabytes_go_in() {
     for product in support::products() {
-        eprintln!("== {product}");
+        support::tell(product);
         // MySQL 5.6 takes no value longer than a tenth of its log.
         let log = if product == Product::MySql56 {
             "--innodb-log-file-size=400M"

@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use sandbox::{Places, Product, Sandbox, Settings};
@@ -12,7 +12,10 @@ use server::{Environment, Overrides, Session, Target};
 use tempfile::TempDir;
 
 /// How long anything may take. It only keeps a broken test from running for ever.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long to wait between two questions.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 pub(crate) fn places() -> Places {
     Places::customary(|name| std::env::var_os(name)).unwrap()
@@ -56,10 +59,15 @@ pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
 
 fn on(products: &[Product], test: impl Fn(&Place)) {
     for product in products {
-        // Shown when the test fails.
-        eprintln!("== {product}");
+        tell(*product);
         test(&Place::new(shared(*product)));
     }
+}
+
+/// Names the server that is tested, which is shown when the test fails.
+#[expect(clippy::print_stderr, reason = "which server it was belongs to a failure")]
+pub(crate) fn tell(product: Product) {
+    eprintln!("== {product}");
 }
 
 /// A database on a server, and a folder for files.
@@ -266,9 +274,11 @@ impl Place {
 #[track_caller]
 pub(crate) fn until(what: &str, mut question: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
+    // Nobody sends; it only leaves the processor to those who are waited for.
+    let (_send, never) = mpsc::channel::<()>();
     while !question() {
         assert!(Instant::now() < end, "never came true: {what}");
-        std::thread::yield_now();
+        never.recv_timeout(LOOK_AGAIN).ok();
     }
 }
 
