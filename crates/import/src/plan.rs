@@ -113,13 +113,14 @@ fn check_existence(request: &Request, table: Option<&Table>, connected: bool) ->
     }
 }
 
-/// Which way rows go in. A swap keeps no triggers and no foreign keys, so tables with either are loaded in
-/// one transaction.
+/// Which way rows go in. A swap keeps no triggers, no foreign keys and no history, so tables with any of them
+/// are loaded in one transaction.
 fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Result<Way, Error> {
     let Some(table) = table else { return Ok(Way::Shadow) };
     let name = &request.table;
     let append = matches!(request.mode, Mode::Append { .. });
     let ties: Vec<String> = [
+        table.versioned.then(|| "a history of its rows".to_owned()),
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
         (!table.referenced_by.is_empty())

@@ -13,6 +13,8 @@ pub(crate) struct Table {
     pub engine: String,
     /// The engine can roll back.
     pub transactional: bool,
+    /// It keeps the history of its rows (MariaDB's system versioning).
+    pub versioned: bool,
     /// Names of its triggers.
     pub triggers: Vec<String>,
     /// Its own foreign keys.
@@ -141,6 +143,7 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
         columns: columns(session, &place)?,
         transactional: transactions.as_deref() == Some("YES"),
         engine,
+        versioned: kind == "SYSTEM VERSIONED",
         triggers: triggers(session, name)?,
         foreign_keys: foreign_keys(session, &place)?,
         referenced_by,

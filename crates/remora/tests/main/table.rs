@@ -37,6 +37,17 @@ fn triggers_fire_once_for_each_row() {
 }
 
 #[test]
+fn history_is_kept() {
+    on_mariadb(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n INT) WITH SYSTEM VERSIONING"]);
+        import(place, "id,n\n1,1\n2,2\n", &[]).exits(0).says(&["one transaction"]);
+        import(place, "id,n\n1,5\n", &["--replace"]).exits(0);
+        assert_eq!(place.rows("SELECT id, n FROM t"), ["1|5"]);
+        assert_eq!(place.rows("SELECT id, n FROM t FOR SYSTEM_TIME ALL ORDER BY n"), ["1|1", "2|2", "1|5"]);
+    });
+}
+
+#[test]
 fn a_row_that_a_trigger_refuses_is_named() {
     on_every_server(|place| {
         place.sql(&[
