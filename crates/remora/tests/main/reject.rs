@@ -238,7 +238,7 @@ fn a_file_of_nothing_but_bad_rows_is_set_aside() {
         let rows: String = (0..900).map(|id| format!("{id},{id:0>4000}\n")).collect();
         let file = place.file("p.csv", format!("id,name\n{rows}901,ok\n"));
         let import = [file.as_str(), "--into", "t", "--chunk", "8M", "--max-rejects", "1000"];
-        place.import(&import).exits(3).says(&["900 rejected", "1 rows in"]);
+        place.import(&import).exits(3).says(&["900 rejected", "1 row in"]);
         assert_eq!(place.read("p.csv.rejects"), format!("id,name\n{rows}"));
         place.untouched("t", 1);
     });
