@@ -15,7 +15,7 @@ use crate::{Error, Progress};
 
 /// The target size of a chunk: small enough that the last one of each session ends at about the same
 /// time, large enough that a commit for each does not show.
-const CHUNK_BYTES: usize = 4 << 20;
+const CHUNK_BYTES: usize = 8 << 20;
 /// A small file is cut so that every session gets something.
 const CHUNK_BYTES_MIN: usize = 256 << 10;
 
@@ -266,7 +266,7 @@ fn skip_lines(text: &[u8], lines: u64) -> &[u8] {
 
 fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
     let findings = &sample.findings;
-    let sessions = request.sessions.unwrap_or(2).max(1);
+    let sessions = request.sessions.unwrap_or(3).max(1);
     let share = files
         .bytes()
         .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX) / (4 * sessions));

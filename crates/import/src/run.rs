@@ -266,7 +266,8 @@ impl Run<'_> {
 
     /// Sessions that help: no more than the files have chunks.
     fn sessions(&self, job: &Job) -> usize {
-        let wanted = self.request.sessions.unwrap_or(self.world.cores.clamp(2, 8));
+        // One more than there are cores: while a session waits for its commit, another works.
+        let wanted = self.request.sessions.unwrap_or(self.world.cores.clamp(1, 8) + 1);
         let chunks = self.files.bytes().map_or(u64::MAX, |bytes| bytes.div_ceil(job.chunk_bytes as u64));
         wanted.min(usize::try_from(chunks).unwrap_or(usize::MAX)).max(1)
     }

@@ -164,11 +164,11 @@ struct RunArgs {
     #[arg(long)]
     restart: bool,
 
-    /// Sessions that load at the same time [default: cores of this machine, 2 to 8]
+    /// Sessions that load at the same time [default: one more than cores, up to 9]
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     sessions: Option<u16>,
 
-    /// Bytes that are loaded and committed at once [default: 4M, less for small files]
+    /// Bytes that are loaded and committed at once [default: 8M, less for small files]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     chunk: Option<usize>,
 
