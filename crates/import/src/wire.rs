@@ -73,8 +73,8 @@ impl Wire {
         let transforms = rules().any(|rule| matches!(rule, FieldRule::Boolean | FieldRule::UtcDateTime));
         let always_rewrite = !job.nulls.words.is_empty() || transforms;
         Wire {
-            as_is: load_data(&job, table, &job.dialect),
-            rewritten: load_data(&job, table, &Dialect::LOAD_DATA),
+            as_is: load_data(&job, table, &job.dialect, false),
+            rewritten: load_data(&job, table, &Dialect::LOAD_DATA, true),
             local_infile,
             insert: insert::Statement::new(&job, table),
             empty_is_null,
@@ -283,9 +283,9 @@ fn has_empty_field(bytes: &[u8], delimiter: u8, line_end: LineEnd) -> bool {
             .any(|pair| memmem::find(bytes, pair).is_some())
 }
 
-fn load_data(job: &Job, table: &TableName, dialect: &Dialect) -> String {
+/// The statement for records in a dialect; rewritten ones come without the fields that go nowhere.
+fn load_data(job: &Job, table: &TableName, dialect: &Dialect, rewritten: bool) -> String {
     let charset = if job.encoding == Encoding::Binary { "binary" } else { "utf8mb4" };
-    let rewritten = *dialect == Dialect::LOAD_DATA && job.dialect != Dialect::LOAD_DATA;
     let mut sql = format!(
         "LOAD DATA LOCAL INFILE '{}' INTO TABLE {table} CHARACTER SET {charset} FIELDS TERMINATED BY 0x{:02x} ESCAPED BY ",
         Session::STREAM,
@@ -302,7 +302,7 @@ fn load_data(job: &Job, table: &TableName, dialect: &Dialect) -> String {
         let name = match &field.target {
             FieldTarget::Column(name) => quote_name(name),
             FieldTarget::Variable(name) => format!("@{}", quote_name(name)),
-            FieldTarget::Skip if rewritten || job.dialect == Dialect::LOAD_DATA => continue,
+            FieldTarget::Skip if rewritten => continue,
             FieldTarget::Skip => "@`remora skips this`".to_owned(),
         };
         write!(sql, "{separator}{name}").ok();

@@ -92,7 +92,7 @@ struct TableArgs {
     #[arg(long, requires = "append")]
     by_chunk: bool,
 
-    /// Where each field goes, in the order of the file: a column, - for nowhere, @name for use by --set
+    /// Where each field goes, in the order of the file: a column, - to leave it out, @name to use it in --set
     #[arg(long, value_name = "LIST")]
     columns: Option<String>,
 
