@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask setup | plugin | demo | test | ci | tidy | bench`.
+//! The project's chores: `cargo xtask setup | plugin | demo | test | ci | tidy | fuzz | bench`.
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
 #![expect(
     clippy::disallowed_methods,
@@ -7,6 +7,7 @@
 
 mod bench;
 mod demo;
+mod fuzz;
 mod pageviews;
 mod setup;
 mod test;
@@ -25,6 +26,7 @@ const HELP: &str = "cargo xtask CHORE
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   tidy                            check what the compiler does not: edges, lengths, words
   ci                              format, tidy, lints, documents, tests on all servers
+  fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
                                   remora beside the tools people use, in one run
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(rest),
         Some("tidy") => tidy::run(),
         Some("ci") => ci(),
+        Some("fuzz") => fuzz::fuzz(rest),
         Some("bench") => bench::run(rest),
         Some("help" | "--help") => {
             print!("{HELP}");
@@ -62,6 +65,14 @@ fn ci() -> Result<()> {
     tidy::run()?;
     setup::run(&["--all-servers".to_owned()])?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    run(cargo().args([
+        "check",
+        "--quiet",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--target-dir",
+        "target/fuzz",
+    ]))?;
     run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     test::run(&["--all-servers".to_owned()])
 }
