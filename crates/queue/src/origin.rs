@@ -30,6 +30,19 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Whether this row is one that the earlier one makes a duplicate; `None` when the earlier one does not tell.
+    pub(crate) fn repeats(&self, earlier: &Origin) -> Option<bool> {
+        if self.overwrite {
+            return Some(false);
+        }
+        match self.source {
+            Source::Slot(_) => (self.source == earlier.source).then_some(self.row <= earlier.row),
+            Source::Incarnation(_) => {
+                (self.source == earlier.source && self.row == earlier.row).then_some(true)
+            }
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self.source {
             Source::Slot(slot) => out.extend([0, slot]),
