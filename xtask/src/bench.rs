@@ -2,12 +2,15 @@
 
 mod import;
 mod measure;
+mod url;
 
 use anyhow::{Result, bail};
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let rest = arguments.get(1..).unwrap_or_default();
     match arguments.first().map(String::as_str) {
-        Some("import") => import::run(arguments.get(1..).unwrap_or_default()),
-        _ => bail!("cargo xtask bench AREA; areas: import"),
+        Some("import") => import::run(rest),
+        Some("url") => url::run(rest),
+        _ => bail!("cargo xtask bench AREA; areas: import, url"),
     }
 }

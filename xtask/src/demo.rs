@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use sandbox::{Product, Sandbox, Settings};
 
-use crate::{pageviews, places, release, root, setup};
+use crate::{pageviews, places, plugins, release, root, setup};
 
 const HITS: u64 = 2_000_000;
 const NAME: &str = "demo";
@@ -31,16 +31,41 @@ const QUESTIONS: [(&str, &str); 3] = [
     ),
 ];
 
+/// The URLs of the log in a table of their own, packed.
+const PACKED: &str = "CREATE TABLE web.views (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, time DATETIME NOT NULL, \
+                      u VARBINARY(512) NOT NULL, KEY (u)); \
+                      INSERT INTO web.views (time, u) SELECT time, url_pack(url) FROM web.hits";
+
+const PACKED_QUESTIONS: [(&str, &str); 3] = [
+    (
+        "How small are they?",
+        "SELECT plain, packed, ROUND(100 * packed / plain, 1) AS percent FROM \
+         (SELECT SUM(LENGTH(url)) AS plain FROM web.hits) a, (SELECT SUM(LENGTH(u)) AS packed FROM web.views) b",
+    ),
+    (
+        "What do people read on one site? A range of the index, nothing is unpacked but the answer.",
+        "SELECT COUNT(*) AS hits, url_unpack(u) AS url FROM web.views \
+         WHERE u BETWEEN url_prefix_min('https://github.com/') AND url_prefix_max('https://github.com/') \
+         GROUP BY u ORDER BY hits DESC LIMIT 5",
+    ),
+    (
+        "How does the server find them?",
+        "EXPLAIN SELECT COUNT(*) FROM web.views \
+         WHERE u BETWEEN url_prefix_min('https://github.com/') AND url_prefix_max('https://github.com/')",
+    ),
+];
+
 pub(crate) fn run() -> Result<()> {
     setup::run_quietly()?;
     let remora = release()?;
+    let plugins = plugins()?;
     let places = places()?;
     let installation = sandbox::find(&places, Product::MariaDb1011)?;
     let began = Instant::now();
     leftover(&places)?;
 
     title("A private server");
-    let settings = Settings { name: Some(NAME.to_owned()), tie_to_parent: true, ..Settings::default() };
+    let settings = Settings { name: Some(NAME.to_owned()), plugins, ..Settings::default() };
     let server = Sandbox::start(&installation, &places, &settings)?;
     println!("{} ({}), {:.1} s", Product::MariaDb1011, installation.version, began.elapsed().as_secs_f64());
     let result = acts(&remora, &server);
@@ -77,6 +102,17 @@ fn acts(remora: &Path, server: &Sandbox) -> Result<()> {
 
     title("Three questions");
     for (question, sql) in QUESTIONS {
+        println!("{question}");
+        println!("{}", query(server, sql)?);
+    }
+
+    title("Its URLs in a quarter of the space");
+    query(server, include_str!("../../sql/urlpack.sql"))?;
+    let began = Instant::now();
+    println!("> INSERT INTO web.views (time, u) SELECT time, url_pack(url) FROM web.hits");
+    query(server, PACKED)?;
+    println!("{HITS} rows in {:.1} s\n", began.elapsed().as_secs_f64());
+    for (question, sql) in PACKED_QUESTIONS {
         println!("{question}");
         println!("{}", query(server, sql)?);
     }

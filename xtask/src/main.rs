@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask setup | demo | test | ci | tidy | bench`.
+//! The project's chores: `cargo xtask setup | plugin | demo | test | ci | tidy | fuzz | bench`.
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
 #![expect(
     clippy::disallowed_methods,
@@ -7,6 +7,7 @@
 
 mod bench;
 mod demo;
+mod fuzz;
 mod pageviews;
 mod setup;
 mod test;
@@ -20,11 +21,14 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "cargo xtask CHORE
 
   setup [--all-servers]           install what is missing, or print the line that does
+  plugin                          build the server's plugins, release, beside remora
   demo                            real data into a real server, in a minute
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   tidy                            check what the compiler does not: edges, lengths, words
   ci                              format, tidy, lints, documents, tests on all servers
-  bench import [--rows N | --full] [--server NAME] [--only WORD]
+  fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
+  bench import [--rows N | --full] [--server NAME] [--only WORD,...]
+  bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
                                   remora beside the tools people use, in one run
 ";
 
@@ -33,10 +37,12 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
+        Some("plugin") => plugins().map(drop),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
         Some("tidy") => tidy::run(),
         Some("ci") => ci(),
+        Some("fuzz") => fuzz::fuzz(rest),
         Some("bench") => bench::run(rest),
         Some("help" | "--help") => {
             print!("{HELP}");
@@ -59,6 +65,14 @@ fn ci() -> Result<()> {
     tidy::run()?;
     setup::run(&["--all-servers".to_owned()])?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    run(cargo().args([
+        "check",
+        "--quiet",
+        "--manifest-path",
+        "fuzz/Cargo.toml",
+        "--target-dir",
+        "target/fuzz",
+    ]))?;
     run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     test::run(&["--all-servers".to_owned()])
 }
@@ -97,6 +111,13 @@ fn release() -> Result<PathBuf> {
     run(cargo().args(["build", "--release", "--quiet", "--package", "remora"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     Ok(target.join("release/remora"))
+}
+
+/// Builds the release libraries of the plugins, which lie beside the release program, and returns where they are.
+fn plugins() -> Result<Vec<PathBuf>> {
+    let remora = release()?;
+    run(cargo().args(["build", "--release", "--quiet", "--package", "urlpack-plugin"]))?;
+    Ok(vec![remora.with_file_name("liburlpack_udf.so")])
 }
 
 /// Where sandboxes and fetched servers live.

@@ -34,7 +34,7 @@ const BANNED: [&str; 5] = [
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "manager"];
 
 /// Our own dev-only edges: crates that stand in for the outside in tests.
-const FOR_TESTS: [&str; 2] = ["sandbox", "disk"];
+const FOR_TESTS: [&str; 3] = ["sandbox", "disk", "urlpack-plugin"];
 
 pub(crate) fn run() -> Result<()> {
     let root = root();

@@ -21,6 +21,7 @@
 
 mod decode;
 mod encode;
+pub mod single;
 
 pub use decode::{Reader, decoder};
 pub use encode::Encoder;

@@ -38,6 +38,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Import(Box<commands::import::Arguments>),
     Sandbox(commands::sandbox::Arguments),
+    Url(commands::url::Arguments),
     Undo(Box<commands::undo::Arguments>),
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod import;
 pub(crate) mod sandbox;
 pub(crate) mod undo;
+pub(crate) mod url;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     match command {
         Command::Import(arguments) => import::run(*arguments, password, report),
         Command::Sandbox(arguments) => sandbox::run(arguments, report),
+        Command::Url(arguments) => url::run(arguments, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
     }
 }

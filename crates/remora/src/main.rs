@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod exit;
 mod password;
+mod plugin;
 mod report;
 mod stdin;
 

@@ -24,3 +24,5 @@ mod round_trip;
 mod size;
 #[path = "main/table.rs"]
 mod table;
+#[path = "main/url.rs"]
+mod url;

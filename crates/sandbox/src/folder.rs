@@ -72,6 +72,13 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     rename(&new, path)
 }
 
+/// Copies a file so that whoever has the old one open keeps it.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
+    let new = to.with_extension("new");
+    fs::copy(from, &new).at("cannot copy", from)?;
+    rename(&new, to)
+}
+
 /// A file to which another process appends what it says.
 pub(crate) fn log_file(path: &Path) -> Result<File, Error> {
     OpenOptions::new().create(true).append(true).open(path).at("cannot create", path)

@@ -23,6 +23,7 @@ mod greeting;
 mod installation;
 mod list;
 mod place;
+mod plugin;
 mod pristine;
 mod process;
 mod product;

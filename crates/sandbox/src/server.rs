@@ -11,7 +11,7 @@ use crate::error::At;
 use crate::greeting::is_greeted;
 use crate::process::{Launch, Process};
 use crate::state::{self, State};
-use crate::{Error, Installation, Places, Product, folder, place};
+use crate::{Error, Installation, Places, Product, folder, place, plugin};
 
 /// How long a server may take until it answers: it may have to recover from a crash first.
 const START_WAIT: Duration = Duration::from_secs(180);
@@ -37,6 +37,9 @@ pub struct Settings {
     pub folder: Option<PathBuf>,
     /// Further options for the server, such as `--innodb-buffer-pool-size=1G`; they override the default ones.
     pub options: Vec<String>,
+    /// Libraries of plugins, copied into a plugin folder of the sandbox's own beside links to the server's plugins.
+    /// They stay there for later starts. What SQL makes of them is the caller's to run.
+    pub plugins: Vec<PathBuf>,
     /// The port on 127.0.0.1, 0 for any free one; none for a server without network.
     pub port: Option<u16>,
     /// Whether the server is stopped when the [`Sandbox`] is dropped or this process ends, even by SIGKILL.
@@ -48,7 +51,14 @@ pub struct Settings {
 impl Default for Settings {
     /// What a test wants: a temporary folder, a socket only, and an end with the test.
     fn default() -> Settings {
-        Settings { folder: None, options: Vec::new(), port: None, tie_to_parent: true, name: None }
+        Settings {
+            folder: None,
+            options: Vec::new(),
+            plugins: Vec::new(),
+            port: None,
+            tie_to_parent: true,
+            name: None,
+        }
     }
 }
 
@@ -91,6 +101,7 @@ impl Sandbox {
             pid: 0,
         };
         place::prepare(&folder, &state, places)?;
+        plugin::lay_out(&folder, installation, &settings.plugins)?;
         let mut sandbox = Sandbox {
             data: state::data(&folder),
             folder,
@@ -149,6 +160,13 @@ impl Sandbox {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.state.pid
+    }
+
+    /// The folder that the server takes plugins from.
+    #[must_use]
+    pub fn plugin_dir(&self) -> PathBuf {
+        let own = plugin::folder(&self.folder);
+        if own.is_dir() { own } else { self.state.installation.plugin_dir.clone() }
     }
 
     /// The file into which the server writes what happens to it.
@@ -295,6 +313,7 @@ impl Sandbox {
         arguments.push(format!("--socket={}", socket.display()));
         arguments.push(format!("--pid-file={}", self.folder.join("server.pid").display()));
         arguments.push(format!("--log-error={}", self.error_log().display()));
+        arguments.push(format!("--plugin-dir={}", self.plugin_dir().display()));
         match port {
             Some(port) => arguments.extend(["--bind-address=127.0.0.1".to_owned(), format!("--port={port}")]),
             None => arguments.push("--skip-networking".to_owned()),

@@ -33,15 +33,21 @@ impl Gather {
 struct Lane<'p> {
     decoder: Decoder<'p>,
     state: u32,
+    /// The state's head and what may be its chain, read as soon as the state is known: in a batch the other lanes
+    /// work while memory answers.
+    head: Head,
+    chain: Chain,
     failed: bool,
     gather: Gather,
 }
 
 impl<'p> Lane<'p> {
-    fn new(packed: &'p [u8], range: u64, start: u32) -> Self {
+    fn new(packed: &'p [u8], model: Entry<'_>) -> Self {
         Self {
-            decoder: Decoder::new(packed, range),
-            state: start,
+            decoder: Decoder::new(packed, model.range),
+            state: model.start,
+            head: Head::at(model.file, model.start),
+            chain: Chain::at(model.file, model.start),
             failed: false,
             gather: Gather { bytes: [0; GATHER + STEP_MAX], len: 0 },
         }
@@ -50,10 +56,16 @@ impl<'p> Lane<'p> {
     /// One coding step. False when the code lies in no interval.
     #[inline(always)]
     fn step(&mut self, file: &[u8]) -> bool {
-        let head = Head::at(file, self.state);
+        let done = self.step_within_state(file);
+        (self.head, self.chain) = (Head::at(file, self.state), Chain::at(file, self.state));
+        done
+    }
+
+    #[inline(always)]
+    fn step_within_state(&mut self, file: &[u8]) -> bool {
+        let (head, chain) = (self.head, self.chain);
         let unit = self.decoder.range >> 16;
         if head.has_chain() {
-            let chain = Chain::at(file, self.state);
             let base = unit * u64::from(chain.lo());
             if self.decoder.enter(base, unit * u64::from(chain.hi() - chain.lo())) {
                 self.gather.put(chain.word(), chain.len());
@@ -196,7 +208,7 @@ pub(crate) fn unpack(
     max_len: usize,
 ) -> Result<(), Error> {
     let before = out.len();
-    let mut lane = Lane::new(packed, model.range, model.start);
+    let mut lane = Lane::new(packed, model);
     let outcome = loop {
         if !lane.step(model.file) {
             break Err(lane.corrupt(NO_INTERVAL));
@@ -238,7 +250,7 @@ pub(crate) fn unpack_batch<'p>(
         *slot = next().map(|(index, packed)| {
             let mut long = slot.take().map_or_else(Vec::new, |done| done.long);
             long.clear();
-            Busy { index, lane: Lane::new(packed, model.range, model.start), long }
+            Busy { index, lane: Lane::new(packed, model), long }
         });
         slot.is_some()
     };

@@ -32,6 +32,14 @@ pub(crate) fn median(mut costs: Vec<Cost>) -> Option<Cost> {
     costs.get(costs.len().saturating_sub(1) / 2).copied()
 }
 
+/// The ratio of wall times in the middle of several rounds, each divided by the same round of `base`: what slows
+/// the machine for a minute slows both.
+pub(crate) fn median_ratio(costs: &[Cost], base: &[Cost]) -> Option<f64> {
+    let mut ratios: Vec<f64> = costs.iter().zip(base).map(|(cost, base)| cost.wall_s / base.wall_s).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len().saturating_sub(1) / 2).copied()
+}
+
 /// Two neighbouring counters of /proc/PID/stat, user and system time, counted from 0 (proc_pid_stat(5)):
 /// 13 and 14 of the process, 15 and 16 of its children that were waited for.
 fn processor(process: &str, first: usize) -> Result<f64> {
@@ -40,4 +48,9 @@ fn processor(process: &str, first: usize) -> Result<f64> {
     let fields: Vec<&str> = text.rsplit_once(") ").context("no name")?.1.split(' ').collect();
     let ticks = |at: usize| fields.get(at - 2).and_then(|text| text.parse::<f64>().ok()).context("no number");
     Ok((ticks(first)? + ticks(first + 1)?) / TICKS)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+pub(crate) fn as_f64(number: u64) -> f64 {
+    number as f64
 }

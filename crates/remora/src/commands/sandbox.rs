@@ -13,12 +13,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::{self, Exit};
+use crate::plugin;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
   remora sandbox start                    a MariaDB 10.11 called 'default', reached by its socket only
   remora sandbox shell -- -e 'SELECT 1'   the SQL client on it
   remora sandbox start old --server mysql-5.6 --port 0 --option --max-allowed-packet=64M
+  remora sandbox start urls --plugins     with url_pack() and its companions
   remora sandbox stop old                 its data stays, and 'start old' finds it again
   remora sandbox stop --all --remove      no trace";
 
@@ -67,6 +69,10 @@ struct Start {
     /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
+
+    /// Load remora's plugins: the URL functions
+    #[arg(long)]
+    plugins: bool,
 
     /// Stay in the foreground, and stop the server when this command ends or whoever started it does
     #[arg(long)]
@@ -121,6 +127,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let settings = Settings {
         folder: start.folder,
         options: start.option,
+        plugins: if start.plugins { plugin::libraries()? } else { Vec::new() },
         port: start.port,
         tie_to_parent: start.tie,
         name: Some(start.name.clone()),
@@ -130,6 +137,9 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
     let sandbox = Sandbox::start(&installation, places, &settings)?;
+    if start.plugins {
+        plugin::install(sandbox.socket())?;
+    }
     let socket = sandbox.socket().display();
     if report.is_json() {
         report.message(&json!({

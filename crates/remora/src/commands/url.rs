@@ -1,0 +1,86 @@
+//! `remora url`
+
+mod compare;
+mod list;
+mod measure;
+mod pack;
+mod train;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use urlpack::{Model, SMALL};
+
+use crate::exit::Exit;
+use crate::report::Report;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora url measure urls.txt                     what the built-in model makes of your URLs
+  remora url train urls.txt.zst -o site.urlmodel  a model of your own; says what to expect of it
+  remora url compare urls.txt                     beside zstd with a dictionary, brotli and FSST
+  remora url pack < urls.txt > packed.hex         a line each, for UNHEX() in SQL
+  remora url pack --column url < hits.csv | remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
+      pack one column of a CSV file on its way into a table";
+
+/// Pack URLs into a quarter of their bytes, in order, found by prefix; train and measure models
+///
+/// Packed values compare as the URLs do, equal values are equal URLs, and the URLs with a common prefix are
+/// one range: see the SQL functions url_pack, url_unpack, url_prefix_min and url_prefix_max. These commands
+/// do the same outside of the server, and make the models.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Train a model on URLs like yours
+    Train(train::Arguments),
+    /// Pack lines, or a column of a CSV file, from standard input to standard output
+    Pack(pack::Arguments),
+    /// Undo pack
+    Unpack(pack::Arguments),
+    /// Pack, unpack and search a list with a model: size, speed, and proof of order and ranges
+    Measure(measure::Arguments),
+    /// Compare with zstd, brotli and FSST, all trained on the same part of the list
+    Compare(compare::Arguments),
+}
+
+/// Which model packs.
+#[derive(Debug, Args)]
+struct ModelArgs {
+    /// Model file [default: the built-in one, 'small', number 0]
+    #[arg(long, short, value_name = "FILE")]
+    model: Option<PathBuf>,
+}
+
+impl ModelArgs {
+    fn load(&self) -> anyhow::Result<Model<Vec<u8>>> {
+        match &self.model {
+            None => Ok(Model::from_bytes(SMALL.to_vec())?),
+            Some(path) => load(path),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.model.as_ref().map_or_else(|| "small (built in)".to_owned(), |path| path.display().to_string())
+    }
+}
+
+fn load(path: &Path) -> anyhow::Result<Model<Vec<u8>>> {
+    let file = std::fs::read(path).with_context(|| path.display().to_string())?;
+    Model::from_bytes(file).with_context(|| path.display().to_string())
+}
+
+pub(crate) fn run(arguments: Arguments, report: &Report) -> anyhow::Result<Exit> {
+    match arguments.action {
+        Action::Train(arguments) => train::run(&arguments, report),
+        Action::Pack(arguments) => pack::run(&arguments, pack::Way::Pack, report),
+        Action::Unpack(arguments) => pack::run(&arguments, pack::Way::Unpack, report),
+        Action::Measure(arguments) => measure::run(&arguments, report),
+        Action::Compare(arguments) => compare::run(&arguments, report),
+    }
+}

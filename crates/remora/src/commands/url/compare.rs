@@ -1,0 +1,215 @@
+//! `remora url compare`
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use codec::single::{self, Brotli, Fsst, Single, Zstd};
+use import::Progress as _;
+use serde_json::json;
+use urlpack::{Model, Options, train};
+
+use super::list::{self, List};
+use super::measure::thread_ns;
+use crate::exit::Exit;
+use crate::report::{self, Report};
+
+/// Values that a codec of this kind is measured on: the slow ones on fewer, spread over the list.
+const VALUES_MAX: usize = 200_000;
+const VALUES_MAX_SLOW: usize = 2_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Lists of URLs that all are measured on
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Lists that all are trained on [default: nine tenths of the hosts in FILE, which is measured on the others]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    train: Vec<PathBuf>,
+}
+
+/// What is compared.
+struct Candidate {
+    name: String,
+    codec: Box<dyn Single>,
+    slow: bool,
+    /// Whether compressed values are in the order of the URLs.
+    ordered: bool,
+}
+
+/// What came out for one.
+struct Outcome {
+    name: String,
+    size: usize,
+    values: usize,
+    raw: u64,
+    packed: u64,
+    compress_ns: f64,
+    decompress_ns: f64,
+    ordered: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
+    report.phase("reading", None);
+    let list = List::read(&arguments.files)?;
+    let others = if arguments.train.is_empty() { None } else { Some(List::read(&arguments.train)?) };
+    let (train_on, test_on) = match &others {
+        None => list.divide(),
+        Some(others) => (others.urls(), list.urls()),
+    };
+    if train_on.is_empty() || test_on.is_empty() {
+        bail!(
+            "{}: too few hosts to divide them; give other lists with --train",
+            list::shown(&arguments.files)
+        );
+    }
+    report.note(&format!("trained on {} URLs, measured on {} others", train_on.len(), test_on.len()));
+    let mut outcomes = Vec::new();
+    for make in [urlpack_standard, urlpack_small, urlpack_built_in, zstd_large, zstd_small, brotli, fsst] {
+        let candidate = make(&train_on, report)?;
+        report.phase(&format!("measuring {}", candidate.name), None);
+        let name = candidate.name.clone();
+        outcomes.push(candidate.measure(&test_on).with_context(|| name)?);
+    }
+    report.end();
+    tell(&outcomes, report)?;
+    Ok(Exit::Done)
+}
+
+fn tell(outcomes: &[Outcome], report: &Report) -> anyhow::Result<()> {
+    if !report.is_json() {
+        report.data(
+            "codec                             ratio   bytes each   pack ns   unpack ns      size   order",
+        )?;
+    }
+    for outcome in outcomes {
+        let ratio = report::as_f64(outcome.packed) / report::as_f64(outcome.raw.max(1));
+        let each = report::as_f64(outcome.packed) / report::as_f64(outcome.values.max(1) as u64);
+        if report.is_json() {
+            report.message(&json!({
+                "message_type": "codec", "name": outcome.name, "ratio": ratio, "urls": outcome.values,
+                "raw_bytes": outcome.raw, "packed_bytes": outcome.packed, "pack_ns": outcome.compress_ns,
+                "unpack_ns": outcome.decompress_ns, "size": outcome.size, "ordered": outcome.ordered,
+            }))?;
+            continue;
+        }
+        report.data(&format!(
+            "{:30} {:6.2} % {each:12.1} {:9.0} {:11.0} {:>9}   {}",
+            outcome.name,
+            ratio * 100.0,
+            outcome.compress_ns,
+            outcome.decompress_ns,
+            format!("{}B", report::short(report::as_f64(outcome.size as u64))),
+            if outcome.ordered { "kept" } else { "lost" },
+        ))?;
+    }
+    Ok(())
+}
+
+impl Candidate {
+    /// Compresses every value, gets it back, and takes the time of both.
+    fn measure(mut self, urls: &[&[u8]]) -> anyhow::Result<Outcome> {
+        let most = if self.slow { VALUES_MAX_SLOW } else { VALUES_MAX };
+        let sample: Vec<&[u8]> = urls.iter().step_by(urls.len().div_ceil(most).max(1)).copied().collect();
+        let (mut packed, mut ends) = (Vec::new(), vec![0]);
+        let began = thread_ns();
+        for url in &sample {
+            self.codec.compress(url, &mut packed)?;
+            ends.push(packed.len());
+        }
+        let compress_ns = thread_ns() - began;
+        let values: Vec<&[u8]> =
+            ends.windows(2).filter_map(|pair| packed.get(*pair.first()?..*pair.last()?)).collect();
+        let mut back = Vec::new();
+        let mut decompress_ns = 0.0;
+        for (value, url) in values.iter().zip(&sample) {
+            back.clear();
+            let began = thread_ns();
+            self.codec.decompress(value, url.len(), &mut back)?;
+            decompress_ns += thread_ns() - began;
+            if back != *url {
+                bail!("'{}' did not come back", String::from_utf8_lossy(url));
+            }
+        }
+        let count = report::as_f64(sample.len().max(1) as u64);
+        Ok(Outcome {
+            name: self.name,
+            size: self.codec.size(),
+            values: sample.len(),
+            raw: sample.iter().map(|url| url.len() as u64).sum(),
+            packed: packed.len() as u64,
+            compress_ns: compress_ns / count,
+            decompress_ns: decompress_ns / count,
+            ordered: self.ordered,
+        })
+    }
+}
+
+struct Urlpack(Model<Vec<u8>>);
+
+impl Single for Urlpack {
+    fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+        self.0.pack(value, out);
+        Ok(())
+    }
+
+    fn decompress(&mut self, compressed: &[u8], len_max: usize, out: &mut Vec<u8>) -> std::io::Result<()> {
+        self.0.unpack(compressed, out, len_max).map_err(std::io::Error::other)
+    }
+
+    fn size(&self) -> usize {
+        self.0.info().size
+    }
+}
+
+fn trained(name: &str, size: usize, urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
+    report.phase(&format!("training {name}"), None);
+    let model = Model::from_bytes(train(urls, &Options::new(size), &mut |_| report.done(0, 0))?)?;
+    Ok(Candidate { name: name.to_owned(), codec: Box::new(Urlpack(model)), slow: false, ordered: true })
+}
+
+fn urlpack_standard(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
+    trained("remora, 16 MB", Options::STANDARD, urls, report)
+}
+
+fn urlpack_small(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
+    trained("remora, 2.6 MB", Options::SMALL, urls, report)
+}
+
+fn urlpack_built_in(_: &[&[u8]], _: &Report) -> anyhow::Result<Candidate> {
+    let model = Model::from_bytes(urlpack::SMALL.to_vec())?;
+    let name = "remora, built-in model".to_owned();
+    Ok(Candidate { name, codec: Box::new(Urlpack(model)), slow: false, ordered: true })
+}
+
+/// The level at which zstd's dictionary helps most.
+const ZSTD_LEVEL: i32 = 19;
+
+fn zstd(urls: &[&[u8]], size: usize, report: &Report) -> anyhow::Result<Candidate> {
+    let name = format!("zstd -{ZSTD_LEVEL}, dictionary of {} kB", size / 1000);
+    report.phase(&format!("training {name}"), None);
+    let dictionary = single::dictionary(urls, size).with_context(|| name.clone())?;
+    let codec = Box::new(Zstd::new(&dictionary, ZSTD_LEVEL)?);
+    Ok(Candidate { name, codec, slow: false, ordered: false })
+}
+
+fn zstd_large(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
+    zstd(urls, 1_000_000, report)
+}
+
+fn zstd_small(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
+    zstd(urls, 112_000, report)
+}
+
+fn brotli(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
+    let name = "brotli 11, dictionary of 112 kB".to_owned();
+    report.phase(&format!("training {name}"), None);
+    let dictionary = single::dictionary(urls, 112_000).with_context(|| name.clone())?;
+    Ok(Candidate { name, codec: Box::new(Brotli::new(&dictionary)), slow: true, ordered: false })
+}
+
+fn fsst(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
+    report.phase("training FSST", None);
+    Ok(Candidate { name: "FSST".to_owned(), codec: Box::new(Fsst::new(urls)), slow: false, ordered: false })
+}

@@ -1,0 +1,211 @@
+//! `remora url`, and the sandbox that has its functions.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::support::places;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_remora");
+
+/// The list of real URLs that the demo uses.
+fn world() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/urls_world.txt")
+}
+
+fn some_urls(count: usize) -> String {
+    let text = std::fs::read_to_string(world()).unwrap();
+    text.lines().step_by(7).take(count).map(|line| format!("{line}\n")).collect()
+}
+
+fn url(arguments: &[&str], stdin: &[u8]) -> Output {
+    let mut child = Command::new(PROGRAM)
+        .arg("url")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let stdin = stdin.to_vec();
+    // A command that refuses its input ends before it has read it.
+    let writer = std::thread::spawn(move || pipe.write_all(&stdin).ok());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+fn done(arguments: &[&str], stdin: &[u8]) -> Vec<u8> {
+    let output = url(arguments, stdin);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// The code and the message of a command that fails.
+fn failed(arguments: &[&str], stdin: &[u8]) -> (Option<i32>, String) {
+    let output = url(arguments, stdin);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn lines_come_back_in_every_form() {
+    let urls = some_urls(500);
+    for form in ["hex", "escaped"] {
+        let packed = done(&["pack", "--as", form], urls.as_bytes());
+        assert_eq!(packed.iter().filter(|byte| **byte == b'\n').count(), 500, "{form}");
+        assert_eq!(done(&["unpack", "--as", form], &packed), urls.as_bytes(), "{form}");
+    }
+    let hex = String::from_utf8(done(&["pack"], urls.as_bytes())).unwrap();
+    assert!(hex.len() < urls.len() * 2 / 3, "{} of {}", hex.len(), urls.len());
+    // Hex in the order of its bytes is in the order of the URLs, but for what is longer.
+    let mut sorted: Vec<&str> = urls.lines().collect();
+    sorted.sort_unstable();
+    let joined = sorted.join("\n") + "\n";
+    let packed = String::from_utf8(done(&["pack"], joined.as_bytes())).unwrap();
+    assert!(packed.lines().is_sorted());
+    // No last line end, CR LF, an empty line: all stay as they are.
+    for odd in
+        ["http://a.example/", "http://a.example/\r\nhttp://b.example/\r\n", "\nhttp://a.example/\n\n", ""]
+    {
+        let packed = done(&["pack"], odd.as_bytes());
+        assert_eq!(done(&["unpack"], &packed), odd.as_bytes(), "{odd:?}");
+    }
+}
+
+#[test]
+fn a_column_is_replaced_and_the_rest_stays_to_the_byte() {
+    let csv = "id,url,note\n1,\"http://a.example/?q=1,2\",\"say \"\"hi\"\"\nthere\"\n2,http://b.example/,\n";
+    let packed = done(&["pack", "--column", "url"], csv.as_bytes());
+    let text = String::from_utf8(packed.clone()).unwrap();
+    assert!(text.starts_with("id,url,note\n1,"), "{text}");
+    assert!(text.contains(",\"say \"\"hi\"\"\nthere\"\n2,") && !text.contains("example"), "{text}");
+    assert_eq!(done(&["unpack", "--column", "url"], &packed), csv.as_bytes());
+    assert_eq!(done(&["unpack", "--column", "2"], &packed), csv.as_bytes());
+    let tsv = "7\thttp://a.example/\t\\N\n8\thttp://b.example/\tx\n";
+    let packed = done(&["pack", "--column", "2"], tsv.as_bytes());
+    assert_eq!(done(&["unpack", "--column", "2"], &packed), tsv.as_bytes());
+}
+
+#[test]
+fn a_block_of_input_may_end_anywhere() {
+    let rows: String =
+        (0..90_000).map(|row| format!("{row},\"http://a{}.example/{row}\n\",x\n", row % 9)).collect();
+    assert!(rows.len() > 2 << 20);
+    let packed = done(&["pack", "--column", "2"], rows.as_bytes());
+    assert_eq!(done(&["unpack", "--column", "2"], &packed), rows.as_bytes());
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    let (code, text) = failed(&["unpack"], b"61\nxyz\n");
+    assert!(code == Some(1) && text.contains("line 2: 'xyz' is not hex"), "{code:?} {text}");
+    let (code, text) = failed(&["unpack"], b"FF\n");
+    assert!(
+        code == Some(1) && text.contains("line 1: 'FF'") && text.contains("not a packed value"),
+        "{text}"
+    );
+    let (code, text) = failed(&["unpack"], b"F1\n");
+    assert!(code == Some(1) && text.contains("model number 2"), "{text}");
+    let (code, text) = failed(&["pack", "--column", "link"], b"id,url\n1,http://a.example/\n");
+    assert!(code == Some(2) && text.contains("the header has id, url"), "{code:?} {text}");
+    let (code, text) = failed(&["pack", "--column", "2"], b"1,http://a.example/\n2\n3,http://b.example/\n");
+    assert!(code == Some(1) && text.contains("line 2: it has 1 fields only"), "{code:?} {text}");
+    let (code, text) = failed(&["pack", "--model", "/dev/null"], b"");
+    assert!(code == Some(1) && text.contains("/dev/null") && text.contains("model file"), "{text}");
+    let (code, text) = failed(&["measure", "/dev/null"], b"");
+    assert!(code == Some(1) && text.contains("no URLs"), "{text}");
+}
+
+#[test]
+fn a_trained_model_is_measured_and_packs_what_only_it_unpacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("urls.txt.gz");
+    let mut gzip = codec::Codec::Gzip.encoder(std::fs::File::create(&list).unwrap(), 1).unwrap();
+    gzip.write_all(some_urls(3_000).as_bytes()).unwrap();
+    gzip.finish().unwrap();
+    let (list, model) = (list.to_str().unwrap(), folder.path().join("site.urlmodel"));
+    let model = model.to_str().unwrap();
+    let line = done(
+        &["train", list, "-o", model, "--size", "300K", "--number", "1", "--note", "mine", "--json"],
+        b"",
+    );
+    let summary: serde_json::Value = serde_json::from_slice(last_line(&line)).unwrap();
+    assert_eq!((&summary["urls"], &summary["number"]), (&3_000.into(), &1.into()), "{summary}");
+    let expected = summary["expected_ratio"].as_f64().unwrap();
+    assert!((0.2..0.6).contains(&expected), "{summary}");
+    assert!(std::fs::metadata(model).unwrap().len() <= 300_000);
+
+    let line = done(&["measure", list, "--model", model, "--probes", "5000", "--json"], b"");
+    let found: serde_json::Value = serde_json::from_slice(last_line(&line)).unwrap();
+    for wrong in ["order_wrong", "prefix_wrong", "round_trip_wrong"] {
+        assert_eq!(found[wrong], 0, "{found}");
+    }
+    assert!(found["ratio"].as_f64().unwrap() < expected, "it has seen these: {found}");
+    assert!(found["pack_ns"].as_f64().unwrap() > 0.0 && found["probes"] == 5_000, "{found}");
+
+    let packed = done(&["pack", "--model", model], b"http://a.example/\n");
+    assert!(packed.starts_with(b"F0"));
+    assert_eq!(done(&["unpack", "--model", model], &packed), b"http://a.example/\n");
+    let (code, text) = failed(&["unpack"], &packed);
+    assert!(code == Some(1) && text.contains("packed with model number 1"), "{text}");
+}
+
+fn last_line(text: &[u8]) -> &[u8] {
+    text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap()
+}
+
+#[test]
+fn codecs_are_compared_on_hosts_they_have_not_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("urls.txt");
+    std::fs::write(&list, some_urls(1_500)).unwrap();
+    let text = done(&["compare", list.to_str().unwrap(), "--json"], b"");
+    let lines: Vec<serde_json::Value> =
+        text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let ratio = |name: &str| {
+        let found =
+            lines.iter().find(|line| line["name"].as_str().is_some_and(|known| known.starts_with(name)));
+        found.unwrap_or_else(|| panic!("{name}: {lines:?}"))["ratio"].as_f64().unwrap()
+    };
+    let ours = ratio("remora, 16 MB");
+    for other in ["zstd -19, dictionary of 112", "zstd -19, dictionary of 1000", "brotli", "FSST"] {
+        assert!(ours < ratio(other), "{other}: {} against {ours}", ratio(other));
+    }
+}
+
+/// The program with the library beside it, as an installation has them.
+fn installed(folder: &Path) -> PathBuf {
+    let library = std::env::current_exe().unwrap().with_file_name("liburlpack_udf.so");
+    std::fs::copy(PROGRAM, folder.join("remora")).unwrap();
+    std::fs::copy(library, folder.join("liburlpack_udf.so")).unwrap();
+    folder.join("remora")
+}
+
+#[test]
+fn a_sandbox_with_plugins_has_the_functions() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("alone");
+    std::fs::copy(PROGRAM, &alone).unwrap();
+    let output = Command::new(&alone).args(["sandbox", "start", "urls-test", "--plugins"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("cargo xtask plugin"), "{text}");
+
+    let program = installed(folder.path());
+    let data = folder.path().join("server");
+    let name = format!("urls-test-{}", std::process::id());
+    let run = |arguments: &[&str]| Command::new(&program).arg("sandbox").args(arguments).output().unwrap();
+    let started = run(&["start", &name, "--plugins", "--folder", data.to_str().unwrap()]);
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let sql = "SELECT url_unpack(url_pack('http://a.example/'))";
+    let answer = |when: &str| {
+        let output = run(&["shell", &name, "--", "-BNe", sql]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "http://a.example/\n", "{when}: {output:?}");
+    };
+    answer("after the first start");
+    assert!(run(&["stop", &name]).status.success());
+    assert!(run(&["start", &name]).status.success());
+    answer("started again without the option");
+    assert!(run(&["stop", &name, "--remove"]).status.success());
+    assert!(!data.exists() && !sandbox::list(&places()).iter().any(|listed| listed.name == name));
+}

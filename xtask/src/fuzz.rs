@@ -1,0 +1,65 @@
+//! Fuzzing a decoder: the fuzzer's own build, without anything but the stable compiler.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cargo, root, run};
+
+/// Coverage as libFuzzer reads it: a counter for each edge, and the operands of comparisons.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+                     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+                     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+
+pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
+    let targets = targets()?;
+    let (Some(target), seconds) = (arguments.first(), arguments.get(1).map_or("60", String::as_str)) else {
+        bail!("cargo xtask fuzz TARGET|all [SECONDS]; targets: {}", targets.join(", "));
+    };
+    let seconds: u32 = seconds.parse().context("SECONDS is a number")?;
+    let chosen: Vec<&String> = targets.iter().filter(|known| target == "all" || *known == target).collect();
+    if chosen.is_empty() {
+        bail!("no target {target}; there are {}", targets.join(", "));
+    }
+    let folder = root().join("fuzz");
+    let (host, mut build) = (host()?, cargo());
+    // With a target named, build scripts go without the flags, which they could not be linked with.
+    build
+        .args(["build", "--release", "--quiet", "--target", &host, "--manifest-path"])
+        .arg(folder.join("Cargo.toml"));
+    run(build.arg("--target-dir").arg(folder.join("target")).env("RUSTFLAGS", FLAGS))?;
+    for target in chosen {
+        let corpus = folder.join("corpus").join(target);
+        std::fs::create_dir_all(&corpus)?;
+        let mut fuzzer = Command::new(folder.join("target").join(&host).join("release").join(target));
+        fuzzer.arg(&corpus).arg(format!("-max_total_time={seconds}"));
+        // What fails stays where it can be run again.
+        fuzzer
+            .arg(format!("-artifact_prefix={}/", folder.display()))
+            .args(["-print_final_stats=1", "-verbosity=0"]);
+        run(&mut fuzzer)?;
+    }
+    Ok(())
+}
+
+/// The names of the files in `fuzz/targets`.
+fn targets() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root().join("fuzz/targets"))? {
+        let path: PathBuf = entry?.path();
+        names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The machine that the compiler runs on, as it calls it.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("rustc")?;
+    let text = String::from_utf8(output.stdout)?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .context("rustc names no host")
+}
