@@ -2,14 +2,14 @@
 //!
 //! It models what a journalling file system promises and nothing more: bytes survive when the file was
 //! synced; a name survives when its folder was synced; between two syncs any prefix of either may have
-//! reached the platter. The crash model has three variants, see [`Unsynced`].
+//! reached the platter, or its end without its beginning. The crash model has variants, see [`Unsynced`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Disk, Sink, Source, Stat};
+use crate::{Disk, Random, Sink, Source, Stat};
 
 /// What a crash does to bytes and names that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +18,15 @@ pub enum Unsynced {
     Drop,
     /// They all reached the disk.
     Keep,
-    /// Names reached it, and half of the bytes of each file, the last of them garbled.
+    /// Names reached it, and half of the unsynced bytes of each file, the last of them garbled.
     Tear,
+    /// Names reached it, and the second half of the unsynced bytes of each file; before them are zeros.
+    Scatter,
 }
 
 impl Unsynced {
     /// All variants, for the loop of a crash test.
-    pub const ALL: [Unsynced; 3] = [Unsynced::Drop, Unsynced::Keep, Unsynced::Tear];
+    pub const ALL: [Unsynced; 4] = [Unsynced::Drop, Unsynced::Keep, Unsynced::Tear, Unsynced::Scatter];
 }
 
 /// A disk in memory. Clones share the same files.
@@ -40,6 +42,7 @@ struct State {
     synced_names: BTreeMap<PathBuf, usize>,
     syncs: u64,
     stop_at: Option<u64>,
+    fail_at: Option<u64>,
     capacity: Option<u64>,
     stopped: bool,
 }
@@ -49,6 +52,9 @@ struct Node {
     bytes: Vec<u8>,
     synced: Vec<u8>,
     version: i128,
+    folder: bool,
+    /// A sync failed: what was unsynced then never reaches the platter, whatever later syncs say.
+    lost: bool,
 }
 
 struct Handle {
@@ -69,6 +75,38 @@ impl FaultDisk {
         let disk = FaultDisk::default();
         disk.state().stop_at = Some(sync);
         disk
+    }
+
+    /// A disk whose `sync`-th sync fails, once, and which from then on pretends: later syncs of that file succeed and
+    /// keep nothing, as Linux does with pages that it could not write.
+    #[must_use]
+    pub fn failing_at(sync: u64) -> FaultDisk {
+        let disk = FaultDisk::default();
+        disk.state().fail_at = Some(sync);
+        disk
+    }
+
+    /// Stops this disk too, `syncs` more syncs from now.
+    pub fn stop_in(&self, syncs: u64) {
+        let mut state = self.state();
+        state.stop_at = Some(state.syncs + syncs);
+    }
+
+    /// Whether it was stopped.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// Changes one byte of a file, on the platter too.
+    pub fn corrupt(&self, path: &Path, at: usize, mask: u8) {
+        let mut state = self.state();
+        let Some(node) = state.names.get(path).copied() else { return };
+        if let Some(node) = state.nodes.get_mut(node) {
+            for bytes in [&mut node.bytes, &mut node.synced] {
+                bytes.get_mut(at).into_iter().for_each(|byte| *byte ^= mask);
+            }
+        }
     }
 
     /// Lets writes fail with `StorageFull` when the files together exceed `bytes`.
@@ -92,8 +130,15 @@ impl FaultDisk {
                 Unsynced::Drop => node.synced.clone(),
                 Unsynced::Keep => node.bytes.clone(),
                 Unsynced::Tear => torn(node),
+                Unsynced::Scatter => scattered(node),
             };
-            Node { synced: bytes.clone(), bytes, version: node.version + 1 }
+            Node {
+                synced: bytes.clone(),
+                bytes,
+                version: node.version + 1,
+                folder: node.folder,
+                lost: false,
+            }
         });
         let state = State {
             nodes: nodes.collect(),
@@ -120,15 +165,30 @@ impl FaultDisk {
     }
 }
 
+/// How many bytes at the beginning are as they were synced.
+fn kept(node: &Node) -> usize {
+    node.bytes.iter().zip(&node.synced).take_while(|(now, synced)| now == synced).count()
+}
+
 fn torn(node: &Node) -> Vec<u8> {
-    if node.bytes == node.synced {
-        return node.bytes.clone();
+    let kept = kept(node);
+    if kept == node.bytes.len() {
+        // Nothing new, or a cut that was not synced and did not happen.
+        return node.synced.clone();
     }
     let mut bytes = node.bytes.clone();
-    bytes.truncate(node.bytes.len() / 2);
+    bytes.truncate(kept + (node.bytes.len() - kept).div_ceil(2));
     if let Some(last) = bytes.last_mut() {
         *last ^= 0x5a;
     }
+    bytes
+}
+
+fn scattered(node: &Node) -> Vec<u8> {
+    let kept = kept(node);
+    let mut bytes = node.bytes.clone();
+    let half = (node.bytes.len() - kept) / 2;
+    bytes.get_mut(kept..kept + half).into_iter().for_each(|hole| hole.fill(0));
     bytes
 }
 
@@ -139,7 +199,20 @@ impl State {
             return Err(power_lost());
         }
         self.syncs += 1;
+        if self.fail_at == Some(self.syncs - 1) {
+            return Err(io::Error::other("the disk could not write"));
+        }
         Ok(())
+    }
+
+    fn make(&mut self, path: &Path, node: Node) -> io::Result<usize> {
+        if self.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.nodes.push(node);
+        let node = self.nodes.len() - 1;
+        self.names.insert(path.to_owned(), node);
+        Ok(node)
     }
 
     fn find(&self, path: &Path) -> io::Result<usize> {
@@ -148,7 +221,7 @@ impl State {
 
     fn stat(&self, node: usize) -> io::Result<Stat> {
         let node = self.nodes.get(node).ok_or_else(power_lost)?;
-        Ok(Stat { len: node.bytes.len() as u64, modified_ns: node.version, regular: true })
+        Ok(Stat { len: node.bytes.len() as u64, modified_ns: node.version, regular: !node.folder })
     }
 }
 
@@ -159,13 +232,7 @@ impl Disk for FaultDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
-        let mut state = self.running()?;
-        if state.names.contains_key(path) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        state.nodes.push(Node::default());
-        let node = state.nodes.len() - 1;
-        state.names.insert(path.to_owned(), node);
+        let node = self.running()?.make(path, Node::default())?;
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
 
@@ -174,12 +241,16 @@ impl Disk for FaultDisk {
         let node = state.find(from)?;
         state.names.remove(from);
         state.names.insert(to.to_owned(), node);
+        move_inside(&mut state.names, from, to);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.running()?;
-        state.find(path)?;
+        let node = state.find(path)?;
+        if state.nodes.get(node).is_some_and(|node| node.folder) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         state.names.remove(path);
         Ok(())
     }
@@ -188,7 +259,11 @@ impl Disk for FaultDisk {
         let mut state = self.running()?;
         state.sync()?;
         let inside = |path: &Path| path.parent() == Some(folder);
+        let moved = moved_folders(&state, folder);
         state.synced_names.retain(|path, _| !inside(path));
+        for (old, new) in moved {
+            move_inside(&mut state.synced_names, &old, &new);
+        }
         let now: Vec<_> =
             state.names.iter().filter(|(path, _)| inside(path)).map(|(p, n)| (p.clone(), *n)).collect();
         state.synced_names.extend(now);
@@ -198,6 +273,70 @@ impl Disk for FaultDisk {
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         let state = self.running()?;
         state.stat(state.find(path)?)
+    }
+
+    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>> {
+        let node = self.running()?.find(path)?;
+        Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
+    }
+
+    fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
+        let mut state = self.running()?;
+        let node = state.find(path)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        state.nodes.get_mut(node).into_iter().for_each(|node| node.bytes.truncate(len));
+        Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let state = self.running()?;
+        let inside = state.names.keys().filter(|path| path.parent() == Some(folder));
+        let names: Vec<_> = inside.filter_map(|path| path.file_name()).map(PathBuf::from).collect();
+        if names.is_empty() { state.find(folder).map(|_| names) } else { Ok(names) }
+    }
+
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        self.running()?.make(folder, Node { folder: true, ..Node::default() }).map(|_| ())
+    }
+
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        let mut state = self.running()?;
+        state.find(folder)?;
+        if state.names.keys().any(|path| path.parent() == Some(folder)) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        state.names.remove(folder);
+        Ok(())
+    }
+}
+
+/// Gives everything in the folder `from` its name in the folder `to`.
+fn move_inside(names: &mut BTreeMap<PathBuf, usize>, from: &Path, to: &Path) {
+    let inside = names.keys().filter(|path| path.starts_with(from) && *path != from).cloned();
+    for old in inside.collect::<Vec<_>>() {
+        if let (Some(node), Ok(rest)) = (names.remove(&old), old.strip_prefix(from)) {
+            names.insert(to.join(rest), node);
+        }
+    }
+}
+
+/// Folders that have another name in `parent` than the one that would survive a crash: both names.
+fn moved_folders(state: &State, parent: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let is_folder = |node: &usize| state.nodes.get(*node).is_some_and(|node| node.folder);
+    let here = state.names.iter().filter(|(path, node)| path.parent() == Some(parent) && is_folder(node));
+    here.filter_map(|(new, node)| {
+        let (old, _) = state.synced_names.iter().find(|(_, synced)| *synced == node)?;
+        (old != new).then(|| (old.clone(), new.clone()))
+    })
+    .collect()
+}
+
+impl Random for Handle {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.disk.running()?;
+        let node = state.nodes.get(self.node).ok_or_else(power_lost)?;
+        let at = usize::try_from(offset).unwrap_or(usize::MAX).min(node.bytes.len());
+        (&node.bytes[at..]).read(buffer)
     }
 }
 
@@ -252,9 +391,12 @@ impl Write for Handle {
 impl Sink for Handle {
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.disk.running()?;
-        state.sync()?;
+        let synced = state.sync();
         let node = state.nodes.get_mut(self.node).ok_or_else(power_lost)?;
-        node.synced = node.bytes.clone();
-        Ok(())
+        node.lost |= synced.is_err();
+        if !node.lost {
+            node.synced = node.bytes.clone();
+        }
+        synced
     }
 }

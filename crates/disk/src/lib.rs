@@ -30,7 +30,7 @@ pub use output::Output;
 pub use real::RealDisk;
 
 use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is known of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,15 @@ pub trait Sink: Write + Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
+/// A file read at any place by many threads at once.
+pub trait Random: Send + Sync {
+    /// Fills `buffer` from `offset` bytes on; fewer bytes than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
 /// The operations on files that durability rests on.
 pub trait Disk: Send + Sync {
     /// Opens an existing file for reading.
@@ -76,7 +85,7 @@ pub trait Disk: Send + Sync {
     /// `AlreadyExists` when there is one; otherwise what the operating system reports.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
 
-    /// Gives a file another name, replacing what had it, in one step.
+    /// Gives a file another name, replacing what had it, in one step. A folder moves with all that is in it.
     ///
     /// # Errors
     /// `NotFound` when there is no such file; otherwise what the operating system reports.
@@ -99,4 +108,35 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// `NotFound` when there is none; otherwise what the operating system reports.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
+
+    /// Opens an existing file for reading at any place, also after it was removed.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; otherwise what the operating system reports.
+    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>>;
+
+    /// Cuts an existing file to `len` bytes, if it is longer, and opens it for writing at its end. The cut survives a
+    /// crash after the next sync, not before.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; otherwise what the operating system reports.
+    fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>>;
+
+    /// The names of what is in a folder, in order.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such folder; otherwise what the operating system reports.
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
+
+    /// Makes a folder, for its owner only. Its name survives a crash when its parent is synced.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
+    fn create_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; otherwise what the operating system reports, so for one that is not empty.
+    fn remove_folder(&self, folder: &Path) -> io::Result<()>;
 }

@@ -2,12 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
 
-use crate::{Disk, Sink, Source, Stat};
+use crate::{Disk, Random, Sink, Source, Stat};
 
 /// The operating system's own files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +15,7 @@ pub struct RealDisk;
 
 struct RealSource(File);
 struct RealSink(File);
+struct RealRandom(File);
 
 fn stat_of(metadata: &std::fs::Metadata) -> Stat {
     Stat {
@@ -58,6 +59,21 @@ impl Sink for RealSink {
     }
 }
 
+impl Random for RealRandom {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.0.read_at(rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
 impl Disk for RealDisk {
     #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
@@ -93,5 +109,33 @@ impl Disk for RealDisk {
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         Ok(stat_of(&std::fs::metadata(path)?))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
+    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>> {
+        Ok(Box::new(RealRandom(File::open(path)?)))
+    }
+
+    fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
+        let file = OpenOptions::new().append(true).open(path)?;
+        if file.metadata()?.len() > len {
+            file.set_len(len)?;
+        }
+        Ok(Box::new(RealSink(file)))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let name = |entry: io::Result<std::fs::DirEntry>| entry.map(|entry| PathBuf::from(entry.file_name()));
+        let mut names = std::fs::read_dir(folder)?.map(name).collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        std::fs::DirBuilder::new().mode(0o700).create(folder)
+    }
+
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        std::fs::remove_dir(folder)
     }
 }

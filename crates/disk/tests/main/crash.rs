@@ -74,3 +74,37 @@ fn a_full_disk_leaves_the_old_file() {
     assert_eq!(found(&disk).as_deref(), Some(OLD));
     assert_eq!(disk.names(), [Path::new(NAME)], "no leftover");
 }
+
+#[test]
+fn a_torn_log_keeps_what_was_synced_and_a_moved_folder_its_files() {
+    let (old, new) = (Path::new("/folder/q"), Path::new("/folder/r"));
+    for unsynced in Unsynced::ALL {
+        let disk = FaultDisk::default();
+        disk.create_folder(old).unwrap();
+        let mut sink = disk.create(&old.join("log")).unwrap();
+        sink.write_all(b"synced, and long").unwrap();
+        sink.sync().unwrap();
+        disk.sync_folder(old).unwrap();
+        disk.sync_folder(Path::new("/folder")).unwrap();
+        disk.rename(old, new).unwrap();
+        disk.sync_folder(Path::new("/folder")).unwrap();
+        sink.write_all(b"not").unwrap();
+        let mut bytes = Vec::new();
+        let after = disk.after_crash(unsynced);
+        after.open(&new.join("log")).unwrap().read_to_end(&mut bytes).unwrap();
+        assert!(bytes.starts_with(b"synced, and long"), "{unsynced:?}: {bytes:?}");
+        assert_eq!(bytes.ends_with(b"not"), unsynced == Unsynced::Keep);
+        assert_eq!(bytes.len() > 16, unsynced != Unsynced::Drop);
+    }
+}
+
+#[test]
+fn a_failed_sync_is_not_made_good_by_the_next() {
+    let disk = FaultDisk::failing_at(0);
+    let mut sink = disk.create(Path::new(NAME)).unwrap();
+    sink.write_all(OLD).unwrap();
+    sink.sync().unwrap_err();
+    sink.sync().unwrap();
+    disk.sync_folder(Path::new("/folder")).unwrap();
+    assert_eq!(found(&disk.after_crash(Unsynced::Drop)).as_deref(), Some(&b""[..]));
+}

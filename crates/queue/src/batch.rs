@@ -1,0 +1,244 @@
+//! Segment headers and batches: what a write carries, and how a reader knows that it is whole.
+
+use std::path::Path;
+
+use crate::Error;
+use crate::record::RowId;
+use crate::wire::{Reader, checksum, put_varint};
+
+/// Bytes of a segment's header.
+pub(crate) const SEGMENT_HEADER: usize = 64;
+
+/// Bytes of a batch's header.
+pub(crate) const BATCH_HEADER: usize = 40;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"RMQUEUE\n";
+const BATCH_MAGIC: [u8; 4] = *b"QBat";
+const VERSION: u16 = 1;
+
+/// Where the checksum of the segment's header is.
+const HEADER_SUM: std::ops::Range<usize> = 12..16;
+
+/// One life of a queue: new with its creation and each emptying.
+pub(crate) type Incarnation = [u8; 16];
+
+/// A segment file's name within its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentName {
+    /// Its place in the order of segments.
+    pub(crate) number: u64,
+    /// How often it was rewritten.
+    pub(crate) generation: u32,
+}
+
+impl SegmentName {
+    pub(crate) fn file(self) -> String {
+        format!("{:016x}.{:x}.seg", self.number, self.generation)
+    }
+
+    pub(crate) fn parse(file: &str) -> Option<SegmentName> {
+        let mut parts = file.split('.');
+        let number = parts.next().filter(|part| part.len() == 16)?;
+        let number = u64::from_str_radix(number, 16).ok()?;
+        let generation = u32::from_str_radix(parts.next()?, 16).ok()?;
+        let name = SegmentName { number, generation };
+        (name.file() == file).then_some(name)
+    }
+}
+
+/// What the checksums of a segment are bound to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) name: SegmentName,
+}
+
+impl Place {
+    fn checksum(&self, offset: u64, rest: &[u8]) -> u32 {
+        let (number, generation) = (self.name.number.to_le_bytes(), self.name.generation.to_le_bytes());
+        checksum(&[&self.incarnation, &number, &generation, &offset.to_le_bytes(), rest])
+    }
+}
+
+/// The header of a segment whose first row, if any comes, will have the id `next`.
+pub(crate) fn encode_segment_header(place: &Place, next: RowId) -> Vec<u8> {
+    let mut out = Vec::with_capacity(SEGMENT_HEADER);
+    out.extend(SEGMENT_MAGIC);
+    out.extend(VERSION.to_le_bytes());
+    out.extend(64u16.to_le_bytes());
+    out.extend([0; 4]);
+    out.extend(0u64.to_le_bytes());
+    out.extend(0u64.to_le_bytes());
+    out.extend(place.incarnation);
+    out.extend(place.name.number.to_le_bytes());
+    out.extend(next.0.to_le_bytes());
+    let sum = checksum(&[&out]);
+    out.splice(HEADER_SUM, sum.to_le_bytes());
+    out
+}
+
+/// Reads a segment's header: the id its first row has. `file` is for messages.
+pub(crate) fn decode_segment_header(file: &Path, bytes: &[u8], place: &Place) -> Result<RowId, Error> {
+    let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
+    let version = |what: String| Error::Version { file: file.to_owned(), what };
+    let mut header = bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a header that is cut short"))?.to_vec();
+    let mut reader = Reader::new(bytes);
+    let mut read = || {
+        let magic: [u8; 8] = reader.array()?;
+        let (version, _, sum) = (reader.u16()?, reader.u16()?, reader.u32()?);
+        let (must, _) = (reader.u64()?, reader.u64()?);
+        let incarnation: Incarnation = reader.array()?;
+        Some((magic, version, sum, must, incarnation, reader.u64()?, reader.u64()?))
+    };
+    let (magic, format, sum, must, incarnation, number, next) = read().ok_or_else(|| corrupt("no header"))?;
+    if magic != SEGMENT_MAGIC {
+        return Err(corrupt("no segment of a queue"));
+    }
+    if format != VERSION {
+        return Err(version(format!("segment of version {format}")));
+    }
+    header.splice(HEADER_SUM, [0; 4]);
+    if sum != checksum(&[&header]) {
+        return Err(corrupt("a header with a wrong checksum"));
+    }
+    if must != 0 {
+        return Err(version(format!("segment with the unknown features {must:#x}")));
+    }
+    if incarnation != place.incarnation || number != place.name.number {
+        return Err(corrupt("the header of another segment"));
+    }
+    Ok(RowId(next))
+}
+
+/// What a batch carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Records.
+    Records,
+    /// The index that seals a segment.
+    Index,
+}
+
+/// A batch's header, without what the place says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) first: RowId,
+    pub(crate) synced: u64,
+    pub(crate) time_ms: u64,
+}
+
+/// Fills the header at the start of `batch`, whose body is behind [`BATCH_HEADER`] bytes left free.
+pub(crate) fn seal(batch: &mut [u8], place: &Place, offset: u64, header: &Header) {
+    let body = u32::try_from(batch.len() - BATCH_HEADER).unwrap_or(u32::MAX);
+    let mut out = Vec::with_capacity(BATCH_HEADER);
+    out.extend(BATCH_MAGIC);
+    out.extend([0; 4]);
+    out.extend(body.to_le_bytes());
+    out.extend([u8::from(header.kind == Kind::Index), 0, 0, 0]);
+    out.extend(header.first.0.to_le_bytes());
+    out.extend(header.synced.to_le_bytes());
+    out.extend(header.time_ms.to_le_bytes());
+    batch[..BATCH_HEADER].copy_from_slice(&out);
+    let sum = place.checksum(offset, &batch[8..]);
+    batch[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The batch at the start of `bytes`, which lie at `offset` of the segment: its header and body, or `None` when
+/// it is not whole.
+pub(crate) fn open<'bytes>(
+    bytes: &'bytes [u8],
+    place: &Place,
+    offset: u64,
+) -> Option<(Header, &'bytes [u8])> {
+    let mut reader = Reader::new(bytes);
+    let magic: [u8; 4] = reader.array()?;
+    let (sum, body) = (reader.u32()?, usize::try_from(reader.u32()?).ok()?);
+    let kind: [u8; 4] = reader.array()?;
+    let (first, synced, time_ms) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let body = reader.take(body)?;
+    let whole = bytes.get(8..reader.at())?;
+    let kind = match kind {
+        [0, 0, 0, 0] => Kind::Records,
+        [1, 0, 0, 0] => Kind::Index,
+        _ => return None,
+    };
+    if magic != BATCH_MAGIC || sum != place.checksum(offset, whole) {
+        return None;
+    }
+    Some((Header { kind, first: RowId(first), synced, time_ms }, body))
+}
+
+/// Whether a valid batch behind the invalid bytes at `from` says that more than these had been synced: then they are
+/// damage, not the end of the log.
+pub(crate) fn was_synced(bytes: &[u8], place: &Place, from: usize) -> bool {
+    let tail = bytes.get(from + 1..).unwrap_or_default();
+    tail.windows(BATCH_MAGIC.len()).enumerate().any(|(skip, window)| {
+        let at = from + 1 + skip;
+        window == BATCH_MAGIC
+            && open(&bytes[at..], place, at as u64).is_some_and(|(header, _)| header.synced > from as u64)
+    })
+}
+
+/// A row of an index: its id, where its checksum is in the segment, the length of checksum and row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Indexed {
+    pub(crate) id: RowId,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// From a row on, rows were inserted at this time or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Since {
+    pub(crate) id: RowId,
+    pub(crate) time_ms: u64,
+}
+
+/// Appends the body of an index; ids count from `first`.
+pub(crate) fn encode_index(
+    out: &mut Vec<u8>,
+    first: RowId,
+    rows: impl ExactSizeIterator<Item = Indexed>,
+    times: &[Since],
+) {
+    put_varint(out, rows.len() as u64);
+    let (mut id, mut end) = (first.0, 0);
+    for row in rows {
+        put_varint(out, row.id.0 - id);
+        put_varint(out, row.offset - end);
+        put_varint(out, row.len);
+        (id, end) = (row.id.0, row.offset + row.len);
+    }
+    put_varint(out, times.len() as u64);
+    let (mut id, mut time) = (first.0, 0);
+    for since in times {
+        put_varint(out, since.id.0 - id);
+        put_varint(out, since.time_ms.saturating_sub(time));
+        (id, time) = (since.id.0, since.time_ms.max(time));
+    }
+}
+
+/// The index in a body; `None` when it is not one.
+pub(crate) fn decode_index(body: &[u8], first: RowId) -> Option<(Vec<Indexed>, Vec<Since>)> {
+    let mut reader = Reader::new(body);
+    let count = reader.count().filter(|count| *count <= body.len())?;
+    let mut rows = Vec::with_capacity(count);
+    let (mut id, mut end) = (first.0, 0u64);
+    for _ in 0..count {
+        id = id.checked_add(reader.varint()?)?;
+        let offset = end.checked_add(reader.varint()?)?;
+        let len = reader.varint()?;
+        end = offset.checked_add(len)?;
+        rows.push(Indexed { id: RowId(id), offset, len });
+    }
+    let count = reader.count().filter(|count| *count <= body.len())?;
+    let mut times = Vec::with_capacity(count);
+    let (mut id, mut time_ms) = (first.0, 0u64);
+    for _ in 0..count {
+        id = id.checked_add(reader.varint()?)?;
+        time_ms = time_ms.checked_add(reader.varint()?)?;
+        times.push(Since { id: RowId(id), time_ms });
+    }
+    reader.is_empty().then_some((rows, times))
+}

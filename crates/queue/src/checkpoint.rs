@@ -1,0 +1,251 @@
+//! The checkpoint: what a queue is, which files hold it, and what was gone at some point of the log.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use disk::{Disk, Output};
+
+use crate::Error;
+use crate::batch::{Incarnation, SegmentName};
+use crate::index::Stored;
+use crate::origin::Journal;
+use crate::record::RowId;
+use crate::wire::{Reader, checksum, put_varint};
+
+/// Its name in the queue's folder.
+pub(crate) const FILE: &str = "checkpoint";
+
+const MAGIC: [u8; 8] = *b"RMQCHECK";
+const VERSION: u16 = 1;
+
+/// Bytes in front of those that the checksum covers.
+const PREFIX: usize = 16;
+
+/// What has to be durable when an INSERT or an acknowledgement returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// The rows: a loss of power loses nothing that returned.
+    #[default]
+    Always,
+    /// Nothing: a loss of power loses the last second, a kill of the server nothing.
+    Interval,
+    /// Nothing: a loss of power loses the end of the log, a kill of the server nothing.
+    Never,
+}
+
+/// What a queue is, from its creation on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Definition {
+    /// When rows become durable.
+    pub sync: Sync,
+    /// How rows are laid out: for whoever reads conditions, opaque to the log.
+    pub schema: Vec<u8>,
+}
+
+/// A sealed segment as the checkpoint tells of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Listed {
+    pub(crate) name: SegmentName,
+    pub(crate) stored: Stored,
+    pub(crate) live_bytes: u64,
+    pub(crate) oldest_ms: u64,
+    /// `(first, count)`, ids that are not gone and perhaps some that never were.
+    pub(crate) runs: Vec<(u64, u64)>,
+    pub(crate) live: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Checkpoint {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) replay_from: u64,
+    pub(crate) next: RowId,
+    pub(crate) definition: Definition,
+    pub(crate) segments: Vec<Listed>,
+    pub(crate) journal: Journal,
+}
+
+impl Checkpoint {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.extend(0u64.to_le_bytes());
+        body.extend(0u64.to_le_bytes());
+        body.extend(self.incarnation);
+        put_varint(&mut body, self.replay_from);
+        put_varint(&mut body, self.next.0);
+        body.push(match self.definition.sync {
+            Sync::Always => 0,
+            Sync::Interval => 1,
+            Sync::Never => 2,
+        });
+        put_varint(&mut body, self.definition.schema.len() as u64);
+        body.extend(&self.definition.schema);
+        put_varint(&mut body, self.segments.len() as u64);
+        self.segments.iter().for_each(|listed| listed.encode(&mut body));
+        self.journal.encode(&mut body);
+        let mut out = Vec::with_capacity(PREFIX + body.len());
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0, 0]);
+        out.extend(checksum(&[&body]).to_le_bytes());
+        out.extend(body);
+        out
+    }
+
+    /// Decodes the file; `file` is for messages.
+    pub(crate) fn decode(file: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
+        let corrupt =
+            |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
+        let version = |what: String| Error::Version { file: file.to_owned(), what };
+        let mut reader = Reader::new(bytes);
+        if reader.array() != Some(MAGIC) {
+            return Err(corrupt("no checkpoint of a queue"));
+        }
+        let format = reader.u16().ok_or_else(|| corrupt("a checkpoint that is cut short"))?;
+        if format != VERSION {
+            return Err(version(format!("checkpoint of version {format}")));
+        }
+        let zero = reader.u16();
+        let sum = reader.u32();
+        let body = reader.rest();
+        if sum != Some(checksum(&[body])) || zero != Some(0) {
+            return Err(corrupt("a checkpoint with a wrong checksum"));
+        }
+        let mut reader = Reader::new(body);
+        let must = reader.u64();
+        if must != Some(0) {
+            return Err(version(format!("checkpoint with the unknown features {must:x?}")));
+        }
+        let decoded = Self::decode_body(&mut reader).filter(|_| reader.is_empty());
+        decoded.ok_or_else(|| corrupt("a checkpoint that is no checkpoint"))
+    }
+
+    fn decode_body(reader: &mut Reader<'_>) -> Option<Checkpoint> {
+        reader.u64()?;
+        let incarnation = reader.array()?;
+        let (replay_from, next) = (reader.varint()?, RowId(reader.varint()?));
+        let sync = match reader.u8()? {
+            0 => Sync::Always,
+            1 => Sync::Interval,
+            2 => Sync::Never,
+            _ => return None,
+        };
+        let len = reader.count()?;
+        let schema = reader.take(len)?.to_vec();
+        let mut segments = Vec::new();
+        for _ in 0..reader.varint()? {
+            segments.push(Listed::decode(reader)?);
+        }
+        let journal = Journal::decode(reader)?;
+        let definition = Definition { sync, schema };
+        Some(Checkpoint { incarnation, replay_from, next, definition, segments, journal })
+    }
+
+    /// Replaces the checkpoint in a folder.
+    pub(crate) fn write(&self, disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+        let mut output = Output::create(disk, &folder.join(FILE))?;
+        output.write_all(&self.encode())?;
+        output.finish()
+    }
+
+    /// Reads the checkpoint in a folder.
+    pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Result<Checkpoint, Error> {
+        let file = folder.join(FILE);
+        let mut source = match disk.open(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::Missing { folder: folder.to_owned() });
+            }
+            other => other.map_err(Error::disk(&file))?,
+        };
+        let mut bytes = Vec::new();
+        source.read_to_end(&mut bytes).map_err(Error::disk(&file))?;
+        Checkpoint::decode(&file, &bytes)
+    }
+}
+
+impl Listed {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.name.number);
+        put_varint(out, u64::from(self.name.generation));
+        put_varint(out, self.stored.file_len);
+        put_varint(out, self.stored.offset);
+        put_varint(out, self.stored.len);
+        let first = self.runs.first().map_or(0, |(first, _)| *first);
+        put_varint(out, first);
+        put_varint(out, self.live);
+        put_varint(out, self.live_bytes);
+        put_varint(out, self.oldest_ms);
+        put_varint(out, self.runs.len() as u64);
+        let mut end = first;
+        for (first, count) in &self.runs {
+            put_varint(out, first - end);
+            put_varint(out, *count);
+            end = first + count;
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Option<Listed> {
+        let number = reader.varint()?;
+        let generation = u32::try_from(reader.varint()?).ok()?;
+        let (file_len, offset, len) = (reader.varint()?, reader.varint()?, reader.varint()?);
+        let mut end = reader.varint()?;
+        let (live, live_bytes, oldest_ms) = (reader.varint()?, reader.varint()?, reader.varint()?);
+        let mut runs = Vec::new();
+        for _ in 0..reader.varint()? {
+            let first = end.checked_add(reader.varint()?)?;
+            let count = reader.varint()?;
+            end = first.checked_add(count)?;
+            runs.push((first, count));
+        }
+        let name = SegmentName { number, generation };
+        Some(Listed { name, stored: Stored { offset, len, file_len }, live_bytes, oldest_ms, runs, live })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Checkpoint, Definition, Listed, Sync};
+    use crate::Error;
+    use crate::batch::SegmentName;
+    use crate::index::Stored;
+    use crate::origin::{Journal, Origin, Source};
+    use crate::record::RowId;
+
+    fn example() -> Checkpoint {
+        let mut journal = Journal::default();
+        journal.add(&Origin { source: Source::Slot(1), row: 300, floor: 0, overwrite: false });
+        journal.add(&Origin { source: Source::Incarnation([3; 16]), row: 9, floor: 4, overwrite: false });
+        let listed = Listed {
+            name: SegmentName { number: 4, generation: 2 },
+            stored: Stored { offset: 900, len: 100, file_len: 1000 },
+            live_bytes: 17,
+            oldest_ms: 1_700_000_000_000,
+            runs: vec![(70, 2), (80, 1)],
+            live: 3,
+        };
+        let definition = Definition { sync: Sync::Interval, schema: b"columns".to_vec() };
+        let (incarnation, next) = ([7; 16], RowId(91));
+        Checkpoint { incarnation, replay_from: 5, next, definition, segments: vec![listed], journal }
+    }
+
+    #[test]
+    fn a_checkpoint_comes_back() {
+        let checkpoint = example();
+        assert_eq!(Checkpoint::decode(Path::new("c"), &checkpoint.encode()).unwrap(), checkpoint);
+    }
+
+    #[test]
+    fn any_changed_byte_is_noticed() {
+        let bytes = example().encode();
+        for at in 0..bytes.len() {
+            for mask in [1, 0x80, 0xff] {
+                let mut changed = bytes.clone();
+                changed[at] ^= mask;
+                let error = Checkpoint::decode(Path::new("c"), &changed).unwrap_err();
+                assert!(matches!(error, Error::Corrupt { .. } | Error::Version { .. }), "{at}");
+            }
+            Checkpoint::decode(Path::new("c"), &bytes[..at]).unwrap_err();
+        }
+    }
+}

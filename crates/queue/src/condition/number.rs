@@ -1,0 +1,110 @@
+//! Exact numbers: 128 bits and a decimal point somewhere in them.
+
+use std::cmp::Ordering;
+
+/// Digits behind the point at most; as many as a DECIMAL may have.
+pub(crate) const SCALE_MAX: u8 = 38;
+
+/// `digits / 10^scale`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    pub(crate) digits: i128,
+    pub(crate) scale: u8,
+}
+
+impl From<i128> for Number {
+    fn from(digits: i128) -> Number {
+        Number { digits, scale: 0 }
+    }
+}
+
+impl From<bool> for Number {
+    fn from(truth: bool) -> Number {
+        Number::from(i128::from(truth))
+    }
+}
+
+impl Number {
+    pub(crate) fn is_zero(self) -> bool {
+        self.digits == 0
+    }
+
+    /// The whole part, if there is nothing behind the point; bits are operated on in whole numbers only.
+    pub(crate) fn rounded(self) -> Option<i128> {
+        let unit = 10i128.checked_pow(u32::from(self.scale))?;
+        let half = unit / 2;
+        let away = if self.digits < 0 { self.digits.checked_sub(half)? } else { self.digits.checked_add(half)? };
+        Some(if self.scale == 0 { self.digits } else { away / unit })
+    }
+
+    fn at_scale(self, scale: u8) -> Option<i128> {
+        self.digits.checked_mul(10i128.checked_pow(u32::from(scale.checked_sub(self.scale)?))?)
+    }
+
+    fn aligned(self, other: Number) -> Option<(i128, i128, u8)> {
+        let scale = self.scale.max(other.scale);
+        Some((self.at_scale(scale)?, other.at_scale(scale)?, scale))
+    }
+
+    pub(crate) fn compare(self, other: Number) -> Ordering {
+        match self.aligned(other) {
+            Some((one, two, _)) => one.cmp(&two),
+            // One has so many digits that only the whole parts fit beside each other.
+            None => {
+                let whole = |number: Number| {
+                    let unit = 10i128.checked_pow(u32::from(number.scale)).unwrap_or(i128::MAX);
+                    (number.digits.div_euclid(unit), number.digits.rem_euclid(unit), unit)
+                };
+                let (one, two) = (whole(self), whole(other));
+                let fraction = |part: (i128, i128, i128)| part.1 * (10i128.pow(37) / part.2.min(10i128.pow(37)));
+                one.0.cmp(&two.0).then_with(|| fraction(one).cmp(&fraction(two)))
+            }
+        }
+    }
+
+    pub(crate) fn add(self, other: Number) -> Option<Number> {
+        let (one, two, scale) = self.aligned(other)?;
+        Some(Number { digits: one.checked_add(two)?, scale })
+    }
+
+    pub(crate) fn subtract(self, other: Number) -> Option<Number> {
+        self.add(other.negated()?)
+    }
+
+    pub(crate) fn multiply(self, other: Number) -> Option<Number> {
+        let scale = self.scale.checked_add(other.scale).filter(|scale| *scale <= SCALE_MAX)?;
+        Some(Number { digits: self.digits.checked_mul(other.digits)?, scale })
+    }
+
+    /// The quotient without what is behind its point.
+    pub(crate) fn divide(self, other: Number) -> Option<Number> {
+        let (one, two, _) = self.aligned(other)?;
+        one.checked_div(two).map(Number::from)
+    }
+
+    pub(crate) fn remainder(self, other: Number) -> Option<Number> {
+        let (one, two, scale) = self.aligned(other)?;
+        one.checked_rem(two).map(|digits| Number { digits, scale })
+    }
+
+    pub(crate) fn negated(self) -> Option<Number> {
+        Some(Number { digits: self.digits.checked_neg()?, ..self })
+    }
+
+    pub(crate) fn power(self, exponent: Number) -> Option<Number> {
+        let exponent = u32::try_from(exponent.rounded()?).ok()?;
+        if exponent == 0 {
+            return Some(Number::from(1));
+        }
+        let scale = u32::from(self.scale).checked_mul(exponent)?;
+        let scale = u8::try_from(scale).ok().filter(|scale| *scale <= SCALE_MAX)?;
+        Some(Number { digits: self.digits.checked_pow(exponent)?, scale })
+    }
+
+    /// As the 64 bits that SQL operates on.
+    pub(crate) fn bits(self) -> Option<u64> {
+        let whole = self.rounded()?;
+        let signed = i64::try_from(whole).ok().map(|value| u64::from_le_bytes(value.to_le_bytes()));
+        signed.or_else(|| u64::try_from(whole).ok())
+    }
+}

@@ -1,0 +1,355 @@
+//! From text to tree, by precedence; what is compared with what is checked on the way.
+
+use super::evaluate::{Is, Node, Operation};
+use super::lexer::{Token, next};
+use super::schema::{Kind, Schema};
+use super::time::{Shape, literal};
+use super::{Collate, Column};
+
+/// Parentheses, signs and operators inside each other at most: a server's thread has 292 KiB of stack.
+const DEPTH_MAX: usize = 60;
+
+/// Operations in a condition at most: evaluation may go as deep, and a row may cost so many.
+const OPERATIONS_MAX: usize = 200;
+
+/// What is wrong: the byte where, and what.
+type Wrong = (usize, String);
+
+/// A part of a condition that is not yet known to be a number.
+enum Part {
+    Number(Node),
+    /// A string literal and where it is.
+    Literal(String, usize),
+    /// A column of strings.
+    Text(usize, u32),
+    /// A temporal column: it may stand beside a literal.
+    Time(usize, Shape),
+    /// A column that can only be asked for NULL.
+    Opaque(usize),
+}
+
+struct Parser<'text> {
+    text: &'text str,
+    schema: &'text Schema,
+    collate: &'text dyn Collate,
+    token: Token,
+    /// Where the token begins and ends.
+    start: usize,
+    end: usize,
+    depth: usize,
+    operations: usize,
+}
+
+/// Reads a whole condition.
+pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Result<Node, Wrong> {
+    let (token, start, end) = next(text, 0)?;
+    let mut parser = Parser { text, schema, collate, token, start, end, depth: 0, operations: 0 };
+    let (at, part) = (parser.start, parser.expression(0)?);
+    let root = parser.number(part, at)?;
+    if parser.token != Token::End {
+        return Err(parser.unexpected());
+    }
+    Ok(root.folded(collate))
+}
+
+/// The binary operators of each level, loosest first; `not` and comparisons have levels between.
+const NOT_LEVEL: usize = 3;
+const COMPARISON_LEVEL: usize = 4;
+const LEVELS: usize = 11;
+
+fn operator(level: usize, token: &Token) -> Option<Operation> {
+    let sign = match token {
+        Token::Sign(sign) => (*sign).to_owned(),
+        Token::Word(word) => word.to_ascii_lowercase(),
+        _ => return None,
+    };
+    Some(match (level, sign.as_str()) {
+        (0, "||" | "or") => Operation::Or,
+        (1, "xor") => Operation::Xor,
+        (2, "&&" | "and") => Operation::And,
+        (COMPARISON_LEVEL, "=") => Operation::Equal,
+        (COMPARISON_LEVEL, "<=>") => Operation::SameOrNull,
+        (COMPARISON_LEVEL, "!=" | "<>") => Operation::Unequal,
+        (COMPARISON_LEVEL, "<") => Operation::Less,
+        (COMPARISON_LEVEL, "<=") => Operation::LessOrEqual,
+        (COMPARISON_LEVEL, ">") => Operation::Greater,
+        (COMPARISON_LEVEL, ">=") => Operation::GreaterOrEqual,
+        (5, "|") => Operation::BitOr,
+        (6, "&") => Operation::BitAnd,
+        (7, "<<") => Operation::ShiftLeft,
+        (7, ">>") => Operation::ShiftRight,
+        (8, "+") => Operation::Add,
+        (8, "-") => Operation::Subtract,
+        (9, "*") => Operation::Multiply,
+        (9, "div") => Operation::Divide,
+        (9, "%" | "mod") => Operation::Remainder,
+        (10, "^") => Operation::BitXor,
+        _ => return None,
+    })
+}
+
+impl Parser<'_> {
+    fn advance(&mut self) -> Result<Token, Wrong> {
+        let (token, start, end) = next(self.text, self.end)?;
+        (self.start, self.end) = (start, end);
+        Ok(std::mem::replace(&mut self.token, token))
+    }
+
+    fn unexpected(&self) -> Wrong {
+        let what = match &self.token {
+            Token::End => "something is missing".to_owned(),
+            _ => format!("unexpected {}", self.text.get(self.start..self.end).unwrap_or_default()),
+        };
+        (self.start, what)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(&self.token, Token::Word(written) if written.eq_ignore_ascii_case(word))
+    }
+
+    fn take_word(&mut self, word: &str) -> Result<bool, Wrong> {
+        let is = self.is_word(word);
+        if is {
+            self.advance()?;
+        }
+        Ok(is)
+    }
+
+    fn expect(&mut self, sign: &'static str) -> Result<(), Wrong> {
+        if self.token != Token::Sign(sign) {
+            return Err(self.unexpected());
+        }
+        self.advance().map(|_| ())
+    }
+
+    /// One more level down.
+    fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err((self.start, format!("more than {DEPTH_MAX} levels")));
+        }
+        let result = inside(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn count(&mut self) -> Result<(), Wrong> {
+        self.operations += 1;
+        if self.operations > OPERATIONS_MAX {
+            return Err((self.start, format!("more than {OPERATIONS_MAX} operations")));
+        }
+        Ok(())
+    }
+
+    /// Operands joined by operators of this level or tighter ones.
+    fn expression(&mut self, loosest: usize) -> Result<Part, Wrong> {
+        self.nested(|parser| parser.joined(loosest))
+    }
+
+    fn joined(&mut self, loosest: usize) -> Result<Part, Wrong> {
+        let mut at = self.start;
+        let mut left = if loosest <= NOT_LEVEL && (self.is_word("not") || self.token == Token::Sign("!")) {
+            self.count()?;
+            self.advance()?;
+            let inside_at = self.start;
+            // Once: what follows is a comparison.
+            let inside = self.expression(COMPARISON_LEVEL)?;
+            Part::Number(Node::Not(Box::new(self.number(inside, inside_at)?)))
+        } else {
+            self.unary()?
+        };
+        loop {
+            if loosest <= COMPARISON_LEVEL && self.take_word("is")? {
+                left = self.is(left, at)?;
+                continue;
+            }
+            let found = (loosest..LEVELS).find_map(|level| Some((level, operator(level, &self.token)?)));
+            let Some((level, operation)) = found else { return Ok(left) };
+            self.count()?;
+            self.advance()?;
+            let right_at = self.start;
+            let right = self.expression(level + 1)?;
+            let node = if level == COMPARISON_LEVEL {
+                self.comparison(operation, (left, at), (right, right_at))?
+            } else {
+                let (one, two) = (self.number(left, at)?, self.number(right, right_at)?);
+                Node::Binary(operation, Box::new(one), Box::new(two)).folded(self.collate)
+            };
+            left = Part::Number(node);
+            at = right_at;
+        }
+    }
+
+    fn is(&mut self, left: Part, at: usize) -> Result<Part, Wrong> {
+        self.count()?;
+        let contrary = self.take_word("not")?;
+        let what = if self.take_word("null")? {
+            Is::Null
+        } else if self.take_word("true")? {
+            Is::True
+        } else if self.take_word("false")? {
+            Is::False
+        } else {
+            return Err(self.unexpected());
+        };
+        let node = match left {
+            Part::Text(column, _) | Part::Opaque(column) if what == Is::Null => Node::Column(column),
+            other => self.number(other, at)?,
+        };
+        Ok(Part::Number(Node::Is(what, contrary, Box::new(node))))
+    }
+
+    fn unary(&mut self) -> Result<Part, Wrong> {
+        let sign = match self.token {
+            Token::Sign(sign @ ("-" | "~")) => sign,
+            _ => return self.atom(),
+        };
+        self.count()?;
+        self.advance()?;
+        let at = self.start;
+        let inside = self.nested(Self::unary)?;
+        let inside = Box::new(self.number(inside, at)?);
+        let node = if sign == "-" { Node::Negate(inside) } else { Node::Invert(inside) };
+        Ok(Part::Number(node.folded(self.collate)))
+    }
+
+    fn atom(&mut self) -> Result<Part, Wrong> {
+        let at = self.start;
+        match self.token.clone() {
+            Token::Number(digits) => {
+                self.advance()?;
+                Ok(Part::Number(Node::Number(digits.into())))
+            }
+            Token::Text(text) => {
+                self.advance()?;
+                Ok(Part::Literal(text, at))
+            }
+            Token::Quoted(name) => {
+                self.advance()?;
+                self.column(&name, at)
+            }
+            Token::Sign("(") => {
+                self.advance()?;
+                let inside = self.expression(0)?;
+                self.expect(")")?;
+                Ok(inside)
+            }
+            Token::Word(word) => match word.to_ascii_lowercase().as_str() {
+                "null" => self.advance().map(|_| Part::Number(Node::Null)),
+                "true" => self.advance().map(|_| Part::Number(Node::Number(true.into()))),
+                "false" => self.advance().map(|_| Part::Number(Node::Number(false.into()))),
+                "pow" => {
+                    self.advance()?;
+                    self.power()
+                }
+                "or" | "xor" | "and" | "not" | "is" | "div" | "mod" => Err(self.unexpected()),
+                _ => {
+                    self.advance()?;
+                    self.column(&word, at)
+                }
+            },
+            Token::Sign(_) | Token::End => Err(self.unexpected()),
+        }
+    }
+
+    fn power(&mut self) -> Result<Part, Wrong> {
+        self.count()?;
+        self.expect("(")?;
+        let at = self.start;
+        let base = self.expression(0)?;
+        let base = self.number(base, at)?;
+        self.expect(",")?;
+        let at = self.start;
+        let exponent = self.expression(0)?;
+        let exponent = self.number(exponent, at)?;
+        self.expect(")")?;
+        let node = Node::Binary(Operation::Power, Box::new(base), Box::new(exponent));
+        Ok(Part::Number(node.folded(self.collate)))
+    }
+
+    fn column(&self, name: &str, at: usize) -> Result<Part, Wrong> {
+        let same = |column: &Column| column.name.to_lowercase() == name.to_lowercase();
+        let Some(number) = self.schema.columns.iter().position(same) else {
+            return Err((at, format!("there is no column {name}")));
+        };
+        Ok(match self.schema.columns[number].kind {
+            Kind::Text(collation) => Part::Text(number, collation),
+            Kind::Date => Part::Time(number, Shape::Date),
+            Kind::Time(_) => Part::Time(number, Shape::Time),
+            Kind::DateTime(_) => Part::Time(number, Shape::DateTime),
+            Kind::Timestamp(_) => Part::Time(number, Shape::Timestamp),
+            Kind::Opaque => Part::Opaque(number),
+            Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Year => Part::Number(Node::Column(number)),
+        })
+    }
+
+    /// A part that must be a number.
+    fn number(&self, part: Part, at: usize) -> Result<Node, Wrong> {
+        let named = |column: usize| &self.schema.columns[column].name;
+        match part {
+            Part::Number(node) => Ok(node),
+            Part::Time(column, _) => Ok(Node::Column(column)),
+            Part::Literal(_, at) => Err((at, "a string where a number is needed".to_owned())),
+            Part::Text(column, _) => {
+                Err((at, format!("{} is a string: compare it with one by = or !=", named(column))))
+            }
+            Part::Opaque(column) => {
+                Err((at, format!("{} has a type that can only be asked for NULL", named(column))))
+            }
+        }
+    }
+
+    fn comparison(
+        &self,
+        operation: Operation,
+        (left, left_at): (Part, usize),
+        (right, right_at): (Part, usize),
+    ) -> Result<Node, Wrong> {
+        let same = match (left, right) {
+            (Part::Text(column, collation), Part::Literal(text, _))
+            | (Part::Literal(text, _), Part::Text(column, collation)) => {
+                match self.collate.encode(collation, &text) {
+                    Some(literal) => Node::SameText { column, collation, literal },
+                    None => Node::NeverSame(column),
+                }
+            }
+            (Part::Text(one, collation), Part::Text(two, other)) => {
+                if collation != other {
+                    return Err((right_at, "two strings of different collations".to_owned()));
+                }
+                Node::SameColumns { one, two, collation }
+            }
+            (Part::Time(column, shape), Part::Literal(text, at)) => {
+                let two = self.time(&text, shape, at)?;
+                return Ok(Node::Binary(operation, Box::new(Node::Column(column)), Box::new(two)));
+            }
+            (Part::Literal(text, at), Part::Time(column, shape)) => {
+                let one = self.time(&text, shape, at)?;
+                return Ok(Node::Binary(operation, Box::new(one), Box::new(Node::Column(column))));
+            }
+            (left, right) => {
+                let (one, two) = (self.number(left, left_at)?, self.number(right, right_at)?);
+                return Ok(Node::Binary(operation, Box::new(one), Box::new(two)).folded(self.collate));
+            }
+        };
+        match operation {
+            Operation::Equal => Ok(same),
+            Operation::Unequal => Ok(Node::Not(Box::new(same))),
+            // A literal is not NULL, so NULL is not the same.
+            Operation::SameOrNull if !matches!(same, Node::SameColumns { .. }) => {
+                Ok(Node::Is(Is::True, false, Box::new(same)))
+            }
+            _ => Err((left_at, "strings can only be compared by = and !=".to_owned())),
+        }
+    }
+
+    fn time(&self, text: &str, shape: Shape, at: usize) -> Result<Node, Wrong> {
+        let wanted = match shape {
+            Shape::Date => "YYYY-MM-DD",
+            Shape::Time => "hh:mm:ss",
+            Shape::DateTime | Shape::Timestamp => "YYYY-MM-DD hh:mm:ss",
+        };
+        let number = literal(text, shape);
+        number.map(Node::Number).ok_or_else(|| (at, format!("{text:?} is no time; write {wanted}")))
+    }
+}

@@ -1,0 +1,261 @@
+//! What the core knows of a row: which columns there are, what they are, where their bytes lie.
+
+use crate::wire::{Reader, put_varint};
+
+use super::number::{Number, SCALE_MAX};
+use super::time;
+
+/// What a column holds, as the server stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number of 1, 2, 3, 4 or 8 bytes, little-endian.
+    Integer {
+        /// Whether it has a sign.
+        signed: bool,
+    },
+    /// DECIMAL of so many digits, so many of them behind the point.
+    Decimal {
+        /// All digits.
+        precision: u8,
+        /// Digits behind the point.
+        scale: u8,
+    },
+    /// YEAR.
+    Year,
+    /// DATE of 3 bytes.
+    Date,
+    /// TIME with so many digits behind the seconds.
+    Time(u8),
+    /// DATETIME with so many digits behind the seconds.
+    DateTime(u8),
+    /// TIMESTAMP with so many digits behind the seconds.
+    Timestamp(u8),
+    /// A string with this collation.
+    Text(u32),
+    /// Something that conditions can only ask for NULL.
+    Opaque,
+}
+
+/// Where a column's bytes are in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `(offset, length)` behind the bytes of the NULL bits.
+    Fixed(u32, u32),
+    /// So many strings with a length in front are before it, behind the fixed part.
+    Variable(u32),
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+    /// Where it is.
+    pub place: Place,
+    /// The number of its NULL bit, from the lowest of the first byte; none for NOT NULL.
+    pub null_bit: Option<u32>,
+}
+
+/// The layout of a table's rows: bytes of NULL bits; the columns of fixed length; for each other column the length of
+/// its value (varint) and the value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schema {
+    /// Bytes of the NULL bits.
+    pub null_bytes: u32,
+    /// Bytes of the columns of fixed length together.
+    pub fixed_bytes: u32,
+    /// All columns, in order.
+    pub columns: Vec<Column>,
+}
+
+const VERSION: u8 = 1;
+
+impl Schema {
+    /// As bytes: what a queue's definition keeps.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        put_varint(&mut out, u64::from(self.null_bytes));
+        put_varint(&mut out, u64::from(self.fixed_bytes));
+        put_varint(&mut out, self.columns.len() as u64);
+        for column in &self.columns {
+            put_varint(&mut out, column.name.len() as u64);
+            out.extend(column.name.as_bytes());
+            let (kind, one, two) = match column.kind {
+                Kind::Integer { signed } => (0, u64::from(signed), 0),
+                Kind::Decimal { precision, scale } => (1, u64::from(precision), u64::from(scale)),
+                Kind::Year => (2, 0, 0),
+                Kind::Date => (3, 0, 0),
+                Kind::Time(digits) => (4, u64::from(digits), 0),
+                Kind::DateTime(digits) => (5, u64::from(digits), 0),
+                Kind::Timestamp(digits) => (6, u64::from(digits), 0),
+                Kind::Text(collation) => (7, u64::from(collation), 0),
+                Kind::Opaque => (8, 0, 0),
+            };
+            out.push(kind);
+            put_varint(&mut out, one);
+            put_varint(&mut out, two);
+            let (place, one, two) = match column.place {
+                Place::Fixed(offset, len) => (0, offset, len),
+                Place::Variable(before) => (1, before, 0),
+            };
+            out.push(place);
+            put_varint(&mut out, u64::from(one));
+            put_varint(&mut out, u64::from(two));
+            put_varint(&mut out, column.null_bit.map_or(0, |bit| u64::from(bit) + 1));
+        }
+        out
+    }
+
+    /// The schema in these bytes; `None` when there is none, or one that later versions write.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Schema> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8()? != VERSION {
+            return None;
+        }
+        let number = |reader: &mut Reader<'_>| u32::try_from(reader.varint()?).ok();
+        let (null_bytes, fixed_bytes) = (number(&mut reader)?, number(&mut reader)?);
+        let mut columns = Vec::new();
+        for _ in 0..reader.varint()? {
+            let len = reader.count()?;
+            let name = std::str::from_utf8(reader.take(len)?).ok()?.to_owned();
+            let kind = reader.u8()?;
+            let (one, two) = (number(&mut reader)?, number(&mut reader)?);
+            let small = u8::try_from(one);
+            let kind = match kind {
+                0 => Kind::Integer { signed: one != 0 },
+                1 => Kind::Decimal { precision: small.ok()?, scale: u8::try_from(two).ok()? },
+                2 => Kind::Year,
+                3 => Kind::Date,
+                4 => Kind::Time(small.ok()?),
+                5 => Kind::DateTime(small.ok()?),
+                6 => Kind::Timestamp(small.ok()?),
+                7 => Kind::Text(one),
+                8 => Kind::Opaque,
+                _ => return None,
+            };
+            let place = reader.u8()?;
+            let (one, two) = (number(&mut reader)?, number(&mut reader)?);
+            let place = match place {
+                0 => Place::Fixed(one, two),
+                1 => Place::Variable(one),
+                _ => return None,
+            };
+            let null_bit = number(&mut reader)?.checked_sub(1);
+            columns.push(Column { name, kind, place, null_bit });
+        }
+        reader.is_empty().then_some(Schema { null_bytes, fixed_bytes, columns })
+    }
+
+    /// A row's parts; `None` when it is too short.
+    pub(crate) fn read<'row>(&'row self, row: &'row [u8]) -> Option<Values<'row>> {
+        let (nulls, rest) = row.split_at_checked(usize::try_from(self.null_bytes).ok()?)?;
+        let (fixed, variable) = rest.split_at_checked(usize::try_from(self.fixed_bytes).ok()?)?;
+        Some(Values { schema: self, nulls, fixed, variable })
+    }
+}
+
+/// What a column of a row holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'row> {
+    Null,
+    Number(Number),
+    Text(&'row [u8]),
+    /// Neither NULL nor anything to calculate with.
+    Opaque,
+}
+
+/// A row, by its columns.
+pub(crate) struct Values<'row> {
+    schema: &'row Schema,
+    nulls: &'row [u8],
+    fixed: &'row [u8],
+    variable: &'row [u8],
+}
+
+impl<'row> Values<'row> {
+    /// A column's value; what can't be read is NULL.
+    pub(crate) fn get(&self, column: usize) -> Value<'row> {
+        let Some(column) = self.schema.columns.get(column) else { return Value::Null };
+        let is_null = |bit: u32| {
+            let byte = usize::try_from(bit / 8).ok().and_then(|at| self.nulls.get(at));
+            byte.is_none_or(|byte| byte >> (bit % 8) & 1 == 1)
+        };
+        if column.null_bit.is_some_and(is_null) {
+            return Value::Null;
+        }
+        let Some(bytes) = self.bytes(column.place) else { return Value::Null };
+        let number = match column.kind {
+            Kind::Text(_) => return Value::Text(bytes),
+            Kind::Opaque => return Value::Opaque,
+            Kind::Integer { signed } => integer(bytes, signed),
+            Kind::Decimal { precision, scale } => decimal(bytes, precision, scale),
+            Kind::Year => time::year(bytes),
+            Kind::Date => time::date(bytes),
+            Kind::Time(digits) => time::time(bytes, digits),
+            Kind::DateTime(digits) => time::date_time(bytes, digits),
+            Kind::Timestamp(digits) => time::timestamp(bytes, digits),
+        };
+        number.map_or(Value::Null, Value::Number)
+    }
+
+    fn bytes(&self, place: Place) -> Option<&'row [u8]> {
+        match place {
+            Place::Fixed(offset, len) => {
+                let start = usize::try_from(offset).ok()?;
+                self.fixed.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+            }
+            Place::Variable(before) => {
+                let mut reader = Reader::new(self.variable);
+                for _ in 0..before {
+                    let len = reader.count()?;
+                    reader.take(len)?;
+                }
+                let len = reader.count()?;
+                reader.take(len)
+            }
+        }
+    }
+}
+
+fn integer(bytes: &[u8], signed: bool) -> Option<Number> {
+    let value = bytes.iter().rev().fold(0i128, |value, byte| value << 8 | i128::from(*byte));
+    let bits = 8 * u32::try_from(bytes.len()).ok().filter(|len| *len <= 8)?;
+    let negative = signed && bits > 0 && value >> (bits - 1) & 1 == 1;
+    Some(Number::from(if negative { value - (1i128 << bits) } else { value }))
+}
+
+/// Bytes of a group of so many digits.
+const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
+
+/// The server's packed decimal: groups of nine digits in four bytes, shorter groups at both ends, big-endian, the first
+/// bit inverted, all bits inverted when negative.
+fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<Number> {
+    if scale > SCALE_MAX || precision > SCALE_MAX {
+        return None;
+    }
+    let negative = bytes.first()? & 0x80 == 0;
+    let (whole, behind) = (usize::from(precision.checked_sub(scale)?), usize::from(scale));
+    let mut groups = vec![whole % 9];
+    groups.extend(std::iter::repeat_n(9, whole / 9 + behind / 9));
+    groups.push(behind % 9);
+    let mut rest = bytes;
+    let mut digits = 0i128;
+    for (nth, group) in groups.into_iter().enumerate() {
+        let (taken, left) = rest.split_at_checked(*GROUP_BYTES.get(group)?)?;
+        // The sign bit is in the first byte there is, whichever group has it.
+        let first = rest.len() == bytes.len();
+        let byte = |(at, byte): (usize, &u8)| {
+            let byte = if first && at == 0 { byte ^ 0x80 } else { *byte };
+            i128::from(if negative { !byte } else { byte })
+        };
+        let value = taken.iter().enumerate().map(byte).fold(0, |value, byte| value << 8 | byte);
+        digits = digits.checked_mul(10i128.pow(u32::try_from(group).ok()?))?.checked_add(value)?;
+        rest = left;
+        debug_assert!(nth < 16);
+    }
+    Some(Number { digits: if negative { -digits } else { digits }, scale })
+}

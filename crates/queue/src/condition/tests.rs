@@ -1,0 +1,190 @@
+//! Values and NULL by SQL's rules; columns of every kind; garbage.
+
+use std::sync::Arc;
+
+use proptest::prelude::{any, prop, proptest};
+
+use super::{Collate, Column, Condition, Kind, Place, Schema};
+use crate::Filter;
+
+/// Case does not matter in collation 1.
+struct Simple;
+
+impl Collate for Simple {
+    fn equal(&self, collation: u32, one: &[u8], other: &[u8]) -> bool {
+        if collation == 1 { one.eq_ignore_ascii_case(other) } else { one == other }
+    }
+
+    fn encode(&self, _: u32, literal: &str) -> Option<Vec<u8>> {
+        literal.is_ascii().then(|| literal.as_bytes().to_vec())
+    }
+}
+
+fn schema() -> Arc<Schema> {
+    let fixed = |name: &str, kind, offset, len, null_bit| {
+        let name = name.to_owned();
+        Column { name, kind, place: Place::Fixed(offset, len), null_bit }
+    };
+    let variable = |name: &str, kind, before, null_bit| {
+        let name = name.to_owned();
+        Column { name, kind, place: Place::Variable(before), null_bit }
+    };
+    let columns = vec![
+        fixed("id", Kind::Integer { signed: true }, 0, 4, Some(0)),
+        fixed("small", Kind::Integer { signed: false }, 4, 2, None),
+        fixed("price", Kind::Decimal { precision: 11, scale: 2 }, 6, 5, None),
+        fixed("day", Kind::Date, 11, 3, None),
+        fixed("at", Kind::DateTime(3), 14, 7, None),
+        fixed("big", Kind::Integer { signed: false }, 21, 8, None),
+        fixed("lap", Kind::Time(0), 29, 3, None),
+        variable("other", Kind::Opaque, 0, Some(9)),
+        variable("name", Kind::Text(1), 1, Some(1)),
+        fixed("seen", Kind::Timestamp(0), 32, 4, None),
+    ];
+    Arc::new(Schema { null_bytes: 2, fixed_bytes: 36, columns })
+}
+
+/// id -7, small 65535, price -1234567.89, day 2026-11-21, at 2026-11-21 23:59:58.250, big 2^64 - 1, lap -01:02:03,
+/// name "Bob", seen 1000000000.
+fn row(nulls: [u8; 2]) -> Vec<u8> {
+    let mut row = nulls.to_vec();
+    row.extend((-7i32).to_le_bytes());
+    row.extend(u16::MAX.to_le_bytes());
+    // 001234567 in four bytes, 89 in one; negative: all inverted, and the first bit once more.
+    row.extend([0x80 ^ 0xff, !0x12, !0xd6, !0x87, !89]);
+    row.extend(&((2026u32 << 9) | (11 << 5) | 21).to_le_bytes()[..3]);
+    let packed = ((2026u64 * 13 + 11) << 5 | 21) << 17 | 23 << 12 | 59 << 6 | 58;
+    row.extend(&(packed + 0x80_0000_0000).to_be_bytes()[3..]);
+    row.extend(2500u16.to_be_bytes());
+    row.extend(u64::MAX.to_le_bytes());
+    row.extend(&(0x80_0000u32 - (1 << 12 | 2 << 6 | 3)).to_be_bytes()[1..]);
+    row.extend(1_000_000_000u32.to_be_bytes());
+    row.extend(b"\x02??\x03Bob");
+    row
+}
+
+fn compile(text: &str) -> Result<Condition, super::ConditionError> {
+    let collate: Arc<dyn Collate> = Arc::new(Simple);
+    Condition::compile(text, &schema(), &collate)
+}
+
+fn is(text: &str) -> bool {
+    compile(text).unwrap_or_else(|error| panic!("{text}: {error}")).matches(&row([0, 0]))
+}
+
+#[test]
+fn every_kind_of_column_has_its_value() {
+    for text in [
+        "id = -7", "ID < 0", "`id`=-7", "small = 65535", "small > 65534.5", "price = -1234567.89", "price < -1234567.88",
+        "day = 20261121", "day = '2026-11-21'", "day > '2026-11-20'", "at = '2026-11-21 23:59:58.25'",
+        "at = 20261121235958.250", "at > '2026-11-21'", "big = 18446744073709551615", "big > 0",
+        "lap = '-1:02:03'", "lap = -10203", "name = 'bob'", "'BOB' = name", "name <> 'bo'", "name is not null",
+        "other is not null", "name != '\u{e9}'", "seen = 1000000000", "seen = '2001-09-09 01:46:40'",
+        "name <=> 'bob'", "name = name",
+    ] {
+        assert!(is(text), "{text}");
+        assert!(!is(&format!("not ({text})")), "not {text}");
+    }
+}
+
+#[test]
+fn operators_bind_and_calculate_as_in_sql() {
+    for text in [
+        "1 or 0 and 0", "1 xor 1 or 1", "not 0 and 1", "not 1 = 2", "2 + 3 * 4 = 14", "7 div 2 = 3", "-7 div 2 = -3",
+        "-7 % 3 = -1", "7 mod 4 = 3", "5.5 % 2 = 1.5", "1 | 2 = 3", "6 & 3 = 2", "1 << 3 = 8", "16 >> 2 = 4", "1 << 64 = 0",
+        "5 ^ 1 = 4", "2 * 3 ^ 1 = 4", "~0 = 18446744073709551615", "pow(2, 10) = 1024", "pow(1.5, 2) = 2.25",
+        "0x10 = 16", "010 = 8", "10 - 2 - 3 = 5", "2 < 3 = 1", "1 && 1 || 0", "!0", "- -3 = 3", "0.1 + 0.2 = 0.3",
+        "-9223372036854775808 div -1 = 9223372036854775808", ".5 * 2 = 1", "3 between_is_no_word is null is false",
+    ] {
+        if text.contains("between") {
+            assert!(compile(text).is_err());
+        } else {
+            assert!(is(text), "{text}");
+        }
+    }
+}
+
+#[test]
+fn null_goes_by_the_rules_of_sql() {
+    let null = |text: &str| {
+        let is_null = compile(&format!("({text}) is null")).unwrap();
+        assert!(is_null.matches(&row([0b11, 0])), "{text} is null");
+        let plain = compile(text).unwrap();
+        assert!(!plain.matches(&row([0b11, 0])), "{text}: no match");
+        assert!(!compile(&format!("not ({text})")).unwrap().matches(&row([0b11, 0])), "not {text}: no match");
+    };
+    for text in [
+        "null", "id", "id = 1", "id + 1", "-id", "~id", "id and 1", "1 and id", "id or 0", "0 or id", "id xor 1", "name = 'x'",
+        "name != 'x'", "name != '\u{e9}'", "1 div 0", "1 % 0", "id < 3", "170141183460469231731687303715884105727 + 1",
+        "pow(10, 99)", "not id",
+    ] {
+        null(text);
+    }
+    let matches = |text: &str| compile(text).unwrap().matches(&row([0b11, 0b10]));
+    for text in [
+        "id or 1", "1 or id", "(id and 0) = 0", "(0 and id) = 0", "id is null", "name is null", "other is null", "id <=> null",
+        "null <=> null", "not (id <=> 1)", "id is not true", "id is not false", "not (id is true)", "not (name <=> 'x')",
+    ] {
+        assert!(matches(text), "{text}");
+    }
+}
+
+#[test]
+fn garbage_is_told_with_its_position() {
+    for (text, position, what) in [
+        ("", 1, "missing"), ("id =", 5, "missing"), ("id = = 1", 6, "unexpected ="), ("nosuch = 1", 1, "no column nosuch"),
+        ("id = 1 1", 8, "unexpected 1"), ("(id = 1", 8, "missing"), ("id = 1)", 7, "unexpected )"), ("id ? 1", 4, "unexpected '?'"),
+        ("'x", 1, "without an end"), ("`id = 1", 1, "without an end"), ("id = 'x'", 6, "a number is needed"),
+        ("name = 1", 1, "is a string"), ("name < 'x'", 1, "only be compared"), ("name + 1", 1, "is a string"),
+        ("other = 1", 1, "asked for NULL"), ("day = 'noon'", 7, "no time"), ("at = '2026-13-01'", 6, "no time"), ("12abc = 1", 1, "no number"),
+        ("id is 3", 7, "unexpected 3"), ("not not 1", 5, "unexpected not"), ("pow(1)", 6, "unexpected )"), ("name", 1, "is a string"),
+        ("\u{e9}\u{e9} = ?", 1, "no column"), ("id = 99999999999999999999999999999999999999999", 6, "no number"), ("1 = 08", 5, "no number"),
+        ("id == 1", 5, "unexpected ="), ("id in (1)", 4, "unexpected in"),
+    ] {
+        let error = compile(text).expect_err(text);
+        assert!(error.what.contains(what) && error.position == position, "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_condition_can_be_neither_deep_nor_endless() {
+    assert!(compile(&format!("{}1{}", "(".repeat(50), ")".repeat(50))).is_ok());
+    for text in [
+        format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000)), "-".repeat(20_000) + "1", "~".repeat(5000) + "1",
+        "1+".repeat(5000) + "1", "pow(".repeat(3000), "1".repeat(70_000),
+    ] {
+        compile(&text).unwrap_err();
+    }
+}
+
+#[test]
+fn a_row_that_is_too_short_does_not_match() {
+    let condition = compile("id = id or 1").unwrap();
+    let row = row([0, 0]);
+    (0..38).for_each(|len| assert!(!condition.matches(&row[..len]), "{len}"));
+}
+
+proptest! {
+    #[test]
+    fn a_schema_comes_back_and_any_bytes_are_one_or_none(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let schema = schema();
+        assert_eq!(Schema::decode(&schema.encode()).as_ref(), Some(&*schema));
+        let decoded = Schema::decode(&bytes);
+        assert!(decoded.is_none_or(|schema| Schema::decode(&schema.encode()) == Some(schema)));
+    }
+
+    #[test]
+    fn any_text_is_a_condition_or_an_error_and_any_row_is_answered(
+        pieces in prop::collection::vec(0usize..40, 0..24), row in prop::collection::vec(any::<u8>(), 0..80)
+    ) {
+        const PIECES: [&str; 40] = [
+            "id", "small", "price", "day", "at", "big", "lap", "name", "other", "seen", "1", "0", "2.5", "-", "~", "(", ")", "and",
+            "or", "xor", "not", "=", "<=>", "<", ">=", "is", "null", "true", "+", "*", "div", "%", "<<", "^", "|", "pow(", ",",
+            "'2026-01-01'", "18446744073709551615", "'",
+        ];
+        let text: Vec<&str> = pieces.iter().map(|piece| PIECES[*piece]).collect();
+        if let Ok(condition) = compile(&text.join(" ")) {
+            condition.matches(&row);
+        }
+    }
+}

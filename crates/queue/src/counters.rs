@@ -1,0 +1,55 @@
+//! What happened in a queue since it was opened.
+
+/// Counts since the queue was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Rows that were published.
+    pub rows_written: u64,
+    /// Rows that were acknowledged or deleted.
+    pub rows_removed: u64,
+    /// Batches that were written: rows and acknowledgements divided by it is the factor of group commit.
+    pub batches: u64,
+    /// Waits that found a row at once.
+    pub wait_immediate: u64,
+    /// Waits that were handed a row.
+    pub wait_delayed: u64,
+    /// Waits that ended without a row of this queue.
+    pub wait_timeout: u64,
+    /// Rows that were handed to those who waited.
+    pub handed_over: u64,
+    /// Rows given back by their owner.
+    pub restored_by_abort: u64,
+    /// Rows given back because their owner went away.
+    pub restored_by_close: u64,
+    /// Relayed rows that had come before.
+    pub duplicates: u64,
+    /// Rows whose contents were compared with a condition.
+    pub evaluations: u64,
+    /// Segments that were rewritten because they were sparse.
+    pub compacted: u64,
+    /// Checkpoints that were written.
+    pub checkpoints: u64,
+    /// Compactions and checkpoints that failed, and will be tried again.
+    pub maintenance_errors: u64,
+}
+
+/// What is in a queue now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Rows that wait.
+    pub waiting: u64,
+    /// Rows that somebody owns.
+    pub owned: u64,
+    /// When the oldest row was inserted, to the second, milliseconds since 1970.
+    pub oldest_ms: Option<u64>,
+    /// Bytes of the segment files.
+    pub bytes: u64,
+    /// Bytes of the rows.
+    pub live_bytes: u64,
+    /// Bytes of memory that the index takes.
+    pub memory: u64,
+    /// Sessions that wait for a row.
+    pub waiters: u64,
+    /// What happened so far.
+    pub counters: Counters,
+}

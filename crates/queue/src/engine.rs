@@ -1,0 +1,318 @@
+//! All queues of a server: which are open, the threads that tidy up behind them, and creating, dropping, renaming.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use disk::Disk;
+
+use crate::batch::{Incarnation, SegmentName};
+use crate::checkpoint::{self, Checkpoint};
+use crate::folder::Folder;
+use crate::log::Log;
+use crate::origin::Journal;
+use crate::queue::Queue;
+use crate::record::RowId;
+use crate::recovery;
+use crate::sync::{Condvar, Mutex, lock, wait_for};
+use crate::{Definition, Error};
+
+/// How an engine works. The defaults are right for a server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes after which a segment is sealed. An opening reads about so much.
+    pub segment_bytes: u64,
+    /// Threads that compact, write checkpoints and sync queues with [`crate::Sync::Interval`]. With none, nothing of this
+    /// happens by itself.
+    pub threads: usize,
+    /// How long what was written to a queue with [`crate::Sync::Interval`] may stay unsynced.
+    pub interval: Duration,
+    /// A checkpoint is written, and their files are removed, when so many segments are empty.
+    pub emptied_max: usize,
+    /// The time, milliseconds since 1970.
+    pub now_ms: fn() -> u64,
+    /// Random bytes: the incarnation of a new queue.
+    pub random: fn() -> [u8; 16],
+}
+
+impl Options {
+    /// The defaults, with a clock and a source of random bytes.
+    #[must_use]
+    pub fn new(now_ms: fn() -> u64, random: fn() -> [u8; 16]) -> Options {
+        Options {
+            segment_bytes: 16 << 20,
+            threads: 2,
+            interval: Duration::from_secs(1),
+            emptied_max: 4,
+            now_ms,
+            random,
+        }
+    }
+}
+
+/// What all queues of an engine share.
+pub(crate) struct Shared {
+    disk: Arc<dyn Disk>,
+    pub(crate) options: Options,
+    numbers: AtomicU64,
+    jobs: Mutex<Jobs>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    maintain: BTreeMap<u64, Weak<Queue>>,
+    sync: BTreeMap<u64, Weak<Queue>>,
+    /// When the queues in `sync` are due.
+    due: Option<Instant>,
+    stop: bool,
+}
+
+enum Job {
+    Maintain(Weak<Queue>),
+    Sync(Vec<Weak<Queue>>),
+    Stop,
+}
+
+impl Shared {
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.options.now_ms)()
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Has a queue compacted as far as it is sparse, and a checkpoint of it written.
+    pub(crate) fn schedule(&self, queue: &Queue) {
+        if self.options.threads > 0 {
+            lock(&self.jobs).maintain.insert(queue.number, queue.me.clone());
+            self.bell.notify_one();
+        }
+    }
+
+    /// Has a queue synced when the interval is over.
+    pub(crate) fn schedule_sync(&self, queue: &Queue) {
+        if self.options.threads > 0 {
+            let mut jobs = lock(&self.jobs);
+            jobs.sync.insert(queue.number, queue.me.clone());
+            jobs.due.get_or_insert_with(|| Instant::now() + self.options.interval);
+            self.bell.notify_one();
+        }
+    }
+
+    fn next_job(&self) -> Job {
+        let mut jobs = lock(&self.jobs);
+        loop {
+            if jobs.stop {
+                return Job::Stop;
+            }
+            let left = jobs.due.map(|due| due.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                jobs.due = None;
+                return Job::Sync(std::mem::take(&mut jobs.sync).into_values().collect());
+            }
+            if let Some((_, queue)) = jobs.maintain.pop_first() {
+                return Job::Maintain(queue);
+            }
+            jobs = wait_for(&self.bell, jobs, left);
+        }
+    }
+
+    fn work(&self) {
+        loop {
+            match self.next_job() {
+                Job::Stop => return,
+                // Failures are counted by the queue; one that must stop it has put it out of service.
+                Job::Maintain(queue) => queue.upgrade().into_iter().for_each(|queue| {
+                    queue.maintain().ok();
+                }),
+                Job::Sync(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
+                    queue.sync().ok();
+                }),
+            }
+        }
+    }
+}
+
+/// All queues of a server.
+pub struct Engine {
+    shared: Arc<Shared>,
+    queues: Mutex<BTreeMap<PathBuf, Arc<Queue>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// An engine over a disk. Only one may work on a folder at a time.
+    ///
+    /// # Errors
+    /// When its threads can't be started.
+    pub fn start(disk: Arc<dyn Disk>, options: Options) -> io::Result<Engine> {
+        let threads = options.threads;
+        let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
+        let shared = Arc::new(Shared { disk, options, numbers, jobs, bell });
+        let mut engine = Engine { shared, queues: Mutex::default(), threads: Vec::new() };
+        for _ in 0..threads {
+            let shared = engine.shared.clone();
+            let thread = std::thread::Builder::new().name("queue".into()).spawn(move || shared.work())?;
+            engine.threads.push(thread);
+        }
+        Ok(engine)
+    }
+
+    /// Makes an empty queue in a new folder; the folder's parent exists.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Disk`].
+    pub fn create(&self, folder: &Path, definition: &Definition) -> Result<(), Error> {
+        let queues = lock(&self.queues);
+        let disk = &self.shared.disk;
+        if queues.contains_key(folder) || disk.stat(&folder.join(checkpoint::FILE)).is_ok() {
+            return Err(Error::Exists { folder: folder.to_owned() });
+        }
+        match disk.create_folder(folder) {
+            // What an earlier attempt left when it was stopped.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => empty_folder(&**disk, folder)?,
+            other => other.map_err(Error::disk(folder))?,
+        }
+        let incarnation = (self.shared.options.random)();
+        let place = Folder::new(disk.clone(), folder);
+        Log::create(&place, incarnation, 1, RowId(1))?;
+        first_checkpoint(incarnation, 1, definition.clone())
+            .write(&**disk, folder)
+            .map_err(Error::disk(folder))?;
+        disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
+    }
+
+    /// The queue in a folder; it stays open until it is closed, dropped, or the engine ends.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Corrupt`], [`Error::Version`], [`Error::Disk`].
+    pub fn open(&self, folder: &Path) -> Result<Arc<Queue>, Error> {
+        let mut queues = lock(&self.queues);
+        if let Some(queue) = queues.get(folder) {
+            return Ok(queue.clone());
+        }
+        let queue = recovery::open(&self.shared, &self.shared.disk, folder)?;
+        queues.insert(folder.to_owned(), queue.clone());
+        Ok(queue)
+    }
+
+    /// All open queues.
+    #[must_use]
+    pub fn queues(&self) -> Vec<Arc<Queue>> {
+        lock(&self.queues).values().cloned().collect()
+    }
+
+    /// Closes a queue that nobody uses, after syncing it; false when it is in use or not open.
+    ///
+    /// # Errors
+    /// [`Error::Disk`].
+    pub fn close(&self, folder: &Path) -> Result<bool, Error> {
+        let mut queues = lock(&self.queues);
+        match queues.get(folder) {
+            // One is the map's. Who gets another one has to come here first.
+            Some(queue) if Arc::strong_count(queue) == 1 => queue.rest()?,
+            _ => return Ok(false),
+        }
+        Ok(queues.remove(folder).is_some())
+    }
+
+    /// Removes a queue and all that is in it. Who still uses it gets [`Error::Dropped`]; waits go on until their
+    /// time is over. It is no error if a part of it was removed before.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Disk`].
+    pub fn remove(&self, folder: &Path) -> Result<(), Error> {
+        let mut queues = lock(&self.queues);
+        if let Some(queue) = queues.remove(folder) {
+            queue.drop_rows();
+        }
+        let disk = &*self.shared.disk;
+        match disk.remove(&folder.join(checkpoint::FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other.map_err(Error::disk(folder))?,
+        }
+        empty_folder(disk, folder)?;
+        disk.remove_folder(folder).map_err(Error::disk(folder))?;
+        disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
+    }
+
+    /// Gives a queue another folder; it stays in use.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Exists`], [`Error::Disk`].
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        let mut queues = lock(&self.queues);
+        let disk = &*self.shared.disk;
+        if disk.stat(to).is_ok() {
+            return Err(Error::Exists { folder: to.to_owned() });
+        }
+        match disk.rename(from, to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::Missing { folder: from.to_owned() });
+            }
+            other => other.map_err(Error::disk(from))?,
+        }
+        if let Some(queue) = queues.remove(from) {
+            queue.folder.moved(to);
+            queues.insert(to.to_owned(), queue);
+        }
+        for folder in [from.parent(), to.parent()].into_iter().flatten() {
+            disk.sync_folder(folder).map_err(Error::disk(folder))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        lock(&self.shared.jobs).stop = true;
+        self.shared.bell.notify_all();
+        for thread in self.threads.drain(..) {
+            // One that panicked has left its queue out of service; there is nobody to tell.
+            thread.join().ok();
+        }
+        for queue in std::mem::take(&mut *lock(&self.queues)).into_values() {
+            queue.rest().ok();
+        }
+    }
+}
+
+/// The checkpoint of an empty queue whose log begins with this segment.
+pub(crate) fn first_checkpoint(
+    incarnation: Incarnation,
+    segment: u64,
+    definition: Definition,
+) -> Checkpoint {
+    let (segments, journal) = (Vec::new(), Journal::default());
+    Checkpoint { incarnation, replay_from: segment, next: RowId(1), definition, segments, journal }
+}
+
+/// Removes the files of a queue, and nothing that is none.
+fn empty_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+    let names = match disk.list(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::Missing { folder: folder.to_owned() });
+        }
+        other => other.map_err(Error::disk(folder))?,
+    };
+    for name in names {
+        if is_ours(&name) {
+            let file = folder.join(name);
+            disk.remove(&file).map_err(Error::disk(&file))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a queue makes files of this name.
+pub(crate) fn is_ours(name: &Path) -> bool {
+    let name = name.to_string_lossy();
+    SegmentName::parse(name.trim_end_matches(".partial")).is_some()
+        || name.trim_end_matches(".partial") == checkpoint::FILE
+}

@@ -1,0 +1,80 @@
+//! What can go wrong, as far as a caller decides differently.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Why a queue did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no queue in the folder.
+    #[error("{}: there is no queue here", folder.display())]
+    Missing {
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+
+    /// There is a queue in the folder already.
+    #[error("{}: there is a queue here already", folder.display())]
+    Exists {
+        /// The folder.
+        folder: PathBuf,
+    },
+
+    /// The queue was dropped while it was in use.
+    #[error("the queue was dropped")]
+    Dropped,
+
+    /// The files are not what was written.
+    #[error("{}: {what} at {place}; restore this queue from a backup, or move the file aside to give up its rows", file.display())]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
+        /// Byte offset.
+        place: u64,
+    },
+
+    /// The files were written by a later version.
+    #[error("{}: {what}; open it with the version that wrote it, or a later one", file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// What is not known.
+        what: String,
+    },
+
+    /// A read failed, or an operation on files that leaves the queue as it was.
+    #[error("{}: {source}", file.display())]
+    Disk {
+        /// The file.
+        file: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+
+    /// A write or a sync failed, now or earlier: nothing more is taken or given until the server is restarted.
+    #[error("the queue is out of service since an earlier failure ({why}); mend the disk and restart the server")]
+    Failed {
+        /// What failed first.
+        why: Arc<str>,
+    },
+
+    /// A row, or the rows of one statement, have more bytes than the log can take at once.
+    #[error("{bytes} bytes in one statement; {limit} is the limit: insert fewer rows at a time")]
+    TooLarge {
+        /// What was given.
+        bytes: usize,
+        /// What is possible.
+        limit: usize,
+    },
+}
+
+impl Error {
+    /// For `map_err` behind an operation on a file.
+    pub(crate) fn disk(file: &std::path::Path) -> impl FnOnce(io::Error) -> Error + '_ {
+        move |source| Error::Disk { file: file.to_owned(), source: Arc::new(source) }
+    }
+}

@@ -1,0 +1,261 @@
+//! Where the rows are: 12 bytes for each that waits, in memory, a list for each segment.
+//!
+//! The lists of sealed segments are read from their files when a row in them is wanted, so opening a queue does
+//! not depend on how many rows wait in it. A list holds dead rows too, until they are more than half of it.
+
+mod segment;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::batch::Since;
+use crate::record::RowId;
+pub(crate) use segment::{Segment, Stored};
+
+use crate::file::SegmentFile;
+
+/// Where a row is: its checksum and itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    pub(crate) file: Arc<SegmentFile>,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+}
+
+/// What a row is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It waits for a taker.
+    Waiting,
+    /// Somebody owns it.
+    Owned,
+    /// It is gone, or never was.
+    Gone,
+}
+
+/// A row that is in no segment yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) id: RowId,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) time_ms: u64,
+}
+
+/// All rows of a queue that are not gone.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// Segments with rows that are not gone, and the active one once it has rows, by the id of their first.
+    segments: BTreeMap<u64, Segment>,
+    /// No row before this one waits.
+    head: u64,
+    live: u64,
+    owned: u64,
+    /// Files that hold nothing any more.
+    emptied: Vec<Arc<SegmentFile>>,
+    /// A sealed segment became sparse since this was last asked.
+    sparse: bool,
+}
+
+impl Index {
+    /// Rows that wait or are owned.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Rows that are owned.
+    pub(crate) fn owned(&self) -> u64 {
+        self.owned
+    }
+
+    /// Bytes of memory that the lists take.
+    pub(crate) fn memory(&self) -> usize {
+        self.segments.values().map(Segment::memory).sum()
+    }
+
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.values()
+    }
+
+    /// Takes in a row that was written.
+    pub(crate) fn push(&mut self, file: &Arc<SegmentFile>, row: &Arrival) {
+        let base = self.segments.last_key_value().filter(|(_, last)| last.is(file)).map(|(base, _)| *base);
+        let base = base.unwrap_or(row.id.0);
+        let segment = self.segments.entry(base).or_insert_with(|| Segment::active(file.clone(), row.id));
+        segment.push(row);
+        self.live += 1;
+    }
+
+    /// Takes in a sealed segment.
+    pub(crate) fn insert(&mut self, segment: Segment) {
+        self.live += segment.live();
+        self.owned += segment.owned();
+        self.head = self.head.min(segment.base().0);
+        if segment.live() == 0 {
+            self.emptied.push(segment.file().clone());
+        } else {
+            self.segments.insert(segment.base().0, segment);
+        }
+    }
+
+    /// Takes out a segment; its rows are gone as far as the index knows.
+    pub(crate) fn remove_segment(&mut self, base: RowId) -> Option<Segment> {
+        let segment = self.segments.remove(&base.0)?;
+        self.live -= segment.live();
+        self.owned -= segment.owned();
+        Some(segment)
+    }
+
+    pub(crate) fn segment_mut(&mut self, base: RowId) -> Option<&mut Segment> {
+        self.segments.get_mut(&base.0)
+    }
+
+    /// The segment of this file, if it has rows.
+    pub(crate) fn segment_of(&self, file: &Arc<SegmentFile>) -> Option<&Segment> {
+        self.segments.values().next_back().filter(|last| last.is(file))
+    }
+
+    /// Closes the active segment: no row is added to it any more.
+    pub(crate) fn seal(&mut self, file: &Arc<SegmentFile>, stored: Stored) {
+        let Some((base, last)) = self.segments.iter_mut().next_back().filter(|(_, last)| last.is(file)) else {
+            self.emptied.push(file.clone());
+            return;
+        };
+        last.seal(stored);
+        let base = *base;
+        if last.live() == 0 {
+            self.segments.remove(&base);
+            self.emptied.push(file.clone());
+        } else {
+            self.sparse |= last.is_sparse();
+        }
+    }
+
+    /// Files that hold nothing any more; they are named once.
+    pub(crate) fn take_emptied(&mut self) -> Vec<Arc<SegmentFile>> {
+        std::mem::take(&mut self.emptied)
+    }
+
+    /// Puts files back that could not be removed, or that something else emptied.
+    pub(crate) fn add_emptied(&mut self, files: Vec<Arc<SegmentFile>>) {
+        self.emptied.extend(files);
+    }
+
+    /// How many files hold nothing.
+    pub(crate) fn emptied(&self) -> usize {
+        self.emptied.len()
+    }
+
+    /// Whether a segment became sparse since this was last asked.
+    pub(crate) fn take_sparse(&mut self) -> bool {
+        std::mem::take(&mut self.sparse)
+    }
+
+    fn segment_with(&mut self, id: RowId) -> Option<&mut Segment> {
+        self.segments.range_mut(..=id.0).next_back().map(|(_, segment)| segment)
+    }
+
+    /// What a row is doing.
+    pub(crate) fn doing(&mut self, id: RowId) -> Result<Doing, Error> {
+        self.segment_with(id).map_or(Ok(Doing::Gone), |segment| segment.doing(id))
+    }
+
+    /// Where a row is that is not gone.
+    pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<Location>, Error> {
+        self.segment_with(id).map_or(Ok(None), |segment| segment.locate(id))
+    }
+
+    /// Makes a waiting row owned; false when it does not wait.
+    pub(crate) fn take(&mut self, id: RowId) -> Result<bool, Error> {
+        let taken = match self.segment_with(id) {
+            Some(segment) => segment.change(id, Doing::Waiting, Doing::Owned)?,
+            None => false,
+        };
+        self.owned += u64::from(taken);
+        if taken && self.head == id.0 {
+            self.head += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Gives an owned row back; false when it is not owned.
+    pub(crate) fn restore(&mut self, id: RowId) -> Result<bool, Error> {
+        let restored = match self.segment_with(id) {
+            Some(segment) => segment.change(id, Doing::Owned, Doing::Waiting)?,
+            None => false,
+        };
+        if restored {
+            self.owned -= 1;
+            self.head = self.head.min(id.0);
+        }
+        Ok(restored)
+    }
+
+    /// Lets a row be gone; false when it was.
+    pub(crate) fn remove(&mut self, id: RowId) -> Result<bool, Error> {
+        let Some(segment) = self.segment_with(id) else { return Ok(false) };
+        let owned = segment.change(id, Doing::Owned, Doing::Gone)?;
+        if !owned && !segment.change(id, Doing::Waiting, Doing::Gone)? {
+            return Ok(false);
+        }
+        let (base, empty) = (segment.base(), segment.is_sealed() && segment.live() == 0);
+        let sparse = segment.is_sparse();
+        self.live -= 1;
+        self.owned -= u64::from(owned);
+        if empty {
+            self.segments.remove(&base.0).into_iter().for_each(|gone| self.emptied.push(gone.file().clone()));
+        }
+        self.sparse |= sparse && !empty;
+        Ok(true)
+    }
+
+    /// Lets `count` rows from `first` on be gone, as far as they are there. For replaying.
+    pub(crate) fn remove_run(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
+        let mut gone = Vec::new();
+        let end = first.0.saturating_add(count);
+        let mut from = first;
+        while let Some(id) = self.next(from, false)?.filter(|id| id.0 < end) {
+            if self.remove(id)? {
+                gone.push(id);
+            }
+            from = RowId(id.0 + 1);
+        }
+        Ok(gone)
+    }
+
+    /// The first waiting row from `from` on.
+    pub(crate) fn next_waiting(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
+        let from_head = from.0 <= self.head;
+        let found = self.next(RowId(from.0.max(self.head)), true)?;
+        if from_head {
+            let past = || self.segments.last_key_value().map_or(self.head, |(_, last)| last.end().0);
+            self.head = found.map_or_else(past, |id| id.0);
+        }
+        Ok(found)
+    }
+
+    fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
+        let start = self.segments.range(..=from.0).next_back().map_or(from.0, |(base, _)| *base);
+        for (_, segment) in self.segments.range_mut(start..) {
+            let any = if waiting { segment.live() - segment.owned() } else { segment.live() };
+            if any == 0 || segment.end() <= from {
+                continue;
+            }
+            if let Some(id) = segment.next(from, waiting)? {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// When the oldest row that is not gone was inserted, to the second, milliseconds since 1970.
+    pub(crate) fn oldest_ms(&mut self) -> Option<u64> {
+        self.segments.values().find(|segment| segment.live() > 0).map(Segment::oldest_ms)
+    }
+
+    /// The times of the active segment's rows, to be written with its index.
+    pub(crate) fn times_of(&self, file: &Arc<SegmentFile>) -> Vec<Since> {
+        self.segment_of(file).map(|segment| segment.times().to_vec()).unwrap_or_default()
+    }
+}

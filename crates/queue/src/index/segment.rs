@@ -1,0 +1,372 @@
+//! The rows of one segment.
+
+use std::sync::Arc;
+
+use super::{Arrival, Doing, Location};
+use crate::Error;
+use crate::batch::{Indexed, Since};
+use crate::file::SegmentFile;
+use crate::record::RowId;
+
+/// Upper two bits of `Entry::len`: what the row is doing.
+const GONE: u32 = 1 << 31;
+const OWNED: u32 = 1 << 30;
+
+/// Rows inserted within so many milliseconds share a time.
+const SAME_TIME_MS: u64 = 1000;
+
+/// Lists shorter than this keep their dead rows.
+const TRIM_MIN: usize = 256;
+
+/// A segment is sparse when its live rows need less than one part in so many of its bytes...
+const SPARSE: u64 = 4;
+
+/// ...not counting these: headers, and an index without rows.
+const ALLOWED: u64 = 1024;
+
+/// Bytes around a row in a rewritten segment at most: record, index.
+const ROW_OVERHEAD: u64 = 24;
+
+/// A row: 12 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Id less the segment's first.
+    delta: u32,
+    offset: u32,
+    len: u32,
+}
+
+impl Entry {
+    fn doing(self) -> Doing {
+        match self.len & (GONE | OWNED) {
+            0 => Doing::Waiting,
+            OWNED => Doing::Owned,
+            _ => Doing::Gone,
+        }
+    }
+
+    fn bytes(self) -> u64 {
+        u64::from(self.len & !(GONE | OWNED))
+    }
+}
+
+/// Where the index of a sealed segment lies, and how long its file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) file_len: u64,
+}
+
+#[derive(Debug)]
+enum List {
+    Loaded(Vec<Entry>),
+    /// In the file; of the ids there only those in these runs, `(first, count)`, are not gone.
+    Unread(Vec<(u64, u64)>),
+}
+
+/// The rows of one segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: Arc<SegmentFile>,
+    base: u64,
+    /// One more than the last id, as far as it is known.
+    end: u64,
+    list: List,
+    live: u64,
+    owned: u64,
+    live_bytes: u64,
+    times: Vec<Since>,
+    stored: Option<Stored>,
+}
+
+impl Segment {
+    /// The active segment, before its first row.
+    pub(crate) fn active(file: Arc<SegmentFile>, base: RowId) -> Segment {
+        let list = List::Loaded(Vec::new());
+        let (base, end) = (base.0, base.0);
+        Segment { file, base, end, list, live: 0, owned: 0, live_bytes: 0, times: Vec::new(), stored: None }
+    }
+
+    /// A sealed segment of which only the checkpoint was read.
+    pub(crate) fn unread(
+        file: Arc<SegmentFile>,
+        stored: Stored,
+        runs: Vec<(u64, u64)>,
+        live: u64,
+        live_bytes: u64,
+    ) -> Segment {
+        let base = runs.first().map_or(0, |(first, _)| *first);
+        let end = runs.last().map_or(base, |(first, count)| first + count);
+        let list = List::Unread(runs);
+        let times = Vec::new();
+        Segment { file, base, end, list, live, owned: 0, live_bytes, times, stored: Some(stored) }
+    }
+
+    /// Notes when the oldest row came; for a segment that was not read.
+    pub(crate) fn with_oldest(mut self, time_ms: u64) -> Segment {
+        self.times = vec![Since { id: RowId(self.base), time_ms }];
+        self
+    }
+
+    pub(crate) fn is(&self, file: &Arc<SegmentFile>) -> bool {
+        Arc::ptr_eq(&self.file, file)
+    }
+
+    pub(crate) fn file(&self) -> &Arc<SegmentFile> {
+        &self.file
+    }
+
+    /// The id under which the index has this segment: no row is before it.
+    pub(crate) fn base(&self) -> RowId {
+        RowId(self.base)
+    }
+
+    pub(crate) fn end(&self) -> RowId {
+        RowId(self.end)
+    }
+
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    pub(crate) fn owned(&self) -> u64 {
+        self.owned
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    pub(crate) fn times(&self) -> &[Since] {
+        &self.times
+    }
+
+    pub(crate) fn stored(&self) -> Option<Stored> {
+        self.stored
+    }
+
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.stored.is_some_and(|stored| self.needed() * SPARSE + ALLOWED < stored.file_len)
+    }
+
+    /// Whether its file has more bytes than its rows need.
+    pub(crate) fn has_dead(&self) -> bool {
+        self.stored.is_some_and(|stored| self.needed() + ALLOWED < stored.file_len)
+    }
+
+    /// Bytes that the rows would need in a file of their own, without what does not depend on them.
+    fn needed(&self) -> u64 {
+        self.live_bytes + self.live * ROW_OVERHEAD
+    }
+
+    /// When a row was inserted, to the second.
+    pub(crate) fn time_ms(&self, id: RowId) -> u64 {
+        let after = self.times.partition_point(|since| since.id <= id);
+        self.times.get(after.saturating_sub(1)).map_or(0, |since| since.time_ms)
+    }
+
+    pub(crate) fn seal(&mut self, stored: Stored) {
+        self.stored = Some(stored);
+        if let List::Loaded(entries) = &mut self.list {
+            entries.shrink_to_fit();
+        }
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        let list = match &self.list {
+            List::Loaded(entries) => entries.capacity() * size_of::<Entry>(),
+            List::Unread(runs) => runs.capacity() * size_of::<(u64, u64)>(),
+        };
+        size_of::<Segment>() + list + self.times.capacity() * size_of::<Since>()
+    }
+
+    /// Adds a row behind all others.
+    pub(crate) fn push(&mut self, row: &Arrival) {
+        let List::Loaded(entries) = &mut self.list else { return };
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        entries.push(Entry {
+            delta: small(row.id.0 - self.base),
+            offset: small(row.offset),
+            len: small(row.len as u64),
+        });
+        self.end = row.id.0 + 1;
+        self.live += 1;
+        self.live_bytes += row.len as u64;
+        let late = |since: &Since| row.time_ms >= since.time_ms.saturating_add(SAME_TIME_MS);
+        if self.times.last().is_none_or(late) {
+            self.times.push(Since { id: row.id, time_ms: row.time_ms });
+        }
+    }
+
+    fn entries(&mut self) -> Result<&mut Vec<Entry>, Error> {
+        if let List::Unread(runs) = &self.list {
+            let stored = self.stored.unwrap_or(Stored { offset: 0, len: 0, file_len: 0 });
+            let (rows, times) = self.file.read_index(&stored)?;
+            let entries = pick(&rows, runs, self.base);
+            let bytes: u64 = entries.iter().map(|entry| entry.bytes()).sum();
+            if entries.len() as u64 != self.live || bytes != self.live_bytes {
+                return Err(self.file.corrupt("an index that does not fit the checkpoint", stored.offset));
+            }
+            self.times = times;
+            self.list = List::Loaded(entries);
+        }
+        match &mut self.list {
+            List::Loaded(entries) => Ok(entries),
+            List::Unread(_) => Err(self.file.corrupt("no index", 0)),
+        }
+    }
+
+    fn position(entries: &[Entry], base: u64, id: RowId) -> Option<usize> {
+        let delta = u32::try_from(id.0.checked_sub(base)?).ok()?;
+        entries.binary_search_by_key(&delta, |entry| entry.delta).ok()
+    }
+
+    pub(crate) fn doing(&mut self, id: RowId) -> Result<Doing, Error> {
+        if id.0 >= self.end {
+            return Ok(Doing::Gone);
+        }
+        let base = self.base;
+        let entries = self.entries()?;
+        Ok(Self::position(entries, base, id).map_or(Doing::Gone, |at| entries[at].doing()))
+    }
+
+    pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<Location>, Error> {
+        if id.0 >= self.end {
+            return Ok(None);
+        }
+        let (base, file) = (self.base, self.file.clone());
+        let entries = self.entries()?;
+        let at = Self::position(entries, base, id).filter(|at| entries[*at].doing() != Doing::Gone);
+        Ok(at.map(|at| Location {
+            file,
+            offset: u64::from(entries[at].offset),
+            len: usize::try_from(entries[at].bytes()).unwrap_or(usize::MAX),
+        }))
+    }
+
+    /// Changes what a row is doing; false when it was doing something else.
+    pub(crate) fn change(&mut self, id: RowId, from: Doing, to: Doing) -> Result<bool, Error> {
+        if id.0 >= self.end {
+            return Ok(false);
+        }
+        let base = self.base;
+        let entries = self.entries()?;
+        let Some(at) = Self::position(entries, base, id) else { return Ok(false) };
+        let entry = &mut entries[at];
+        if entry.doing() != from {
+            return Ok(false);
+        }
+        let bits = match to {
+            Doing::Waiting => 0,
+            Doing::Owned => OWNED,
+            Doing::Gone => GONE,
+        };
+        entry.len = entry.len & !(GONE | OWNED) | bits;
+        let bytes = entry.bytes();
+        self.owned += u64::from(to == Doing::Owned);
+        self.owned -= u64::from(from == Doing::Owned);
+        if to == Doing::Gone {
+            self.live -= 1;
+            self.live_bytes -= bytes;
+            self.trim();
+        }
+        Ok(true)
+    }
+
+    /// Forgets dead rows when they are more than half.
+    fn trim(&mut self) {
+        let live = usize::try_from(self.live).unwrap_or(usize::MAX);
+        if let List::Loaded(entries) = &mut self.list
+            && entries.len() >= TRIM_MIN
+            && entries.len() / 2 > live
+        {
+            entries.retain(|entry| entry.doing() != Doing::Gone);
+            entries.shrink_to(live + live / 2);
+        }
+    }
+
+    /// The first row from `from` on that waits, or that is not gone.
+    pub(crate) fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
+        let base = self.base;
+        let skip = from.0.saturating_sub(base);
+        let entries = self.entries()?;
+        let start = entries.partition_point(|entry| u64::from(entry.delta) < skip);
+        let wanted = |entry: &&Entry| match entry.doing() {
+            Doing::Waiting => true,
+            Doing::Owned => !waiting,
+            Doing::Gone => false,
+        };
+        let found = entries[start..].iter().find(wanted);
+        Ok(found.map(|entry| RowId(base + u64::from(entry.delta))))
+    }
+
+    /// The rows that are not gone, with what they are doing.
+    pub(crate) fn rows(&mut self) -> Result<Vec<(Indexed, Doing)>, Error> {
+        self.entries()?;
+        let List::Loaded(entries) = &self.list else { return Ok(Vec::new()) };
+        let live = entries.iter().filter(|entry| entry.doing() != Doing::Gone);
+        Ok(live.map(|entry| (self.indexed(entry), entry.doing())).collect())
+    }
+
+    /// The rows that are not gone, as far as the list was read: all of them in the active segment.
+    pub(crate) fn listed(&self) -> Vec<Indexed> {
+        let List::Loaded(entries) = &self.list else { return Vec::new() };
+        let live = entries.iter().filter(|entry| entry.doing() != Doing::Gone);
+        live.map(|entry| self.indexed(entry)).collect()
+    }
+
+    fn indexed(&self, entry: &Entry) -> Indexed {
+        let id = RowId(self.base + u64::from(entry.delta));
+        Indexed { id, offset: u64::from(entry.offset), len: entry.bytes() }
+    }
+
+    /// The ids that are not gone as runs `(first, count)`; ids that the segment never had may be in them.
+    pub(crate) fn runs(&self) -> Vec<(u64, u64)> {
+        match &self.list {
+            List::Unread(runs) => runs.clone(),
+            List::Loaded(entries) => {
+                let mut runs: Vec<(u64, u64)> = Vec::new();
+                for entry in entries.iter().filter(|entry| entry.doing() != Doing::Gone) {
+                    let id = self.base + u64::from(entry.delta);
+                    match runs.last_mut() {
+                        Some((first, count)) if *first + *count == id => *count += 1,
+                        _ => runs.push((id, 1)),
+                    }
+                }
+                runs
+            }
+        }
+    }
+
+    pub(crate) fn oldest_ms(&self) -> u64 {
+        let first = match &self.list {
+            List::Loaded(entries) => {
+                let live = entries.iter().find(|entry| entry.doing() != Doing::Gone);
+                live.map_or(self.base, |entry| self.base + u64::from(entry.delta))
+            }
+            List::Unread(runs) => runs.first().map_or(self.base, |(first, _)| *first),
+        };
+        self.time_ms(RowId(first))
+    }
+}
+
+/// The rows of an index whose ids are in the runs.
+fn pick(rows: &[Indexed], runs: &[(u64, u64)], base: u64) -> Vec<Entry> {
+    let mut picked = Vec::with_capacity(rows.len());
+    let mut runs = runs.iter().peekable();
+    for row in rows {
+        while runs.next_if(|(first, count)| first + count <= row.id.0).is_some() {}
+        let Some((first, _)) = runs.peek() else { break };
+        let delta = row.id.0.checked_sub(base).and_then(|delta| u32::try_from(delta).ok());
+        let place = delta.zip(u32::try_from(row.offset).ok()).zip(u32::try_from(row.len).ok());
+        if let Some(((delta, offset), len)) = place.filter(|_| *first <= row.id.0) {
+            picked.push(Entry { delta, offset, len });
+        }
+    }
+    picked
+}

@@ -1,0 +1,72 @@
+//! A durable message queue: rows are published, waited for, owned, and acknowledged or given back.
+//!
+//! It knows no server and no columns: rows are bytes, a condition is a [`Filter`], an owner is a number. What is on
+//! disk is described in docs/formats/queue.md.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use queue::{Definition, Engine, Options, OwnerId, Patience, Session, Target, Waited};
+//!
+//! # let parent = tempfile::tempdir()?;
+//! # let folder = parent.path().join("jobs");
+//! let options = Options { threads: 0, ..Options::new(|| 0, || [7; 16]) };
+//! let engine = Engine::start(Arc::new(queue::RealDisk), options)?;
+//! engine.create(&folder, &Definition::default())?;
+//! let jobs = engine.open(&folder)?;
+//! jobs.publish(&[b"hello"], None)?;
+//!
+//! let mut session = Session::new(OwnerId(1));
+//! let targets = [Target { queue: jobs.clone(), filter: None }];
+//! let taken = session.wait(&targets, &mut Patience::poll())?;
+//! assert_eq!(taken, Waited::Taken(0));
+//! let (_, row) = session.cursor(&jobs).advance()?.unwrap();
+//! assert_eq!(row, b"hello");
+//! session.end()?;
+//! assert_eq!(jobs.status().waiting, 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod checkpoint;
+mod condition;
+mod counters;
+mod engine;
+mod error;
+mod file;
+mod folder;
+mod index;
+mod log;
+mod maintenance;
+mod origin;
+mod queue;
+mod record;
+mod recovery;
+mod scan;
+mod session;
+mod state;
+mod sync;
+mod wait;
+mod wire;
+
+pub use disk::RealDisk;
+
+pub use checkpoint::{Definition, Sync};
+pub use condition::{Collate, Column, Condition, ConditionError, Kind, Place, Schema};
+pub use counters::{Counters, Status};
+pub use engine::{Engine, Options};
+pub use error::Error;
+pub use origin::{Origin, SLOTS, Source};
+pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
+pub use record::RowId;
+pub use session::{Cursor, Interrupter, OwnerId, Patience, Session, Target, Waited};
+pub use state::Ownership;
+
+/// Which rows a taker wants. It must answer the same for the same row every time: rows that did not match are not looked
+/// at again.
+pub trait Filter: Send + std::marker::Sync {
+    /// What it is known by: two filters of one queue with the same text answer the same.
+    fn text(&self) -> &str;
+
+    /// Whether the taker wants this row.
+    fn matches(&self, row: &[u8]) -> bool;
+}

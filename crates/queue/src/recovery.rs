@@ -1,0 +1,251 @@
+//! Opening a queue: the checkpoint, then what was written after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use disk::Disk;
+
+use crate::batch::{self, BATCH_HEADER, Incarnation, Kind, Place, SEGMENT_HEADER, SegmentName};
+use crate::checkpoint::Checkpoint;
+use crate::engine::{Shared, is_ours};
+use crate::file::SegmentFile;
+use crate::folder::Folder;
+use crate::index::{Arrival, Index, Segment, Stored};
+use crate::log::Log;
+use crate::origin::Journal;
+use crate::queue::Queue;
+use crate::record::{Record, RowId, decode};
+use crate::state::{Conditions, Gather, State};
+use crate::{Counters, Error, checkpoint};
+
+/// What replaying builds.
+struct Replay {
+    index: Index,
+    journal: Journal,
+    next: RowId,
+    /// The id that the next row had when the last segment was begun.
+    active_next: RowId,
+}
+
+/// A segment after its replay.
+struct Replayed {
+    file: Arc<SegmentFile>,
+    /// Where its valid part ends.
+    end: u64,
+    sealed: bool,
+}
+
+/// Opens the queue in a folder.
+pub(crate) fn open(
+    shared: &Arc<Shared>,
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+) -> Result<Arc<Queue>, Error> {
+    let checkpoint = Checkpoint::read(&**disk, path)?;
+    let folder = Folder::new(disk.clone(), path);
+    let numbers = clean(&**disk, path, &checkpoint)?;
+    let mut replay = Replay {
+        index: Index::default(),
+        journal: checkpoint.journal.clone(),
+        next: checkpoint.next,
+        active_next: checkpoint.next,
+    };
+    sealed_segments(&folder, &checkpoint, &mut replay.index)?;
+    let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
+    let state = state(checkpoint.incarnation, replay, log);
+    let (shared, definition) = (shared.clone(), checkpoint.definition);
+    Ok(Arc::new_cyclic(|me| Queue::new(me.clone(), shared, folder, definition, state)))
+}
+
+/// Removes what is not part of the queue; the numbers of the segments to replay are returned.
+fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTreeSet<u64>, Error> {
+    let listed: BTreeSet<_> = checkpoint.segments.iter().map(|listed| listed.name).collect();
+    let mut numbers = BTreeSet::new();
+    for name in disk.list(folder).map_err(Error::disk(folder))? {
+        let segment = SegmentName::parse(&name.to_string_lossy());
+        match segment {
+            Some(segment) if listed.contains(&segment) => {}
+            Some(segment) if segment.number >= checkpoint.replay_from && segment.generation == 0 => {
+                numbers.insert(segment.number);
+            }
+            _ if is_ours(&name) && name != Path::new(checkpoint::FILE) => {
+                let file = folder.join(name);
+                disk.remove(&file).map_err(Error::disk(&file))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(numbers)
+}
+
+fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, index: &mut Index) -> Result<(), Error> {
+    for listed in &checkpoint.segments {
+        let place = Place { incarnation: checkpoint.incarnation, name: listed.name };
+        let file = SegmentFile::new(folder, place);
+        let stat = folder.disk().stat(&file.path());
+        let stat = stat.map_err(|error| file.corrupt(&format!("a missing segment ({error})"), 0))?;
+        if stat.len != listed.stored.file_len {
+            return Err(file.corrupt("a segment of the wrong length", stat.len.min(listed.stored.file_len)));
+        }
+        let segment = Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
+        index.insert(segment.with_oldest(listed.oldest_ms));
+    }
+    Ok(())
+}
+
+fn replay_all(
+    folder: &Arc<Folder>,
+    checkpoint: &Checkpoint,
+    numbers: &BTreeSet<u64>,
+    replay: &mut Replay,
+) -> Result<Log, Error> {
+    let mut last = numbers.last().copied().unwrap_or(checkpoint.replay_from);
+    if last > checkpoint.replay_from && !is_begun(&segment_file(folder, checkpoint, last))? {
+        last -= 1;
+    }
+    let mut active: Option<Replayed> = None;
+    for number in checkpoint.replay_from..=last {
+        let file = segment_file(folder, checkpoint, number);
+        let bytes = read_whole(folder.disk(), &file)?;
+        let header = batch::decode_segment_header(&file.path(), &bytes, file.place());
+        if active.as_ref().is_some_and(|before| !before.sealed) {
+            return Err(file.corrupt("a segment behind one that has no end", 0));
+        }
+        replay.active_next = header?;
+        replay.next = replay.next.max(replay.active_next);
+        active = Some(replay_segment(file, &bytes, number == last, replay)?);
+    }
+    match active {
+        Some(active) if !active.sealed => Log::resume(folder, active.file, active.end),
+        Some(active) => {
+            replay.active_next = replay.next;
+            let number = active.file.name().number + 1;
+            Log::create(folder, checkpoint.incarnation, number, replay.next)
+        }
+        None => Err(Error::Corrupt {
+            file: folder.path().join(checkpoint::FILE),
+            what: format!("no segment {:016x} to begin with", checkpoint.replay_from),
+            place: 0,
+        }),
+    }
+}
+
+fn segment_file(folder: &Arc<Folder>, checkpoint: &Checkpoint, number: u64) -> Arc<SegmentFile> {
+    let name = SegmentName { number, generation: 0 };
+    SegmentFile::new(folder, Place { incarnation: checkpoint.incarnation, name })
+}
+
+/// Whether the last segment is part of the log. A crash may leave one of which not even the header is whole, or that of an
+/// emptying which was not decided; nothing was written to it, and it is removed.
+fn is_begun(file: &SegmentFile) -> Result<bool, Error> {
+    let bytes = read_whole(file.disk(), file)?;
+    let begun = bytes.len() > SEGMENT_HEADER
+        || batch::decode_segment_header(&file.path(), &bytes, file.place()).is_ok();
+    if !begun {
+        file.disk().remove(&file.path()).map_err(Error::disk(&file.path()))?;
+    }
+    Ok(begun)
+}
+
+fn read_whole(disk: &dyn Disk, file: &SegmentFile) -> Result<Vec<u8>, Error> {
+    let path = file.path();
+    let missing = |error: std::io::Error| file.corrupt(&format!("a missing segment ({error})"), 0);
+    let mut source = disk.open(&path).map_err(missing)?;
+    let mut bytes = Vec::new();
+    source.read_to_end(&mut bytes).map_err(Error::disk(&path))?;
+    Ok(bytes)
+}
+
+fn replay_segment(
+    file: Arc<SegmentFile>,
+    bytes: &[u8],
+    last: bool,
+    replay: &mut Replay,
+) -> Result<Replayed, Error> {
+    let mut at = SEGMENT_HEADER;
+    let mut sealed = false;
+    while at < bytes.len() {
+        let Some((header, body)) = batch::open(&bytes[at..], file.place(), at as u64) else { break };
+        match header.kind {
+            Kind::Records => {
+                let records = decode(body, header.first)
+                    .map_err(|(what, inside)| file.corrupt(what, (at + BATCH_HEADER + inside) as u64))?;
+                let body_at = (at + BATCH_HEADER) as u64;
+                for record in records {
+                    apply(&file, record, body_at, header.time_ms, replay)?;
+                }
+                at += BATCH_HEADER + body.len();
+            }
+            Kind::Index => {
+                let len = (BATCH_HEADER + body.len()) as u64;
+                let stored = Stored { offset: at as u64, len, file_len: at as u64 + len };
+                at += BATCH_HEADER + body.len();
+                replay.index.seal(&file, stored);
+                sealed = true;
+                break;
+            }
+        }
+    }
+    let whole = at == bytes.len();
+    if sealed && !whole {
+        return Err(file.corrupt("bytes behind the end of a segment", at as u64));
+    }
+    if !whole && (!last || batch::was_synced(bytes, file.place(), at)) {
+        return Err(file.corrupt("a batch with a wrong checksum", at as u64));
+    }
+    Ok(Replayed { file, end: at as u64, sealed })
+}
+
+fn apply(
+    file: &Arc<SegmentFile>,
+    record: Record,
+    body_at: u64,
+    time_ms: u64,
+    replay: &mut Replay,
+) -> Result<(), Error> {
+    match record {
+        Record::Row { id, at, len, time_ms: moved, origin } => {
+            let offset = body_at + at as u64;
+            if id < replay.next {
+                return Err(file.corrupt("a row id that was given before", offset));
+            }
+            let time_ms = moved.unwrap_or(time_ms);
+            replay.index.push(file, &Arrival { id, offset, len, time_ms });
+            replay.next = RowId(id.0 + 1);
+            origin.iter().for_each(|origin| replay.journal.add(origin));
+        }
+        Record::Acknowledge { first, count } => {
+            replay.index.remove_run(first, count)?;
+        }
+    }
+    Ok(())
+}
+
+/// The state of a queue that nobody uses yet.
+fn state(incarnation: Incarnation, replay: Replay, log: Log) -> State {
+    let Replay { index, journal, next, active_next } = replay;
+    State {
+        incarnation,
+        epoch: 0,
+        index,
+        next,
+        active_next,
+        journal,
+        pending: Vec::new(),
+        gather: Gather::default(),
+        open: None,
+        writing: false,
+        maintaining: false,
+        log: Some(log),
+        unsynced: false,
+        waiters: BTreeMap::new(),
+        tickets: 0,
+        owners: BTreeMap::new(),
+        conditions: Conditions::default(),
+        failed: None,
+        dropped: false,
+        counters: Counters::default(),
+    }
+}

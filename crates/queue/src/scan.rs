@@ -1,0 +1,100 @@
+//! Looking for a row to take.
+
+use crate::record::RowId;
+use crate::state::State;
+use crate::{Error, Filter};
+
+/// Rows that are looked at before the lock is given to others.
+pub(crate) const BUDGET: usize = 4096;
+
+/// What looking found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// These rows, at least one.
+    Rows(Vec<RowId>),
+    /// Nothing.
+    Nothing,
+    /// Nothing so far; there is more to look at.
+    More,
+}
+
+/// Looks for up to `rows_max` waiting rows. `budget` counts the rows whose contents may still be looked at.
+pub(crate) fn scan(
+    state: &mut State,
+    filter: Option<&dyn Filter>,
+    rows_max: usize,
+    budget: &mut usize,
+) -> Result<Found, Error> {
+    match filter {
+        None => scan_all(state, rows_max),
+        Some(filter) => scan_filtered(state, filter, rows_max, budget),
+    }
+}
+
+fn scan_all(state: &mut State, rows_max: usize) -> Result<Found, Error> {
+    let mut rows = Vec::new();
+    let mut from = RowId(0);
+    while let Some(id) = if rows.len() < rows_max { state.index.next_waiting(from)? } else { None } {
+        rows.push(id);
+        from = RowId(id.0 + 1);
+    }
+    Ok(if rows.is_empty() { Found::Nothing } else { Found::Rows(rows) })
+}
+
+fn scan_filtered(
+    state: &mut State,
+    filter: &dyn Filter,
+    rows_max: usize,
+    budget: &mut usize,
+) -> Result<Found, Error> {
+    let mut rows = Vec::new();
+    while let Some(id) = state.conditions.progress(filter).late.first().copied() {
+        if rows.len() >= rows_max {
+            return Ok(Found::Rows(rows));
+        }
+        match look(state, filter, id) {
+            Ok(true) => rows.push(id),
+            Ok(false) => {}
+            Err(error) if rows.is_empty() => return Err(error),
+            Err(_) => return Ok(Found::Rows(rows)),
+        }
+        state.conditions.progress(filter).late.remove(&id);
+    }
+    let mut from = RowId(state.conditions.progress(filter).next);
+    let mut more = false;
+    while rows.len() < rows_max {
+        let Some(id) = state.index.next_waiting(from)? else { break };
+        if *budget == 0 {
+            more = true;
+            break;
+        }
+        *budget -= 1;
+        match look(state, filter, id) {
+            Ok(true) => rows.push(id),
+            Ok(false) => {}
+            // What was found is given first; the next taker gets the error.
+            Err(_) if !rows.is_empty() => break,
+            Err(error) => {
+                state.conditions.progress(filter).next = id.0;
+                return Err(error);
+            }
+        }
+        from = RowId(id.0 + 1);
+    }
+    state.conditions.progress(filter).next = from.0;
+    Ok(match (rows.is_empty(), more) {
+        (false, _) => Found::Rows(rows),
+        (true, true) => Found::More,
+        (true, false) => Found::Nothing,
+    })
+}
+
+/// Whether a row waits and matches.
+fn look(state: &mut State, filter: &dyn Filter, id: RowId) -> Result<bool, Error> {
+    if !state.is_waiting(id)? {
+        return Ok(false);
+    }
+    state.counters.evaluations += 1;
+    let Some(place) = state.index.locate(id)? else { return Ok(false) };
+    Ok(filter.matches(&place.read(id)?))
+}

@@ -1,0 +1,31 @@
+//! Locks and conditions: the standard library's, or those of a scheduler that tries interleavings (feature `shuttle`).
+
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
+
+use std::sync::PoisonError;
+
+/// Locks. A panic of another holder has already put its queue out of service, so the lock itself is taken as it is.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for a condition.
+pub(crate) fn wait<'guard, T>(condition: &Condvar, guard: MutexGuard<'guard, T>) -> MutexGuard<'guard, T> {
+    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for a condition, at most so long; without a limit until it is notified.
+pub(crate) fn wait_for<'guard, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'guard, T>,
+    limit: Option<std::time::Duration>,
+) -> MutexGuard<'guard, T> {
+    match limit {
+        None => wait(condition, guard),
+        Some(limit) => condition.wait_timeout(guard, limit).unwrap_or_else(PoisonError::into_inner).0,
+    }
+}

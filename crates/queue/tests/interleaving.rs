@@ -1,0 +1,260 @@
+//! Waiting and waking under a scheduler that tries interleavings: `cargo test -p queue --features shuttle --test
+//! interleaving`. A wake-up that is lost leaves a thread waiting for ever, which the scheduler reports as a deadlock.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use disk::faults::FaultDisk;
+use queue::{
+    Definition, Engine, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited,
+};
+use shuttle::thread;
+
+const SCHEDULES: usize = 400;
+
+/// An engine and so many queues in it.
+fn queues(count: usize, sync: Sync) -> (Engine, Vec<Arc<Queue>>) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let random = || u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_le_bytes();
+    let options = Options { threads: 0, segment_bytes: 300, ..Options::new(|| 0, random) };
+    let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
+    let definition = Definition { sync, schema: Vec::new() };
+    let open = |number: usize| {
+        let folder = format!("/db/{number}");
+        engine.create(Path::new(&folder), &definition).unwrap();
+        engine.open(Path::new(&folder)).unwrap()
+    };
+    let queues = (0..count).map(open).collect();
+    (engine, queues)
+}
+
+fn session(number: u64) -> Session {
+    Session::new(OwnerId(number))
+}
+
+fn all(queue: &Arc<Queue>) -> Target {
+    Target { queue: queue.clone(), filter: None }
+}
+
+/// Rows with this first byte.
+struct First(u8, String);
+
+impl Filter for First {
+    fn text(&self) -> &str {
+        &self.1
+    }
+
+    fn matches(&self, row: &[u8]) -> bool {
+        row.first() == Some(&self.0)
+    }
+}
+
+fn only(queue: &Arc<Queue>, first: u8) -> Target {
+    Target { queue: queue.clone(), filter: Some(Arc::new(First(first, first.to_string()))) }
+}
+
+fn check(scenario: fn()) {
+    shuttle::check_random(scenario, SCHEDULES);
+    shuttle::check_pct(scenario, SCHEDULES, 3);
+}
+
+/// Takes one row and ends it.
+fn take(number: u64, targets: &[Target]) {
+    let mut session = session(number);
+    assert!(matches!(session.wait(targets, &mut Patience::forever()).unwrap(), Waited::Taken(_)));
+    assert_eq!(session.held().unwrap().1.len(), 1);
+    session.end().unwrap();
+}
+
+#[test]
+fn publishers_and_takers_meet() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Always);
+        let queue = queues[0].clone();
+        let mut threads = Vec::new();
+        for number in 0..2 {
+            let target = all(&queue);
+            threads.push(thread::spawn(move || take(number, &[target])));
+            let queue = queue.clone();
+            threads.push(thread::spawn(move || drop(queue.publish(&[b"row"], None).unwrap())));
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!((queue.status().waiting, queue.status().owned, queue.status().waiters), (0, 0, 0));
+    });
+}
+
+#[test]
+fn a_row_given_back_reaches_who_waits_for_it_behind_a_condition() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Never);
+        let queue = queues[0].clone();
+        queue.publish(&[b"a", b"b"], None).unwrap();
+        let mut owner = session(1);
+        owner.wait(&[only(&queue, b'a')], &mut Patience::forever()).unwrap();
+        let target = only(&queue, b'a');
+        let taker = thread::spawn(move || take(2, &[target]));
+        let second = queue.clone();
+        let other = thread::spawn(move || {
+            let mut three = session(3);
+            three.wait(&[only(&second, b'b')], &mut Patience::poll()).unwrap();
+            three.abort().unwrap();
+        });
+        owner.abort().unwrap();
+        taker.join().unwrap();
+        other.join().unwrap();
+        assert_eq!(queue.status().waiting, 1);
+    });
+}
+
+#[test]
+fn a_waiter_on_two_queues_is_given_one_row_and_the_other_stays() {
+    check(|| {
+        let (_engine, queues) = queues(2, Sync::Always);
+        let [one, two] = [queues[0].clone(), queues[1].clone()];
+        let targets = [all(&one), all(&two)];
+        let reversed = [all(&two), all(&one)];
+        let takers = [
+            thread::spawn(move || take(1, &targets)),
+            thread::spawn(move || take(2, &reversed)),
+        ];
+        let publishers = [one.clone(), two.clone(), two.clone()]
+            .map(|queue| thread::spawn(move || drop(queue.publish(&[b"row"], None).unwrap())));
+        takers.into_iter().for_each(|thread| thread.join().unwrap());
+        publishers.into_iter().for_each(|thread| thread.join().unwrap());
+        let left = one.status().waiting + two.status().waiting;
+        assert_eq!((left, one.status().owned + two.status().owned), (1, 0));
+        assert_eq!(one.status().waiters + two.status().waiters, 0);
+    });
+}
+
+#[test]
+fn the_first_target_is_preferred_whoever_publishes_first() {
+    check(|| {
+        let (_engine, queues) = queues(2, Sync::Never);
+        let [high, low] = [queues[0].clone(), queues[1].clone()];
+        let publisher = thread::spawn({
+            let (high, low) = (high.clone(), low.clone());
+            move || {
+                high.publish(&[b"row"], None).unwrap();
+                low.publish(&[b"row"], None).unwrap();
+            }
+        });
+        // A row was in `high` before one was in `low`: who looks at both never takes from `low`.
+        let waited = session(1).wait(&[all(&high), all(&low)], &mut Patience::forever()).unwrap();
+        assert_eq!(waited, Waited::Taken(0));
+        publisher.join().unwrap();
+    });
+}
+
+#[test]
+fn an_interrupt_ends_a_wait_and_loses_no_row() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Never);
+        let queue = queues[0].clone();
+        let mut waiting = session(1);
+        let interrupter = waiting.interrupter();
+        let killed = Arc::new(AtomicBool::new(false));
+        let target = all(&queue);
+        let waiter = thread::spawn({
+            let killed = killed.clone();
+            move || {
+                let mut alive = || !killed.load(Ordering::SeqCst);
+                let mut patience = Patience { alive: Some(&mut alive), ..Patience::forever() };
+                let waited = waiting.wait(&[target], &mut patience).unwrap();
+                waiting.close().unwrap();
+                waited
+            }
+        });
+        let publisher = thread::spawn({
+            let queue = queue.clone();
+            move || drop(queue.publish(&[b"row"], None).unwrap())
+        });
+        killed.store(true, Ordering::SeqCst);
+        interrupter.interrupt();
+        waiter.join().unwrap();
+        publisher.join().unwrap();
+        assert_eq!((queue.status().waiting, queue.status().owned), (1, 0));
+    });
+}
+
+#[test]
+fn one_write_at_a_time_and_everybody_returns() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Always);
+        let queue = queues[0].clone();
+        let publishers: Vec<_> = (0..3)
+            .map(|_| {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    (0..2).for_each(|_| drop(queue.publish(&[&[b'x'; 60]], None).unwrap()));
+                })
+            })
+            .collect();
+        let tidy = thread::spawn({
+            let queue = queue.clone();
+            move || queue.compact().unwrap()
+        });
+        queue.sync().unwrap();
+        publishers.into_iter().for_each(|thread| thread.join().unwrap());
+        tidy.join().unwrap();
+        assert_eq!(queue.status().waiting, 6);
+    });
+}
+
+#[test]
+fn emptying_meets_publishers_takers_and_tidying() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Always);
+        let queue = queues[0].clone();
+        (0..4).for_each(|_| drop(queue.publish(&[&[b'x'; 60]], None).unwrap()));
+        let taker = thread::spawn({
+            let queue = queue.clone();
+            move || {
+                let mut session = session(1);
+                session.wait(&[all(&queue)], &mut Patience::poll()).unwrap();
+                session.end().unwrap();
+            }
+        });
+        let tidy = thread::spawn({
+            let queue = queue.clone();
+            move || queue.compact().unwrap()
+        });
+        let publisher = thread::spawn({
+            let queue = queue.clone();
+            move || drop(queue.publish(&[b"new"], None).unwrap())
+        });
+        queue.truncate().unwrap();
+        [taker, tidy, publisher].into_iter().for_each(|thread| thread.join().unwrap());
+        let status = queue.status();
+        assert!(status.waiting <= 1 && status.owned == 0, "{status:?}");
+    });
+}
+
+/// The canary: a condition that breaks its word. What it says no to first and yes to later is a row that is waited for and
+/// lies there: the harness must report the waiter that is never woken.
+struct Moody(AtomicBool);
+
+impl Filter for Moody {
+    fn text(&self) -> &'static str {
+        "moody"
+    }
+
+    fn matches(&self, _: &[u8]) -> bool {
+        self.0.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn the_harness_reports_a_lost_wake_up() {
+    check(|| {
+        let (_engine, queues) = queues(1, Sync::Never);
+        let filter = Arc::new(Moody(AtomicBool::new(false)));
+        let target = Target { queue: queues[0].clone(), filter: Some(filter) };
+        let taker = thread::spawn(move || take(1, &[target]));
+        queues[0].publish(&[b"row"], None).unwrap();
+        taker.join().unwrap();
+    });
+}

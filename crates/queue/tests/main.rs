@@ -1,0 +1,18 @@
+//! The queue through its door: what it promises, alone, among threads, and after crashes.
+#![cfg(not(feature = "shuttle"))]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+#[path = "main/basic.rs"]
+mod basic;
+#[path = "main/corrupt.rs"]
+mod corrupt;
+#[path = "main/crash.rs"]
+mod crash;
+#[path = "main/large.rs"]
+mod large;
+#[path = "main/model.rs"]
+mod model;
+#[path = "main/support.rs"]
+mod support;
+#[path = "main/thread.rs"]
+mod thread;

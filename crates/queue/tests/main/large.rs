@@ -1,0 +1,64 @@
+//! A long backlog: what it takes in memory, and how long an opening takes.
+
+use std::path::Path;
+use std::time::Instant;
+
+use disk::RealDisk;
+use queue::{Engine, RowId, Sync};
+
+use crate::support::{all, definition, options, poll, session};
+
+/// Fills a queue on the real disk and opens it again; prints what it took.
+fn backlog(rows: u64, row: &[u8]) {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("jobs");
+    let start = || Engine::start(std::sync::Arc::new(RealDisk), options(16 << 20)).unwrap();
+    let engine = start();
+    engine.create(&folder, &definition(Sync::Never)).unwrap();
+    let queue = engine.open(&folder).unwrap();
+    let batch = vec![row; 1000];
+    for _ in 0..rows / 1000 {
+        queue.publish(&batch, None).unwrap();
+    }
+    queue.maintain().unwrap();
+    let full = queue.status();
+    drop((queue, engine));
+    let engine = start();
+    let started = Instant::now();
+    let queue = engine.open(&folder).unwrap();
+    let opened = started.elapsed();
+    let mut one = session(1);
+    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), queue::Waited::Taken(0));
+    let first = started.elapsed();
+    let lazy = queue.status().memory;
+    // Every list is read.
+    assert!(queue.read(RowId(rows)).unwrap().is_some());
+    let mut cursor = one.cursor(&queue);
+    assert!(cursor.advance().unwrap().is_some());
+    (1..=rows).step_by(1000).for_each(|id| assert!(queue.read(RowId(id)).unwrap().is_some()));
+    let all_read = queue.status();
+    assert_eq!((all_read.waiting, all_read.owned), (rows - 1, 1));
+    println!(
+        "{rows} rows of {} bytes, {} MB: opened in {opened:?}, first row after {first:?}; bytes of memory a row: \
+         {:.1} when filled, {:.3} when opened, {:.1} when all is read",
+        row.len(),
+        full.bytes >> 20,
+        full.memory as f64 / rows as f64,
+        lazy as f64 / rows as f64,
+        all_read.memory as f64 / rows as f64,
+    );
+    assert!(full.memory <= rows * 40 && all_read.memory <= rows * 40);
+    assert!(Path::new(&folder).exists());
+}
+
+#[test]
+fn a_backlog_takes_at_most_40_bytes_a_row() {
+    backlog(300_000, &[b'x'; 40]);
+}
+
+/// For measuring: `cargo test --release -p queue -- --ignored --nocapture ten_million`.
+#[test]
+#[ignore = "takes a gigabyte of disk; run it alone, with --release"]
+fn ten_million_rows_are_opened() {
+    backlog(10_000_000, &[b'x'; 80]);
+}

@@ -1,0 +1,93 @@
+//! What the tests share: an engine that does nothing by itself, conditions, and a way to see all of a queue.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use disk::Disk;
+use queue::{Definition, Engine, Filter, Options, OwnerId, Patience, Queue, RowId, Session, Sync, Target};
+
+/// Where the queue of a test lives.
+pub(crate) const FOLDER: &str = "/db/jobs";
+
+/// No two queues of a test run have the same.
+fn random() -> [u8; 16] {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    bytes
+}
+
+fn now_ms() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1_700_000_000_000);
+    NEXT.fetch_add(300, Ordering::Relaxed)
+}
+
+/// Small segments, so that little is enough to fill several, and no threads.
+pub(crate) fn options(segment_bytes: u64) -> Options {
+    Options { segment_bytes, threads: 0, ..Options::new(now_ms, random) }
+}
+
+pub(crate) fn engine(disk: &(impl Disk + Clone + 'static), segment_bytes: u64) -> Engine {
+    Engine::start(Arc::new(disk.clone()), options(segment_bytes)).unwrap()
+}
+
+/// A new queue in a new engine.
+pub(crate) fn fresh(disk: &(impl Disk + Clone + 'static), segment_bytes: u64) -> (Engine, Arc<Queue>) {
+    let engine = engine(disk, segment_bytes);
+    engine.create(Path::new(FOLDER), &definition(Sync::Always)).unwrap();
+    let queue = engine.open(Path::new(FOLDER)).unwrap();
+    (engine, queue)
+}
+
+pub(crate) fn definition(sync: Sync) -> Definition {
+    Definition { sync, schema: b"columns".to_vec() }
+}
+
+pub(crate) fn session(number: u64) -> Session {
+    Session::new(OwnerId(number))
+}
+
+/// Rows that begin with these bytes.
+pub(crate) struct Prefix(pub(crate) String);
+
+impl Filter for Prefix {
+    fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn matches(&self, row: &[u8]) -> bool {
+        row.starts_with(self.0.as_bytes())
+    }
+}
+
+pub(crate) fn all(queue: &Arc<Queue>) -> Target {
+    Target { queue: queue.clone(), filter: None }
+}
+
+pub(crate) fn only(queue: &Arc<Queue>, prefix: &str) -> Target {
+    Target { queue: queue.clone(), filter: Some(Arc::new(Prefix(prefix.to_owned()))) }
+}
+
+pub(crate) fn poll(rows_max: usize) -> Patience<'static> {
+    Patience { rows_max, ..Patience::poll() }
+}
+
+pub(crate) fn put(queue: &Queue, row: &str) {
+    queue.publish(&[row.as_bytes()], None).unwrap();
+}
+
+/// What a session sees of a queue.
+pub(crate) fn seen(session: &Session, queue: &Arc<Queue>) -> Vec<(RowId, String)> {
+    let mut cursor = session.cursor(queue);
+    let mut rows = Vec::new();
+    while let Some((id, row)) = cursor.advance().unwrap() {
+        rows.push((id, String::from_utf8(row).unwrap()));
+    }
+    rows
+}
+
+/// The rows without their ids.
+pub(crate) fn rows(session: &Session, queue: &Arc<Queue>) -> Vec<String> {
+    seen(session, queue).into_iter().map(|(_, row)| row).collect()
+}
