@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::io;
 
+use signal_hook::consts::SIGTERM;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -14,6 +16,8 @@ pub(crate) enum Exit {
     Usage,
     /// Done, but for the items named.
     Partial,
+    /// What was looked at is not as it should be.
+    Damaged,
     /// The server can't be reached, or refused us.
     Server,
     /// Another run is using the target.
@@ -22,15 +26,18 @@ pub(crate) enum Exit {
     Interrupted,
     /// Stopped by SIGTERM.
     Terminated,
+    /// A command that was run for the user ended with this.
+    Command(u8),
 }
 
 impl Exit {
-    /// All of them, in the order of their codes.
-    pub(crate) const ALL: [Exit; 8] = [
+    /// All of them but those of other commands, in the order of their codes.
+    pub(crate) const ALL: [Exit; 9] = [
         Exit::Done,
         Exit::Failed,
         Exit::Usage,
         Exit::Partial,
+        Exit::Damaged,
         Exit::Server,
         Exit::Busy,
         Exit::Interrupted,
@@ -44,10 +51,12 @@ impl Exit {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Partial => 3,
+            Exit::Damaged => 4,
             Exit::Server => 10,
             Exit::Busy => 11,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
+            Exit::Command(code) => code,
         }
     }
 
@@ -58,10 +67,12 @@ impl Exit {
             Exit::Failed => "failed",
             Exit::Usage => "wrong command line or option file",
             Exit::Partial => "finished, but some items were left out; each is named",
+            Exit::Damaged => "verification found a difference or damage",
             Exit::Server => "server unreachable, or it refused us",
             Exit::Busy => "target in use by another run",
             Exit::Interrupted => "stopped by SIGINT",
             Exit::Terminated => "stopped by SIGTERM",
+            Exit::Command(_) => "that of the command that was run",
         }
     }
 
@@ -71,11 +82,25 @@ impl Exit {
             if cause.is::<Usage>() {
                 return Exit::Usage;
             }
+            if cause.is::<Held>() {
+                return Exit::Busy;
+            }
+            if let Some(Stopped(signal)) = cause.downcast_ref::<Stopped>() {
+                return if *signal == SIGTERM { Exit::Terminated } else { Exit::Interrupted };
+            }
             if let Some(error) = cause.downcast_ref::<import::Error>() {
                 return match error {
                     import::Error::Busy { .. } | import::Error::Unfinished { .. } => Exit::Busy,
                     import::Error::Stopped => stopped(),
                     import::Error::Server(error) => of_server(error),
+                    _ => Exit::Failed,
+                };
+            }
+            if let Some(error) = cause.downcast_ref::<block::Error>() {
+                return match error {
+                    block::Error::Corrupt { .. } => Exit::Damaged,
+                    block::Error::Busy(_) => Exit::Busy,
+                    block::Error::Stopped => stopped(),
                     _ => Exit::Failed,
                 };
             }
@@ -99,6 +124,30 @@ fn of_server(error: &server::Error) -> Exit {
 fn stopped() -> Exit {
     if crate::commands::terminated() { Exit::Terminated } else { Exit::Interrupted }
 }
+
+/// Somebody else has what we need.
+#[derive(Debug)]
+pub(crate) struct Held(pub(crate) String);
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Held {}
+
+/// A signal came while we waited.
+#[derive(Debug)]
+pub(crate) struct Stopped(pub(crate) i32);
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("stopped by a signal")
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 /// An error of the command line that clap can't know of.
 #[derive(Debug)]

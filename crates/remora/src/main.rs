@@ -1,11 +1,15 @@
 //! `remora`: arguments, wiring, output and exit codes. What it does is done by the other crates.
 
 mod args;
+mod calendar;
+mod child;
 mod commands;
 mod exit;
 mod password;
 mod report;
+mod repository;
 mod stdin;
+mod volume;
 
 use std::process::ExitCode;
 

@@ -151,6 +151,8 @@ impl Report {
             parts.push(format!("{} rows", short(as_f64(rows))));
             parts.push(format!("{} rows/s", short(as_f64(rows) / seconds)));
             parts.push(format!("{:.0} MB/s", as_f64(bytes) / 1e6 / seconds));
+        } else if read > 0 {
+            parts.push(format!("{:.0} MB/s", as_f64(read) / 1e6 / seconds));
         }
         match share(read, phase.total).filter(|share| *share > 0.0) {
             Some(share) if seconds > 1.0 => parts.push(format!("{} left", clock(seconds / share - seconds))),
@@ -232,6 +234,25 @@ impl Progress for Report {
             }
             _ => self.say(&format!("warning: {text}")),
         }
+    }
+}
+
+impl block::Progress for Report {
+    fn phase(&self, name: &str, bytes: Option<u64>) {
+        Progress::phase(self, name, bytes);
+    }
+
+    fn advance(&self, bytes: u64) {
+        Progress::read(self, bytes);
+        self.tick();
+    }
+
+    fn note(&self, text: &str) {
+        Progress::note(self, text);
+    }
+
+    fn warn(&self, text: &str) {
+        Progress::warn(self, text);
     }
 }
 
