@@ -1,5 +1,6 @@
 //! Side by side with the tools people use, in one run.
 
+mod block;
 mod import;
 mod measure;
 
@@ -7,7 +8,8 @@ use anyhow::{Result, bail};
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments.first().map(String::as_str) {
+        Some("block") => block::run(),
         Some("import") => import::run(arguments.get(1..).unwrap_or_default()),
-        _ => bail!("cargo xtask bench AREA; areas: import"),
+        _ => bail!("cargo xtask bench AREA; areas: block, import"),
     }
 }

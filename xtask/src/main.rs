@@ -24,8 +24,9 @@ const HELP: &str = "cargo xtask CHORE
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   tidy                            check what the compiler does not: edges, lengths, words
   ci                              format, tidy, lints, documents, tests on all servers
+  bench block                     remora beside the tools people use, on an image of 1.5 GiB
   bench import [--rows N | --full] [--server NAME] [--only WORD]
-                                  remora beside the tools people use, in one run
+                                  the same for loading a file, in one run
 ";
 
 fn main() -> ExitCode {

@@ -276,6 +276,12 @@ pub(crate) fn short(number: f64) -> String {
     format!("{number:.0}")
 }
 
+/// `950 B`, `12.3 kB`: a number of bytes.
+pub(crate) fn size(bytes: u64) -> String {
+    let number = short(as_f64(bytes));
+    if number.contains(' ') { format!("{number}B") } else { format!("{number} B") }
+}
+
 /// `0:08`, `12:34`, `1:02:03`
 pub(crate) fn clock(seconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
@@ -294,6 +300,7 @@ mod tests {
             ["0", "999", "1.23 k", "45.6 k"]
         );
         assert_eq!([short(5.4e6), short(1.2e10)], ["5.40 M", "12.0 G"]);
+        assert_eq!([size(471), size(1000)], ["471 B", "1.00 kB"]);
         assert_eq!(
             [clock(7.6), clock(61.0), clock(3723.0), clock(-1.0)],
             ["0:08", "1:01", "1:02:03", "0:00"]

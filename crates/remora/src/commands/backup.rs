@@ -158,9 +158,9 @@ fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report)
         0 => "full".to_owned(),
         parent => format!("changes to {parent}"),
     };
-    let size = |bytes: u64| report::short(report::as_f64(bytes));
+    let size = report::size;
     report.note(&format!(
-        "{name}@{} ({kind}): {}B, {} blocks changed, {}B written, {seconds:.1} s",
+        "{name}@{} ({kind}): {}, {} blocks changed, {} written, {seconds:.1} s",
         made.generation,
         size(made.len),
         made.changed,

@@ -74,7 +74,7 @@ fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
         0 => "full".to_owned(),
         parent => format!("changes to {parent}"),
     };
-    let size = |bytes: u64| format!("{}B", report::short(report::as_f64(bytes)));
+    let size = report::size;
     report.data(&format!(
         "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored",
         calendar::shown(generation.taken_s),

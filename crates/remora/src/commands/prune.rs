@@ -84,17 +84,17 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         if texts.is_empty() { "none".to_owned() } else { texts.join(" ") }
     };
-    let size = |bytes: u64| report::short(report::as_f64(bytes));
+    let size = report::size;
     let (forgotten, would) = (numbers(&done.forgotten), if dry_run { "would be " } else { "" });
     report.note(&format!("{name}: {would}forgotten: {forgotten}"));
     if !done.rewritten.is_empty() {
         report.note(&format!(
-            "{name}: {would}written anew: {}, {}B",
+            "{name}: {would}written anew: {}, {}",
             numbers(&done.rewritten),
             size(done.written)
         ));
     }
-    report.note(&format!("{name}: {would}freed: {}B", size(done.freed)));
+    report.note(&format!("{name}: {would}freed: {}", size(done.freed)));
     if done.left > 0 {
         report.note(&format!("{name}: {} files are being read; the next prune removes them", done.left));
     }

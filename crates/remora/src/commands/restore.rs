@@ -77,11 +77,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }))?;
     } else {
         report.note(&format!(
-            "{}@{} is in {target}: {}B, {}B of them written, {seconds:.1} s",
+            "{}@{} is in {target}: {}, {} of them written, {seconds:.1} s",
             named.name,
             restored.generation,
-            report::short(report::as_f64(restored.len)),
-            report::short(report::as_f64(restored.written)),
+            report::size(restored.len),
+            report::size(restored.written),
         ));
     }
     Ok(Exit::Done)

@@ -74,10 +74,10 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
         _ => "more damages than are shown".to_owned(),
     };
     report.note(&format!(
-        "{name}: {} generations in {} files, {}B, {} blocks, {seconds:.1} s: {damages}",
+        "{name}: {} generations in {} files, {}, {} blocks, {seconds:.1} s: {damages}",
         verified.generations,
         verified.files,
-        report::short(report::as_f64(verified.bytes)),
+        report::size(verified.bytes),
         verified.blocks,
     ));
     Ok(())

@@ -128,10 +128,7 @@ fn logs_are_rotated_by_size_and_lines_cut() {
     assert!(log(&folder).contains("round 7"));
     let old = std::fs::read_to_string(folder.path().join("log.1")).unwrap();
     assert!(old.contains("round 6"));
-    assert_eq!(
-        old.lines().filter(|line| line.contains("] xxx")).count(),
-        4,
-        "cut at 64 KiB or a little more"
-    );
+    let parts = old.lines().filter(|line| line.contains("] xxx")).count();
+    assert!((3..=4).contains(&parts), "200,000 bytes, cut at 64 KiB or a little more: {parts}");
     assert!(folder.path().join("log.5").exists() && !folder.path().join("log.6").exists());
 }
