@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn install(needed: &[(&str, &str)]) -> Result<()> {
+pub(crate) fn install(needed: &[(&str, &str)]) -> Result<()> {
     let mut packages: Vec<&str> =
         needed.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
     packages.dedup();
@@ -62,7 +62,7 @@ fn install(needed: &[(&str, &str)]) -> Result<()> {
     crate::run(install.args(packages))
 }
 
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').chain(["/usr/sbin"]).any(|folder| Path::new(folder).join(program).is_file())
 }

@@ -284,11 +284,7 @@ impl Drop for Engine {
 }
 
 /// The checkpoint of an empty queue whose log begins with this segment.
-pub(crate) fn first_checkpoint(
-    incarnation: Incarnation,
-    segment: u64,
-    definition: Definition,
-) -> Checkpoint {
+pub(crate) fn first_checkpoint(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
     let (segments, journal) = (Vec::new(), Journal::default());
     Checkpoint { incarnation, replay_from: segment, next: RowId(1), definition, segments, journal }
 }
@@ -301,7 +297,7 @@ fn empty_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
         }
         other => other.map_err(Error::disk(folder))?,
     };
-    for name in names {
+    for name in names.into_iter().map(PathBuf::from) {
         if is_ours(&name) {
             let file = folder.join(name);
             disk.remove(&file).map_err(Error::disk(&file))?;

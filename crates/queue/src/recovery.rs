@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use disk::Disk;
@@ -38,11 +38,7 @@ struct Replayed {
 }
 
 /// Opens the queue in a folder.
-pub(crate) fn open(
-    shared: &Arc<Shared>,
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-) -> Result<Arc<Queue>, Error> {
+pub(crate) fn open(shared: &Arc<Shared>, disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<Queue>, Error> {
     let checkpoint = Checkpoint::read(&**disk, path)?;
     let folder = Folder::new(disk.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
@@ -63,7 +59,7 @@ pub(crate) fn open(
 fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTreeSet<u64>, Error> {
     let listed: BTreeSet<_> = checkpoint.segments.iter().map(|listed| listed.name).collect();
     let mut numbers = BTreeSet::new();
-    for name in disk.list(folder).map_err(Error::disk(folder))? {
+    for name in disk.list(folder).map_err(Error::disk(folder))?.into_iter().map(PathBuf::from) {
         let segment = SegmentName::parse(&name.to_string_lossy());
         match segment {
             Some(segment) if listed.contains(&segment) => {}
@@ -89,7 +85,8 @@ fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, index: &mut In
         if stat.len != listed.stored.file_len {
             return Err(file.corrupt("a segment of the wrong length", stat.len.min(listed.stored.file_len)));
         }
-        let segment = Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
+        let segment =
+            Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
         index.insert(segment.with_oldest(listed.oldest_ms));
     }
     Ok(())

@@ -36,10 +36,17 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Backup(commands::backup::Arguments),
+    Cron(commands::cron::Arguments),
     Import(Box<commands::import::Arguments>),
+    List(commands::list::Arguments),
+    Lock(Box<commands::lock::Arguments>),
+    Prune(commands::prune::Arguments),
+    Restore(commands::restore::Arguments),
     Sandbox(commands::sandbox::Arguments),
     Url(commands::url::Arguments),
     Undo(Box<commands::undo::Arguments>),
+    Verify(commands::verify::Arguments),
 }
 
 /// How to reach the server: as the MariaDB and MySQL clients do it.

@@ -24,6 +24,7 @@
 mod about;
 mod connect;
 mod error;
+mod hold;
 mod load;
 mod name;
 mod options;
@@ -37,6 +38,7 @@ mod url;
 
 pub use about::{About, Flavour, Version};
 pub use error::Error;
+pub use hold::{Attempt, Blocker, Coordinates, Hold, HoldMode};
 pub use load::{LoadReport, Source};
 pub use name::{TableName, quote_name};
 pub use options::{OptionFile, OptionFiles, OptionLine, read_option_files};

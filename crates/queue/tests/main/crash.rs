@@ -2,12 +2,13 @@
 //! a state that it had, and none from before something that had returned.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::{FaultDisk, Unsynced};
-use disk::{Disk, Random, Sink, Source, Stat};
+use disk::{Disk, Guard, Share, Sink, Source, Stat, Volume};
 use queue::{Engine, Error, Origin, Published, Queue, RowId, Session, Sync};
 
 use crate::support::{FOLDER, all, definition, options, poll, seen, session};
@@ -91,7 +92,8 @@ impl Script {
     }
 
     fn run(&mut self) -> Result<(), Error> {
-        let text = |number: u64| format!("row {number} {}", "z".repeat(usize::try_from(number % 7 * 20).unwrap()));
+        let text =
+            |number: u64| format!("row {number} {}", "z".repeat(usize::try_from(number % 7 * 20).unwrap()));
         let mut next = 1;
         for round in 0..12 {
             let texts: Vec<String> = (next..next + 1 + round % 3).map(text).collect();
@@ -157,7 +159,9 @@ fn check_journal(queue: &Queue, marks: &[u64]) -> Result<(), String> {
     let mut found = None;
     for mark in marks {
         if *mark != 0 && !came(*mark)? {
-            return found.map(|_| ()).ok_or("a relayed row is in the queue and not in its journal".to_owned());
+            return found
+                .map(|_| ())
+                .ok_or("a relayed row is in the queue and not in its journal".to_owned());
         }
         found = Some(*mark);
     }
@@ -334,15 +338,11 @@ impl Disk for Careless {
         self.disk.stat(path)
     }
 
-    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>> {
-        self.disk.open_random(path)
-    }
-
     fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
         Ok(self.sink(self.disk.append(path, len)?))
     }
 
-    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
         self.disk.list(folder)
     }
 
@@ -352,6 +352,14 @@ impl Disk for Careless {
 
     fn remove_folder(&self, folder: &Path) -> io::Result<()> {
         self.disk.remove_folder(folder)
+    }
+
+    fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>> {
+        self.disk.volume(path)
+    }
+
+    fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        self.disk.lock(path, share)
     }
 }
 

@@ -40,7 +40,9 @@ fn each_row_is_taken_once_while_segments_come_and_go() {
             let publishers: Vec<_> = (0..PUBLISHERS)
                 .map(|number| {
                     let queue = &queue;
-                    scope.spawn(move || (0..EACH).for_each(|nth| put(queue, &format!("{}", number * EACH + nth))))
+                    scope.spawn(move || {
+                        (0..EACH).for_each(|nth| put(queue, &format!("{}", number * EACH + nth)))
+                    })
                 })
                 .collect();
             publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
