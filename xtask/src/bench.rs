@@ -1,5 +1,6 @@
 //! Side by side with the tools people use, in one run.
 
+mod dump;
 mod import;
 mod measure;
 
@@ -8,6 +9,7 @@ use anyhow::{Result, bail};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments.first().map(String::as_str) {
         Some("import") => import::run(arguments.get(1..).unwrap_or_default()),
-        _ => bail!("cargo xtask bench AREA; areas: import"),
+        Some("dump") => dump::run(arguments.get(1..).unwrap_or_default()),
+        _ => bail!("cargo xtask bench AREA; areas: dump, import"),
     }
 }

@@ -40,7 +40,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn install(needed: &[(&str, &str)]) -> Result<()> {
+/// Installs what is missing of programs and the packages that bring them.
+pub(crate) fn install(needed: &[(&str, &str)]) -> Result<()> {
     let mut packages: Vec<&str> =
         needed.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
     packages.dedup();

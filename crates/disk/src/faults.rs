@@ -158,6 +158,11 @@ impl Disk for FaultDisk {
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
 
+    /// Folders are not part of the model: every one is there, from the start and after a crash.
+    fn create_folder(&self, _: &Path) -> io::Result<()> {
+        self.running().map(drop)
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let mut state = self.running()?;
         if state.names.contains_key(path) {

@@ -76,6 +76,12 @@ pub trait Disk: Send + Sync {
     /// `AlreadyExists` when there is one; otherwise what the operating system reports.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
 
+    /// Makes a new folder, for its owner only.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when there is something of that name; otherwise what the operating system reports.
+    fn create_folder(&self, path: &Path) -> io::Result<()>;
+
     /// Gives a file another name, replacing what had it, in one step.
     ///
     /// # Errors

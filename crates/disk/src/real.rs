@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
@@ -73,6 +73,10 @@ impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         Ok(Box::new(RealSink(file)))
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        std::fs::DirBuilder::new().mode(0o700).create(path)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]

@@ -36,7 +36,10 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Diff(Box<commands::diff::Arguments>),
+    Dump(Box<commands::dump::Arguments>),
     Import(Box<commands::import::Arguments>),
+    Load(Box<commands::load::Arguments>),
     Sandbox(commands::sandbox::Arguments),
     Undo(Box<commands::undo::Arguments>),
 }
@@ -111,6 +114,11 @@ pub(crate) struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// The server at this address instead, with the other options as they are.
+    pub(crate) fn at(&self, url: &str) -> ServerArgs {
+        ServerArgs { url: Some(url.to_owned()), ..self.clone() }
+    }
+
     /// What to connect to, from the command line, option files and the environment.
     pub(crate) fn target(&self, password: Option<String>) -> Result<Target, server::Error> {
         let this = self.clone();

@@ -1,6 +1,9 @@
 //! The commands: their arguments, and what they call.
 
+pub(crate) mod diff;
+pub(crate) mod dump;
 pub(crate) mod import;
+pub(crate) mod load;
 pub(crate) mod sandbox;
 pub(crate) mod undo;
 
@@ -17,7 +20,10 @@ use crate::report::Report;
 /// Runs a command.
 pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     match command {
+        Command::Diff(arguments) => diff::run(&arguments, password, report),
+        Command::Dump(arguments) => dump::run(&arguments, password, report),
         Command::Import(arguments) => import::run(*arguments, password, report),
+        Command::Load(arguments) => load::run(&arguments, password, report),
         Command::Sandbox(arguments) => sandbox::run(arguments, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
     }

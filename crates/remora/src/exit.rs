@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     Usage,
     /// Done, but for the items named.
     Partial,
+    /// What was compared is not equal, or what was read is not what was written.
+    Damaged,
     /// The server can't be reached, or refused us.
     Server,
     /// Another run is using the target.
@@ -26,11 +28,12 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// All of them, in the order of their codes.
-    pub(crate) const ALL: [Exit; 8] = [
+    pub(crate) const ALL: [Exit; 9] = [
         Exit::Done,
         Exit::Failed,
         Exit::Usage,
         Exit::Partial,
+        Exit::Damaged,
         Exit::Server,
         Exit::Busy,
         Exit::Interrupted,
@@ -44,6 +47,7 @@ impl Exit {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Partial => 3,
+            Exit::Damaged => 4,
             Exit::Server => 10,
             Exit::Busy => 11,
             Exit::Interrupted => 130,
@@ -58,6 +62,7 @@ impl Exit {
             Exit::Failed => "failed",
             Exit::Usage => "wrong command line or option file",
             Exit::Partial => "finished, but some items were left out; each is named",
+            Exit::Damaged => "verification found a difference or damage",
             Exit::Server => "server unreachable, or it refused us",
             Exit::Busy => "target in use by another run",
             Exit::Interrupted => "stopped by SIGINT",
@@ -79,11 +84,27 @@ impl Exit {
                     _ => Exit::Failed,
                 };
             }
+            if let Some(error) = cause.downcast_ref::<dump::Error>() {
+                return of_dump(error);
+            }
             if let Some(error) = cause.downcast_ref::<server::Error>() {
                 return of_server(error);
             }
         }
         Exit::Failed
+    }
+}
+
+fn of_dump(error: &dump::Error) -> Exit {
+    use dump::Error as E;
+    match error {
+        E::Corrupt { .. } | E::Different { .. } => Exit::Damaged,
+        E::File { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Damaged,
+        E::Busy => Exit::Busy,
+        E::Stopped(_) => stopped(),
+        E::Interrupted { source, .. } => of_dump(source),
+        E::Server(error) => of_server(error),
+        _ => Exit::Failed,
     }
 }
 
