@@ -271,6 +271,7 @@ impl Disk for FaultDisk {
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
 
+    /// Folders are not part of the model: every one is there, from the start and after a crash.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let node = self.running()?.make(path, Node::default())?;
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))

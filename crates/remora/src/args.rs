@@ -38,8 +38,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Backup(commands::backup::Arguments),
     Cron(commands::cron::Arguments),
+    Diff(Box<commands::diff::Arguments>),
+    Dump(Box<commands::dump::Arguments>),
     Import(Box<commands::import::Arguments>),
     List(commands::list::Arguments),
+    Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
     Prune(commands::prune::Arguments),
     Restore(commands::restore::Arguments),
@@ -119,6 +122,11 @@ pub(crate) struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// The server at this address instead, with the other options as they are.
+    pub(crate) fn at(&self, url: &str) -> ServerArgs {
+        ServerArgs { url: Some(url.to_owned()), ..self.clone() }
+    }
+
     /// What to connect to, from the command line, option files and the environment.
     pub(crate) fn target(&self, password: Option<String>) -> Result<Target, server::Error> {
         let this = self.clone();

@@ -2,8 +2,11 @@
 
 pub(crate) mod backup;
 pub(crate) mod cron;
+pub(crate) mod diff;
+pub(crate) mod dump;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod prune;
 pub(crate) mod restore;
@@ -27,8 +30,11 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     match command {
         Command::Backup(arguments) => backup::run(&arguments, report),
         Command::Cron(arguments) => cron::run(&arguments, report),
+        Command::Diff(arguments) => diff::run(&arguments, password, report),
+        Command::Dump(arguments) => dump::run(&arguments, password, report),
         Command::Import(arguments) => import::run(*arguments, password, report),
         Command::List(arguments) => list::run(&arguments, report),
+        Command::Load(arguments) => load::run(&arguments, password, report),
         Command::Lock(arguments) => lock::run(&arguments, password, report),
         Command::Prune(arguments) => prune::run(&arguments, report),
         Command::Restore(arguments) => restore::run(&arguments, report),

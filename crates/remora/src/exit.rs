@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Usage,
     /// Done, but for the items named.
     Partial,
-    /// What was looked at is not as it should be.
+    /// What was compared is not equal, or what was read is not what was written.
     Damaged,
     /// The server can't be reached, or refused us.
     Server,
@@ -31,7 +31,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// All of them but those of other commands, in the order of their codes.
+    /// All of them, in the order of their codes.
     pub(crate) const ALL: [Exit; 9] = [
         Exit::Done,
         Exit::Failed,
@@ -104,11 +104,27 @@ impl Exit {
                     _ => Exit::Failed,
                 };
             }
+            if let Some(error) = cause.downcast_ref::<dump::Error>() {
+                return of_dump(error);
+            }
             if let Some(error) = cause.downcast_ref::<server::Error>() {
                 return of_server(error);
             }
         }
         Exit::Failed
+    }
+}
+
+fn of_dump(error: &dump::Error) -> Exit {
+    use dump::Error as E;
+    match error {
+        E::Corrupt { .. } | E::Different { .. } => Exit::Damaged,
+        E::File { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Damaged,
+        E::Busy => Exit::Busy,
+        E::Stopped(_) => stopped(),
+        E::Interrupted { source, .. } => of_dump(source),
+        E::Server(error) => of_server(error),
+        _ => Exit::Failed,
     }
 }
 

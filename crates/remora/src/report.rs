@@ -256,6 +256,28 @@ impl block::Progress for Report {
     }
 }
 
+impl dump::Progress for Report {
+    fn phase(&self, name: &str, bytes: Option<u64>) {
+        Progress::phase(self, name, bytes);
+    }
+
+    fn read(&self, bytes: u64) {
+        Progress::read(self, bytes);
+    }
+
+    fn done(&self, rows: u64, bytes: u64) {
+        Progress::done(self, rows, bytes);
+    }
+
+    fn note(&self, text: &str) {
+        Progress::note(self, text);
+    }
+
+    fn warn(&self, text: &str) {
+        Progress::warn(self, text);
+    }
+}
+
 fn share(read: u64, total: Option<u64>) -> Option<f64> {
     total.filter(|total| *total > 0).map(|total| (as_f64(read) / as_f64(total)).min(1.0))
 }

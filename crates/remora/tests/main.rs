@@ -16,6 +16,8 @@ mod concurrent;
 mod crash;
 #[path = "main/cron.rs"]
 mod cron;
+#[path = "main/dump.rs"]
+mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
 #[path = "main/lock.rs"]

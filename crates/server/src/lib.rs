@@ -22,6 +22,7 @@
 //! ```
 
 mod about;
+pub mod catalogue;
 mod connect;
 mod error;
 mod hold;
@@ -32,6 +33,8 @@ mod password;
 mod privilege;
 mod redact;
 mod session;
+pub mod snapshot;
+mod stream;
 mod target;
 mod tls;
 mod url;
@@ -44,5 +47,6 @@ pub use name::{TableName, quote_name};
 pub use options::{OptionFile, OptionFiles, OptionLine, read_option_files};
 pub use password::Password;
 pub use session::{Cells, Done, Row, Session, Warning};
+pub use stream::RowSink;
 pub use target::{Environment, Overrides, Target};
 pub use tls::{SslMode, Tls};

@@ -266,7 +266,8 @@ fn noise(bytes: &mut [u8], random: &mut Random) {
 fn words(page: &mut [u8], random: &mut Random) {
     let mut rest = page;
     while !rest.is_empty() {
-        let rank = random.below(1 << random.below(14));
+        let bits = random.below(14);
+        let rank = random.below(1 << bits);
         let word = format!("{:x} ", rank.wrapping_mul(0x9e37_79b9) % 0xff_ffff);
         let (now, later) = rest.split_at_mut(word.len().min(rest.len()));
         now.iter_mut().zip(word.bytes()).for_each(|(to, from)| *to = from);

@@ -461,7 +461,7 @@ fn indexes(text: &str) -> Result<Indexes, String> {
 }
 
 /// `4M`, `512K`, `1048576`
-fn size(text: &str) -> Result<usize, String> {
+pub(super) fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
         "" | "B" => Some(1),

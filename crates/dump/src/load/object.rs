@@ -1,0 +1,325 @@
+//! Making databases, tables, programs and accounts, and making sure that they are there.
+
+use server::catalogue::{Catalogue, Kind, Object, Settings, without_counter};
+use server::{Session, quote_name, snapshot};
+
+use super::Load;
+use crate::Error;
+
+/// From this size on plain indexes of a table that several sessions fill are built when its rows are in.
+const DEFER_FROM_BYTES: u64 = 16 << 20;
+
+/// The settings tables are made under.
+const SQL_MODE: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
+
+/// There is one of that name already: database, table, trigger, routine, event, account, package, sequence.
+const EXISTS: [u16; 7] = [1007, 1050, 1359, 1304, 1537, 1396, 4127];
+
+impl Load<'_> {
+    /// Makes the objects of some kinds. What needs another that is not there yet is tried again after it: views on
+    /// views, triggers that precede others.
+    pub(super) fn make(&mut self, session: &mut Session, wanted: fn(Kind) -> bool) -> Result<(), Error> {
+        let objects = std::mem::take(&mut self.manifest.objects);
+        let mut open: Vec<&Object> = objects.iter().filter(|object| wanted(object.kind)).collect();
+        let mut made = Ok(());
+        while !open.is_empty() && made.is_ok() {
+            let before = open.len();
+            let mut first = None;
+            let mut again = Vec::new();
+            for object in open {
+                match self.one(session, object) {
+                    Ok(()) => self.summary.objects += 1,
+                    Err(error) if error.code().is_some() => {
+                        first.get_or_insert((object, error));
+                        again.push(object);
+                    }
+                    Err(error) => made = made.and(Err(Error::Server(error))),
+                }
+            }
+            open = again;
+            if open.len() < before {
+                continue;
+            }
+            if let Some((object, source)) = first {
+                if object.kind < Kind::Role {
+                    made = made.and(Err(Error::Object { object: object.title(), source }));
+                } else {
+                    self.leave_out(session, &open);
+                }
+                break;
+            }
+        }
+        if wanted(Kind::Role) && made.is_ok() {
+            made = give_roles_back(session, &objects);
+        }
+        self.manifest.objects = objects;
+        made
+    }
+
+    /// Names accounts that this server does not take, as with another's ways to log in.
+    fn leave_out(&mut self, session: &mut Session, open: &[&Object]) {
+        for object in open {
+            let why = self.one(session, object).err().map(|error| error.to_string()).unwrap_or_default();
+            self.summary.omitted.push(format!("{}: {why}", object.title()));
+        }
+    }
+
+    fn one(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
+        if matches!(object.kind, Kind::User | Kind::Grant) {
+            return self.account(session, object);
+        }
+        enter(session, object)?;
+        let made = object.statements.iter().try_for_each(|statement| match session.execute(statement) {
+            Err(error) if self.request.resume && error.code().is_some_and(|code| EXISTS.contains(&code)) => {
+                Ok(())
+            }
+            other => other.map(drop),
+        });
+        let left = leave(session, object);
+        made.and(left)
+    }
+
+    /// An account that is there already stays as it is; where it is another than the dump's, that is named.
+    fn account(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
+        let known =
+            self.summary.omitted.iter().any(|line| line.starts_with(&format!("user {}:", object.name)));
+        if object.kind == Kind::Grant {
+            if known {
+                return Ok(());
+            }
+            return object.statements.iter().try_for_each(|statement| session.execute(statement).map(drop));
+        }
+        let Some(statement) = object.statements.first() else { return Ok(()) };
+        match session.execute(statement) {
+            Err(error) if error.code() == Some(1396) => {
+                let there = session.value(&format!("SHOW CREATE USER {}", object.name)).unwrap_or_default();
+                if there.as_ref() != Some(statement) && !self.request.resume {
+                    self.summary.omitted.push(format!(
+                        "user {}: there is one already, and it stays as it is, its grants too",
+                        object.name
+                    ));
+                }
+                Ok(())
+            }
+            other => other.map(drop),
+        }
+    }
+
+    /// Makes the tables, without the indexes that are built later.
+    pub(super) fn make_tables(&mut self, session: &mut Session) -> Result<(), Error> {
+        for entry in &self.manifest.tables {
+            let name = &entry.table.name;
+            let told = |source| Error::Object { object: format!("table {name}"), source };
+            session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(told)?;
+            match session.execute(&entry.table.definition) {
+                Err(error) if self.request.resume && error.code() == Some(1050) => continue,
+                other => other.map_err(told)?,
+            };
+            let bytes: u64 = entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
+            let worthwhile = self.request.data && bytes >= DEFER_FROM_BYTES && entry.chunks.len() > 1;
+            let indexes = plain_indexes(&entry.table.definition);
+            if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
+                let drops: Vec<_> = indexes.iter().map(|(index, _)| format!("DROP KEY {index}")).collect();
+                // A foreign key of another table may lean on one of them; then they stay.
+                match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
+                    Err(error) if error.code().is_none() => return Err(told(error)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the indexes that tables have not.
+    pub(super) fn build_indexes(&self, session: &mut Session) -> Result<(), Error> {
+        self.world.progress.phase("building indexes", None);
+        for entry in &self.manifest.tables {
+            let name = &entry.table.name;
+            let told = |source| Error::Object { object: format!("table {name}"), source };
+            if plain_indexes(&entry.table.definition).is_empty() || entry.chunks.len() < 2 {
+                continue;
+            }
+            let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;
+            let now =
+                rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+            let there: Vec<_> = plain_indexes(&now).into_iter().map(|(index, _)| index.to_owned()).collect();
+            let adds: Vec<_> = plain_indexes(&entry.table.definition)
+                .into_iter()
+                .filter(|(index, _)| !there.iter().any(|known| known == index))
+                .map(|(_, clause)| format!("ADD {clause}"))
+                .collect();
+            if !adds.is_empty() {
+                session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(told)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything of the dump is on the server, and, where both are of one version, is the same to the letter.
+    pub(super) fn prove_objects(&self) -> Result<(), Error> {
+        // Without a default database, in which the server would leave names out.
+        let mut session = snapshot::connect(self.target)?;
+        let there = Catalogue::read(&mut session, &self.request.selection)?;
+        let exact = session.about.version_text == self.manifest.source.server_version
+            && self.summary.rewrites.is_empty();
+        let mut differences = Vec::new();
+        for object in &self.manifest.objects {
+            if object.kind >= Kind::Role {
+                continue;
+            }
+            let found = there.objects.iter().find(|known| {
+                known.kind == object.kind && known.schema == object.schema && known.name == object.name
+            });
+            match found {
+                None => differences.push(format!("{} is not there", object.title())),
+                Some(found) if exact && found.statements != object.statements => {
+                    differences.push(format!("{} is another", object.title()));
+                }
+                Some(_) => {}
+            }
+        }
+        for entry in &self.manifest.tables {
+            let name = &entry.table.name;
+            match there.tables.iter().find(|known| known.name == *name) {
+                None => differences.push(format!("table {name} is not there")),
+                Some(found) if exact && sorted(&found.definition) != sorted(&entry.table.definition) => {
+                    differences.push(format!("the definition of table {name} is another"));
+                }
+                Some(_) => {}
+            }
+        }
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Different { tables: self.manifest.tables.len(), differences })
+        }
+    }
+}
+
+/// The lines of a definition, in whatever order its indexes are.
+pub(crate) fn sorted(definition: &str) -> Vec<String> {
+    let definition = without_counter(definition);
+    let mut lines: Vec<_> = definition.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+/// Sets what an object is to be made under.
+fn enter(session: &mut Session, object: &Object) -> Result<(), server::Error> {
+    if !matches!(object.kind, Kind::Database | Kind::Role) {
+        session.execute(&format!("USE {}", quote_name(&object.schema)))?;
+    }
+    let Settings { sql_mode, character_set, collation, database_collation, time_zone } = &object.settings;
+    let ascii = object.statements.iter().all(|text| text.is_ascii());
+    let mut set = Vec::new();
+    if let Some(mode) = sql_mode {
+        set.push(format!("sql_mode = {}", session.quote(mode)));
+    }
+    if let Some(zone) = time_zone {
+        set.push(format!("time_zone = {}", session.quote(zone)));
+    }
+    // Its text comes to us, and goes from us, in utf8mb4; only plain ASCII is the same in its own character set.
+    if let Some(set_name) = character_set.as_ref().filter(|name| ascii || name.starts_with("utf8")) {
+        set.push(format!("character_set_client = {set_name}"));
+    }
+    if let Some(collation) = collation {
+        set.push(format!("collation_connection = {collation}"));
+    }
+    if let Some(wanted) = database_collation {
+        alter_database(session, &object.schema, wanted)?;
+    }
+    if set.is_empty() {
+        Ok(())
+    } else {
+        session.execute(&format!("SET SESSION {}", set.join(", "))).map(drop)
+    }
+}
+
+/// Puts the settings back.
+fn leave(session: &mut Session, object: &Object) -> Result<(), server::Error> {
+    if object.settings == Settings::default() {
+        return Ok(());
+    }
+    session.execute("SET NAMES utf8mb4")?;
+    session.execute(&format!("SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'"))?;
+    Ok(())
+}
+
+/// A program remembers its database's collation: where that was another when the program was made, it is another for a
+/// moment.
+fn alter_database(session: &mut Session, schema: &str, wanted: &str) -> Result<(), server::Error> {
+    let now = session.value("SELECT @@collation_database")?.unwrap_or_default();
+    if now != wanted {
+        session.execute(&format!("ALTER DATABASE {} COLLATE {wanted}", quote_name(schema)))?;
+    }
+    Ok(())
+}
+
+/// Whoever makes a role may give it to others; that is taken back where the dump does not say so.
+fn give_roles_back(session: &mut Session, objects: &[Object]) -> Result<(), Error> {
+    let roles: Vec<&Object> = objects.iter().filter(|object| object.kind == Kind::Role).collect();
+    if roles.is_empty() {
+        return Ok(());
+    }
+    let account = session.value("SELECT CURRENT_USER()")?.unwrap_or_default();
+    let (user, host) = account.rsplit_once('@').unwrap_or((&account, "%"));
+    let own = format!("{}@{}", quote_name(user), quote_name(host));
+    let grants = objects.iter().find(|object| object.kind == Kind::Grant && object.name == own);
+    for role in roles {
+        let given = |line: &String| line.starts_with(&format!("GRANT {} TO ", role.name));
+        if !grants.is_some_and(|grants| grants.statements.iter().any(given)) {
+            match session.execute(&format!("REVOKE {} FROM {own}", role.name)) {
+                // It was not given.
+                Err(error) if error.code().is_some() => {}
+                other => drop(other?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The indexes of a definition that nothing leans on, as name and clause: neither unique nor FULLTEXT nor SPATIAL, not
+/// one that begins with the AUTO_INCREMENT column, and none of a table with foreign keys.
+fn plain_indexes(definition: &str) -> Vec<(&str, &str)> {
+    let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
+    if lines().any(|line| line.starts_with("CONSTRAINT ") && line.contains(" FOREIGN KEY ")) {
+        return Vec::new();
+    }
+    let counter: Vec<_> =
+        lines().filter(|line| line.contains(" AUTO_INCREMENT")).filter_map(quoted).collect();
+    let plain = lines().filter_map(|line| {
+        let clause = line.strip_suffix(',').unwrap_or(line);
+        let name = quoted(clause.strip_prefix("KEY ")?)?;
+        let first = quoted(clause.strip_prefix("KEY ")?.strip_prefix(name)?.strip_prefix(" (")?)?;
+        (!counter.contains(&first)).then_some((name, clause))
+    });
+    plain.collect()
+}
+
+/// The name in backquotes that a text begins with, its quotes included.
+fn quoted(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('`')?;
+    let mut from = 0;
+    loop {
+        let end = from + inner.get(from..)?.find('`')?;
+        if !inner.get(end + 1..)?.starts_with('`') {
+            return text.get(..end + 2);
+        }
+        from = end + 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_indexes_that_nothing_leans_on_wait() {
+        let text = "CREATE TABLE `t` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  `a``b` int,\n  PRIMARY KEY (`id`),\n  \
+                    UNIQUE KEY `u` (`a``b`),\n  KEY `id` (`id`),\n  KEY `k``1` (`a``b`),\n  FULLTEXT KEY `f` (`c`)\n) ENGINE=InnoDB";
+        assert_eq!(plain_indexes(text), [("`k``1`", "KEY `k``1` (`a``b`)")]);
+        let text =
+            text.replace("FULLTEXT KEY `f` (`c`)", "CONSTRAINT `x` FOREIGN KEY (`a`) REFERENCES `y` (`z`)");
+        assert!(plain_indexes(&text).is_empty());
+    }
+}

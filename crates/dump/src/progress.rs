@@ -1,0 +1,27 @@
+//! How a dump or load tells what it is doing.
+
+/// What is reported while it works. Called from several threads.
+pub trait Progress: Sync {
+    /// A new phase begins: its name, and how many bytes it will go through if that is known.
+    fn phase(&self, name: &str, bytes: Option<u64>);
+    /// Bytes gone through since the last call, in the measure of the phase's total.
+    fn read(&self, bytes: u64);
+    /// Rows and bytes of text that are done since the last call.
+    fn done(&self, rows: u64, bytes: u64);
+    /// Something the user should know, one line.
+    fn note(&self, text: &str);
+    /// Something the user should worry about, one line.
+    fn warn(&self, text: &str);
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn phase(&self, _: &str, _: Option<u64>) {}
+    fn read(&self, _: u64) {}
+    fn done(&self, _: u64, _: u64) {}
+    fn note(&self, _: &str) {}
+    fn warn(&self, _: &str) {}
+}

@@ -1,0 +1,29 @@
+-- Everything that is text the server runs, in an order that needs care.
+CREATE TABLE t (id INT PRIMARY KEY, v INT, log VARCHAR(200) DEFAULT '');
+INSERT INTO t VALUES (1, 10, ''), (2, 20, '');
+CREATE TABLE parent (id INT PRIMARY KEY, child INT) ENGINE=InnoDB;
+CREATE TABLE child (id INT PRIMARY KEY, parent INT, self INT, KEY (parent), KEY (self),
+  CONSTRAINT fp FOREIGN KEY (parent) REFERENCES parent (id), CONSTRAINT fs FOREIGN KEY (self) REFERENCES child (id)) ENGINE=InnoDB;
+ALTER TABLE parent ADD CONSTRAINT fc FOREIGN KEY (child) REFERENCES child (id);
+SET foreign_key_checks = 0;
+INSERT INTO parent VALUES (1, 1), (2, 99);
+INSERT INTO child VALUES (1, 1, 1), (2, 2, 5);
+SET foreign_key_checks = 1;
+CREATE VIEW z_first AS SELECT id, v FROM t;
+CREATE VIEW a_last AS SELECT id, v * 2 AS w FROM z_first;
+CREATE DEFINER = 'nobody'@'nowhere' SQL SECURITY INVOKER VIEW m AS SELECT w FROM a_last WHERE w > 5 WITH CHECK OPTION;
+DELIMITER //
+CREATE FUNCTION twice(x INT) RETURNS INT DETERMINISTIC RETURN x * 2//
+CREATE VIEW calls AS SELECT twice(v) AS x FROM t//
+SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT'//
+CREATE PROCEDURE ansi(IN "in put" VARCHAR(10)) COMMENT 'it''s' BEGIN SELECT 'a' || "in put"; END//
+SET sql_mode = 'NO_BACKSLASH_ESCAPES'//
+CREATE PROCEDURE slash() BEGIN SELECT 'a\'; END//
+SET sql_mode = ''//
+SET NAMES latin1//
+CREATE PROCEDURE latin() BEGIN SELECT 'plain'; END//
+SET NAMES utf8//
+CREATE TRIGGER tr_1 BEFORE INSERT ON t FOR EACH ROW SET NEW.log = CONCAT(NEW.log, '1')//
+CREATE TRIGGER tr_u BEFORE UPDATE ON t FOR EACH ROW SET NEW.log = 'updated'//
+CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS '2037-01-01 00:00:00' ON COMPLETION PRESERVE DISABLE COMMENT 'x;y' DO BEGIN DELETE FROM t WHERE id < 0; END//
+DELIMITER ;
