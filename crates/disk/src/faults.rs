@@ -132,13 +132,7 @@ impl FaultDisk {
                 Unsynced::Tear => torn(node),
                 Unsynced::Scatter => scattered(node),
             };
-            Node {
-                synced: bytes.clone(),
-                bytes,
-                version: node.version + 1,
-                folder: node.folder,
-                lost: false,
-            }
+            Node { synced: bytes.clone(), bytes, version: node.version + 1, folder: node.folder, lost: false }
         });
         let state = State {
             nodes: nodes.collect(),

@@ -81,7 +81,8 @@ pub(crate) fn encode_segment_header(place: &Place, next: RowId) -> Vec<u8> {
 pub(crate) fn decode_segment_header(file: &Path, bytes: &[u8], place: &Place) -> Result<RowId, Error> {
     let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
     let version = |what: String| Error::Version { file: file.to_owned(), what };
-    let mut header = bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a header that is cut short"))?.to_vec();
+    let mut header =
+        bytes.get(..SEGMENT_HEADER).ok_or_else(|| corrupt("a header that is cut short"))?.to_vec();
     let mut reader = Reader::new(bytes);
     let mut read = || {
         let magic: [u8; 8] = reader.array()?;

@@ -93,8 +93,7 @@ impl Checkpoint {
 
     /// Decodes the file; `file` is for messages.
     pub(crate) fn decode(file: &Path, bytes: &[u8]) -> Result<Checkpoint, Error> {
-        let corrupt =
-            |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
+        let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
         let version = |what: String| Error::Version { file: file.to_owned(), what };
         let mut reader = Reader::new(bytes);
         if reader.array() != Some(MAGIC) {

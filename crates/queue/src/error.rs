@@ -56,7 +56,9 @@ pub enum Error {
     },
 
     /// A write or a sync failed, now or earlier: nothing more is taken or given until the server is restarted.
-    #[error("the queue is out of service since an earlier failure ({why}); mend the disk and restart the server")]
+    #[error(
+        "the queue is out of service since an earlier failure ({why}); mend the disk and restart the server"
+    )]
     Failed {
         /// What failed first.
         why: Arc<str>,

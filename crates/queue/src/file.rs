@@ -80,7 +80,8 @@ impl SegmentFile {
     pub(crate) fn read_index(&self, stored: &Stored) -> Result<(Vec<Indexed>, Vec<Since>), Error> {
         let header = self.read(0, SEGMENT_HEADER)?;
         batch::decode_segment_header(&self.path(), &header, &self.place)?;
-        let len = usize::try_from(stored.len).map_err(|_| self.corrupt("an index too long", stored.offset))?;
+        let len =
+            usize::try_from(stored.len).map_err(|_| self.corrupt("an index too long", stored.offset))?;
         let bytes = self.read(stored.offset, len)?;
         let opened = batch::open(&bytes, &self.place, stored.offset);
         let (header, body) = opened

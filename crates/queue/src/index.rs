@@ -118,7 +118,8 @@ impl Index {
 
     /// Closes the active segment: no row is added to it any more.
     pub(crate) fn seal(&mut self, file: &Arc<SegmentFile>, stored: Stored) {
-        let Some((base, last)) = self.segments.iter_mut().next_back().filter(|(_, last)| last.is(file)) else {
+        let Some((base, last)) = self.segments.iter_mut().next_back().filter(|(_, last)| last.is(file))
+        else {
             self.emptied.push(file.clone());
             return;
         };

@@ -136,7 +136,8 @@ impl Queue {
     /// Writes a checkpoint of what is applied, after making it durable, then removes files that it does not list.
     fn checkpoint(&self) -> Result<(), Error> {
         let mut state = self.take_turn(self.lock());
-        let snapshot = state.usable().map(|()| (snapshot(&mut state, self.definition()), state.index.take_emptied()));
+        let snapshot =
+            state.usable().map(|()| (snapshot(&mut state, self.definition()), state.index.take_emptied()));
         let mut log = state.log.take();
         drop(state);
         // What the checkpoint tells must not be more durable than the rows it tells of.
@@ -202,6 +203,15 @@ impl Queue {
         state.writing = true;
         state.maintaining = true;
         state
+    }
+
+    /// Runs `work` while nobody opens, writes or removes a file of the queue.
+    pub(crate) fn undisturbed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut state = self.quiet();
+        let result = work();
+        state.maintaining = false;
+        self.give_turn(&mut state);
+        result
     }
 
     fn start_over(&self, state: &mut State) -> Result<(), Error> {

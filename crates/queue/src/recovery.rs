@@ -38,11 +38,7 @@ struct Replayed {
 }
 
 /// Opens the queue in a folder.
-pub(crate) fn open(
-    shared: &Arc<Shared>,
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-) -> Result<Arc<Queue>, Error> {
+pub(crate) fn open(shared: &Arc<Shared>, disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<Queue>, Error> {
     let checkpoint = Checkpoint::read(&**disk, path)?;
     let folder = Folder::new(disk.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
@@ -89,7 +85,8 @@ fn sealed_segments(folder: &Arc<Folder>, checkpoint: &Checkpoint, index: &mut In
         if stat.len != listed.stored.file_len {
             return Err(file.corrupt("a segment of the wrong length", stat.len.min(listed.stored.file_len)));
         }
-        let segment = Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
+        let segment =
+            Segment::unread(file, listed.stored, listed.runs.clone(), listed.live, listed.live_bytes);
         index.insert(segment.with_oldest(listed.oldest_ms));
     }
     Ok(())

@@ -219,7 +219,8 @@ impl Session {
                 }
             }
             if !more {
-                let tickets = if register { self.register(targets, &mut locked, rows_max) } else { Vec::new() };
+                let tickets =
+                    if register { self.register(targets, &mut locked, rows_max) } else { Vec::new() };
                 return Ok(Looked::Registered(tickets));
             }
         }

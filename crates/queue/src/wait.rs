@@ -119,11 +119,7 @@ pub(crate) struct Candidate<'bytes> {
 }
 
 /// Hands rows that became available to those who wait, in order.
-pub(crate) fn offer(
-    state: &mut State,
-    mut candidates: Vec<Candidate<'_>>,
-    now_ms: u64,
-) -> Result<(), Error> {
+pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
     let mut from = 0;
     while !candidates.is_empty() {
         let Some(ticket) = state.waiters.range(from..).next().map(|(ticket, _)| *ticket) else { break };

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use disk::faults::FaultDisk;
-use queue::{
-    Definition, Engine, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited,
-};
+use queue::{Definition, Engine, Filter, Options, OwnerId, Patience, Queue, Session, Sync, Target, Waited};
 use shuttle::thread;
 
 const SCHEDULES: usize = 400;
@@ -115,10 +113,7 @@ fn a_waiter_on_two_queues_is_given_one_row_and_the_other_stays() {
         let [one, two] = [queues[0].clone(), queues[1].clone()];
         let targets = [all(&one), all(&two)];
         let reversed = [all(&two), all(&one)];
-        let takers = [
-            thread::spawn(move || take(1, &targets)),
-            thread::spawn(move || take(2, &reversed)),
-        ];
+        let takers = [thread::spawn(move || take(1, &targets)), thread::spawn(move || take(2, &reversed))];
         let publishers = [one.clone(), two.clone(), two.clone()]
             .map(|queue| thread::spawn(move || drop(queue.publish(&[b"row"], None).unwrap())));
         takers.into_iter().for_each(|thread| thread.join().unwrap());

@@ -51,9 +51,17 @@ pub(crate) enum Node {
     /// `(what, whether it is asked for the contrary, of what)`.
     Is(Is, bool, Box<Node>),
     /// A column and an encoded literal.
-    SameText { column: usize, collation: u32, literal: Vec<u8> },
+    SameText {
+        column: usize,
+        collation: u32,
+        literal: Vec<u8>,
+    },
     /// Two columns of one collation.
-    SameColumns { one: usize, two: usize, collation: u32 },
+    SameColumns {
+        one: usize,
+        two: usize,
+        collation: u32,
+    },
     /// A column that is NULL or not and equal to nothing.
     NeverSame(usize),
 }
@@ -76,9 +84,7 @@ impl Node {
             Node::Not(node) => node.truth(row, collate).map(|truth| Number::from(!truth)),
             Node::Negate(node) => node.number(row, collate)?.negated(),
             Node::Invert(node) => Some(Number::from(i128::from(!node.number(row, collate)?.bits()?))),
-            Node::Is(Is::Null, contrary, node) => {
-                Some(Number::from(node.is_null(row, collate) != *contrary))
-            }
+            Node::Is(Is::Null, contrary, node) => Some(Number::from(node.is_null(row, collate) != *contrary)),
             Node::Is(what, contrary, node) => {
                 let is = node.truth(row, collate) == Some(*what == Is::True);
                 Some(Number::from(is != *contrary))
@@ -161,9 +167,7 @@ fn binary(
 }
 
 fn calculate(operation: Operation, one: Number, two: Number) -> Option<Number> {
-    let bits = |result: fn(u64, u64) -> u64| {
-        Some(Number::from(i128::from(result(one.bits()?, two.bits()?))))
-    };
+    let bits = |result: fn(u64, u64) -> u64| Some(Number::from(i128::from(result(one.bits()?, two.bits()?))));
     let shift = |result: fn(u64, u32) -> Option<u64>| {
         let by = u32::try_from(two.bits()?).unwrap_or(u32::MAX);
         Some(Number::from(i128::from(result(one.bits()?, by).unwrap_or(0))))

@@ -30,8 +30,8 @@ impl From<Digits> for Number {
 
 /// All signs; of two that begin alike the longer comes first.
 const SIGNS: [&str; 22] = [
-    "<=>", "||", "&&", "<<", ">>", "<=", ">=", "!=", "<>", "=", "<", ">", "|", "&", "+", "-", "*", "%", "^", "~",
-    "(", ")",
+    "<=>", "||", "&&", "<<", ">>", "<=", ">=", "!=", "<>", "=", "<", ">", "|", "&", "+", "-", "*", "%", "^",
+    "~", "(", ")",
 ];
 
 /// Reads the next piece from `at` on: the piece, where it begins, where it ends.

@@ -33,7 +33,8 @@ impl Number {
     pub(crate) fn rounded(self) -> Option<i128> {
         let unit = 10i128.checked_pow(u32::from(self.scale))?;
         let half = unit / 2;
-        let away = if self.digits < 0 { self.digits.checked_sub(half)? } else { self.digits.checked_add(half)? };
+        let away =
+            if self.digits < 0 { self.digits.checked_sub(half)? } else { self.digits.checked_add(half)? };
         Some(if self.scale == 0 { self.digits } else { away / unit })
     }
 
@@ -56,7 +57,8 @@ impl Number {
                     (number.digits.div_euclid(unit), number.digits.rem_euclid(unit), unit)
                 };
                 let (one, two) = (whole(self), whole(other));
-                let fraction = |part: (i128, i128, i128)| part.1 * (10i128.pow(37) / part.2.min(10i128.pow(37)));
+                let fraction =
+                    |part: (i128, i128, i128)| part.1 * (10i128.pow(37) / part.2.min(10i128.pow(37)));
                 one.0.cmp(&two.0).then_with(|| fraction(one).cmp(&fraction(two)))
             }
         }

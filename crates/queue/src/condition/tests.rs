@@ -75,12 +75,33 @@ fn is(text: &str) -> bool {
 #[test]
 fn every_kind_of_column_has_its_value() {
     for text in [
-        "id = -7", "ID < 0", "`id`=-7", "small = 65535", "small > 65534.5", "price = -1234567.89", "price < -1234567.88",
-        "day = 20261121", "day = '2026-11-21'", "day > '2026-11-20'", "at = '2026-11-21 23:59:58.25'",
-        "at = 20261121235958.250", "at > '2026-11-21'", "big = 18446744073709551615", "big > 0",
-        "lap = '-1:02:03'", "lap = -10203", "name = 'bob'", "'BOB' = name", "name <> 'bo'", "name is not null",
-        "other is not null", "name != '\u{e9}'", "seen = 1000000000", "seen = '2001-09-09 01:46:40'",
-        "name <=> 'bob'", "name = name",
+        "id = -7",
+        "ID < 0",
+        "`id`=-7",
+        "small = 65535",
+        "small > 65534.5",
+        "price = -1234567.89",
+        "price < -1234567.88",
+        "day = 20261121",
+        "day = '2026-11-21'",
+        "day > '2026-11-20'",
+        "at = '2026-11-21 23:59:58.25'",
+        "at = 20261121235958.250",
+        "at > '2026-11-21'",
+        "big = 18446744073709551615",
+        "big > 0",
+        "lap = '-1:02:03'",
+        "lap = -10203",
+        "name = 'bob'",
+        "'BOB' = name",
+        "name <> 'bo'",
+        "name is not null",
+        "other is not null",
+        "name != '\u{e9}'",
+        "seen = 1000000000",
+        "seen = '2001-09-09 01:46:40'",
+        "name <=> 'bob'",
+        "name = name",
     ] {
         assert!(is(text), "{text}");
         assert!(!is(&format!("not ({text})")), "not {text}");
@@ -90,11 +111,37 @@ fn every_kind_of_column_has_its_value() {
 #[test]
 fn operators_bind_and_calculate_as_in_sql() {
     for text in [
-        "1 or 0 and 0", "1 xor 1 or 1", "not 0 and 1", "not 1 = 2", "2 + 3 * 4 = 14", "7 div 2 = 3", "-7 div 2 = -3",
-        "-7 % 3 = -1", "7 mod 4 = 3", "5.5 % 2 = 1.5", "1 | 2 = 3", "6 & 3 = 2", "1 << 3 = 8", "16 >> 2 = 4", "1 << 64 = 0",
-        "5 ^ 1 = 4", "2 * 3 ^ 1 = 4", "~0 = 18446744073709551615", "pow(2, 10) = 1024", "pow(1.5, 2) = 2.25",
-        "0x10 = 16", "010 = 8", "10 - 2 - 3 = 5", "2 < 3 = 1", "1 && 1 || 0", "!0", "- -3 = 3", "0.1 + 0.2 = 0.3",
-        "-9223372036854775808 div -1 = 9223372036854775808", ".5 * 2 = 1", "3 between_is_no_word is null is false",
+        "1 or 0 and 0",
+        "1 xor 1 or 1",
+        "not 0 and 1",
+        "not 1 = 2",
+        "2 + 3 * 4 = 14",
+        "7 div 2 = 3",
+        "-7 div 2 = -3",
+        "-7 % 3 = -1",
+        "7 mod 4 = 3",
+        "5.5 % 2 = 1.5",
+        "1 | 2 = 3",
+        "6 & 3 = 2",
+        "1 << 3 = 8",
+        "16 >> 2 = 4",
+        "1 << 64 = 0",
+        "5 ^ 1 = 4",
+        "2 * 3 ^ 1 = 4",
+        "~0 = 18446744073709551615",
+        "pow(2, 10) = 1024",
+        "pow(1.5, 2) = 2.25",
+        "0x10 = 16",
+        "010 = 8",
+        "10 - 2 - 3 = 5",
+        "2 < 3 = 1",
+        "1 && 1 || 0",
+        "!0",
+        "- -3 = 3",
+        "0.1 + 0.2 = 0.3",
+        "-9223372036854775808 div -1 = 9223372036854775808",
+        ".5 * 2 = 1",
+        "3 between_is_no_word is null is false",
     ] {
         if text.contains("between") {
             assert!(compile(text).is_err());
@@ -114,16 +161,45 @@ fn null_goes_by_the_rules_of_sql() {
         assert!(!compile(&format!("not ({text})")).unwrap().matches(&row([0b11, 0])), "not {text}: no match");
     };
     for text in [
-        "null", "id", "id = 1", "id + 1", "-id", "~id", "id and 1", "1 and id", "id or 0", "0 or id", "id xor 1", "name = 'x'",
-        "name != 'x'", "name != '\u{e9}'", "1 div 0", "1 % 0", "id < 3", "170141183460469231731687303715884105727 + 1",
-        "pow(10, 99)", "not id",
+        "null",
+        "id",
+        "id = 1",
+        "id + 1",
+        "-id",
+        "~id",
+        "id and 1",
+        "1 and id",
+        "id or 0",
+        "0 or id",
+        "id xor 1",
+        "name = 'x'",
+        "name != 'x'",
+        "name != '\u{e9}'",
+        "1 div 0",
+        "1 % 0",
+        "id < 3",
+        "170141183460469231731687303715884105727 + 1",
+        "pow(10, 99)",
+        "not id",
     ] {
         null(text);
     }
     let matches = |text: &str| compile(text).unwrap().matches(&row([0b11, 0b10]));
     for text in [
-        "id or 1", "1 or id", "(id and 0) = 0", "(0 and id) = 0", "id is null", "name is null", "other is null", "id <=> null",
-        "null <=> null", "not (id <=> 1)", "id is not true", "id is not false", "not (id is true)", "not (name <=> 'x')",
+        "id or 1",
+        "1 or id",
+        "(id and 0) = 0",
+        "(0 and id) = 0",
+        "id is null",
+        "name is null",
+        "other is null",
+        "id <=> null",
+        "null <=> null",
+        "not (id <=> 1)",
+        "id is not true",
+        "id is not false",
+        "not (id is true)",
+        "not (name <=> 'x')",
     ] {
         assert!(matches(text), "{text}");
     }
@@ -132,14 +208,33 @@ fn null_goes_by_the_rules_of_sql() {
 #[test]
 fn garbage_is_told_with_its_position() {
     for (text, position, what) in [
-        ("", 1, "missing"), ("id =", 5, "missing"), ("id = = 1", 6, "unexpected ="), ("nosuch = 1", 1, "no column nosuch"),
-        ("id = 1 1", 8, "unexpected 1"), ("(id = 1", 8, "missing"), ("id = 1)", 7, "unexpected )"), ("id ? 1", 4, "unexpected '?'"),
-        ("'x", 1, "without an end"), ("`id = 1", 1, "without an end"), ("id = 'x'", 6, "a number is needed"),
-        ("name = 1", 1, "is a string"), ("name < 'x'", 1, "only be compared"), ("name + 1", 1, "is a string"),
-        ("other = 1", 1, "asked for NULL"), ("day = 'noon'", 7, "no time"), ("at = '2026-13-01'", 6, "no time"), ("12abc = 1", 1, "no number"),
-        ("id is 3", 7, "unexpected 3"), ("not not 1", 5, "unexpected not"), ("pow(1)", 6, "unexpected )"), ("name", 1, "is a string"),
-        ("\u{e9}\u{e9} = ?", 1, "no column"), ("id = 99999999999999999999999999999999999999999", 6, "no number"), ("1 = 08", 5, "no number"),
-        ("id == 1", 5, "unexpected ="), ("id in (1)", 4, "unexpected in"),
+        ("", 1, "missing"),
+        ("id =", 5, "missing"),
+        ("id = = 1", 6, "unexpected ="),
+        ("nosuch = 1", 1, "no column nosuch"),
+        ("id = 1 1", 8, "unexpected 1"),
+        ("(id = 1", 8, "missing"),
+        ("id = 1)", 7, "unexpected )"),
+        ("id ? 1", 4, "unexpected '?'"),
+        ("'x", 1, "without an end"),
+        ("`id = 1", 1, "without an end"),
+        ("id = 'x'", 6, "a number is needed"),
+        ("name = 1", 1, "is a string"),
+        ("name < 'x'", 1, "only be compared"),
+        ("name + 1", 1, "is a string"),
+        ("other = 1", 1, "asked for NULL"),
+        ("day = 'noon'", 7, "no time"),
+        ("at = '2026-13-01'", 6, "no time"),
+        ("12abc = 1", 1, "no number"),
+        ("id is 3", 7, "unexpected 3"),
+        ("not not 1", 5, "unexpected not"),
+        ("pow(1)", 6, "unexpected )"),
+        ("name", 1, "is a string"),
+        ("\u{e9}\u{e9} = ?", 1, "no column"),
+        ("id = 99999999999999999999999999999999999999999", 6, "no number"),
+        ("1 = 08", 5, "no number"),
+        ("id == 1", 5, "unexpected ="),
+        ("id in (1)", 4, "unexpected in"),
     ] {
         let error = compile(text).expect_err(text);
         assert!(error.what.contains(what) && error.position == position, "{text}: {error}");
@@ -150,8 +245,12 @@ fn garbage_is_told_with_its_position() {
 fn a_condition_can_be_neither_deep_nor_endless() {
     assert!(compile(&format!("{}1{}", "(".repeat(50), ")".repeat(50))).is_ok());
     for text in [
-        format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000)), "-".repeat(20_000) + "1", "~".repeat(5000) + "1",
-        "1+".repeat(5000) + "1", "pow(".repeat(3000), "1".repeat(70_000),
+        format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000)),
+        "-".repeat(20_000) + "1",
+        "~".repeat(5000) + "1",
+        "1+".repeat(5000) + "1",
+        "pow(".repeat(3000),
+        "1".repeat(70_000),
     ] {
         compile(&text).unwrap_err();
     }

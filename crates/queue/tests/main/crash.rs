@@ -91,7 +91,8 @@ impl Script {
     }
 
     fn run(&mut self) -> Result<(), Error> {
-        let text = |number: u64| format!("row {number} {}", "z".repeat(usize::try_from(number % 7 * 20).unwrap()));
+        let text =
+            |number: u64| format!("row {number} {}", "z".repeat(usize::try_from(number % 7 * 20).unwrap()));
         let mut next = 1;
         for round in 0..12 {
             let texts: Vec<String> = (next..next + 1 + round % 3).map(text).collect();
@@ -157,7 +158,9 @@ fn check_journal(queue: &Queue, marks: &[u64]) -> Result<(), String> {
     let mut found = None;
     for mark in marks {
         if *mark != 0 && !came(*mark)? {
-            return found.map(|_| ()).ok_or("a relayed row is in the queue and not in its journal".to_owned());
+            return found
+                .map(|_| ())
+                .ok_or("a relayed row is in the queue and not in its journal".to_owned());
         }
         found = Some(*mark);
     }

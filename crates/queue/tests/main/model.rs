@@ -110,13 +110,16 @@ impl Run {
             _ => vec![Some("c"), None],
         };
         let queue = self.queue.clone();
-        let targets: Vec<Target> =
-            wanted.iter().map(|class| class.map_or_else(|| all(&queue), |class| only(&queue, class))).collect();
+        let targets: Vec<Target> = wanted
+            .iter()
+            .map(|class| class.map_or_else(|| all(&queue), |class| only(&queue, class)))
+            .collect();
         let (number, session) = self.session();
         let waited = session.wait(&targets, &mut poll(usize::try_from(rows_max).unwrap())).unwrap();
         self.model.rows.retain(|_, (_, owner)| *owner != Some(number));
         let found = wanted.iter().enumerate().find_map(|(at, class)| {
-            let matching = self.model.free().filter(|(_, row)| class.is_none_or(|class| row.starts_with(class)));
+            let matching =
+                self.model.free().filter(|(_, row)| class.is_none_or(|class| row.starts_with(class)));
             let ids: Vec<u64> = matching.map(|(id, _)| id).take(usize::try_from(rows_max).unwrap()).collect();
             (!ids.is_empty()).then_some((at, ids))
         });
@@ -152,7 +155,8 @@ impl Run {
         let rows: Vec<RowId> = ids.iter().copied().map(RowId).collect();
         let gone = session.delete(&queue, &rows).unwrap();
         let before = self.model.rows.len();
-        let mine = |id: &u64, owner: Option<u64>| ids.contains(id) && owner.is_none_or(|owner| owner == number);
+        let mine =
+            |id: &u64, owner: Option<u64>| ids.contains(id) && owner.is_none_or(|owner| owner == number);
         self.model.rows.retain(|id, (_, owner)| !mine(id, *owner));
         assert_eq!(usize::try_from(gone).unwrap(), before - self.model.rows.len());
     }

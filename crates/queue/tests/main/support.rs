@@ -1,8 +1,8 @@
 //! What the tests share: an engine that does nothing by itself, conditions, and a way to see all of a queue.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::Disk;
 use queue::{Definition, Engine, Filter, Options, OwnerId, Patience, Queue, RowId, Session, Sync, Target};
