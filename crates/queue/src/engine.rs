@@ -252,15 +252,19 @@ impl Engine {
         if disk.stat(to).is_ok() {
             return Err(Error::Exists { folder: to.to_owned() });
         }
-        match disk.rename(from, to) {
+        let moved = || match disk.rename(from, to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::Missing { folder: from.to_owned() });
+                Err(Error::Missing { folder: from.to_owned() })
             }
-            other => other.map_err(Error::disk(from))?,
-        }
-        if let Some(queue) = queues.remove(from) {
-            queue.folder.moved(to);
-            queues.insert(to.to_owned(), queue);
+            other => other.map_err(Error::disk(from)),
+        };
+        match queues.get(from).cloned() {
+            Some(queue) => {
+                queue.undisturbed(|| moved().map(|()| queue.folder.moved(to)))?;
+                queues.remove(from);
+                queues.insert(to.to_owned(), queue);
+            }
+            None => moved()?,
         }
         for folder in [from.parent(), to.parent()].into_iter().flatten() {
             disk.sync_folder(folder).map_err(Error::disk(folder))?;

@@ -205,6 +205,15 @@ impl Queue {
         state
     }
 
+    /// Runs `work` while nobody opens, writes or removes a file of the queue.
+    pub(crate) fn undisturbed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut state = self.quiet();
+        let result = work();
+        state.maintaining = false;
+        self.give_turn(&mut state);
+        result
+    }
+
     fn start_over(&self, state: &mut State) -> Result<(), Error> {
         let incarnation = (self.shared.options.random)();
         let number = state.log.as_ref().map_or(1, |log| log.file().name().number + 1);

@@ -80,6 +80,30 @@ fn take_until_told(number: u64, queue: &Arc<Queue>, got: &Mutex<Vec<String>>) {
 }
 
 #[test]
+fn a_queue_is_renamed_under_load() {
+    let (parent, engine, queue) = real(Sync::Never, 2000);
+    let names = [parent.path().join("jobs"), parent.path().join("tasks")];
+    std::thread::scope(|scope| {
+        let publisher = scope.spawn(|| (0..600).for_each(|nth| put(&queue, &format!("row {nth}"))));
+        let taker = scope.spawn(|| {
+            let mut session = session(1);
+            (0..600).for_each(|_| {
+                session.wait(&[all(&queue)], &mut Patience::forever()).unwrap();
+                assert_eq!(rows(&session, &queue).len(), 1);
+            });
+            session.end().unwrap();
+        });
+        let mut renames = 0;
+        while !publisher.is_finished() || !taker.is_finished() {
+            engine.rename(&names[renames % 2], &names[(renames + 1) % 2]).unwrap();
+            renames += 1;
+        }
+    });
+    let status = queue.status();
+    assert_eq!((status.counters.rows_removed, status.counters.maintenance_errors), (600, 0));
+}
+
+#[test]
 fn waiters_are_served_in_the_order_they_came() {
     let (_parent, _engine, queue) = real(Sync::Never, 1 << 20);
     let (send, receive) = mpsc::channel();
