@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "REPO[@GENERATION]")]
     from: String,
 
-    /// A file or a block device
-    #[arg(long, value_name = "PATH")]
+    /// A file or a block device; file: or block: may stand before it, as in backup
+    #[arg(long, value_name = "PATH", value_parser = target)]
     to: PathBuf,
 
     /// Write into a target that is there, all of it
@@ -45,6 +45,11 @@ pub(crate) struct Arguments {
     /// Threads that decompress and write [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+}
+
+fn target(text: &str) -> Result<PathBuf, String> {
+    let path = ["file:", "block:"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
+    if path.is_empty() { Err("a path is missing".to_owned()) } else { Ok(path.into()) }
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {

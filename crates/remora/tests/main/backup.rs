@@ -75,7 +75,7 @@ fn three_generations_come_back() {
     }
     place.run(&["restore", "repo", "--to", "back1"]).exits(2).says(&["is there already", "--delta"]);
     place
-        .run(&["restore", "repo/disk.img", "--to", "back1", "--delta"])
+        .run(&["restore", "repo/disk.img", "--to", "file:back1", "--delta"])
         .exits(0)
         .says(&["32.8 kB of them written"]);
     assert!(place.bytes("back1") == states[2]);
