@@ -66,7 +66,9 @@ pub fn diff(
     let common: Vec<TableEntry> = a
         .tables
         .iter()
-        .filter(|entry| entry.data && b.tables.iter().any(|other| other.table.name == entry.table.name && other.data))
+        .filter(|entry| {
+            entry.data && b.tables.iter().any(|other| other.table.name == entry.table.name && other.data)
+        })
         .cloned()
         .collect();
     let condition = a.condition.clone().or_else(|| b.condition.clone());
@@ -114,7 +116,8 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
             let catalogue = Catalogue::read(&mut session, selection)?;
             let tables = catalogue.tables.into_iter().map(|table| TableEntry {
                 folder: name::folder(&table.name),
-                history: table.versioned && table.columns.iter().any(|column| column.origin == Origin::RowTime),
+                history: table.versioned
+                    && table.columns.iter().any(|column| column.origin == Origin::RowTime),
                 data: table.holds_rows(),
                 chunks: Vec::new(),
                 sum: Sum::default(),

@@ -115,7 +115,9 @@ pub(crate) fn read(
     let found: Option<(String, u64)> = checksum.recv().ok();
     match found {
         Some((found, bytes)) if found == chunk.blake3 && bytes == chunk.file_bytes => Ok(()),
-        _ => Err(damaged("its BLAKE3 is not the one in the manifest: the file was changed or damaged".to_owned())),
+        _ => Err(damaged(
+            "its BLAKE3 is not the one in the manifest: the file was changed or damaged".to_owned(),
+        )),
     }
 }
 

@@ -142,12 +142,16 @@ mod tests {
 
     #[test]
     fn rows_become_lines() {
-        let rows: [&[Option<&[u8]>]; 3] =
-            [&[Some(b"a\tb"), None, Some(b"")], &[Some(b""), Some(b"\\N"), Some(b"c\nd")], &[None, None, None]];
+        let rows: [&[Option<&[u8]>]; 3] = [
+            &[Some(b"a\tb"), None, Some(b"")],
+            &[Some(b""), Some(b"\\N"), Some(b"c\nd")],
+            &[None, None, None],
+        ];
         let (text, sum, _) = run(&rows, 1000);
         assert_eq!(text, b"a\\tb\t\\N\t\n\t\\\\N\tc\\nd\n\\N\t\\N\t\\N\n");
         let mut expected = Sum::default();
-        text.split_inclusive(|byte| *byte == b'\n').for_each(|line| expected.add_line(&line[..line.len() - 1]));
+        text.split_inclusive(|byte| *byte == b'\n')
+            .for_each(|line| expected.add_line(&line[..line.len() - 1]));
         assert_eq!(sum, expected);
     }
 
@@ -156,9 +160,14 @@ mod tests {
         let long: Vec<u8> = (0..BLOCK_BYTES * 3).map(|at| u8::try_from(at % 256).unwrap()).collect();
         let rows: [&[Option<&[u8]>]; 2] = [&[Some(b"x"), Some(&long)], &[Some(&long), None]];
         let (whole, sum, _) = run(&rows, usize::MAX);
-        assert_eq!((whole.clone(), sum), { let (text, sum, _) = run(&rows, 1000); (text, sum) });
+        assert_eq!((whole.clone(), sum), {
+            let (text, sum, _) = run(&rows, 1000);
+            (text, sum)
+        });
         let mut expected = Sum::default();
-        whole.split_inclusive(|byte| *byte == b'\n').for_each(|line| expected.add_line(&line[..line.len() - 1]));
+        whole
+            .split_inclusive(|byte| *byte == b'\n')
+            .for_each(|line| expected.add_line(&line[..line.len() - 1]));
         assert_eq!(sum, expected);
     }
 }

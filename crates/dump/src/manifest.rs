@@ -170,8 +170,7 @@ impl Manifest {
     /// Writes it; from then on the folder is a dump.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
         let path = folder.join(NAME);
-        let text = serde_json::to_vec_pretty(self)
-            .map_err(|error| corrupt(&path, &error.to_string()))?;
+        let text = serde_json::to_vec_pretty(self).map_err(|error| corrupt(&path, &error.to_string()))?;
         let mut output = Output::create(disk, &path).map_err(Error::file(&path))?;
         output.write_all(&text).and_then(|()| output.finish()).map_err(Error::file(&path))
     }
@@ -235,7 +234,9 @@ impl TableEntry {
                 return Err(format!("the chunks of table {name} are not numbered from 0"));
             }
             if let Some(range) = &chunk.range {
-                range.check(self.table.key.len()).map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
+                range
+                    .check(self.table.key.len())
+                    .map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
             }
             sum.add(chunk.sum);
         }

@@ -71,12 +71,14 @@ fn is_literal(text: &str) -> bool {
         return inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" :.-".contains(&byte));
     }
     let hex = |text: &str| {
-        text == "''" || text.strip_prefix("0x").is_some_and(|digits| all(digits, &|byte| byte.is_ascii_hexdigit()))
+        text == "''"
+            || text.strip_prefix("0x").is_some_and(|digits| all(digits, &|byte| byte.is_ascii_hexdigit()))
     };
     if let Some((set, literal)) = text.strip_prefix('_').and_then(|text| text.split_once(' ')) {
         return all(set, &|byte: u8| byte.is_ascii_alphanumeric()) && hex(literal);
     }
-    hex(text) || all(text.strip_prefix('-').unwrap_or(text), &|byte: u8| byte.is_ascii_digit() || byte == b'.')
+    hex(text)
+        || all(text.strip_prefix('-').unwrap_or(text), &|byte: u8| byte.is_ascii_digit() || byte == b'.')
 }
 
 /// How the values of a key's column are written as literals.
@@ -223,20 +225,15 @@ mod tests {
     #[test]
     fn a_range_of_several_columns_is_lexicographic() {
         let key = ["a".to_owned(), "b".to_owned()];
-        let range = Range {
-            after: Some(vec!["1".into(), "2".into()]),
-            upto: Some(vec!["3".into()]),
-        };
-        assert_eq!(
-            range.sql(&key).unwrap(),
-            "`a` >= 1 AND (`a` > 1 OR (`b` > 2)) AND `a` <= 3"
-        );
+        let range = Range { after: Some(vec!["1".into(), "2".into()]), upto: Some(vec!["3".into()]) };
+        assert_eq!(range.sql(&key).unwrap(), "`a` >= 1 AND (`a` > 1 OR (`b` > 2)) AND `a` <= 3");
         assert_eq!(Range::default().sql(&key), None);
     }
 
     #[test]
     fn only_literals_are_bounds() {
-        for good in ["1", "-12.50", "'2024-01-01 00:00:00.5'", "''", "0x00ff", "_utf8mb4 0x61", "_latin1 ''"] {
+        for good in ["1", "-12.50", "'2024-01-01 00:00:00.5'", "''", "0x00ff", "_utf8mb4 0x61", "_latin1 ''"]
+        {
             assert!(is_literal(good), "{good}");
         }
         for bad in ["", "1 OR 1", "'a' OR 'b'", "'\\'", "0x", "_utf8mb4 0x61 OR 1", "a", "--", "_a b"] {

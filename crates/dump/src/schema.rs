@@ -47,8 +47,11 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
     }
     file("1-tables.sql", &tables)?;
     let mut programs = format!("SET NAMES utf8mb4;\nDELIMITER {DELIMITER}\n");
-    let (some, accounts): (Vec<_>, Vec<_>) =
-        manifest.objects.iter().filter(|object| object.kind > Kind::Table).partition(|object| object.kind < Kind::Role);
+    let (some, accounts): (Vec<_>, Vec<_>) = manifest
+        .objects
+        .iter()
+        .filter(|object| object.kind > Kind::Table)
+        .partition(|object| object.kind < Kind::Role);
     some.iter().for_each(|object| program(object, &mut programs));
     file("2-programs.sql", &programs)?;
     let mut text = String::from("SET NAMES utf8mb4;\n");
@@ -60,7 +63,9 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
 fn program(object: &Object, out: &mut String) {
     out.push_str(&format!("USE {}{DELIMITER}\n", quote_name(&object.schema)));
     let Settings { sql_mode, time_zone, collation, .. } = &object.settings;
-    for (name, value) in [("sql_mode", sql_mode), ("time_zone", time_zone), ("collation_connection", collation)] {
+    for (name, value) in
+        [("sql_mode", sql_mode), ("time_zone", time_zone), ("collation_connection", collation)]
+    {
         if let Some(value) = value {
             out.push_str(&format!("SET {name} = '{}'{DELIMITER}\n", value.replace('\'', "''")));
         }

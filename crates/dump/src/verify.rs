@@ -84,7 +84,8 @@ pub(crate) fn difference(entry: &TableEntry, found: &[(u32, Sum)]) -> Option<Str
     if total == entry.sum {
         return None;
     }
-    let wanted = |number: u32| entry.chunks.iter().find(|chunk| chunk.number == number).map(|chunk| chunk.sum);
+    let wanted =
+        |number: u32| entry.chunks.iter().find(|chunk| chunk.number == number).map(|chunk| chunk.sum);
     let bad: Vec<_> = found.iter().filter(|(number, sum)| wanted(*number) != Some(*sum)).collect();
     let mut text = format!("table {}", entry.table.name);
     if total.rows != entry.sum.rows {
@@ -94,9 +95,11 @@ pub(crate) fn difference(entry: &TableEntry, found: &[(u32, Sum)]) -> Option<Str
     }
     for (number, sum) in bad.iter().take(5) {
         let rows = wanted(*number).map_or(0, |sum| sum.rows);
-        let key = entry.chunks.iter().find(|chunk| chunk.number == *number).and_then(|chunk| {
-            chunk.range.as_ref()?.sql(&entry.table.key)
-        });
+        let key = entry
+            .chunks
+            .iter()
+            .find(|chunk| chunk.number == *number)
+            .and_then(|chunk| chunk.range.as_ref()?.sql(&entry.table.key));
         let place = key.map(|key| format!(" ({key})")).unwrap_or_default();
         text.push_str(&format!(", chunk {number}{place}: {} of {rows} rows", sum.rows));
     }

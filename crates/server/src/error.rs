@@ -79,7 +79,9 @@ pub enum Error {
     },
 
     /// A lock could not be had in time.
-    #[error("{lock}: waited {seconds} s; in the way is {blocker}. Wait for it, give a longer --lock-wait, or end it with --kill-long-queries")]
+    #[error(
+        "{lock}: waited {seconds} s; in the way is {blocker}. Wait for it, give a longer --lock-wait, or end it with --kill-long-queries"
+    )]
     LockWait {
         /// The statement that waited.
         lock: String,

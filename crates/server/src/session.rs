@@ -190,9 +190,13 @@ impl Session {
         self.run(sql, |conn| {
             let row: Option<mysql::Row> = conn.query_first(sql)?;
             let Some(row) = row else { return Ok(Vec::new()) };
-            let names: Vec<_> = row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
+            let names: Vec<_> =
+                row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
             let text = |value| bytes(value).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            Ok(names.into_iter().zip(row.unwrap().into_iter().map(|value| text(value).unwrap_or_default())).collect())
+            Ok(names
+                .into_iter()
+                .zip(row.unwrap().into_iter().map(|value| text(value).unwrap_or_default()))
+                .collect())
         })
     }
 

@@ -92,7 +92,11 @@ pub(crate) fn query<S: RowSink>(
             match payload {
                 [0xff, ..] => return Err(Broken::Server(server_error(payload))),
                 [0xfe, _, _, status, ..] if payload.len() < 9 => {
-                    return if status & MORE_RESULTS == 0 { Ok(rows) } else { Err(garbled("a second result")) };
+                    return if status & MORE_RESULTS == 0 {
+                        Ok(rows)
+                    } else {
+                        Err(garbled("a second result"))
+                    };
                 }
                 _ => row(payload, columns, sink)?,
             }

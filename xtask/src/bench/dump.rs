@@ -15,7 +15,8 @@ const ROWS: u64 = 5_400_000;
 const ROUNDS: usize = 3;
 
 /// Programs that the peers consist of.
-const PEERS: [(&str, &str); 3] = [("mydumper", "mydumper"), ("zstd", "zstd"), ("mariadb-dump", "mariadb-client")];
+const PEERS: [(&str, &str); 3] =
+    [("mydumper", "mydumper"), ("zstd", "zstd"), ("mariadb-dump", "mariadb-client")];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
@@ -70,7 +71,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let product: Product = value("--server").map_or(Ok(Product::MariaDb1011), str::parse)?;
     let places = places()?;
     let installation = sandbox::find(&places, product)?;
-    let options = ["--innodb-buffer-pool-size=6G", "--innodb-log-file-size=2G", "--max-allowed-packet=64M", "--local-infile=1"];
+    let options = [
+        "--innodb-buffer-pool-size=6G",
+        "--innodb-log-file-size=2G",
+        "--max-allowed-packet=64M",
+        "--local-infile=1",
+    ];
     let settings = Settings { options: options.map(str::to_owned).to_vec(), ..Settings::default() };
     let server = Sandbox::start(&installation, &places, &settings)?;
     let folder = server.folder().join("bench");
@@ -98,8 +104,11 @@ struct Bench {
 
 impl Bench {
     fn table(&self, rows: u64, methods: &[Method], only: &str) -> Result<()> {
-        let mut results: Vec<(Method, Vec<Cost>)> =
-            methods.iter().filter(|method| method.name().contains(only)).map(|method| (*method, Vec::new())).collect();
+        let mut results: Vec<(Method, Vec<Cost>)> = methods
+            .iter()
+            .filter(|method| method.name().contains(only))
+            .map(|method| (*method, Vec::new()))
+            .collect();
         let mut sizes = Vec::new();
         for _ in 0..ROUNDS {
             for (method, costs) in &mut results {

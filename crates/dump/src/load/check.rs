@@ -6,19 +6,20 @@ use server::catalogue::{Kind, Wanted};
 use server::{Flavour, Session, Version};
 
 use super::{Ledger, LoadRequest};
+use crate::{Error, Format};
 use crate::manifest::Manifest;
 use crate::run::{Selection, World};
-use crate::Error;
 
 /// Takes out what is not wanted.
 pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(), Error> {
     let count = manifest.tables.len() + manifest.objects.len();
     manifest.tables.retain(|entry| selection.table(&entry.table.name.schema, &entry.table.name.table));
-    let schemas: BTreeSet<String> = manifest.tables.iter().map(|entry| entry.table.name.schema.clone()).collect();
+    let schemas: BTreeSet<String> =
+        manifest.tables.iter().map(|entry| entry.table.name.schema.clone()).collect();
     manifest.objects.retain(|object| match object.kind {
         Kind::Database => selection.schema(&object.name) || schemas.contains(&object.name),
         Kind::View | Kind::Sequence => selection.table(&object.schema, &object.name),
-        Kind::Trigger => schemas.contains(&object.schema) && selection.schema(&object.schema),
+        Kind::Trigger => object.table.as_ref().is_none_or(|table| selection.table(&object.schema, table)),
         Kind::Role | Kind::User | Kind::Grant => selection.accounts(),
         _ => selection.programs(&object.schema),
     });
@@ -52,6 +53,7 @@ pub(super) fn target(
     manifest: &Manifest,
     ledger: &Ledger,
 ) -> Result<(), Error> {
+    format(session, request, manifest)?;
     let lacking = lacking(session, manifest)?;
     if !lacking.is_empty() {
         return Err(Error::Mismatch(format!(
@@ -90,19 +92,40 @@ pub(super) fn target(
         let name = &entry.table.name;
         let folded = (fold(&name.schema), fold(&name.table));
         if there.contains(&folded) || there.contains(&(name.schema.clone(), name.table.clone())) {
-            return Err(Error::Mismatch(format!("table {name} exists on the target; drop it, or leave it out with --exclude")));
+            return Err(Error::Mismatch(format!(
+                "table {name} exists on the target; drop it, or leave it out with --exclude"
+            )));
         }
         if !seen.insert(folded) {
-            return Err(Error::Mismatch(format!("table {name} and another differ in case only, which this server does not keep apart")));
+            return Err(Error::Mismatch(format!(
+                "table {name} and another differ in case only, which this server does not keep apart"
+            )));
         }
     }
     Ok(())
 }
 
+/// The data files are of a format that can be sent to this server.
+fn format(session: &Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+    let refusal = match manifest.data_format {
+        Format::Sql => {
+            "data files of INSERT statements are for other clients: give them to mariadb or mysql, behind \
+             schema/1-tables.sql; remora load takes tsv and csv"
+        }
+        Format::Csv if !session.about.local_infile => {
+            "the server allows no LOAD DATA LOCAL, which csv files need; let an administrator run: \
+             SET GLOBAL local_infile = 1"
+        }
+        Format::Csv | Format::Tsv => return Ok(()),
+    };
+    if request.data { Err(Error::Mismatch(refusal.to_owned())) } else { Ok(()) }
+}
+
 /// What this server has no place for.
 fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
-    let rows = session.strings("SELECT ENGINE FROM information_schema.ENGINES WHERE SUPPORT IN ('YES', 'DEFAULT')")?;
+    let rows = session
+        .strings("SELECT ENGINE FROM information_schema.ENGINES WHERE SUPPORT IN ('YES', 'DEFAULT')")?;
     let engines: BTreeSet<String> =
         rows.into_iter().flatten().flatten().map(|name| name.to_ascii_lowercase()).collect();
     let (mariadb, version) = (session.about.flavour == Flavour::MariaDb, session.about.version);

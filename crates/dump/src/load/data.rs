@@ -39,18 +39,11 @@ impl Load<'_> {
     pub(super) fn load_rows(&mut self, session: &mut Session) -> Result<(), Error> {
         let done = self.ledger.read(session)?;
         let local_infile = session.about.local_infile;
-        if self.manifest.data_format == Format::Sql || (!local_infile && self.manifest.data_format == Format::Csv) {
-            return Err(Error::Mismatch(match self.manifest.data_format {
-                Format::Sql => "data files of INSERT statements are for other clients: give them to mariadb or mysql, \
-                                schema/1-tables.sql first; remora load takes tsv and csv".to_owned(),
-                _ => "the server allows no LOAD DATA LOCAL, which csv files need; let an administrator run: \
-                      SET GLOBAL local_infile = 1".to_owned(),
-            }));
-        }
         if !local_infile {
             self.world.progress.warn("the server allows no LOAD DATA LOCAL (local_infile is off): rows go in by INSERT, which is slower");
         }
-        let total = self.manifest.tables.iter().flat_map(|entry| &entry.chunks).map(|chunk| chunk.text_bytes).sum();
+        let total =
+            self.manifest.tables.iter().flat_map(|entry| &entry.chunks).map(|chunk| chunk.text_bytes).sum();
         self.world.progress.phase("loading", Some(total));
         let (tasks, earlier) = self.tasks(&done);
         let shared = Shared {
@@ -69,7 +62,11 @@ impl Load<'_> {
         });
         let rows = shared.rows.into_inner();
         if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(if error.is_passing() { Error::Interrupted { rows, source: Box::new(error) } } else { error });
+            return Err(if error.is_passing() {
+                Error::Interrupted { rows, source: Box::new(error) }
+            } else {
+                error
+            });
         }
         self.summary.rows = rows;
         self.summary.text_bytes = total;
@@ -192,7 +189,10 @@ impl Shared<'_> {
             let first = session.warnings()?.into_iter().next();
             let words = first.map(|warning| warning.message).unwrap_or_default();
             // Not a failure by itself: the rows are compared. A warning of a kept value, as of the empty ENUM, is none.
-            self.load.world.progress.note(&format!("table {name}, chunk {}: {} warnings, the first: {words}", chunk.number, report.warnings));
+            self.load.world.progress.note(&format!(
+                "table {name}, chunk {}: {} warnings, the first: {words}",
+                chunk.number, report.warnings
+            ));
         }
         Ok(report.records.saturating_sub(report.skipped).saturating_sub(report.deleted))
     }
@@ -214,7 +214,10 @@ impl Shared<'_> {
                     return Err(io::Error::other("stopped"));
                 }
                 if plain && text > chunk.text_bytes {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds more than the manifest says"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "it holds more than the manifest says",
+                    ));
                 }
                 progress.read(piece.len() as u64);
                 progress.done(piece.len() as u64 / each_row.max(1), piece.len() as u64);
@@ -227,8 +230,7 @@ impl Shared<'_> {
     fn insert(&self, session: &mut Session, entry: &TableEntry, chunk: &Chunk) -> Result<u64, Error> {
         let load = self.load;
         let path = load.manifest.path(&load.request.folder, entry, chunk.number);
-        let columns: Vec<_> =
-            entry.columns().iter().map(|column| (column.name.clone(), select::is_number(column))).collect();
+        let columns = select::literals(entry);
         let mut encoder = crate::format::hexadecimal(&entry.table.name, &columns);
         let mut text = Vec::new();
         let mut rows = 0;
@@ -257,7 +259,10 @@ impl Shared<'_> {
             send(&mut text, true)
         });
         if let Some(source) = failed {
-            return Err(Error::Object { object: format!("table {}, chunk {}", entry.table.name, chunk.number), source });
+            return Err(Error::Object {
+                object: format!("table {}, chunk {}", entry.table.name, chunk.number),
+                source,
+            });
         }
         sent.map_err(Error::file(&path))?;
         Ok(rows)

@@ -57,7 +57,8 @@ impl Ledger {
     pub(crate) fn read(&self, session: &mut Session) -> Result<BTreeSet<(usize, i64)>, Error> {
         let rows =
             session.strings(&format!("SELECT `table`, chunk FROM {} LOCK IN SHARE MODE", self.table))?;
-        let number = |row: &Vec<Option<String>>, at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+        let number =
+            |row: &Vec<Option<String>>, at: usize| row.get(at).cloned().flatten().unwrap_or_default();
         rows.iter()
             .map(|row| match (number(row, 0).parse(), number(row, 1).parse()) {
                 (Ok(table), Ok(chunk)) => Ok((table, chunk)),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::Session;
+use server::catalogue::Kind;
 
 use crate::Error;
 use crate::manifest::Manifest;
@@ -26,7 +27,11 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
             known.extend(bare.iter().map(|name| format!("{set}_{name}")));
         }
         known.extend(["utf8".to_owned(), "utf8mb3".to_owned()]);
-        let old: Vec<String> = known.iter().filter_map(|name| name.strip_prefix("utf8mb3_")).map(|rest| format!("utf8_{rest}")).collect();
+        let old: Vec<String> = known
+            .iter()
+            .filter_map(|name| name.strip_prefix("utf8mb3_"))
+            .map(|rest| format!("utf8_{rest}"))
+            .collect();
         known.extend(old);
     }
     let mut lines = Vec::new();
@@ -53,7 +58,9 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
         let title = object.title();
         object.statements.iter_mut().for_each(|statement| rewrite(title.clone(), statement));
         let settings = &mut object.settings;
-        for setting in [&mut settings.character_set, &mut settings.collation, &mut settings.database_collation] {
+        for setting in
+            [&mut settings.character_set, &mut settings.collation, &mut settings.database_collation]
+        {
             if let Some(name) = setting {
                 let mut text = format!("COLLATE {name}");
                 rewrite(title.clone(), &mut text);
@@ -62,6 +69,8 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
         }
     }
     if missing.is_empty() {
+        lines.sort();
+        lines.dedup();
         return Ok(lines);
     }
     let list: Vec<_> = missing.iter().map(|(name, title)| format!("{name} ({title})")).collect();
@@ -70,6 +79,73 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
         session.about.version_text,
         list.join(", ")
     )))
+}
+
+/// Text comes to us, and goes from us, in utf8mb4. That is the same as in any client's character set for plain ASCII
+/// only; the rest is made as by a client that speaks utf8mb4, with the same meaning.
+pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
+    let mut lines = Vec::new();
+    for object in &mut manifest.objects {
+        let title = object.title();
+        let ascii = object.statements.iter().all(|text| text.is_ascii());
+        let Some(set) = object.settings.character_set.as_mut() else { continue };
+        if !ascii && !set.starts_with("utf8") {
+            lines.push(format!("{title}: character_set_client {set} becomes utf8mb4"));
+            *set = "utf8mb4".to_owned();
+        }
+    }
+    lines
+}
+
+/// Who is to be the definer of what is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Definer {
+    /// Who it was.
+    #[default]
+    Keep,
+    /// Whoever loads.
+    Loader,
+    /// This account, in backquotes: `` `app`@`localhost` ``.
+    Account(String),
+}
+
+/// Puts another definer into all statements; returns a line for each object.
+pub(super) fn definers(manifest: &mut Manifest, definer: &Definer) -> Vec<String> {
+    let with = match definer {
+        Definer::Keep => return Vec::new(),
+        Definer::Loader => "CURRENT_USER".to_owned(),
+        Definer::Account(account) => account.clone(),
+    };
+    let mut lines = Vec::new();
+    for object in manifest.objects.iter_mut().filter(|object| object.kind < Kind::Role) {
+        let title = object.title();
+        for statement in &mut object.statements {
+            let Some((from, to)) = definer_of(statement) else { continue };
+            let old = statement[from..to].to_owned();
+            statement.replace_range(from..to, &with);
+            lines.push(format!("{title}: definer {old} becomes {with}"));
+        }
+    }
+    lines
+}
+
+/// Where the definer stands in a statement as the server prints it: before anything that a user wrote.
+fn definer_of(statement: &str) -> Option<(usize, usize)> {
+    const WORD: &str = " DEFINER=";
+    let from = statement.find(WORD)? + WORD.len();
+    let quote = statement[from..].chars().next().filter(|first| matches!(first, '`' | '\'' | '"'));
+    // A role stands without a host.
+    let name = |at: usize| match (quote, statement[at..].chars().next()) {
+        (Some(quote), Some(first)) if first == quote => Some(at + closing(&statement[at..], quote)),
+        _ => statement[at..].find([' ', '@', '\n']).map(|end| at + end),
+    };
+    let mut to = name(from)?;
+    if statement[to..].starts_with('@') {
+        to = name(to + 1)?;
+    }
+    // Before the first quote there is nothing but the server's own words.
+    let head = &statement[..from];
+    (!head.contains(['`', '\'', '"'])).then_some((from, to))
 }
 
 /// `None`: the name is known. Otherwise one that is like it, if there is one.
@@ -119,7 +195,8 @@ fn replace(sql: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> String {
                 None => out.push_str(word),
             }
             let upper = word.to_ascii_uppercase();
-            expected = matches!(upper.as_str(), "COLLATE" | "CHARSET") || (upper == "SET" && before == "CHARACTER");
+            expected =
+                matches!(upper.as_str(), "COLLATE" | "CHARSET") || (upper == "SET" && before == "CHARACTER");
             before = upper;
             rest = &rest[end..];
         } else {
@@ -173,9 +250,20 @@ mod tests {
     }
 
     #[test]
+    fn a_definer_is_found_where_the_server_puts_it() {
+        let found = |sql: &str| definer_of(sql).map(|(from, to)| sql[from..to].to_owned());
+        let view = "CREATE ALGORITHM=UNDEFINED DEFINER=`a``b`@`%` SQL SECURITY DEFINER VIEW `d`.`v` AS select 1";
+        assert_eq!(found(view).as_deref(), Some("`a``b`@`%`"));
+        assert_eq!(found("CREATE DEFINER=`role` PROCEDURE `p`() SELECT 1").as_deref(), Some("`role`"));
+        assert_eq!(found("CREATE PROCEDURE `p`() SELECT ' DEFINER=`x`@`y`'"), None);
+    }
+
+    #[test]
     fn the_nearest_collation_is_taken() {
         let known: BTreeSet<String> =
-            ["utf8", "utf8_general_ci", "utf8_bin", "utf8mb4", "utf8mb4_unicode_520_ci", "utf8mb4_bin"].map(str::to_owned).into();
+            ["utf8", "utf8_general_ci", "utf8_bin", "utf8mb4", "utf8mb4_unicode_520_ci", "utf8mb4_bin"]
+                .map(str::to_owned)
+                .into();
         let of = |name: &str| substitute(name, &known);
         assert_eq!(of("utf8_bin"), None);
         assert_eq!(of("utf8mb3_general_ci"), Some(Some("utf8_general_ci".to_owned())));

@@ -92,12 +92,15 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 impl Wanted for Selection {
     fn schema(&self, schema: &str) -> bool {
-        let included = self.include.is_empty() || self.include.iter().any(|pattern| matches(&pattern.schema, schema));
-        included && !self.exclude.iter().any(|pattern| pattern.table.is_none() && matches(&pattern.schema, schema))
+        let included =
+            self.include.is_empty() || self.include.iter().any(|pattern| matches(&pattern.schema, schema));
+        included
+            && !self.exclude.iter().any(|pattern| pattern.table.is_none() && matches(&pattern.schema, schema))
     }
 
     fn table(&self, schema: &str, table: &str) -> bool {
-        let included = self.include.is_empty() || self.include.iter().any(|pattern| pattern.covers(schema, table));
+        let included =
+            self.include.is_empty() || self.include.iter().any(|pattern| pattern.covers(schema, table));
         included && !self.exclude.iter().any(|pattern| pattern.covers(schema, table))
     }
 
@@ -124,7 +127,10 @@ impl Selection {
             };
             if !found {
                 let table = pattern.table.as_ref().map(|table| format!(".{table}")).unwrap_or_default();
-                return Err(Error::Mismatch(format!("{}{table}: there is no such database or table", pattern.schema)));
+                return Err(Error::Mismatch(format!(
+                    "{}{table}: there is no such database or table",
+                    pattern.schema
+                )));
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use server::Session;
 use server::catalogue::{table_state, without_counter};
 use server::snapshot::Snapshot;
 
+use super::throttle::Throttle;
 use super::{CHUNK_BYTES, CHUNKS_PER_SESSION, DumpRequest, World};
 use crate::file::Writer;
 use crate::hash::Sum;
@@ -35,6 +36,7 @@ struct Shared<'a> {
     world: &'a World,
     request: &'a DumpRequest,
     manifest: &'a Manifest,
+    throttle: Throttle,
     states: Vec<Mutex<State>>,
     /// Tables that are locked because no snapshot covers them, until all are read.
     locked: Mutex<(usize, Option<Session>)>,
@@ -51,11 +53,13 @@ pub(super) fn run(
 ) -> Result<(), Error> {
     let total = manifest.tables.iter().filter(|entry| entry.data).map(|entry| entry.table.bytes).sum();
     world.progress.phase("dumping", Some(total));
-    let unversioned = manifest.tables.iter().filter(|entry| entry.data && !entry.table.is_transactional()).count();
+    let unversioned =
+        manifest.tables.iter().filter(|entry| entry.data && !entry.table.is_transactional()).count();
     let shared = Shared {
         world,
         request,
         manifest,
+        throttle: Throttle::new(request.limits, request.sessions),
         states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
         locked: Mutex::new((unversioned, snapshot.take_locks())),
         error: Mutex::new(None),
@@ -79,8 +83,11 @@ pub(super) fn run(
     if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    let states: Vec<State> =
-        shared.states.into_iter().map(|state| state.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+    let states: Vec<State> = shared
+        .states
+        .into_iter()
+        .map(|state| state.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect();
     for (entry, mut state) in manifest.tables.iter_mut().zip(states) {
         state.chunks.sort_by_key(|chunk| chunk.number);
         entry.chunks = state.chunks;
@@ -111,7 +118,8 @@ impl Shared<'_> {
 
     fn plan(&self, mut session: Session, tasks: &Sender<Task>, total: u64) -> Result<(), Error> {
         let each = u64::try_from(self.request.sessions).unwrap_or(1) * CHUNKS_PER_SESSION;
-        let chunk_bytes = self.request.chunk_bytes.unwrap_or((total / each).clamp(CHUNK_BYTES.0, CHUNK_BYTES.1));
+        let chunk_bytes =
+            self.request.chunk_bytes.unwrap_or((total / each).clamp(CHUNK_BYTES.0, CHUNK_BYTES.1));
         let mut order: Vec<usize> = (0..self.manifest.tables.len()).collect();
         order.retain(|at| self.manifest.tables[*at].data);
         order.sort_by_key(|at| {
@@ -127,7 +135,8 @@ impl Shared<'_> {
             };
             let mut number = 0;
             for part in parts {
-                let partition = part.and_then(|part| table.partitions.get(part)).map(|part| part.name.clone());
+                let partition =
+                    part.and_then(|part| table.partitions.get(part)).map(|part| part.name.clone());
                 let mut hand_on = |range| {
                     let chunk = Chunk {
                         number,
@@ -160,6 +169,7 @@ impl Shared<'_> {
                 return Err(Error::Stopped(STOPPED));
             }
             let entry = &self.manifest.tables[task.table];
+            self.throttle.begin(&mut session, &|| self.must_end())?;
             let chunk = self.read(&mut session, entry, task.chunk).map_err(|error| match error {
                 Error::Server(server::Error::Sink(_)) if self.must_end() => Error::Stopped(STOPPED),
                 error => explain(error, &entry.table),
@@ -173,8 +183,7 @@ impl Shared<'_> {
     fn read(&self, session: &mut Session, entry: &TableEntry, mut chunk: Chunk) -> Result<Chunk, Error> {
         let request = self.request;
         let path = self.manifest.path(&request.folder, entry, chunk.number);
-        let columns: Vec<_> =
-            entry.columns().iter().map(|column| (column.name.clone(), select::is_number(column))).collect();
+        let columns = select::literals(entry);
         let encoder = request.format.encoder(&entry.table.name, &columns);
         let mut writer =
             Writer::create(&*self.world.disk, &path, request.codec, encoder).map_err(Error::file(&path))?;
@@ -184,6 +193,7 @@ impl Shared<'_> {
             if self.must_end() {
                 return Err(io::Error::other("stopped"));
             }
+            self.throttle.pass(lines.len() as u64, &|| self.must_end());
             self.world.progress.read(rows * estimate);
             self.world.progress.done(rows, lines.len() as u64);
             writer.lines(lines).map_err(|error| {

@@ -12,14 +12,15 @@ const OWN: [&str; 4] = ["mariadb.sys", "mysql.sys", "mysql.session", "mysql.info
 pub(super) fn read(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error> {
     let mariadb = session.about.flavour == Flavour::MariaDb;
     let roles = if mariadb { "is_role" } else { "'N'" };
-    let rows = match session.strings(&format!("SELECT User, Host, {roles} FROM mysql.user ORDER BY 3 DESC, 1, 2")) {
-        Ok(rows) => rows,
-        Err(error) if error.code().is_some_and(is_denial) => {
-            catalogue.omitted.push(format!("roles and users: {error}"));
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
+    let rows =
+        match session.strings(&format!("SELECT User, Host, {roles} FROM mysql.user ORDER BY 3 DESC, 1, 2")) {
+            Ok(rows) => rows,
+            Err(error) if error.code().is_some_and(is_denial) => {
+                catalogue.omitted.push(format!("roles and users: {error}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
     let mut grants = Vec::new();
     for row in &rows {
         let (user, host, role) = (text(row, 0), text(row, 1), text(row, 2) == "Y");
@@ -35,7 +36,8 @@ pub(super) fn read(session: &mut Session, catalogue: &mut Catalogue) -> Result<(
         }
         let shown = session.strings(&format!("SHOW GRANTS FOR {}", if public { "PUBLIC" } else { &name }))?;
         let own = |line: &String| !role || public || grantee_is(line, &user);
-        let lines: Vec<_> = shown.into_iter().filter_map(|row| row.into_iter().next().flatten()).filter(own).collect();
+        let lines: Vec<_> =
+            shown.into_iter().filter_map(|row| row.into_iter().next().flatten()).filter(own).collect();
         grants.push(object(Kind::Grant, &name, lines));
     }
     catalogue.objects.extend(grants.into_iter().filter(|object| !object.statements.is_empty()));
@@ -59,7 +61,9 @@ fn making(session: &mut Session, kind: Kind, name: &str) -> Result<String, Error
 /// A role's grants include those of the roles it has.
 fn grantee_is(line: &str, role: &str) -> bool {
     let to = line.rfind(" TO ").map_or("", |at| &line[at + 4..]);
-    to.starts_with(&quoted(role)) || to.starts_with(&format!("'{}'", role.replace('\'', "''"))) || to.split(' ').next() == Some(role)
+    to.starts_with(&quoted(role))
+        || to.starts_with(&format!("'{}'", role.replace('\'', "''")))
+        || to.split(' ').next() == Some(role)
 }
 
 /// What has no statement of its own to be shown, and is named.
@@ -81,7 +85,14 @@ fn others(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error>
 }
 
 fn object(kind: Kind, name: &str, statements: Vec<String>) -> Object {
-    Object { kind, schema: String::new(), name: name.to_owned(), statements, settings: Settings::default() }
+    Object {
+        kind,
+        schema: String::new(),
+        name: name.to_owned(),
+        table: None,
+        statements,
+        settings: Settings::default(),
+    }
 }
 
 fn quoted(name: &str) -> String {

@@ -166,7 +166,8 @@ fn partitions(session: &mut Session, within: &str) -> Result<BTreeMap<TableName,
 fn sequence(session: &mut Session, name: &TableName) -> Result<Object, Error> {
     let rows = session.strings(&format!("SHOW CREATE SEQUENCE {name}"))?;
     let mut statements = vec![cell(&rows, 1).unwrap_or_default()];
-    let state = session.strings(&format!("SELECT next_not_cached_value, start_value, cycle_count FROM {name}"))?;
+    let state =
+        session.strings(&format!("SELECT next_not_cached_value, start_value, cycle_count FROM {name}"))?;
     let at = |column| cell(&state, column).unwrap_or_default();
     let bare = crate::quote_name(&name.table);
     if at(0) != at(1) {
@@ -179,6 +180,7 @@ fn sequence(session: &mut Session, name: &TableName) -> Result<Object, Error> {
         kind: Kind::Sequence,
         schema: name.schema.clone(),
         name: name.table.clone(),
+        table: None,
         statements,
         settings: Settings::default(),
     })

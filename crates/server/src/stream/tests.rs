@@ -94,7 +94,9 @@ fn read(answer: Vec<u8>, step: usize) -> (Result<u64, Broken>, Collected) {
 
 #[test]
 fn values_of_every_length_come_whole() {
-    for length in [0, 1, 250, 251, 65_535, 65_536, BUFFER_BYTES - 20, BUFFER_BYTES, PAYLOAD_MAX - 9, PAYLOAD_MAX + 7] {
+    for length in
+        [0, 1, 250, 251, 65_535, 65_536, BUFFER_BYTES - 20, BUFFER_BYTES, PAYLOAD_MAX - 9, PAYLOAD_MAX + 7]
+    {
         let long: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let mut answer = head(3);
         let mut row = Vec::new();
