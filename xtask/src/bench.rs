@@ -1,6 +1,5 @@
 //! Side by side with the tools people use, in one run.
 
-mod dump;
 mod import;
 mod measure;
 
@@ -9,7 +8,6 @@ use anyhow::{Result, bail};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     match arguments.first().map(String::as_str) {
         Some("import") => import::run(arguments.get(1..).unwrap_or_default()),
-        Some("dump") => dump::run(arguments.get(1..).unwrap_or_default()),
-        _ => bail!("cargo xtask bench AREA; areas: dump, import"),
+        _ => bail!("cargo xtask bench AREA; areas: import"),
     }
 }

@@ -25,7 +25,6 @@ const HELP: &str = "cargo xtask CHORE
   tidy                            check what the compiler does not: edges, lengths, words
   ci                              format, tidy, lints, documents, tests on all servers
   bench import [--rows N | --full] [--server NAME] [--only WORD]
-  bench dump [--rows N] [--server NAME] [--only WORD]
                                   remora beside the tools people use, in one run
 ";
 

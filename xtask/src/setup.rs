@@ -40,8 +40,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Installs what is missing of programs and the packages that bring them.
-pub(crate) fn install(needed: &[(&str, &str)]) -> Result<()> {
+fn install(needed: &[(&str, &str)]) -> Result<()> {
     let mut packages: Vec<&str> =
         needed.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
     packages.dedup();

@@ -12,8 +12,6 @@ mod byte;
 mod concurrent;
 #[path = "main/crash.rs"]
 mod crash;
-#[path = "main/dump.rs"]
-mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
 #[path = "main/option.rs"]

@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 const SAMPLE_ONE_BY_ONE: u64 = 20_000;
 const SAMPLE_INSERT: u64 = 500_000;
 
-pub(super) const TABLE: &str = "CREATE TABLE bench.nodes (id BIGINT PRIMARY KEY, lat DECIMAL(9,7), lon DECIMAL(10,7), \
+const TABLE: &str = "CREATE TABLE bench.nodes (id BIGINT PRIMARY KEY, lat DECIMAL(9,7), lon DECIMAL(10,7), \
                      version INT, timestamp TIMESTAMP NULL, changeset BIGINT, uid BIGINT, user VARCHAR(255))";
 
 /// A way to get the file into the table.
@@ -320,7 +320,7 @@ impl Bench<'_> {
     }
 }
 
-pub(super) fn done(command: &mut Command) -> Result<()> {
+fn done(command: &mut Command) -> Result<()> {
     let status = command.status()?;
     if !status.success() {
         bail!("{}: {status}", crate::shown(command));
@@ -329,7 +329,7 @@ pub(super) fn done(command: &mut Command) -> Result<()> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-pub(super) fn as_f64(number: u64) -> f64 {
+fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
@@ -373,7 +373,7 @@ impl Nodes {
 }
 
 /// The file, the same compressed, and its two halves.
-pub(super) fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
+fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
     let create =
         |name: &str| File::create(folder.join(name)).map(|file| BufWriter::with_capacity(1 << 20, file));
     let (mut whole, mut first, mut second) =
