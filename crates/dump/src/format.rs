@@ -20,6 +20,17 @@ pub enum Format {
     Sql,
 }
 
+/// How a column's values are written in SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Literal {
+    /// As they are.
+    Number,
+    /// As text: bytes would be taken for those the server keeps.
+    Text,
+    /// As bytes, whatever their character set.
+    Bytes,
+}
+
 /// Turns lines into a file's text.
 pub(crate) trait Encode: Send {
     /// Takes a piece of the lines, cut anywhere, and appends what it becomes.
@@ -43,7 +54,7 @@ impl Format {
     }
 
     /// What makes a file of this format; `None` when lines are what it is made of.
-    pub(crate) fn encoder(self, table: &TableName, columns: &[(String, bool)]) -> Option<Box<dyn Encode>> {
+    pub(crate) fn encoder(self, table: &TableName, columns: &[(String, Literal)]) -> Option<Box<dyn Encode>> {
         match self {
             Format::Tsv => None,
             Format::Csv => Some(Box::new(Csv { field: Field::Start })),
@@ -64,7 +75,7 @@ impl Format {
 }
 
 /// INSERT statements of ASCII only, each on a line of its own: values are hexadecimal.
-pub(crate) fn hexadecimal(table: &TableName, columns: &[(String, bool)]) -> Box<dyn Encode> {
+pub(crate) fn hexadecimal(table: &TableName, columns: &[(String, Literal)]) -> Box<dyn Encode> {
     Box::new(Sql::new(table, columns, true))
 }
 
@@ -157,7 +168,7 @@ fn plain(byte: u8) -> u8 {
 
 struct Sql {
     head: Vec<u8>,
-    bare: Vec<bool>,
+    literals: Vec<Literal>,
     field: Field,
     column: usize,
     /// Bytes of the current statement; 0 before its first row.
@@ -167,12 +178,11 @@ struct Sql {
 }
 
 impl Sql {
-    /// Columns with whether their values are numbers, which need no quotes.
-    fn new(table: &TableName, columns: &[(String, bool)], hex: bool) -> Sql {
+    fn new(table: &TableName, columns: &[(String, Literal)], hex: bool) -> Sql {
         let names: Vec<_> = columns.iter().map(|(name, _)| quote_name(name)).collect();
         Sql {
             head: format!("INSERT INTO {table} ({}) VALUES ", names.join(",")).into_bytes(),
-            bare: columns.iter().map(|(_, number)| *number).collect(),
+            literals: columns.iter().map(|(_, literal)| *literal).collect(),
             field: Field::Start,
             column: 0,
             statement: 0,
@@ -199,19 +209,22 @@ impl Sql {
         out.push(b'(');
     }
 
-    fn is_bare(&self) -> bool {
-        self.bare.get(self.column).copied().unwrap_or(false)
+    fn literal(&self) -> Literal {
+        self.literals.get(self.column).copied().unwrap_or(Literal::Bytes)
     }
 
     fn quote(&self, out: &mut Vec<u8>) {
-        if !self.is_bare() {
-            out.extend_from_slice(if self.hex { &b"x'"[..] } else { &b"_binary'"[..] });
-        }
+        out.extend_from_slice(match (self.literal(), self.hex) {
+            (Literal::Number, _) => &b""[..],
+            (Literal::Text, _) => b"_utf8mb4'",
+            (Literal::Bytes, true) => b"x'",
+            (Literal::Bytes, false) => b"_binary'",
+        });
     }
 
     /// A byte of a value, given as it stands in the line, behind a backslash or not.
     fn byte(&self, byte: u8, escaped: bool, out: &mut Vec<u8>) {
-        if self.hex && !self.is_bare() {
+        if self.hex && self.literal() == Literal::Bytes {
             let byte = if escaped { plain(byte) } else { byte };
             let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
             out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
@@ -225,7 +238,7 @@ impl Sql {
     }
 
     fn close(&mut self, end: u8, quoted: bool, out: &mut Vec<u8>) {
-        if quoted && !self.is_bare() {
+        if quoted && self.literal() != Literal::Number {
             out.push(b'\'');
         }
         if end == b'\t' {
@@ -315,7 +328,11 @@ mod tests {
 
     fn made(format: Format, step: usize) -> String {
         let table = TableName { schema: "d".into(), table: "t".into() };
-        let columns = [("n".to_owned(), true), ("x".to_owned(), false), ("s".to_owned(), false)];
+        let columns = [
+            ("n".to_owned(), Literal::Number),
+            ("x".to_owned(), Literal::Bytes),
+            ("s".to_owned(), Literal::Bytes),
+        ];
         let mut encoder = format.encoder(&table, &columns).unwrap();
         let mut out = Vec::new();
         LINES.chunks(step).for_each(|piece| encoder.encode(piece, &mut out));

@@ -6,6 +6,7 @@ mod ledger;
 mod object;
 mod rewrite;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use ledger::Ledger;
 
 pub(crate) use check::select;
 pub(crate) use object::sorted;
+pub use rewrite::Definer;
 
 /// What is proven after loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub struct LoadRequest {
     pub resume: bool,
     /// What to prove.
     pub verify: Verify,
+    /// Who is to be the definer of views, routines, triggers and events.
+    pub definer: Definer,
     /// Keep the load out of the target's binary log.
     pub no_binlog: bool,
     /// Whether rows are loaded.
@@ -92,19 +96,35 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     let mut session = connect(target, request)?;
     let mut summary = LoadSummary::default();
     summary.rewrites = rewrite::apply(&mut session, &mut manifest)?;
+    summary.rewrites.extend(rewrite::clients(&mut manifest));
+    summary.rewrites.extend(rewrite::definers(&mut manifest, &request.definer));
     let ledger = Ledger::new(&manifest.id);
     if !session.lock(&ledger.lock_name(), 0)? {
         return Err(Error::Busy);
     }
     check::files(world, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
-    for line in &summary.rewrites {
-        world.progress.note(&format!("rewritten: {line}"));
-    }
+    tell(world, &summary.rewrites);
     summary.tables = manifest.tables.len();
     let mut load = Load { world, target, request, manifest, ledger, summary };
     load.run(&mut session)?;
     Ok(load.summary)
+}
+
+/// A line for each rewrite and not for each object: one may be in all of them.
+fn tell(world: &World, rewrites: &[String]) {
+    let mut by_rewrite: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (object, rewrite) in rewrites.iter().filter_map(|line| line.rsplit_once(": ")) {
+        by_rewrite.entry(rewrite).or_default().push(object);
+    }
+    for (rewrite, objects) in by_rewrite {
+        let more = match objects.len() {
+            0..=3 => String::new(),
+            count => format!(" and {} more", count - 3),
+        };
+        let first: Vec<_> = objects.into_iter().take(3).collect();
+        world.progress.note(&format!("rewritten: {rewrite}, in {}{more}", first.join(", ")));
+    }
 }
 
 impl Load<'_> {

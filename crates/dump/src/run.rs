@@ -1,6 +1,7 @@
 //! A dump from begin to end.
 
 mod selection;
+mod throttle;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use server::snapshot::{self, Snapshot, SnapshotRequest};
 use server::{Flavour, Session, TableName, Target};
 
 pub use selection::{Pattern, Selection};
+pub use throttle::Limits;
 
 use crate::hash::Sum;
 use crate::manifest::{Manifest, Source, TableEntry};
@@ -58,6 +60,8 @@ pub struct DumpRequest {
     pub history: bool,
     /// About how many bytes of a table make a chunk; `None` for a size that fits its sessions.
     pub chunk_bytes: Option<u64>,
+    /// What it leaves to others.
+    pub limits: Limits,
     /// How long to wait for a lock.
     pub lock_wait: Duration,
     /// End queries that hold a lock up for longer.
@@ -143,9 +147,8 @@ fn begin(
         with_rows().filter(|table| !table.is_transactional()).map(|table| table.name.clone()).collect();
     if !unversioned.is_empty() {
         world.progress.note(&format!(
-            "{} of tables that no snapshot covers ({}): writers wait until they are read",
-            unversioned.len(),
-            unversioned.iter().take(5).map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            "no snapshot covers {}: their writers wait until they are read",
+            unversioned.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         ));
     }
     let mut snapshot = Snapshot::begin(
@@ -163,8 +166,12 @@ fn begin(
         || "the server keeps no binary log".to_owned(),
         |position| format!("at {}:{} {}", position.file, position.offset, position.gtid),
     );
+    let held = match snapshot.held.as_millis() {
+        0 => String::new(),
+        held => format!(" for {held} ms"),
+    };
     world.progress.note(&format!(
-        "one snapshot for all sessions: {}; {}",
+        "one snapshot for all sessions: {}{held}; {}",
         snapshot.way.words(),
         place.trim_end()
     ));

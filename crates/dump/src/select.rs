@@ -4,6 +4,7 @@ use server::catalogue::{Column, Table};
 use server::{Flavour, Session, TableName, quote_name};
 
 use crate::Format;
+use crate::format::Literal;
 use crate::manifest::{Chunk, TableEntry};
 
 /// The query for a chunk's rows, with its columns in the order of the data files.
@@ -50,21 +51,19 @@ fn expression(column: &Column) -> String {
     }
 }
 
-/// Whether the text of a column's values is a number in SQL.
-pub(crate) fn is_number(column: &Column) -> bool {
-    const NUMBERS: [&str; 10] = [
-        "tinyint",
-        "smallint",
-        "mediumint",
-        "int",
-        "integer",
-        "bigint",
-        "decimal",
-        "float",
-        "double",
-        "year",
-    ];
-    NUMBERS.contains(&column.data_type.as_str())
+/// Columns in the order of the data files, with how their values are written in SQL.
+pub(crate) fn literals(entry: &TableEntry) -> Vec<(String, Literal)> {
+    entry.columns().into_iter().map(|column| (column.name.clone(), literal(column))).collect()
+}
+
+fn literal(column: &Column) -> Literal {
+    match column.data_type.as_str() {
+        "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "float" | "double" | "year" => {
+            Literal::Number
+        }
+        "uuid" | "inet4" | "inet6" => Literal::Text,
+        _ => Literal::Bytes,
+    }
 }
 
 /// LOAD DATA for a table's data files; `None` where the format is not LOAD DATA's.
@@ -79,8 +78,9 @@ pub(crate) fn load_data(
     let mut set = Vec::new();
     for column in entry.columns() {
         let name = quote_name(&column.name);
-        // MySQL makes no JSON of text that is said to be binary.
-        if column.data_type == "json" && target == Flavour::MySql {
+        // Of text that is said to be binary, MySQL makes no JSON, and MariaDB takes the bytes for those of the value.
+        let json = column.data_type == "json" && target == Flavour::MySql;
+        if json || literal(column) == Literal::Text {
             set.push(format!("{name} = CONVERT(@{name} USING utf8mb4)"));
             columns.push(format!("@{name}"));
         } else {

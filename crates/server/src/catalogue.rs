@@ -97,6 +97,9 @@ pub struct Object {
     pub schema: String,
     /// Its name; for roles, users and grants the account, quoted.
     pub name: String,
+    /// The table a trigger belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
     /// The statements that make it.
     pub statements: Vec<String>,
     /// The settings they need.
@@ -238,6 +241,7 @@ impl Catalogue {
                 kind: Kind::Database,
                 schema: schema.clone(),
                 name: schema.clone(),
+                table: None,
                 statements: vec![definition.replacen("CREATE DATABASE", "CREATE DATABASE IF NOT EXISTS", 1)],
                 settings: Settings::default(),
             });

@@ -43,8 +43,6 @@ pub struct Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// There is one session.
-    Single,
     /// Their positions in the binary log were compared.
     Compared,
     /// `BACKUP STAGE BLOCK_COMMIT`.
@@ -60,11 +58,10 @@ impl Way {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Way::Single => "one session, no lock",
             Way::Compared => "no lock, binary log positions compared",
-            Way::BackupStage => "commits held off for a moment (BACKUP STAGE)",
-            Way::GlobalLock => "writes held off for a moment (FLUSH TABLES WITH READ LOCK)",
-            Way::TableLocks => "tables locked for a moment (LOCK TABLES)",
+            Way::BackupStage => "commits held off (BACKUP STAGE)",
+            Way::GlobalLock => "writes held off (FLUSH TABLES WITH READ LOCK)",
+            Way::TableLocks => "tables locked (LOCK TABLES)",
         }
     }
 }
@@ -95,27 +92,25 @@ impl Snapshot {
         sessions.iter_mut().try_for_each(|session| wait_at_most(session, request.lock_wait))?;
         let mut locker = connect()?;
         wait_at_most(&mut locker, request.lock_wait)?;
-        let mut locks = None;
-        if !request.unversioned.is_empty() {
-            let mut session = connect()?;
-            wait_at_most(&mut session, request.lock_wait)?;
-            lock_tables(&mut session, &mut locker, &request.unversioned, request)?;
-            locks = Some(session);
+        if is_comparable(&mut locker, sessions.len())? {
+            let locks = lock_unversioned(target, &mut locker, request)?;
+            if let Some(position) = agreed(&mut sessions, &mut locker)? {
+                let position = Some(position);
+                return Ok(Snapshot { sessions, position, way: Way::Compared, held: Duration::ZERO, locks });
+            }
+            // What follows would wait for these locks.
+            drop(locks);
         }
-        if let Some(position) = agreed(&mut sessions, &mut locker)? {
-            return Ok(Snapshot { sessions, position, way: Way::Compared, held: Duration::ZERO, locks });
-        }
-        if let [session] = sessions.as_mut_slice() {
-            start(session)?;
-            let position = compared_position(session, &mut locker)?;
-            return Ok(Snapshot { sessions, position, way: Way::Single, held: Duration::ZERO, locks });
-        }
-        let (way, undo) = hold(&mut locker, target, request, locks.is_some())?;
+        let mut helper = connect()?;
+        let (way, undo) = hold(&mut locker, target, request)?;
         let began = Instant::now();
-        let started = sessions.iter_mut().try_for_each(start).and_then(|()| position(&mut locker));
+        let started = lock_unversioned(target, &mut helper, request).and_then(|locks| {
+            sessions.iter_mut().try_for_each(start)?;
+            Ok((locks, position(&mut locker)?))
+        });
         let undone = locker.execute(undo);
         let held = began.elapsed();
-        let position = started?;
+        let (locks, position) = started?;
         undone?;
         Ok(Snapshot { sessions, position, way, held, locks })
     }
@@ -166,17 +161,30 @@ fn wait_at_most(session: &mut Session, wait: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Begins snapshots until all stand at the same position. The inner `None`: they agree, and there is no position.
-fn agreed(sessions: &mut [Session], locker: &mut Session) -> Result<Option<Option<Position>>, Error> {
-    let about = &locker.about;
-    if about.flavour != Flavour::MariaDb
-        || !about.log_bin
-        || about.galera
-        || sessions.len() < 2
-        || writes_unseen(locker)?
-    {
+/// Locks the tables that no snapshot covers, in a session of its own.
+fn lock_unversioned(
+    target: &Target,
+    helper: &mut Session,
+    request: &SnapshotRequest,
+) -> Result<Option<Session>, Error> {
+    if request.unversioned.is_empty() {
         return Ok(None);
     }
+    let mut session = connect(target)?;
+    wait_at_most(&mut session, request.lock_wait)?;
+    lock_tables(&mut session, helper, &request.unversioned, request)?;
+    Ok(Some(session))
+}
+
+/// Whether equal positions in the binary log mean equal snapshots.
+fn is_comparable(session: &mut Session, sessions: usize) -> Result<bool, Error> {
+    let about = &session.about;
+    let logged = about.flavour == Flavour::MariaDb && about.log_bin && !about.galera;
+    Ok(logged && sessions > 0 && !writes_unseen(session)?)
+}
+
+/// Begins snapshots until all stand at the same position; `None` when they never do.
+fn agreed(sessions: &mut [Session], locker: &mut Session) -> Result<Option<Position>, Error> {
     for _ in 0..TRIES {
         let mut first: Option<(String, String)> = None;
         let mut agree = true;
@@ -188,7 +196,7 @@ fn agreed(sessions: &mut [Session], locker: &mut Session) -> Result<Option<Optio
             agree &= first.get_or_insert_with(|| found.clone()) == &found;
         }
         if let (true, Some((file, offset))) = (agree, first) {
-            return Ok(Some(Some(full_position(locker, file, &offset)?)));
+            return full_position(locker, file, &offset).map(Some);
         }
         for session in sessions.iter_mut() {
             session.execute("ROLLBACK")?;
@@ -221,15 +229,6 @@ fn snapshot_status(session: &mut Session) -> Result<Option<(String, String)>, Er
     Ok(of("Binlog_snapshot_file").zip(of("Binlog_snapshot_position")))
 }
 
-fn compared_position(session: &mut Session, locker: &mut Session) -> Result<Option<Position>, Error> {
-    let about = &session.about;
-    if about.flavour != Flavour::MariaDb || !about.log_bin {
-        return Ok(None);
-    }
-    let Some((file, offset)) = snapshot_status(session)? else { return Ok(None) };
-    full_position(locker, file, &offset).map(Some)
-}
-
 fn full_position(session: &mut Session, file: String, offset: &str) -> Result<Position, Error> {
     let quoted = session.quote(&file);
     let gtid = session.value(&format!("SELECT BINLOG_GTID_POS({quoted}, {offset})"))?.unwrap_or_default();
@@ -259,13 +258,11 @@ fn hold(
     locker: &mut Session,
     target: &Target,
     request: &SnapshotRequest,
-    tables_locked: bool,
 ) -> Result<(Way, &'static str), Error> {
     let about = &locker.about;
     let stages =
         about.flavour == Flavour::MariaDb && about.version >= Version { major: 10, minor: 4, patch: 1 };
-    // BACKUP STAGE would wait for writers of the tables that are locked, who wait for us.
-    let denied = if stages && !tables_locked {
+    let denied = if stages {
         let held = guarded(locker, target, request, "BACKUP STAGE START")
             .and_then(|()| guarded(locker, target, request, "BACKUP STAGE BLOCK_COMMIT"));
         match held {

@@ -6,9 +6,9 @@ use server::catalogue::{Kind, Wanted};
 use server::{Flavour, Session, Version};
 
 use super::{Ledger, LoadRequest};
-use crate::Error;
 use crate::manifest::Manifest;
 use crate::run::{Selection, World};
+use crate::{Error, Format};
 
 /// Takes out what is not wanted.
 pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(), Error> {
@@ -19,7 +19,7 @@ pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(
     manifest.objects.retain(|object| match object.kind {
         Kind::Database => selection.schema(&object.name) || schemas.contains(&object.name),
         Kind::View | Kind::Sequence => selection.table(&object.schema, &object.name),
-        Kind::Trigger => schemas.contains(&object.schema) && selection.schema(&object.schema),
+        Kind::Trigger => object.table.as_ref().is_none_or(|table| selection.table(&object.schema, table)),
         Kind::Role | Kind::User | Kind::Grant => selection.accounts(),
         _ => selection.programs(&object.schema),
     });
@@ -53,6 +53,7 @@ pub(super) fn target(
     manifest: &Manifest,
     ledger: &Ledger,
 ) -> Result<(), Error> {
+    format(session, request, manifest)?;
     let lacking = lacking(session, manifest)?;
     if !lacking.is_empty() {
         return Err(Error::Mismatch(format!(
@@ -102,6 +103,22 @@ pub(super) fn target(
         }
     }
     Ok(())
+}
+
+/// The data files are of a format that can be sent to this server.
+fn format(session: &Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+    let refusal = match manifest.data_format {
+        Format::Sql => {
+            "data files of INSERT statements are for other clients: give them to mariadb or mysql, behind \
+             schema/1-tables.sql; remora load takes tsv and csv"
+        }
+        Format::Csv if !session.about.local_infile => {
+            "the server allows no LOAD DATA LOCAL, which csv files need; let an administrator run: \
+             SET GLOBAL local_infile = 1"
+        }
+        Format::Csv | Format::Tsv => return Ok(()),
+    };
+    if request.data { Err(Error::Mismatch(refusal.to_owned())) } else { Ok(()) }
 }
 
 /// What this server has no place for.

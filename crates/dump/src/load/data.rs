@@ -39,20 +39,6 @@ impl Load<'_> {
     pub(super) fn load_rows(&mut self, session: &mut Session) -> Result<(), Error> {
         let done = self.ledger.read(session)?;
         let local_infile = session.about.local_infile;
-        if self.manifest.data_format == Format::Sql
-            || (!local_infile && self.manifest.data_format == Format::Csv)
-        {
-            return Err(Error::Mismatch(match self.manifest.data_format {
-                Format::Sql => {
-                    "data files of INSERT statements are for other clients: give them to mariadb or mysql, \
-                                schema/1-tables.sql first; remora load takes tsv and csv"
-                        .to_owned()
-                }
-                _ => "the server allows no LOAD DATA LOCAL, which csv files need; let an administrator run: \
-                      SET GLOBAL local_infile = 1"
-                    .to_owned(),
-            }));
-        }
         if !local_infile {
             self.world.progress.warn("the server allows no LOAD DATA LOCAL (local_infile is off): rows go in by INSERT, which is slower");
         }
@@ -244,8 +230,7 @@ impl Shared<'_> {
     fn insert(&self, session: &mut Session, entry: &TableEntry, chunk: &Chunk) -> Result<u64, Error> {
         let load = self.load;
         let path = load.manifest.path(&load.request.folder, entry, chunk.number);
-        let columns: Vec<_> =
-            entry.columns().iter().map(|column| (column.name.clone(), select::is_number(column))).collect();
+        let columns = select::literals(entry);
         let mut encoder = crate::format::hexadecimal(&entry.table.name, &columns);
         let mut text = Vec::new();
         let mut rows = 0;

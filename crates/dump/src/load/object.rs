@@ -27,7 +27,7 @@ impl Load<'_> {
             let mut first = None;
             let mut again = Vec::new();
             for object in open {
-                match self.one(session, object) {
+                match self.one(session, object, &objects) {
                     Ok(()) => self.summary.objects += 1,
                     Err(error) if error.code().is_some() => {
                         first.get_or_insert((object, error));
@@ -44,7 +44,7 @@ impl Load<'_> {
                 if object.kind < Kind::Role {
                     made = made.and(Err(Error::Object { object: object.title(), source }));
                 } else {
-                    self.leave_out(session, &open);
+                    self.leave_out(session, &open, &objects);
                 }
                 break;
             }
@@ -57,30 +57,35 @@ impl Load<'_> {
     }
 
     /// Names accounts that this server does not take, as with another's ways to log in.
-    fn leave_out(&mut self, session: &mut Session, open: &[&Object]) {
+    fn leave_out(&mut self, session: &mut Session, open: &[&Object], all: &[Object]) {
         for object in open {
-            let why = self.one(session, object).err().map(|error| error.to_string()).unwrap_or_default();
+            let why = self.one(session, object, all).err().map(|error| error.to_string()).unwrap_or_default();
             self.summary.omitted.push(format!("{}: {why}", object.title()));
         }
     }
 
-    fn one(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
+    fn one(&mut self, session: &mut Session, object: &Object, all: &[Object]) -> Result<(), server::Error> {
         if matches!(object.kind, Kind::User | Kind::Grant) {
-            return self.account(session, object);
+            return self.account(session, object, all);
         }
-        enter(session, object)?;
+        let collation = enter(session, object)?;
         let made = object.statements.iter().try_for_each(|statement| match session.execute(statement) {
             Err(error) if self.request.resume && error.code().is_some_and(|code| EXISTS.contains(&code)) => {
                 Ok(())
             }
             other => other.map(drop),
         });
-        let left = leave(session, object);
+        let left = leave(session, object, collation.as_deref());
         made.and(left)
     }
 
     /// An account that is there already stays as it is; where it is another than the dump's, that is named.
-    fn account(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
+    fn account(
+        &mut self,
+        session: &mut Session,
+        object: &Object,
+        all: &[Object],
+    ) -> Result<(), server::Error> {
         let known =
             self.summary.omitted.iter().any(|line| line.starts_with(&format!("user {}:", object.name)));
         if object.kind == Kind::Grant {
@@ -93,7 +98,12 @@ impl Load<'_> {
         match session.execute(statement) {
             Err(error) if error.code() == Some(1396) => {
                 let there = session.value(&format!("SHOW CREATE USER {}", object.name)).unwrap_or_default();
-                if there.as_ref() != Some(statement) && !self.request.resume {
+                let same = match there {
+                    Some(there) => there == *statement,
+                    // Before MySQL 5.7 the grants hold all there is to an account.
+                    None => has_grants(session, &object.name, all)?,
+                };
+                if !same && !self.request.resume {
                     self.summary.omitted.push(format!(
                         "user {}: there is one already, and it stays as it is, its grants too",
                         object.name
@@ -204,13 +214,12 @@ pub(crate) fn sorted(definition: &str) -> Vec<String> {
     lines
 }
 
-/// Sets what an object is to be made under.
-fn enter(session: &mut Session, object: &Object) -> Result<(), server::Error> {
+/// Sets what an object is to be made under; returns the collation its database is to have again.
+fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
     if !matches!(object.kind, Kind::Database | Kind::Role) {
         session.execute(&format!("USE {}", quote_name(&object.schema)))?;
     }
     let Settings { sql_mode, character_set, collation, database_collation, time_zone } = &object.settings;
-    let ascii = object.statements.iter().all(|text| text.is_ascii());
     let mut set = Vec::new();
     if let Some(mode) = sql_mode {
         set.push(format!("sql_mode = {}", session.quote(mode)));
@@ -218,25 +227,31 @@ fn enter(session: &mut Session, object: &Object) -> Result<(), server::Error> {
     if let Some(zone) = time_zone {
         set.push(format!("time_zone = {}", session.quote(zone)));
     }
-    // Its text comes to us, and goes from us, in utf8mb4; only plain ASCII is the same in its own character set.
-    if let Some(set_name) = character_set.as_ref().filter(|name| ascii || name.starts_with("utf8")) {
+    if let Some(set_name) = character_set {
         set.push(format!("character_set_client = {set_name}"));
     }
     if let Some(collation) = collation {
         set.push(format!("collation_connection = {collation}"));
     }
-    if let Some(wanted) = database_collation {
-        alter_database(session, &object.schema, wanted)?;
+    let old = match database_collation {
+        Some(wanted) => alter_database(session, &object.schema, wanted)?,
+        None => None,
+    };
+    if !set.is_empty() {
+        session.execute(&format!("SET SESSION {}", set.join(", ")))?;
     }
-    if set.is_empty() {
-        Ok(())
-    } else {
-        session.execute(&format!("SET SESSION {}", set.join(", "))).map(drop)
-    }
+    Ok(old)
 }
 
 /// Puts the settings back.
-fn leave(session: &mut Session, object: &Object) -> Result<(), server::Error> {
+fn leave(
+    session: &mut Session,
+    object: &Object,
+    database_collation: Option<&str>,
+) -> Result<(), server::Error> {
+    if let Some(collation) = database_collation {
+        alter_database(session, &object.schema, collation)?;
+    }
     if object.settings == Settings::default() {
         return Ok(());
     }
@@ -247,12 +262,29 @@ fn leave(session: &mut Session, object: &Object) -> Result<(), server::Error> {
 
 /// A program remembers its database's collation: where that was another when the program was made, it is another for a
 /// moment.
-fn alter_database(session: &mut Session, schema: &str, wanted: &str) -> Result<(), server::Error> {
+fn alter_database(
+    session: &mut Session,
+    schema: &str,
+    wanted: &str,
+) -> Result<Option<String>, server::Error> {
     let now = session.value("SELECT @@collation_database")?.unwrap_or_default();
-    if now != wanted {
-        session.execute(&format!("ALTER DATABASE {} COLLATE {wanted}", quote_name(schema)))?;
+    if now == wanted {
+        return Ok(None);
     }
-    Ok(())
+    session.execute(&format!("ALTER DATABASE {} COLLATE {wanted}", quote_name(schema)))?;
+    Ok(Some(now))
+}
+
+/// Whether an account may do just what the dump says.
+fn has_grants(session: &mut Session, account: &str, all: &[Object]) -> Result<bool, server::Error> {
+    let rows = session.strings(&format!("SHOW GRANTS FOR {account}"))?;
+    let mut there: Vec<String> =
+        rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect();
+    let grants = all.iter().find(|object| object.kind == Kind::Grant && object.name == account);
+    let mut wanted = grants.map(|grants| grants.statements.clone()).unwrap_or_default();
+    there.sort();
+    wanted.sort();
+    Ok(there == wanted)
 }
 
 /// Whoever makes a role may give it to others; that is taken back where the dump does not say so.

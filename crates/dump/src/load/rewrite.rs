@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::Session;
+use server::catalogue::Kind;
 
 use crate::Error;
 use crate::manifest::Manifest;
@@ -68,6 +69,8 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
         }
     }
     if missing.is_empty() {
+        lines.sort();
+        lines.dedup();
         return Ok(lines);
     }
     let list: Vec<_> = missing.iter().map(|(name, title)| format!("{name} ({title})")).collect();
@@ -76,6 +79,73 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
         session.about.version_text,
         list.join(", ")
     )))
+}
+
+/// Text comes to us, and goes from us, in utf8mb4. That is the same as in any client's character set for plain ASCII
+/// only; the rest is made as by a client that speaks utf8mb4, with the same meaning.
+pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
+    let mut lines = Vec::new();
+    for object in &mut manifest.objects {
+        let title = object.title();
+        let ascii = object.statements.iter().all(|text| text.is_ascii());
+        let Some(set) = object.settings.character_set.as_mut() else { continue };
+        if !ascii && !set.starts_with("utf8") {
+            lines.push(format!("{title}: character_set_client {set} becomes utf8mb4"));
+            *set = "utf8mb4".to_owned();
+        }
+    }
+    lines
+}
+
+/// Who is to be the definer of what is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Definer {
+    /// Who it was.
+    #[default]
+    Keep,
+    /// Whoever loads.
+    Loader,
+    /// This account, in backquotes: `` `app`@`localhost` ``.
+    Account(String),
+}
+
+/// Puts another definer into all statements; returns a line for each object.
+pub(super) fn definers(manifest: &mut Manifest, definer: &Definer) -> Vec<String> {
+    let with = match definer {
+        Definer::Keep => return Vec::new(),
+        Definer::Loader => "CURRENT_USER".to_owned(),
+        Definer::Account(account) => account.clone(),
+    };
+    let mut lines = Vec::new();
+    for object in manifest.objects.iter_mut().filter(|object| object.kind < Kind::Role) {
+        let title = object.title();
+        for statement in &mut object.statements {
+            let Some((from, to)) = definer_of(statement) else { continue };
+            let old = statement[from..to].to_owned();
+            statement.replace_range(from..to, &with);
+            lines.push(format!("{title}: definer {old} becomes {with}"));
+        }
+    }
+    lines
+}
+
+/// Where the definer stands in a statement as the server prints it: before anything that a user wrote.
+fn definer_of(statement: &str) -> Option<(usize, usize)> {
+    const WORD: &str = " DEFINER=";
+    let from = statement.find(WORD)? + WORD.len();
+    let quote = statement[from..].chars().next().filter(|first| matches!(first, '`' | '\'' | '"'));
+    // A role stands without a host.
+    let name = |at: usize| match (quote, statement[at..].chars().next()) {
+        (Some(quote), Some(first)) if first == quote => Some(at + closing(&statement[at..], quote)),
+        _ => statement[at..].find([' ', '@', '\n']).map(|end| at + end),
+    };
+    let mut to = name(from)?;
+    if statement[to..].starts_with('@') {
+        to = name(to + 1)?;
+    }
+    // Before the first quote there is nothing but the server's own words.
+    let head = &statement[..from];
+    (!head.contains(['`', '\'', '"'])).then_some((from, to))
 }
 
 /// `None`: the name is known. Otherwise one that is like it, if there is one.
@@ -177,6 +247,16 @@ mod tests {
         });
         assert_eq!(seen, ["utf8mb3", "utf8mb3_bin", "utf8mb4", "utf8mb4_uca1400_ai_ci"]);
         assert_eq!(out, sql.replacen("SET utf8mb3", "SET utf8", 1));
+    }
+
+    #[test]
+    fn a_definer_is_found_where_the_server_puts_it() {
+        let found = |sql: &str| definer_of(sql).map(|(from, to)| sql[from..to].to_owned());
+        let view =
+            "CREATE ALGORITHM=UNDEFINED DEFINER=`a``b`@`%` SQL SECURITY DEFINER VIEW `d`.`v` AS select 1";
+        assert_eq!(found(view).as_deref(), Some("`a``b`@`%`"));
+        assert_eq!(found("CREATE DEFINER=`role` PROCEDURE `p`() SELECT 1").as_deref(), Some("`role`"));
+        assert_eq!(found("CREATE PROCEDURE `p`() SELECT ' DEFINER=`x`@`y`'"), None);
     }
 
     #[test]

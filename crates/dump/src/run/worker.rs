@@ -9,6 +9,7 @@ use server::Session;
 use server::catalogue::{table_state, without_counter};
 use server::snapshot::Snapshot;
 
+use super::throttle::Throttle;
 use super::{CHUNK_BYTES, CHUNKS_PER_SESSION, DumpRequest, World};
 use crate::file::Writer;
 use crate::hash::Sum;
@@ -35,6 +36,7 @@ struct Shared<'a> {
     world: &'a World,
     request: &'a DumpRequest,
     manifest: &'a Manifest,
+    throttle: Throttle,
     states: Vec<Mutex<State>>,
     /// Tables that are locked because no snapshot covers them, until all are read.
     locked: Mutex<(usize, Option<Session>)>,
@@ -57,6 +59,7 @@ pub(super) fn run(
         world,
         request,
         manifest,
+        throttle: Throttle::new(request.limits, request.sessions),
         states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
         locked: Mutex::new((unversioned, snapshot.take_locks())),
         error: Mutex::new(None),
@@ -166,6 +169,7 @@ impl Shared<'_> {
                 return Err(Error::Stopped(STOPPED));
             }
             let entry = &self.manifest.tables[task.table];
+            self.throttle.begin(&mut session, &|| self.must_end())?;
             let chunk = self.read(&mut session, entry, task.chunk).map_err(|error| match error {
                 Error::Server(server::Error::Sink(_)) if self.must_end() => Error::Stopped(STOPPED),
                 error => explain(error, &entry.table),
@@ -179,8 +183,7 @@ impl Shared<'_> {
     fn read(&self, session: &mut Session, entry: &TableEntry, mut chunk: Chunk) -> Result<Chunk, Error> {
         let request = self.request;
         let path = self.manifest.path(&request.folder, entry, chunk.number);
-        let columns: Vec<_> =
-            entry.columns().iter().map(|column| (column.name.clone(), select::is_number(column))).collect();
+        let columns = select::literals(entry);
         let encoder = request.format.encoder(&entry.table.name, &columns);
         let mut writer =
             Writer::create(&*self.world.disk, &path, request.codec, encoder).map_err(Error::file(&path))?;
@@ -190,6 +193,7 @@ impl Shared<'_> {
             if self.must_end() {
                 return Err(io::Error::other("stopped"));
             }
+            self.throttle.pass(lines.len() as u64, &|| self.must_end());
             self.world.progress.read(rows * estimate);
             self.world.progress.done(rows, lines.len() as u64);
             writer.lines(lines).map_err(|error| {

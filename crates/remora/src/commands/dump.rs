@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
-use dump::{DumpRequest, DumpSummary, Format, Pattern, Selection, World};
+use dump::{DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
 use import::Progress;
 use serde_json::json;
 
@@ -80,6 +80,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = super::import::size)]
     chunk: Option<usize>,
 
+    /// Bytes of text to read in a second at most: 20M
+    #[arg(long, value_name = "SIZE", value_parser = super::import::size)]
+    max_rate: Option<usize>,
+
+    /// Begin no chunk while more threads than this run in the server, besides ours
+    #[arg(long, value_name = "N")]
+    max_threads_running: Option<u64>,
+
     /// Seconds to wait for a lock
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     lock_wait: u64,
@@ -110,6 +118,10 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         data: !arguments.no_data,
         history: !arguments.no_history,
         chunk_bytes: arguments.chunk.map(|bytes| bytes as u64),
+        limits: Limits {
+            bytes_per_second: arguments.max_rate.map(|bytes| bytes as u64),
+            threads_running: arguments.max_threads_running,
+        },
         lock_wait: Duration::from_secs(arguments.lock_wait),
         kill_long_queries: arguments.kill_long_queries,
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use dump::{LoadRequest, LoadSummary, Pattern, Selection, Verify};
+use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
 use import::Progress;
 use serde_json::json;
 
@@ -57,6 +57,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_verify: bool,
 
+    /// Who is to be the definer of views, routines, triggers and events: keep, me, or user@host
+    #[arg(long, value_name = "WHO", default_value = "keep", value_parser = definer)]
+    definer: Definer,
+
     /// Keep the load out of the server's binary log
     #[arg(long)]
     no_binlog: bool,
@@ -82,6 +86,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         sessions: sessions(arguments.sessions),
         resume: arguments.resume,
         verify: if arguments.no_verify { Verify::Counts } else { Verify::Rows },
+        definer: arguments.definer.clone(),
         no_binlog: arguments.no_binlog,
         data: !arguments.no_data,
     };
@@ -121,4 +126,15 @@ fn summarise(
         if proven { "all rows read back and equal" } else { "counts equal, rows not read back" },
     ));
     Ok(())
+}
+
+fn definer(text: &str) -> Result<Definer, String> {
+    match (text, text.rsplit_once('@')) {
+        ("keep", _) => Ok(Definer::Keep),
+        ("me", _) => Ok(Definer::Loader),
+        (_, Some((user, host))) if !user.is_empty() && !host.is_empty() => {
+            Ok(Definer::Account(format!("{}@{}", server::quote_name(user), server::quote_name(host))))
+        }
+        _ => Err("keep, me or user@host".to_owned()),
+    }
 }

@@ -85,7 +85,14 @@ fn others(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error>
 }
 
 fn object(kind: Kind, name: &str, statements: Vec<String>) -> Object {
-    Object { kind, schema: String::new(), name: name.to_owned(), statements, settings: Settings::default() }
+    Object {
+        kind,
+        schema: String::new(),
+        name: name.to_owned(),
+        table: None,
+        statements,
+        settings: Settings::default(),
+    }
 }
 
 fn quoted(name: &str) -> String {

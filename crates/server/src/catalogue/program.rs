@@ -118,7 +118,8 @@ pub(super) fn triggers(
     ))?;
     for row in &rows {
         if wanted.table(&text(row, 0), &text(row, 2)) {
-            catalogue.objects.push(shown(session, Kind::Trigger, &text(row, 0), &text(row, 1))?);
+            let trigger = shown(session, Kind::Trigger, &text(row, 0), &text(row, 1))?;
+            catalogue.objects.push(Object { table: Some(text(row, 2)), ..trigger });
         }
     }
     Ok(())
@@ -171,7 +172,14 @@ fn shown(session: &mut Session, kind: Kind, schema: &str, name: &str) -> Result<
 }
 
 fn object(kind: Kind, schema: &str, name: &str, statement: String, settings: Settings) -> Object {
-    Object { kind, schema: schema.to_owned(), name: name.to_owned(), statements: vec![statement], settings }
+    Object {
+        kind,
+        schema: schema.to_owned(),
+        name: name.to_owned(),
+        table: None,
+        statements: vec![statement],
+        settings,
+    }
 }
 
 #[cfg(test)]

@@ -180,6 +180,7 @@ fn sequence(session: &mut Session, name: &TableName) -> Result<Object, Error> {
         kind: Kind::Sequence,
         schema: name.schema.clone(),
         name: name.table.clone(),
+        table: None,
         statements,
         settings: Settings::default(),
     })
