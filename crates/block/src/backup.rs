@@ -21,7 +21,7 @@ use crate::writer::Writer;
 use crate::{CHUNK, Error};
 
 /// Most threads that make sense: more would only need more memory.
-const JOBS_MAX: usize = 16;
+const JOBS_MAX: usize = 12;
 
 /// What to back up, and how.
 pub struct Request<'a> {
@@ -157,8 +157,8 @@ struct Pipeline<'a> {
 impl Pipeline<'_> {
     fn run(&self, salvage: Option<Salvage>, writer: &mut Writer<'_>) -> Result<Counts, Error> {
         let workers = self.request.jobs.clamp(1, JOBS_MAX);
-        // Buffers go round: the writer gives them back. Two more are with the reader.
-        let count = 2 * workers + 3;
+        // Buffers go round: the writer gives them back. One more is with the reader.
+        let count = 2 * workers + 1;
         let (give, take) = bounded(count);
         (0..count).try_for_each(|_| give.send(Vec::new())).map_err(|_| Error::Worker)?;
         let (to_workers, jobs) = bounded::<Job>(count);
@@ -192,7 +192,6 @@ impl Pipeline<'_> {
         let mut scan = Scan::new(self.request.source, self.request.name, self.len, pace);
         let mut walk = self.chain.map(Chain::walk);
         let chunks = chunks_of(self.len);
-        let spare = || take.recv().map_err(|_| Error::Worker);
         let mut hole = chunks > 0 && scan.is_hole(0)?;
         for number in 0..chunks {
             let prior = walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
@@ -203,8 +202,9 @@ impl Pipeline<'_> {
                 }
                 None
             } else {
-                let next = if next_hole { None } else { Some(spare()?) };
-                Some(scan.read(number, spare, next)?)
+                let mut buffer = take.recv().map_err(|_| Error::Worker)?;
+                scan.read(number, &mut buffer, !next_hole)?;
+                Some(buffer)
             };
             hole = next_hole;
             let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));

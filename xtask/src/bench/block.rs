@@ -43,7 +43,7 @@ struct Method {
     incremental: Option<&'static str>,
 }
 
-const METHODS: [Method; 5] = [
+static METHODS: [Method; 5] = [
     Method {
         name: "remora backup",
         needs: "",
@@ -82,7 +82,9 @@ const METHODS: [Method; 5] = [
 ];
 
 pub(super) fn run() -> Result<()> {
-    setup::install(&PEERS)?;
+    if let Err(error) = setup::install(&PEERS) {
+        println!("{error:#}; what is missing is left out");
+    }
     let remora = release()?;
     let folder = tempfile::Builder::new().prefix("remora-bench-").tempdir()?;
     let (image, before) = (folder.path().join("image"), folder.path().join("before"));
@@ -266,7 +268,8 @@ fn noise(bytes: &mut [u8], random: &mut Random) {
 fn words(page: &mut [u8], random: &mut Random) {
     let mut rest = page;
     while !rest.is_empty() {
-        let rank = random.below(1 << random.below(14));
+        let bits = random.below(14);
+        let rank = random.below(1 << bits);
         let word = format!("{:x} ", rank.wrapping_mul(0x9e37_79b9) % 0xff_ffff);
         let (now, later) = rest.split_at_mut(word.len().min(rest.len()));
         now.iter_mut().zip(word.bytes()).for_each(|(to, from)| *to = from);
