@@ -165,20 +165,19 @@ impl Pipeline<'_> {
         let (to_writer, done) = bounded::<Result<Done, Error>>(count);
         let fetcher = Fetcher::new(self.repository.store());
         std::thread::scope(|scope| {
-            let reader_errors = to_writer.clone();
-            scope.spawn(move || {
-                if let Err(error) = self.read(salvage, &take, &to_workers) {
-                    // If the writer is gone it has failed itself.
-                    reader_errors.send(Err(error)).ok();
-                }
-            });
+            let reader = scope.spawn(move || self.read(salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
                 scope.spawn(move || work(&jobs, &to_writer, fetcher));
             }
             drop((jobs, to_writer));
             // By value: when the writer is gone, nobody waits for its buffers.
-            self.write(writer, done, give)
+            let written = self.write(writer, done, give);
+            // What was read before reading failed is written all the same: the next run goes on from there.
+            match (written, reader.join()) {
+                (Err(Error::Worker) | Ok(_), Ok(Err(error))) => Err(error),
+                (written, _) => written,
+            }
         })
     }
 
