@@ -21,7 +21,7 @@ use crate::writer::Writer;
 use crate::{CHUNK, Error};
 
 /// Most threads that make sense: more would only need more memory.
-const JOBS_MAX: usize = 16;
+const JOBS_MAX: usize = 12;
 
 /// What to back up, and how.
 pub struct Request<'a> {
@@ -157,28 +157,27 @@ struct Pipeline<'a> {
 impl Pipeline<'_> {
     fn run(&self, salvage: Option<Salvage>, writer: &mut Writer<'_>) -> Result<Counts, Error> {
         let workers = self.request.jobs.clamp(1, JOBS_MAX);
-        // Buffers go round: the writer gives them back. Two more are with the reader.
-        let count = 2 * workers + 3;
+        // Buffers go round: the writer gives them back. One more is with the reader.
+        let count = 2 * workers + 1;
         let (give, take) = bounded(count);
         (0..count).try_for_each(|_| give.send(Vec::new())).map_err(|_| Error::Worker)?;
         let (to_workers, jobs) = bounded::<Job>(count);
         let (to_writer, done) = bounded::<Result<Done, Error>>(count);
         let fetcher = Fetcher::new(self.repository.store());
         std::thread::scope(|scope| {
-            let reader_errors = to_writer.clone();
-            scope.spawn(move || {
-                if let Err(error) = self.read(salvage, &take, &to_workers) {
-                    // If the writer is gone it has failed itself.
-                    reader_errors.send(Err(error)).ok();
-                }
-            });
+            let reader = scope.spawn(move || self.read(salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
                 scope.spawn(move || work(&jobs, &to_writer, fetcher));
             }
             drop((jobs, to_writer));
             // By value: when the writer is gone, nobody waits for its buffers.
-            self.write(writer, done, give)
+            let written = self.write(writer, done, give);
+            // What was read before reading failed is written all the same: the next run goes on from there.
+            match (written, reader.join()) {
+                (Err(Error::Worker) | Ok(_), Ok(Err(error))) => Err(error),
+                (written, _) => written,
+            }
         })
     }
 
@@ -192,7 +191,6 @@ impl Pipeline<'_> {
         let mut scan = Scan::new(self.request.source, self.request.name, self.len, pace);
         let mut walk = self.chain.map(Chain::walk);
         let chunks = chunks_of(self.len);
-        let spare = || take.recv().map_err(|_| Error::Worker);
         let mut hole = chunks > 0 && scan.is_hole(0)?;
         for number in 0..chunks {
             let prior = walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
@@ -203,8 +201,9 @@ impl Pipeline<'_> {
                 }
                 None
             } else {
-                let next = if next_hole { None } else { Some(spare()?) };
-                Some(scan.read(number, spare, next)?)
+                let mut buffer = take.recv().map_err(|_| Error::Worker)?;
+                scan.read(number, &mut buffer, !next_hole)?;
+                Some(buffer)
             };
             hole = next_hole;
             let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));

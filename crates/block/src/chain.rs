@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::file::{File, Index};
-use crate::format::{CHUNK_BLOCKS, Hash, IndexEntry, Place, ZERO, chunks_of};
+use crate::format::{CHUNK_BLOCKS, Hash, IndexEntry, Place, ZERO};
 
 /// A generation and its ancestors down to a full one.
 #[derive(Clone)]
@@ -147,12 +147,4 @@ impl ContentHasher {
     pub(crate) fn finish(&self) -> [u8; 32] {
         *self.0.finalize().as_bytes()
     }
-}
-
-/// The same from all contents at once.
-pub(crate) fn content_of(len: u64, contents: &[Hash]) -> [u8; 32] {
-    debug_assert_eq!(contents.len() as u64, chunks_of(len));
-    let mut hasher = ContentHasher::new(len);
-    contents.iter().for_each(|content| hasher.add(content));
-    hasher.finish()
 }

@@ -16,7 +16,7 @@ use crate::format::{BLOCK, CHUNK, chunk_hash, is_zero};
 use crate::repository::Repository;
 
 /// Most threads that make sense.
-const JOBS_MAX: usize = 16;
+const JOBS_MAX: usize = 12;
 
 /// What to restore, and how.
 #[derive(Debug, Clone, Copy)]

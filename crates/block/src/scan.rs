@@ -11,19 +11,13 @@ use crate::Error;
 use crate::file::read_exact_at;
 use crate::format::CHUNK;
 
-/// What is asked at once whether it is in memory.
-const UNIT: usize = 64 << 10;
 /// How long to wait at most before looking whether to stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A chunk of the volume that is partly read: what was in memory.
-struct Begun {
+/// A chunk that will be read: what of it was not in memory before, and is forgotten again.
+struct Ahead {
     number: u64,
-    buffer: Vec<u8>,
-    /// Ranges of the buffer that have to be read from the device.
-    missing: Vec<Range<usize>>,
-    /// Whether a range was not in memory at all: then it is forgotten again.
-    forget: Vec<Range<usize>>,
+    absent: Vec<Range<u64>>,
 }
 
 /// Reads chunks in order, one ahead.
@@ -33,7 +27,7 @@ pub(crate) struct Scan<'a> {
     len: u64,
     /// No data before this byte, from where was asked last.
     data_from: u64,
-    ahead: Option<Begun>,
+    ahead: Option<Ahead>,
     pace: Pace<'a>,
 }
 
@@ -52,70 +46,42 @@ impl<'a> Scan<'a> {
         Ok(self.data_from >= (start + CHUNK as u64).min(self.len))
     }
 
-    /// Reads a chunk into a buffer of [`CHUNK`] bytes; what lies behind the end of the volume is zeros.
-    /// `next` is a buffer to begin the next chunk in, if there is one to spare.
-    pub(crate) fn read(
-        &mut self,
-        number: u64,
-        mut buffer: impl FnMut() -> Result<Vec<u8>, Error>,
-        next: Option<Vec<u8>>,
-    ) -> Result<Vec<u8>, Error> {
-        let begun = match self.ahead.take() {
-            Some(begun) if begun.number == number => begun,
-            _ => self.begin(number, buffer()?)?,
+    /// Reads a chunk into a buffer, which becomes [`CHUNK`] bytes; what lies behind the end of the volume is
+    /// zeros. `next_too`: the chunk after it will be read as well.
+    pub(crate) fn read(&mut self, number: u64, buffer: &mut Vec<u8>, next_too: bool) -> Result<(), Error> {
+        let ahead = match self.ahead.take() {
+            Some(ahead) if ahead.number == number => ahead,
+            _ => self.look(number)?,
         };
-        if let Some(spare) = next {
-            // Looked at before this chunk is read, whose read-ahead would be mistaken for others' pages.
-            let ahead = self.begin(number + 1, spare)?;
-            for range in &ahead.missing {
-                self.source.prefetch(ahead.number * CHUNK as u64 + range.start as u64, range.len() as u64);
+        if next_too {
+            // Looked at before this chunk is read: what that reads ahead would be mistaken for others' pages.
+            let next = self.look(number + 1)?;
+            for range in &next.absent {
+                self.source.prefetch(range.start, range.end - range.start);
             }
-            self.ahead = Some(ahead);
+            self.ahead = Some(next);
         }
-        self.complete(begun)
+        let bytes = self.bytes_of(number);
+        self.pace.wait(bytes as u64)?;
+        buffer.resize(CHUNK, 0);
+        let (data, rest) = buffer.split_at_mut(bytes);
+        rest.fill(0);
+        let start = number * CHUNK as u64;
+        read_exact_at(self.source, start, data).map_err(|error| self.failed(start, error))?;
+        for range in ahead.absent {
+            self.source.forget(range.start, range.end - range.start);
+        }
+        Ok(())
     }
 
     fn bytes_of(&self, number: u64) -> usize {
         usize::try_from(self.len - number * CHUNK as u64).unwrap_or(CHUNK).min(CHUNK)
     }
 
-    fn begin(&mut self, number: u64, mut buffer: Vec<u8>) -> Result<Begun, Error> {
-        let (start, bytes) = (number * CHUNK as u64, self.bytes_of(number));
-        buffer.resize(CHUNK, 0);
-        let (mut missing, mut forget): (Vec<Range<usize>>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
-        let mut at = 0;
-        while at < bytes {
-            let end = (at + UNIT).min(bytes);
-            let unit = buffer.get_mut(at..end).unwrap_or_default();
-            match self.source.read_cached(start + at as u64, unit) {
-                Ok(Some(count)) if count == end - at => {}
-                Ok(found) => {
-                    extend(&mut missing, at..end);
-                    if found == Some(0) {
-                        extend(&mut forget, at..end);
-                    }
-                }
-                Err(error) => return Err(self.failed(start + at as u64, error)),
-            }
-            at = end;
-        }
-        buffer.get_mut(bytes..).unwrap_or_default().fill(0);
-        Ok(Begun { number, buffer, missing, forget })
-    }
-
-    fn complete(&mut self, begun: Begun) -> Result<Vec<u8>, Error> {
-        let Begun { number, mut buffer, missing, forget } = begun;
+    fn look(&self, number: u64) -> Result<Ahead, Error> {
         let start = number * CHUNK as u64;
-        self.pace.wait(self.bytes_of(number) as u64)?;
-        for range in missing {
-            let at = start + range.start as u64;
-            let wanted = buffer.get_mut(range).unwrap_or_default();
-            read_exact_at(self.source, at, wanted).map_err(|error| self.failed(at, error))?;
-        }
-        for range in forget {
-            self.source.forget(start + range.start as u64, range.len() as u64);
-        }
-        Ok(buffer)
+        let absent = self.source.absent(start, self.bytes_of(number));
+        Ok(Ahead { number, absent: absent.map_err(|error| self.failed(start, error))? })
     }
 
     fn failed(&self, at: u64, error: io::Error) -> Error {
@@ -125,13 +91,6 @@ impl<'a> Scan<'a> {
             error
         };
         Error::Source { name: format!("{} at byte {at}", self.name), source }
-    }
-}
-
-fn extend(ranges: &mut Vec<Range<usize>>, more: Range<usize>) {
-    match ranges.last_mut() {
-        Some(last) if last.end == more.start => last.end = more.end,
-        _ => ranges.push(more),
     }
 }
 

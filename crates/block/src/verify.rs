@@ -8,15 +8,15 @@ use crossbeam_channel::{Receiver, bounded};
 
 use crate::Error;
 use crate::backup::World;
-use crate::chain::content_of;
+use crate::chain::{Chain, ContentHasher};
 use crate::fetch::Fetcher;
 use crate::file::File;
-use crate::format::{BLOCK, CHUNK, Group, Hash, IndexEntry, Place, ZERO, chunk_hash, chunks_of};
+use crate::format::{BLOCK, CHUNK, Group, IndexEntry, Place, chunk_hash};
 use crate::repository::{Loaded, Repository};
 use crate::view::Views;
 
 /// Most threads that make sense.
-const JOBS_MAX: usize = 16;
+const JOBS_MAX: usize = 12;
 /// Most damages that are told one by one.
 pub const DAMAGES_MAX: usize = 1000;
 
@@ -102,7 +102,7 @@ pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<
         findings.add(place.to_owned(), what.to_owned());
     }
     world.progress.phase("verifying", Some(bytes));
-    contents(&loaded, &findings)?;
+    contents(&loaded, &findings, world)?;
     blocks(repository, &loaded, &findings, jobs, world)?;
     let damages = findings.damages.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(Verified { generations, files, blocks: findings.blocks.into_inner(), bytes, damages })
@@ -110,19 +110,22 @@ pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<
 
 /// Follows every chain: parents are there and are the right ones, chunks and volumes have the content that
 /// was noted.
-fn contents(loaded: &Loaded, findings: &Findings) -> Result<(), Error> {
+fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<(), Error> {
     let mut sound: BTreeMap<u64, Arc<File>> = BTreeMap::new();
     for (number, file) in &loaded.generations {
-        match crate::chain::Chain::new(&loaded.generations, *number) {
+        match Chain::new(&loaded.generations, *number) {
             Ok(_) => drop(sound.insert(*number, Arc::clone(file))),
             Err(error) => findings.take(error, "")?,
         }
     }
     let most = sound.values().map(|file| file.chunks()).max().unwrap_or(0);
-    let mut all: BTreeMap<u64, Vec<Hash>> =
-        sound.iter().map(|(number, file)| (*number, Vec::with_capacity(room(file.chunks())))).collect();
+    let mut contents: BTreeMap<u64, ContentHasher> =
+        sound.iter().map(|(number, file)| (*number, ContentHasher::new(file.header.len))).collect();
     let mut views = Views::new(&sound);
     for chunk in 0..most {
+        if world.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
         let found = match views.chunk(chunk) {
             Ok(found) => found,
             // The record itself is looked at below; without it nothing can be said here.
@@ -133,23 +136,17 @@ fn contents(loaded: &Loaded, findings: &Findings) -> Result<(), Error> {
                 let place = sound.get(&number).map(|file| file.shown.clone()).unwrap_or_default();
                 findings.add(place, format!("chunk {chunk} is not what was backed up"));
             }
-            if let Some(contents) = all.get_mut(&number) {
-                contents.push(view.chunk.content);
+            if let Some(content) = contents.get_mut(&number) {
+                content.add(&view.chunk.content);
             }
         }
     }
-    for (number, mut contents) in all {
-        let Some(file) = sound.get(&number) else { continue };
-        contents.resize(room(chunks_of(file.header.len)), ZERO);
-        if content_of(file.header.len, &contents) != file.trailer.content {
+    for (file, content) in sound.values().zip(contents.values()) {
+        if content.finish() != file.trailer.content {
             findings.add(file.shown.clone(), "the chain does not lead to what was backed up".to_owned());
         }
     }
     Ok(())
-}
-
-fn room(chunks: u64) -> usize {
-    usize::try_from(chunks).unwrap_or(usize::MAX)
 }
 
 /// Looks at every record and every block of every file.

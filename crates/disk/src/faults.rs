@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -441,8 +442,8 @@ impl Source for Handle {
         if damaged { Err(io::Error::other("input/output error")) } else { Ok(count) }
     }
 
-    fn read_cached(&self, _: u64, _: &mut [u8]) -> io::Result<Option<usize>> {
-        Ok(None)
+    fn absent(&self, _: u64, _: usize) -> io::Result<Vec<Range<u64>>> {
+        Ok(Vec::new())
     }
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {

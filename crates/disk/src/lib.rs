@@ -25,12 +25,14 @@
 pub mod faults;
 mod output;
 mod real;
+mod residency;
 
 pub use output::Output;
 pub use real::RealDisk;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, Write};
+use std::ops::Range;
 use std::path::Path;
 
 /// What is known of a file without reading it.
@@ -78,12 +80,11 @@ pub trait Source: Read + Seek + Send + Sync {
         Ok(filled)
     }
 
-    /// Reads at byte `at` what is in memory already, without waiting for the device. `None` when that
-    /// can't be told.
+    /// Parts of a range, which begins at a page, that are not in memory; none when that can't be told.
     ///
     /// # Errors
     /// What the operating system reports.
-    fn read_cached(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+    fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>>;
 
     /// The first byte from `at` on that does not lie in a hole; `None` when only holes follow. A file
     /// system that does not tell has no holes.

@@ -2,15 +2,16 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::io::Errno;
 
-use crate::{Disk, Guard, Share, Sink, Source, Stat, Volume};
+use crate::{Disk, Guard, Share, Sink, Source, Stat, Volume, residency};
 
 /// Written where a range must be cleared and a hole can't be made.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -78,12 +79,11 @@ impl Source for RealFile {
         self.file.read_at(buffer, at)
     }
 
-    fn read_cached(&self, at: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match preadv2(&self.file, &mut [IoSliceMut::new(buffer)], at, ReadWriteFlags::NOWAIT) {
-            Ok(count) => Ok(Some(count)),
-            Err(Errno::AGAIN) => Ok(Some(0)),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(None),
-            Err(error) => Err(error.into()),
+    fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
+        match residency::absent(&self.file, at, len) {
+            // What can't be mapped, such as a pipe.
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(Vec::new()),
+            told => told,
         }
     }
 

@@ -190,7 +190,8 @@ fn tell_position(position: &Coordinates, file: Option<&Path>, report: &Report) -
         line["message_type"] = json!("position");
         report.message(&line)?;
     } else if !position.file.is_empty() {
-        report.note(&format!("binary log position: {} {} {}", position.file, position.offset, position.gtid));
+        let text = format!("binary log position: {} {} {}", position.file, position.offset, position.gtid);
+        report.note(text.trim_end());
     }
     Ok(())
 }

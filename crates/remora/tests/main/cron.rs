@@ -75,7 +75,11 @@ fn the_whole_group_is_ended_at_the_timeout() {
 fn one_run_at_a_time() {
     let folder = folder();
     let go = folder.path().join("go");
-    let script = format!("touch started; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let script = format!(
+        "touch started; while [ -d {} ] && ! [ -e {} ]; do sleep 0.05; done",
+        folder.path().display(),
+        go.display()
+    );
     let first = Running::new(command(&folder, &["--lock", "lock"], &script).spawn().unwrap());
     until("it runs", || folder.path().join("started").exists());
     run(&folder, &["--lock", "lock"], "touch second").exits(11).says(&["--skip", "--wait"]);
@@ -107,7 +111,8 @@ fn a_signal_is_passed_on() {
 #[test]
 fn a_process_left_behind_is_not_waited_for() {
     let folder = folder();
-    let script = "sleep 600 & echo $! > child; echo done";
+    // It holds the output open until the test is gone.
+    let script = "while [ -d . ] && [ -e log ]; do sleep 0.05; done & echo $! > child; echo done";
     run(&folder, &[], script).exits(0);
     assert!(log(&folder).contains("] done"));
     let pid = std::fs::read_to_string(folder.path().join("child")).unwrap();

@@ -33,10 +33,16 @@ fn start(place: &Place, arguments: &[&str]) -> Running {
     Running::new(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
-/// A command that waits until a file is there.
+/// A command that waits until a file is there, or until the test is gone.
 fn until_file(place: &Place, name: &str) -> String {
     let (started, go) = (place.path(&format!("{name}.started")), place.path(&format!("{name}.go")));
-    format!("touch {}; until [ -e {} ]; do sleep 0.05; done; exit 3", started.display(), go.display())
+    let folder = place.path("");
+    format!(
+        "touch {}; while [ -d {} ] && ! [ -e {} ]; do sleep 0.05; done; exit 3",
+        started.display(),
+        folder.display(),
+        go.display()
+    )
 }
 
 fn nobody_writes_while_the_command_runs(place: &Place) {
