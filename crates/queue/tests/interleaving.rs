@@ -36,6 +36,10 @@ fn all(queue: &Arc<Queue>) -> Target {
     Target { queue: queue.clone(), filter: None }
 }
 
+fn put(queue: &Queue, row: &[u8]) {
+    queue.publish(&[row], None).unwrap();
+}
+
 /// Rows with this first byte.
 struct First(u8, String);
 
@@ -76,7 +80,7 @@ fn publishers_and_takers_meet() {
             let target = all(&queue);
             threads.push(thread::spawn(move || take(number, &[target])));
             let queue = queue.clone();
-            threads.push(thread::spawn(move || drop(queue.publish(&[b"row"], None).unwrap())));
+            threads.push(thread::spawn(move || put(&queue, b"row")));
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!((queue.status().waiting, queue.status().owned, queue.status().waiters), (0, 0, 0));
@@ -114,8 +118,8 @@ fn a_waiter_on_two_queues_is_given_one_row_and_the_other_stays() {
         let targets = [all(&one), all(&two)];
         let reversed = [all(&two), all(&one)];
         let takers = [thread::spawn(move || take(1, &targets)), thread::spawn(move || take(2, &reversed))];
-        let publishers = [one.clone(), two.clone(), two.clone()]
-            .map(|queue| thread::spawn(move || drop(queue.publish(&[b"row"], None).unwrap())));
+        let publishers =
+            [one.clone(), two.clone(), two.clone()].map(|queue| thread::spawn(move || put(&queue, b"row")));
         takers.into_iter().for_each(|thread| thread.join().unwrap());
         publishers.into_iter().for_each(|thread| thread.join().unwrap());
         let left = one.status().waiting + two.status().waiting;
@@ -164,7 +168,7 @@ fn an_interrupt_ends_a_wait_and_loses_no_row() {
         });
         let publisher = thread::spawn({
             let queue = queue.clone();
-            move || drop(queue.publish(&[b"row"], None).unwrap())
+            move || put(&queue, b"row")
         });
         killed.store(true, Ordering::SeqCst);
         interrupter.interrupt();
@@ -183,7 +187,7 @@ fn one_write_at_a_time_and_everybody_returns() {
             .map(|_| {
                 let queue = queue.clone();
                 thread::spawn(move || {
-                    (0..2).for_each(|_| drop(queue.publish(&[&[b'x'; 60]], None).unwrap()));
+                    (0..2).for_each(|_| put(&queue, &[b'x'; 60]));
                 })
             })
             .collect();
@@ -203,7 +207,7 @@ fn emptying_meets_publishers_takers_and_tidying() {
     check(|| {
         let (_engine, queues) = queues(1, Sync::Always);
         let queue = queues[0].clone();
-        (0..4).for_each(|_| drop(queue.publish(&[&[b'x'; 60]], None).unwrap()));
+        (0..4).for_each(|_| put(&queue, &[b'x'; 60]));
         let taker = thread::spawn({
             let queue = queue.clone();
             move || {
@@ -218,7 +222,7 @@ fn emptying_meets_publishers_takers_and_tidying() {
         });
         let publisher = thread::spawn({
             let queue = queue.clone();
-            move || drop(queue.publish(&[b"new"], None).unwrap())
+            move || put(&queue, b"new")
         });
         queue.truncate().unwrap();
         [taker, tidy, publisher].into_iter().for_each(|thread| thread.join().unwrap());
