@@ -74,7 +74,7 @@ pub enum Error {
         /// What was being made or filled.
         object: String,
         /// What the server said.
-        source: server::Error,
+        source: Box<server::Error>,
     },
 }
 
@@ -92,13 +92,15 @@ impl Error {
             1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836,
             1969, 3024,
         ];
+        let passes = |error: &server::Error| {
+            error.is_connection_lost()
+                || matches!(error, server::Error::Unreachable { .. })
+                || error.code().is_some_and(|code| CODES.contains(&code))
+        };
         match self {
             Error::Stopped(_) | Error::Interrupted { .. } => true,
-            Error::Server(error) | Error::Object { source: error, .. } => {
-                error.is_connection_lost()
-                    || matches!(error, server::Error::Unreachable { .. })
-                    || error.code().is_some_and(|code| CODES.contains(&code))
-            }
+            Error::Server(error) => passes(error),
+            Error::Object { source, .. } => passes(source),
             _ => false,
         }
     }

@@ -94,8 +94,8 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     let mut manifest = Manifest::read(&*world.disk, &request.folder)?;
     select(&mut manifest, &request.selection)?;
     let mut session = connect(target, request)?;
-    let mut summary = LoadSummary::default();
-    summary.rewrites = rewrite::apply(&mut session, &mut manifest)?;
+    let rewrites = rewrite::apply(&mut session, &mut manifest)?;
+    let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
     summary.rewrites.extend(rewrite::clients(&mut manifest));
     summary.rewrites.extend(rewrite::definers(&mut manifest, &request.definer));
     let ledger = Ledger::new(&manifest.id);

@@ -10,7 +10,7 @@ use crate::manifest::{Chunk, TableEntry};
 /// The query for a chunk's rows, with its columns in the order of the data files.
 pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
     let table = &entry.table;
-    let columns: Vec<_> = entry.columns().into_iter().map(|column| expression(column)).collect();
+    let columns: Vec<_> = entry.columns().into_iter().map(expression).collect();
     // A table of which every column is computed has rows all the same.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
     let mut sql = format!("SELECT {columns} FROM {}", from(table, chunk.partition.as_deref()));

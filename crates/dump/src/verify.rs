@@ -41,7 +41,9 @@ pub(crate) fn sum(world: &World, session: &mut Session, part: &Part<'_>) -> Resu
     let streamed = session.stream(&select::query(part.entry, part.chunk, part.condition), &mut lines);
     let stopped = |error: server::Error| match error {
         server::Error::Sink(_) => Error::Stopped("the comparison is not complete"),
-        source => Error::Object { object: format!("table {}", part.entry.table.name), source },
+        source => {
+            Error::Object { object: format!("table {}", part.entry.table.name), source: Box::new(source) }
+        }
     };
     streamed.map_err(stopped)?;
     let (sum, _) = lines.finish().map_err(|_| Error::Stopped("the comparison is not complete"))?;

@@ -121,15 +121,17 @@ impl Shared<'_> {
             }
             let mut tries = 0;
             loop {
-                match self.task(&mut session, task) {
-                    Err(Error::Server(error) | Error::Object { source: error, .. })
-                        if error.is_retryable() && tries < TRIES =>
-                    {
-                        session.execute("ROLLBACK")?;
-                        tries += 1;
-                    }
-                    other => break other?,
+                let done = self.task(&mut session, task);
+                let cause = match &done {
+                    Err(Error::Server(error)) => Some(error),
+                    Err(Error::Object { source, .. }) => Some(source.as_ref()),
+                    _ => None,
+                };
+                if !cause.is_some_and(server::Error::is_retryable) || tries == TRIES {
+                    break done?;
                 }
+                session.execute("ROLLBACK")?;
+                tries += 1;
             }
         }
         Ok(())
@@ -177,7 +179,10 @@ impl Shared<'_> {
                 Error::Stopped("start again with --resume")
             }
             server::Error::Source(source) => Error::File { name: path.clone(), source },
-            source => Error::Object { object: format!("table {name}, chunk {}", chunk.number), source },
+            source => Error::Object {
+                object: format!("table {name}, chunk {}", chunk.number),
+                source: Box::new(source),
+            },
         };
         let flavour = session.about.flavour;
         let statement = select::load_data(entry, name, self.load.manifest.data_format, flavour);
@@ -261,7 +266,7 @@ impl Shared<'_> {
         if let Some(source) = failed {
             return Err(Error::Object {
                 object: format!("table {}, chunk {}", entry.table.name, chunk.number),
-                source,
+                source: Box::new(source),
             });
         }
         sent.map_err(Error::file(&path))?;

@@ -42,7 +42,7 @@ impl Load<'_> {
             }
             if let Some((object, source)) = first {
                 if object.kind < Kind::Role {
-                    made = made.and(Err(Error::Object { object: object.title(), source }));
+                    made = made.and(Err(Error::Object { object: object.title(), source: Box::new(source) }));
                 } else {
                     self.leave_out(session, &open, &objects);
                 }
@@ -119,7 +119,7 @@ impl Load<'_> {
     pub(super) fn make_tables(&mut self, session: &mut Session) -> Result<(), Error> {
         for entry in &self.manifest.tables {
             let name = &entry.table.name;
-            let told = |source| Error::Object { object: format!("table {name}"), source };
+            let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
             session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(told)?;
             match session.execute(&entry.table.definition) {
                 Err(error) if self.request.resume && error.code() == Some(1050) => continue,
@@ -145,7 +145,7 @@ impl Load<'_> {
         self.world.progress.phase("building indexes", None);
         for entry in &self.manifest.tables {
             let name = &entry.table.name;
-            let told = |source| Error::Object { object: format!("table {name}"), source };
+            let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
             if plain_indexes(&entry.table.definition).is_empty() || entry.chunks.len() < 2 {
                 continue;
             }

@@ -58,14 +58,11 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
         let title = object.title();
         object.statements.iter_mut().for_each(|statement| rewrite(title.clone(), statement));
         let settings = &mut object.settings;
-        for setting in
-            [&mut settings.character_set, &mut settings.collation, &mut settings.database_collation]
-        {
-            if let Some(name) = setting {
-                let mut text = format!("COLLATE {name}");
-                rewrite(title.clone(), &mut text);
-                *name = text["COLLATE ".len()..].to_owned();
-            }
+        let names = [&mut settings.character_set, &mut settings.collation, &mut settings.database_collation];
+        for name in names.into_iter().flatten() {
+            let mut text = format!("COLLATE {name}");
+            rewrite(title.clone(), &mut text);
+            *name = text["COLLATE ".len()..].to_owned();
         }
     }
     if missing.is_empty() {

@@ -257,7 +257,7 @@ fn explain(error: Error, table: &server::catalogue::Table) -> Error {
             Error::Altered { table: table.name.to_string(), what: source.to_string() }
         }
         Error::Server(source) if source.code().is_some() => {
-            Error::Object { object: format!("table {}", table.name), source }
+            Error::Object { object: format!("table {}", table.name), source: Box::new(source) }
         }
         error => error,
     }
