@@ -136,6 +136,7 @@ impl Load<'_> {
         if self.request.data {
             self.load_rows(session)?;
             self.build_indexes(session)?;
+            self.set_counters(session)?;
         }
         self.world.progress.phase("making routines, views, triggers and events", None);
         self.make(session, |kind| kind > Kind::Table)?;

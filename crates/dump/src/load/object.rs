@@ -92,7 +92,14 @@ impl Load<'_> {
             if known {
                 return Ok(());
             }
-            return object.statements.iter().try_for_each(|statement| session.execute(statement).map(drop));
+            // What an account has already is not given again: MariaDB would then list GRANT PROXY twice.
+            let there = match session.strings(&format!("SHOW GRANTS FOR {}", object.name)) {
+                Err(error) if error.code().is_none() => return Err(error),
+                there => there.unwrap_or_default(),
+            };
+            let has = |statement: &str| there.iter().flatten().flatten().any(|grant| grant == statement);
+            let mut missing = object.statements.iter().filter(|statement| !has(statement));
+            return missing.try_for_each(|statement| session.execute(statement).map(drop));
         }
         let Some(statement) = object.statements.first() else { return Ok(()) };
         match session.execute(statement) {
@@ -161,6 +168,23 @@ impl Load<'_> {
             if !adds.is_empty() {
                 session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(told)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Puts back the AUTO_INCREMENT counters that filling a table has moved: MyISAM's goes behind the largest value then.
+    pub(super) fn set_counters(&self, session: &mut Session) -> Result<(), Error> {
+        for entry in self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional()) {
+            let name = &entry.table.name;
+            let options =
+                entry.table.definition.lines().rfind(|line| line.starts_with(')')).unwrap_or_default();
+            let Some((_, rest)) = options.split_once(" AUTO_INCREMENT=") else { continue };
+            let counter: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            let set = session.execute(&format!("ALTER TABLE {name} AUTO_INCREMENT = {counter}"));
+            set.map_err(|source| Error::Object {
+                object: format!("table {name}"),
+                source: Box::new(source),
+            })?;
         }
         Ok(())
     }

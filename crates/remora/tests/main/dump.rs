@@ -348,9 +348,13 @@ fn one_state(pair: &Pair) {
                 "CREATE TABLE w.{table} (id INT AUTO_INCREMENT PRIMARY KEY, v INT, pad CHAR(200) DEFAULT 'x')"
             ))
             .unwrap();
-        source.execute(&format!("INSERT INTO w.{table} (v) VALUES (0)")).unwrap();
-        for _ in 0..12 {
-            source.execute(&format!("INSERT INTO w.{table} (v) SELECT 0 FROM w.{table}")).unwrap();
+        // Numbers without gaps: each transaction below must hit a row of both tables.
+        source.execute(&format!("INSERT INTO w.{table} (id, v) VALUES (1, 0)")).unwrap();
+        for doubling in 0..12 {
+            let shift = 1 << doubling;
+            source
+                .execute(&format!("INSERT INTO w.{table} (id, v) SELECT id + {shift}, 0 FROM w.{table}"))
+                .unwrap();
         }
     }
     let stop = std::sync::atomic::AtomicBool::new(false);
