@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use server::catalogue::{Catalogue, Kind, Object, Origin};
+use server::definition::sorted;
 use server::{Target, snapshot};
 
 use crate::hash::Sum;
-use crate::load::sorted;
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::run::{Selection, World};
 use crate::verify::{self, Part};

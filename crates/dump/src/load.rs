@@ -21,7 +21,6 @@ use crate::{Error, hash::Sum};
 use ledger::Ledger;
 
 pub(crate) use check::select;
-pub(crate) use object::sorted;
 pub use rewrite::Definer;
 
 /// What is proven after loading.

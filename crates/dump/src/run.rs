@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use codec::Codec;
 use disk::Disk;
-use server::catalogue::{Catalogue, Kind, Object, Origin, Table, without_counter};
+use server::catalogue::{Catalogue, Kind, Object, Origin, Table};
+use server::definition::without_counter;
 use server::snapshot::{self, Snapshot, SnapshotRequest};
 use server::{Flavour, Session, TableName, Target};
 

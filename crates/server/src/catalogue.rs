@@ -274,17 +274,6 @@ pub fn table_state(session: &mut Session, name: &TableName) -> Result<(String, S
     Ok((definition, created.unwrap_or_default()))
 }
 
-/// A definition without the counter, which moves with the rows.
-#[must_use]
-pub fn without_counter(definition: &str) -> String {
-    let Some(at) = definition.rfind("\n)") else { return definition.to_owned() };
-    let (body, options) = definition.split_at(at);
-    let Some(from) = options.find(" AUTO_INCREMENT=") else { return definition.to_owned() };
-    let number = from + " AUTO_INCREMENT=".len();
-    let digits = options[number..].bytes().take_while(u8::is_ascii_digit).count();
-    format!("{body}{}{}", &options[..from], &options[number + digits..])
-}
-
 fn schemas(session: &mut Session, wanted: &dyn Wanted) -> Result<BTreeSet<String>, Error> {
     let rows = session.strings("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")?;
     let names = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
@@ -314,17 +303,4 @@ fn has_column(session: &mut Session, table: &str, column: &str) -> Result<bool, 
          AND TABLE_NAME = '{table}' AND COLUMN_NAME = '{column}'"
     ))?;
     Ok(found.as_deref() == Some("1"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_is_taken_out_of_the_options_only() {
-        let text = "CREATE TABLE `t` (\n  `a` int COMMENT ' AUTO_INCREMENT=7'\n) ENGINE=InnoDB AUTO_INCREMENT=12 COMMENT='x'";
-        let bare = "CREATE TABLE `t` (\n  `a` int COMMENT ' AUTO_INCREMENT=7'\n) ENGINE=InnoDB COMMENT='x'";
-        assert_eq!(without_counter(text), bare);
-        assert_eq!(without_counter(bare), bare);
-    }
 }

@@ -24,6 +24,7 @@
 mod about;
 pub mod catalogue;
 mod connect;
+pub mod definition;
 mod error;
 mod hold;
 mod load;

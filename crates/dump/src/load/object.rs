@@ -1,6 +1,7 @@
 //! Making databases, tables, programs and accounts, and making sure that they are there.
 
-use server::catalogue::{Catalogue, Kind, Object, Settings, without_counter};
+use server::catalogue::{Catalogue, Kind, Object, Settings};
+use server::definition::{counter, plain_indexes, sorted};
 use server::{Session, quote_name, snapshot};
 
 use super::Load;
@@ -136,7 +137,7 @@ impl Load<'_> {
             let worthwhile = self.request.data && bytes >= DEFER_FROM_BYTES && entry.chunks.len() > 1;
             let indexes = plain_indexes(&entry.table.definition);
             if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
-                let drops: Vec<_> = indexes.iter().map(|(index, _)| format!("DROP KEY {index}")).collect();
+                let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
                 // A foreign key of another table may lean on one of them; then they stay.
                 match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
                     Err(error) if error.code().is_none() => return Err(told(error)),
@@ -159,11 +160,11 @@ impl Load<'_> {
             let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;
             let now =
                 rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
-            let there: Vec<_> = plain_indexes(&now).into_iter().map(|(index, _)| index.to_owned()).collect();
+            let there: Vec<_> = plain_indexes(&now).iter().map(|index| index.name.to_owned()).collect();
             let adds: Vec<_> = plain_indexes(&entry.table.definition)
                 .into_iter()
-                .filter(|(index, _)| !there.iter().any(|known| known == index))
-                .map(|(_, clause)| format!("ADD {clause}"))
+                .filter(|index| !there.iter().any(|known| known == index.name))
+                .map(|index| format!("ADD {}", index.clause))
                 .collect();
             if !adds.is_empty() {
                 session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(told)?;
@@ -176,10 +177,7 @@ impl Load<'_> {
     pub(super) fn set_counters(&self, session: &mut Session) -> Result<(), Error> {
         for entry in self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional()) {
             let name = &entry.table.name;
-            let options =
-                entry.table.definition.lines().rfind(|line| line.starts_with(')')).unwrap_or_default();
-            let Some((_, rest)) = options.split_once(" AUTO_INCREMENT=") else { continue };
-            let counter: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            let Some(counter) = counter(&entry.table.definition) else { continue };
             let set = session.execute(&format!("ALTER TABLE {name} AUTO_INCREMENT = {counter}"));
             set.map_err(|source| Error::Object {
                 object: format!("table {name}"),
@@ -228,14 +226,6 @@ impl Load<'_> {
             Err(Error::Different { tables: self.manifest.tables.len(), differences })
         }
     }
-}
-
-/// The lines of a definition, in whatever order its indexes are.
-pub(crate) fn sorted(definition: &str) -> Vec<String> {
-    let definition = without_counter(definition);
-    let mut lines: Vec<_> = definition.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
-    lines.sort();
-    lines
 }
 
 /// Sets what an object is to be made under; returns the collation its database is to have again.
@@ -332,50 +322,4 @@ fn give_roles_back(session: &mut Session, objects: &[Object]) -> Result<(), Erro
         }
     }
     Ok(())
-}
-
-/// The indexes of a definition that nothing leans on, as name and clause: neither unique nor FULLTEXT nor SPATIAL, not
-/// one that begins with the AUTO_INCREMENT column, and none of a table with foreign keys.
-fn plain_indexes(definition: &str) -> Vec<(&str, &str)> {
-    let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
-    if lines().any(|line| line.starts_with("CONSTRAINT ") && line.contains(" FOREIGN KEY ")) {
-        return Vec::new();
-    }
-    let counter: Vec<_> =
-        lines().filter(|line| line.contains(" AUTO_INCREMENT")).filter_map(quoted).collect();
-    let plain = lines().filter_map(|line| {
-        let clause = line.strip_suffix(',').unwrap_or(line);
-        let name = quoted(clause.strip_prefix("KEY ")?)?;
-        let first = quoted(clause.strip_prefix("KEY ")?.strip_prefix(name)?.strip_prefix(" (")?)?;
-        (!counter.contains(&first)).then_some((name, clause))
-    });
-    plain.collect()
-}
-
-/// The name in backquotes that a text begins with, its quotes included.
-fn quoted(text: &str) -> Option<&str> {
-    let inner = text.strip_prefix('`')?;
-    let mut from = 0;
-    loop {
-        let end = from + inner.get(from..)?.find('`')?;
-        if !inner.get(end + 1..)?.starts_with('`') {
-            return text.get(..end + 2);
-        }
-        from = end + 2;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_indexes_that_nothing_leans_on_wait() {
-        let text = "CREATE TABLE `t` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  `a``b` int,\n  PRIMARY KEY (`id`),\n  \
-                    UNIQUE KEY `u` (`a``b`),\n  KEY `id` (`id`),\n  KEY `k``1` (`a``b`),\n  FULLTEXT KEY `f` (`c`)\n) ENGINE=InnoDB";
-        assert_eq!(plain_indexes(text), [("`k``1`", "KEY `k``1` (`a``b`)")]);
-        let text =
-            text.replace("FULLTEXT KEY `f` (`c`)", "CONSTRAINT `x` FOREIGN KEY (`a`) REFERENCES `y` (`z`)");
-        assert!(plain_indexes(&text).is_empty());
-    }
 }

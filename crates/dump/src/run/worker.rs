@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use server::Session;
-use server::catalogue::{table_state, without_counter};
+use server::catalogue::table_state;
+use server::definition::without_counter;
 use server::snapshot::Snapshot;
 
 use super::throttle::Throttle;
