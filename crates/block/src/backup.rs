@@ -14,11 +14,11 @@ use crate::backup::salvage::{Salvage, Salvaged};
 use crate::chain::{Chain, Chunk};
 use crate::fetch::Fetcher;
 use crate::format::{Header, Record, ZERO, chunks_of};
-use crate::progress::Progress;
 use crate::repository::Repository;
 use crate::scan::{Pace, Scan};
 use crate::writer::Writer;
 use crate::{CHUNK, Error};
+use progress::Progress;
 
 /// Most threads that make sense: more would only need more memory.
 const JOBS_MAX: usize = 12;
@@ -238,7 +238,7 @@ impl Pipeline<'_> {
                     // The reader may have read everything, and needs no more.
                     give.send(buffer).ok();
                 }
-                self.world.progress.advance((self.len - next * CHUNK as u64).min(CHUNK as u64));
+                self.world.progress.read((self.len - next * CHUNK as u64).min(CHUNK as u64));
                 next += 1;
             }
         }

@@ -158,7 +158,7 @@ fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<
             return Err(Error::Stopped);
         }
         each(chunk, &views.chunk(chunk)?)?;
-        world.progress.advance(CHUNK as u64);
+        world.progress.read(CHUNK as u64);
     }
     Ok(())
 }

@@ -199,7 +199,7 @@ fn work(
         fetcher.blocks(&chunk.blocks, &mut buffer, &mut |_, error| Err(error))?;
         let wanted = buffer.get(..bytes).unwrap_or_default();
         target.put(start, wanted, &mut present)?;
-        world.progress.advance(bytes as u64);
+        world.progress.read(bytes as u64);
     }
     Ok(())
 }

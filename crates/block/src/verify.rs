@@ -233,7 +233,7 @@ fn work(
                 &format!("; chunk {} of generation {}", job.entry.chunk, job.file.header.generation),
             )?;
         }
-        world.progress.advance(job.end.saturating_sub(job.entry.offset));
+        world.progress.read(job.end.saturating_sub(job.entry.offset));
     }
     Ok(())
 }

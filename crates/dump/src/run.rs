@@ -21,7 +21,8 @@ pub use throttle::Limits;
 
 use crate::hash::Sum;
 use crate::manifest::{Manifest, Source, TableEntry};
-use crate::{Error, Format, Progress, name, schema};
+use crate::{Error, Format, name, schema};
+use progress::Progress;
 
 /// What the caller brings.
 #[derive(Clone)]

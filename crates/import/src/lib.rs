@@ -17,7 +17,6 @@ mod ledger;
 mod load;
 mod mapping;
 mod plan;
-mod progress;
 mod reject;
 mod relax;
 mod request;
@@ -30,7 +29,6 @@ mod target;
 mod wire;
 
 pub use error::Error;
-pub use progress::{Progress, Silent};
 pub use reject::Reject;
 pub use relax::undo;
 pub use request::{FieldTarget, Indexes, Input, Mode, Request};

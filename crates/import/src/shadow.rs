@@ -3,10 +3,11 @@
 use server::definition::{plain_indexes, sorted};
 use server::{Session, TableName};
 
+use crate::Error;
 use crate::job::{Job, Names};
 use crate::request::Indexes;
 use crate::target::Table;
-use crate::{Error, Progress};
+use progress::Progress;
 
 /// From this size of the files on, plain indexes are built when all rows are in: sorting once costs less than
 /// finding the place of each entry (docs/benchmarks.md). For less, the second pass is not worth its start.

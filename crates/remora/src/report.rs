@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use import::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use progress::Progress;
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -209,6 +209,7 @@ impl Progress for Report {
 
     fn read(&self, bytes: u64) {
         self.0.read.fetch_add(bytes, Ordering::Relaxed);
+        self.tick();
     }
 
     fn done(&self, rows: u64, bytes: u64) {
@@ -234,47 +235,6 @@ impl Progress for Report {
             }
             _ => self.say(&format!("warning: {text}")),
         }
-    }
-}
-
-impl block::Progress for Report {
-    fn phase(&self, name: &str, bytes: Option<u64>) {
-        Progress::phase(self, name, bytes);
-    }
-
-    fn advance(&self, bytes: u64) {
-        Progress::read(self, bytes);
-        self.tick();
-    }
-
-    fn note(&self, text: &str) {
-        Progress::note(self, text);
-    }
-
-    fn warn(&self, text: &str) {
-        Progress::warn(self, text);
-    }
-}
-
-impl dump::Progress for Report {
-    fn phase(&self, name: &str, bytes: Option<u64>) {
-        Progress::phase(self, name, bytes);
-    }
-
-    fn read(&self, bytes: u64) {
-        Progress::read(self, bytes);
-    }
-
-    fn done(&self, rows: u64, bytes: u64) {
-        Progress::done(self, rows, bytes);
-    }
-
-    fn note(&self, text: &str) {
-        Progress::note(self, text);
-    }
-
-    fn warn(&self, text: &str) {
-        Progress::warn(self, text);
     }
 }
 

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::Request;
-use block::{BLOCK, CHUNK, Error, Silent, World, backup, restore};
+use block::{BLOCK, CHUNK, Error, World, backup, restore};
 use disk::faults::FaultDisk;
 use disk::{Disk, Source, Stat};
+use progress::Silent;
 
 use crate::support::{
     REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, generations, keep, repository, restored, sound,

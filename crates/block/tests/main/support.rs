@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::{Request, Summary};
-use block::{BLOCK, Error, Folder, Repository, Silent, World, backup, prune, restore, verify};
+use block::{BLOCK, Error, Folder, Repository, World, backup, prune, restore, verify};
 use disk::Disk;
 use disk::faults::FaultDisk;
+use progress::Silent;
 
 pub(crate) const VOLUME: &str = "/volume";
 pub(crate) const REPO: &str = "/repo/name";

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use block::World;
 use block::backup::{Request, Summary};
-use block::{Progress, World};
 use clap::Args;
+use progress::Progress;
 use serde_json::json;
 
 use crate::exit::{self, Exit};

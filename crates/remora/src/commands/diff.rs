@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use dump::{Difference, Pattern, Selection, Side};
-use import::Progress;
+use progress::Progress;
 use serde_json::json;
 
 use super::dump::{sessions, world};

@@ -8,7 +8,7 @@ use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
 use dump::{DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
-use import::Progress;
+use progress::Progress;
 use serde_json::json;
 
 use crate::args::ServerArgs;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use block::{Generation, Progress};
+use block::Generation;
 use clap::Args;
+use progress::Progress;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;

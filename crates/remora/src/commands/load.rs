@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
-use import::Progress;
+use progress::Progress;
 use serde_json::json;
 
 use super::dump::{sessions, world};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use disk::{Output, RealDisk};
-use import::Progress;
+use progress::Progress;
 use serde_json::json;
 use server::{Attempt, Blocker, Coordinates, Hold, HoldMode, Session, Target};
 

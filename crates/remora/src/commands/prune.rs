@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use block::World;
 use block::retention::Policy;
-use block::{Progress, World};
 use clap::Args;
+use progress::Progress;
 use serde_json::json;
 
 use crate::exit::{self, Exit};

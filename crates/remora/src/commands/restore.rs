@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use block::World;
 use block::restore::{Request, in_place, to_new_file};
-use block::{Progress, World};
 use clap::Args;
 use disk::{Disk, RealDisk};
+use progress::Progress;
 use serde_json::json;
 
 use crate::exit::{self, Exit};

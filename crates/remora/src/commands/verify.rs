@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
+use block::World;
 use block::verify::{DAMAGES_MAX, Verified};
-use block::{Progress, World};
 use clap::Args;
+use progress::Progress;
 use serde_json::json;
 
 use crate::exit::Exit;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use codec::single::{self, Brotli, Fsst, Single, Zstd};
-use import::Progress as _;
+use progress::Progress as _;
 use serde_json::json;
 use urlpack::{Model, Options, train};
 

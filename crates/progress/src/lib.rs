@@ -1,6 +1,8 @@
-//! How a dump or load tells what it is doing.
+//! How long work tells what it is doing: the words between those who do it and the one who shows it.
+//!
+//! Import, dump and block backups know nothing of each other and nothing of terminals; they all say this.
 
-/// What is reported while it works. Called from several threads.
+/// What is reported while work goes on. Called from several threads.
 pub trait Progress: Sync {
     /// A new phase begins: its name, and how many bytes it will go through if that is known.
     fn phase(&self, name: &str, bytes: Option<u64>);
