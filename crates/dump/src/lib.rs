@@ -8,7 +8,7 @@
 //! text and the sum of rows of them, `format` turns that into what is asked for, `file` compresses and writes it. On
 //! the way back the file's text is sent as it is. `hash` defines what equal means.
 //!
-//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`Progress`].
+//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`progress::Progress`].
 
 mod diff;
 mod error;
