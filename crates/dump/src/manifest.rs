@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use codec::Codec;
 use disk::{Disk, Output};
 use serde::{Deserialize, Serialize};
+use server::Position;
 use server::catalogue::{Object, Origin, Table};
-use server::snapshot::{Position, Way};
+use server::snapshot::Way;
 use server::{Flavour, Version};
 
 use crate::hash::Sum;

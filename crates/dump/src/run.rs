@@ -188,7 +188,7 @@ fn begin(
 fn manifest(session: &mut Session, snapshot: &Snapshot, request: &DumpRequest) -> Result<Manifest, Error> {
     let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
     let about = &session.about;
-    let mut source = Source {
+    let source = Source {
         flavour: if about.flavour == Flavour::MariaDb { "mariadb" } else { "mysql" }.to_owned(),
         server_version: about.version_text.clone(),
         host: about.hostname.clone(),
@@ -196,20 +196,13 @@ fn manifest(session: &mut Session, snapshot: &Snapshot, request: &DumpRequest) -
         lower_case_table_names: about.lower_case_table_names,
         snapshot: snapshot.way,
         position: snapshot.position.clone(),
-        replica_of: Vec::new(),
+        // It may have moved on since the snapshot was begun: it is for finding the place again, not for starting another
+        // replica blindly.
+        replica_of: session.source_position()?,
     };
-    source.replica_of = replica_of(session);
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
     manifest.condition = request.condition.clone();
     Ok(manifest)
-}
-
-/// Where a replica is in its source's log. It may move on while the snapshot is begun: it is for finding the place
-/// again, not for starting another replica blindly.
-fn replica_of(session: &mut Session) -> Vec<(String, String)> {
-    const NAMES: [&str; 2] = ["Relay_Master_Log_File", "Exec_Master_Log_Pos"];
-    let found = session.named_row("SHOW SLAVE STATUS").unwrap_or_default();
-    found.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect()
 }
 
 fn entry(table: &Table, request: &DumpRequest) -> TableEntry {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
-use server::Session;
 use server::catalogue::table_state;
 use server::definition::without_counter;
 use server::snapshot::Snapshot;
+use server::{Hold, Session};
 
 use super::throttle::Throttle;
 use super::{CHUNK_BYTES, CHUNKS_PER_SESSION, DumpRequest, World};
@@ -40,7 +40,7 @@ struct Shared<'a> {
     throttle: Throttle,
     states: Vec<Mutex<State>>,
     /// Tables that are locked because no snapshot covers them, until all are read.
-    locked: Mutex<(usize, Option<Session>)>,
+    locked: Mutex<(usize, Option<Hold>)>,
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
 }
