@@ -17,6 +17,7 @@ use crate::{calendar, commands, repository};
 const EXAMPLES: &str = "EXAMPLES
   remora backup file:/vm/disk.img --to /backup        full the first time, then what changed
   remora backup block:/dev/vg/snap --to /backup --name data --nice
+  remora backup block:ssh://root@db1/dev/vg/snap --to /backup --name db1
   remora backup file:/vm/a.img file:/vm/b.img --to /backup --rate 50M
   remora list /backup";
 
@@ -28,7 +29,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to back up: file:PATH or block:/dev/...
+    /// What to back up: file:PATH or block:/dev/..., where a path may be ssh://user@host/PATH
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
@@ -55,6 +56,10 @@ pub(crate) struct Arguments {
     /// Let all other programs go first
     #[arg(long)]
     nice: bool,
+
+    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    #[arg(long, value_name = "OPTION")]
+    ssh_option: Vec<String>,
 
     /// Threads that compress [default: one for each core]
     #[arg(long, value_name = "N")]
@@ -126,20 +131,19 @@ fn one(
     report: &Report,
 ) -> Result<(), block::Error> {
     let began = Instant::now();
-    let opened = source.open()?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut opened = source.open(&arguments.ssh_option, arguments.nice)?;
     let shown = source.to_string();
     let request = Request {
-        source: &*opened,
         name: &shown,
         taken_s: calendar::now_s(),
-        note: json!({"source": shown, "host": host}).to_string(),
+        note: json!({"source": shown, "host": opened.machine.name()}).to_string(),
         full: arguments.full,
         live: arguments.live,
         jobs: arguments.jobs.unwrap_or_else(commands::cores),
         rate: arguments.rate,
     };
-    let made = block::backup(&repository::named(&arguments.to, name), &request, world)?;
+    let made = block::backup(&repository::named(&arguments.to, name), &mut *opened.feed, &request, world);
+    let made = made.map_err(|error| opened.explain(error))?;
     tell(&shown, name, &made, began.elapsed().as_secs_f64(), report);
     Ok(())
 }
