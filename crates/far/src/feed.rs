@@ -32,6 +32,18 @@ impl FarFeed {
     }
 }
 
+impl Drop for FarFeed {
+    /// Reads what was asked for and is not wanted any more, so that the connection can be used for something else.
+    fn drop(&mut self) {
+        let mut wire = self.connection.lock();
+        while self.announced.pop_front().is_some() {
+            // What is broken can't be used anyway.
+            wire.answer().ok();
+        }
+        wire.tell(&Request::Close(self.handle)).ok();
+    }
+}
+
 impl Feed for FarFeed {
     fn stat(&mut self) -> io::Result<Stat> {
         file::stat(&self.connection, &Request::StatOf(self.handle))

@@ -81,25 +81,6 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// A source that is being read.
-pub(crate) struct Opened {
-    /// Ends before the machine's connection does.
-    pub(crate) feed: Box<dyn Feed>,
-    pub(crate) machine: Machine,
-}
-
-impl Opened {
-    /// What reading it reported, with what ssh said of it.
-    pub(crate) fn explain(&self, error: block::Error) -> block::Error {
-        match error {
-            block::Error::Source { name, source } => {
-                block::Error::Source { name, source: self.machine.explain(source) }
-            }
-            error => error,
-        }
-    }
-}
-
 impl Source {
     /// The name of its backups when none is given: that of the file.
     pub(crate) fn default_name(&self) -> Option<String> {
@@ -107,21 +88,25 @@ impl Source {
         is_name(name).then(|| name.to_owned())
     }
 
-    /// Opens it, if it is what it is said to be. `options` are ssh's; `nice`: all other programs of that machine go first.
-    pub(crate) fn open(&self, options: &[String], nice: bool) -> Result<Opened, block::Error> {
-        let failed = |source| block::Error::Source { name: self.to_string(), source };
-        let machine = Machine::reach(self.place.host.as_ref(), options, nice).map_err(failed)?;
-        let mut feed = machine.scan(&self.place.path).map_err(failed)?;
-        let stat = feed.stat().map_err(failed)?;
+    /// The machine that it lies on. `options` are ssh's; `nice`: all other programs of that machine go first.
+    pub(crate) fn reach(&self, options: &[String], nice: bool) -> Result<Machine, block::Error> {
+        Machine::reach(self.place.host.as_ref(), options, nice).map_err(|error| self.failed(error))
+    }
+
+    /// Opens it there, if it is what it is said to be.
+    pub(crate) fn open(&self, machine: &Machine) -> Result<Box<dyn Feed>, block::Error> {
+        let mut feed = machine.scan(&self.place.path).map_err(|error| self.failed(error))?;
+        let stat = feed.stat().map_err(|error| self.failed(error))?;
         let (fits, kind) = match self.kind {
             Kind::File => (stat.regular, "regular file"),
             Kind::Block => (stat.block_device, "block device"),
         };
-        if fits {
-            Ok(Opened { feed, machine })
-        } else {
-            Err(failed(io::Error::other(format!("is no {kind}"))))
-        }
+        if fits { Ok(feed) } else { Err(self.failed(io::Error::other(format!("is no {kind}")))) }
+    }
+
+    /// That it can't be backed up, and why.
+    pub(crate) fn failed(&self, source: io::Error) -> block::Error {
+        block::Error::Source { name: self.to_string(), source }
     }
 }
 

@@ -137,4 +137,8 @@ fn a_feed_is_asked_in_order() {
     assert!(feed.stat().is_err(), "an answer is open");
     feed.read(&mut Vec::new()).unwrap();
     feed.stat().unwrap();
+    feed.expect(CHUNK, None).unwrap();
+    feed.expect(CHUNK, None).unwrap();
+    drop(feed);
+    disk::Disk::stat(&connection.disk(), Path::new(VOLUME)).unwrap();
 }

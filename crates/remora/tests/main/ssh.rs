@@ -134,6 +134,32 @@ fn a_volume_elsewhere_comes_and_goes_back() {
 }
 
 #[test]
+fn commands_before_and_after_run_where_the_source_is() {
+    let server = Server::start();
+    std::fs::write(server.path("disk.img"), noise(3, 1)).unwrap();
+    let repo = server.path("repo").display().to_string();
+    let (disk, snapshot) = (server.path("disk.img"), server.path("snapshot"));
+    let before = format!("cp {} {}", disk.display(), snapshot.display());
+    let after = format!("rm {}", snapshot.display());
+    let source = format!("file:{}", server.there("snapshot"));
+    let line = ["backup", &source, "--to", &repo, "--before", &before, "--after", &after];
+    server.run(&line).exits(0);
+    assert!(!snapshot.exists());
+    // What --after is for happens when reading fails, too, and its own failure is not silent.
+    std::fs::remove_file(&disk).unwrap();
+    std::fs::write(&snapshot, "left behind").unwrap();
+    server.run(&line).exits(1).says(&["cp ", "No such file"]);
+    assert!(!snapshot.exists());
+    std::fs::write(&disk, noise(3, 2)).unwrap();
+    let line = ["backup", &source, "--to", &repo, "--before", &before, "--after", "echo too bad >&2; exit 7"];
+    server.run(&line).exits(3).says(&["snapshot@2", "--after failed", "ended with 7: too bad"]);
+    let here = format!("file:{}", snapshot.display());
+    let line = ["backup", &here, "--to", &repo, "--before", &before, "--after", &after];
+    server.run(&line).exits(0).says(&["snapshot@3", " 0 blocks changed"]);
+    assert!(!snapshot.exists());
+}
+
+#[test]
 fn a_machine_that_can_not_be_reached_is_told_in_its_own_words() {
     let server = Server::start();
     let source = format!("file:{}", server.there("x"));
@@ -173,7 +199,8 @@ fn an_ssh_that_is_killed_is_a_failure_and_the_next_run_goes_on() {
     std::fs::write(server.path("disk.img"), &volume).unwrap();
     let source = format!("file:{}", server.there("disk.img"));
     let repo = server.path("repo").display().to_string();
-    let mut command = server.command(&["backup", &source, "--to", &repo, "--rate", "4M"]);
+    let after = format!("touch {}", server.path("after").display());
+    let mut command = server.command(&["backup", &source, "--to", &repo, "--rate", "4M", "--after", &after]);
     let running = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let partial = server.path("repo/disk.img/000001.blk.partial");
     until("something is stored", || std::fs::metadata(&partial).is_ok_and(|found| found.len() > 1_000_000));
@@ -183,6 +210,7 @@ fn an_ssh_that_is_killed_is_a_failure_and_the_next_run_goes_on() {
     assert!(killed.success());
     running.end().exits(1).says(&["disk.img at byte", "the connection to the other machine"]);
     assert!(partial.exists());
+    assert!(server.path("after").exists(), "another connection was made for it");
     server.run(&["backup", &source, "--to", &repo]).exits(0).says(&["it is used"]);
     let target = server.path("copy.img").display().to_string();
     server.run(&["restore", &repo, "--to", &target]).exits(0);
