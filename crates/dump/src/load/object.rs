@@ -6,6 +6,7 @@ use server::{Session, quote_name, snapshot};
 
 use super::Load;
 use crate::Error;
+use crate::manifest::TableEntry;
 
 /// From this size on plain indexes of a table that several sessions fill are built when its rows are in.
 const DEFER_FROM_BYTES: u64 = 16 << 20;
@@ -133,8 +134,7 @@ impl Load<'_> {
                 Err(error) if self.request.resume && error.code() == Some(1050) => continue,
                 other => other.map_err(told)?,
             };
-            let bytes: u64 = entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
-            let worthwhile = self.request.data && bytes >= DEFER_FROM_BYTES && entry.chunks.len() > 1;
+            let worthwhile = self.request.data && may_be_deferred(entry, self.follow.is_some());
             let indexes = plain_indexes(&entry.table.definition);
             if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
                 let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
@@ -154,7 +154,8 @@ impl Load<'_> {
         for entry in &self.manifest.tables {
             let name = &entry.table.name;
             let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
-            if plain_indexes(&entry.table.definition).is_empty() || entry.chunks.len() < 2 {
+            let left_out = may_be_deferred(entry, false) || may_be_deferred(entry, true);
+            if plain_indexes(&entry.table.definition).is_empty() || !left_out {
                 continue;
             }
             let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;
@@ -226,6 +227,16 @@ impl Load<'_> {
             Err(Error::Different { tables: self.manifest.tables.len(), differences })
         }
     }
+}
+
+/// Whether a table is large enough for its plain indexes to be built when its rows are in. What is still being dumped has
+/// no chunks yet, and is judged by what the source's server estimates.
+fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
+    if followed {
+        return entry.table.bytes >= DEFER_FROM_BYTES && !entry.table.key.is_empty();
+    }
+    let bytes: u64 = entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
+    bytes >= DEFER_FROM_BYTES && entry.chunks.len() > 1
 }
 
 /// Sets what an object is to be made under; returns the collation its database is to have again.
