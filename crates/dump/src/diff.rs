@@ -119,6 +119,7 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
             let mut session = snapshot::connect(target)?;
             let catalogue = Catalogue::read(&mut session, selection)?;
             let tables = catalogue.tables.into_iter().map(|table| TableEntry {
+                place: 0,
                 folder: name::folder(&table.name),
                 history: table.versioned
                     && table.columns.iter().any(|column| column.origin == Origin::RowTime),

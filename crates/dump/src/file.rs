@@ -181,7 +181,9 @@ mod tests {
     fn read(content: &[u8], codec: Codec, text_bytes_max: u64) -> io::Result<Vec<u8>> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("file");
-        std::fs::write(&path, content)?;
+        let mut output = Output::create(&RealDisk, &path)?;
+        output.write_all(content)?;
+        output.finish()?;
         let file = DataFile {
             path,
             codec,

@@ -111,6 +111,9 @@ pub struct TableEntry {
     /// What it is.
     #[serde(flatten)]
     pub table: Table,
+    /// Its number in the whole manifest, which stays when a part of it is chosen.
+    #[serde(skip)]
+    pub(crate) place: usize,
     /// The folder of its data files.
     pub folder: String,
     /// Whether old rows of a versioned table are among them.

@@ -12,6 +12,7 @@ use crate::{Error, Format};
 
 /// Takes out what is not wanted.
 pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(), Error> {
+    manifest.tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
     let count = manifest.tables.len() + manifest.objects.len();
     manifest.tables.retain(|entry| selection.table(&entry.table.name.schema, &entry.table.name.table));
     let wanted = |object: &Object| match object.kind {

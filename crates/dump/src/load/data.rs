@@ -119,7 +119,7 @@ impl Feed<'_> {
 
     /// A chunk of a table whose engine can roll back.
     pub(super) fn chunk(&self, table: usize, chunk: Chunk, alone: bool) -> Result<(), Error> {
-        if self.done.contains(&(table, i64::from(chunk.number))) {
+        if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
             self.shared.rows.fetch_add(chunk.sum.rows, Ordering::Relaxed);
         } else if chunk.sum.rows > 0 {
             self.give(Task { table, chunks: vec![chunk], alone })?;
@@ -129,13 +129,18 @@ impl Feed<'_> {
 
     /// All chunks of one whose engine can't.
     pub(super) fn whole(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
-        if self.done.contains(&(table, WHOLE)) {
+        if self.done.contains(&(self.place(table), WHOLE)) {
             self.shared.rows.fetch_add(chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
         } else if !chunks.is_empty() {
             let alone = chunks.len() == 1;
             self.give(Task { table, chunks, alone })?;
         }
         Ok(())
+    }
+
+    /// The number of a table in the ledger.
+    fn place(&self, table: usize) -> usize {
+        self.load.manifest.tables[table].place
     }
 
     fn give(&self, task: Task) -> Result<(), Error> {
@@ -177,7 +182,7 @@ impl Shared<'_> {
 
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let mut session = connect(self.load.target, self.load.request)?;
-        for task in tasks {
+        for mut task in tasks {
             if self.load.world.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
@@ -192,10 +197,14 @@ impl Shared<'_> {
                     Err(Error::Object { source, .. }) => Some(source.as_ref()),
                     _ => None,
                 };
-                if !cause.is_some_and(server::Error::is_retryable) || tries == TRIES {
+                // What goes wrong on the bulk way is told in earnest only on the ordinary one.
+                let refused = cause.is_some_and(|error| error.code().is_some());
+                let again = (refused && task.alone) || cause.is_some_and(server::Error::is_retryable);
+                if !again || tries == TRIES {
                     break done?;
                 }
                 session.execute("ROLLBACK")?;
+                task.alone = false;
                 tries += 1;
             }
         }
@@ -228,7 +237,7 @@ impl Shared<'_> {
             [chunk] if entry.table.is_transactional() => i64::from(chunk.number),
             _ => WHOLE,
         };
-        self.load.ledger.add(session, task.table, line)?;
+        self.load.ledger.add(session, entry.place, line)?;
         session.execute("COMMIT")?;
         self.rows.fetch_add(task.chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
         Ok(())

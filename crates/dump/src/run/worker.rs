@@ -173,7 +173,9 @@ impl Shared<'_> {
             let entry = &self.manifest.tables[task.table];
             self.throttle.begin(&mut session, &|| self.must_end())?;
             let chunk = self.read(&mut session, entry, task.chunk).map_err(|error| match error {
-                Error::Server(server::Error::Sink(_)) if self.must_end() => Error::Stopped(STOPPED),
+                Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
+                    Error::Stopped(STOPPED)
+                }
                 error => explain(error, &entry.table),
             })?;
             self.close(&mut session, task.table, Some(chunk))?;

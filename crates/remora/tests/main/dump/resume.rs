@@ -101,6 +101,7 @@ fn what_is_kept_is_of_an_earlier_state_and_said_to_be() {
     let elsewhere =
         [&["dump", "--no-defaults", "-u", "root", "-S"][..], &[pair.to.socket().to_str().unwrap()]].concat();
     pair.target().execute("CREATE DATABASE d").unwrap();
+    pair.target().execute("SET GLOBAL server_id = 2").unwrap();
     let ended = pair.run(&[&elsewhere[..], &again].concat());
     ended.exits(1).says(&["another server"]);
     pair.target().execute("DROP DATABASE d").unwrap();

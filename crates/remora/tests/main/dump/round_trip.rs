@@ -180,8 +180,8 @@ fn objects_lean_on_other_databases() {
         "CREATE SEQUENCE b.s START WITH 5",
         "CREATE TABLE a.child (id BIGINT DEFAULT NEXTVAL(b.s) PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES b.parent (id))",
         "CREATE TABLE b.parent (id INT PRIMARY KEY)",
-        "CREATE VIEW a.v AS SELECT b.f(id) AS x FROM b.parent",
         "CREATE FUNCTION b.f(x INT) RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM a.parent)",
+        "CREATE VIEW a.v AS SELECT b.f(id) AS x FROM b.parent",
         "INSERT INTO b.parent VALUES (1)",
         "INSERT INTO a.child (parent) VALUES (1)",
     ] {

@@ -33,7 +33,7 @@ fn rows_and_tables_of_any_size_go_through_little_memory() {
         "INSERT INTO d.large VALUES (1, REPEAT(0x5c00, 40 << 20), 'x'), (2, NULL, REPEAT('\\n', 4 << 20)), (3, '', '')",
         "CREATE TABLE d.many (id INT PRIMARY KEY, a INT, b CHAR(60) CHARACTER SET latin1, c VARCHAR(100) COMMENT 'it''s  KEY `b` (`b`),', \
          KEY a (a) COMMENT 'with ) and ,', UNIQUE KEY u (id, a), KEY `b``2` (b(10), a), KEY c (c))",
-        "INSERT INTO d.many SELECT seq, seq % 1000, MD5(seq), IF(seq % 7, NULL, 'c') FROM seq_1_to_200000",
+        "INSERT INTO d.many SELECT seq, seq % 1000, MD5(seq), IF(seq % 7, NULL, 'c') FROM d.seq_1_to_200000",
         "CREATE TABLE d.keyless (a INT, b CHAR(60) CHARACTER SET latin1, KEY a (a))",
         "INSERT INTO d.keyless SELECT a, b FROM d.many",
         "ANALYZE TABLE d.many, d.large, d.keyless",
