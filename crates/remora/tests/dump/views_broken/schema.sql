@@ -9,5 +9,5 @@ CREATE VIEW through AS SELECT id FROM Base;
 DELIMITER //
 CREATE FUNCTION total() RETURNS INT READS SQL DATA RETURN (SELECT SUM(id) FROM through)//
 CREATE ALGORITHM=MERGE VIEW a_sum AS SELECT total() AS t, id FROM base//
-CREATE ALGORITHM=TEMPTABLE VIEW a_table AS SELECT id AS `very long name of a column that has as many letters as may be, 64` FROM base//
+CREATE ALGORITHM=TEMPTABLE VIEW a_table AS SELECT id AS `very long name of a column, as many letters as a name may havexx` FROM base//
 DELIMITER ;
