@@ -42,12 +42,7 @@ pub(crate) enum Step {
 pub(crate) fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Guard>, Error> {
     let path = folder.join(LOCK);
     let locked = disk.lock(&path, Share::Exclusive).map_err(Error::file(&path))?;
-    locked.ok_or_else(|| {
-        Error::Mismatch(format!(
-            "{}: another dump into it is running; wait until it has ended",
-            folder.display()
-        ))
-    })
+    locked.ok_or_else(|| Error::Busy(format!("another dump into {}", folder.display())))
 }
 
 /// Whether somebody dumps into a folder at this moment.
@@ -57,7 +52,12 @@ pub(crate) fn is_locked(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
     if disk.stat(&path).is_err() {
         return Ok(false);
     }
-    Ok(disk.lock(&path, Share::Shared).map_err(Error::file(&path))?.is_none())
+    let locked = disk.lock(&path, Share::Shared).map_err(Error::file(&path))?;
+    if locked.is_some() && disk.stat(&folder.join(manifest::NAME)).is_ok() {
+        // The dump has ended since, and removed the file that this has made again.
+        disk.remove(&path).ok();
+    }
+    Ok(locked.is_none())
 }
 
 /// A journal being written, from several threads.
@@ -195,4 +195,88 @@ pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, E
     }
     manifest.check().map_err(|what| manifest::corrupt(&folder.join(NAME), &what))?;
     Ok(Some(*manifest))
+}
+
+#[cfg(test)]
+mod tests {
+    use disk::RealDisk;
+    use server::Flavour;
+
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let table = |name: &str| {
+            format!(
+                "{{\"name\":{{\"schema\":\"d\",\"table\":\"{name}\"}},\"engine\":\"InnoDB\",\"definition\":\"\",\"created\":\"\",\
+                 \"rows\":0,\"bytes\":0,\"columns\":[],\"key\":[],\"key_name\":\"\",\"partitions\":[],\"versioned\":false,\
+                 \"folder\":\"d.{name}\",\"history\":false,\"data\":true,\"chunks\":[],\
+                 \"sum\":{{\"rows\":0,\"hash\":\"0000000000000000\"}}}}"
+            )
+        };
+        let text = format!(
+            "{{\"format\":\"remora dump\",\"version\":1,\"id\":\"ab\",\"source\":{{\"flavour\":\"mariadb\",\
+             \"server_version\":\"10.11\",\"host\":\"h\",\"server_id\":1,\"lower_case_table_names\":0,\
+             \"snapshot\":\"compared\",\"position\":null}},\"data_format\":\"tsv\",\"data_extension\":\"tsv.zst\",\
+             \"objects\":[],\"tables\":[{},{}],\"omitted\":[]}}",
+            table("a"),
+            table("b")
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn chunk(number: u32) -> Chunk {
+        Chunk {
+            number,
+            partition: None,
+            range: None,
+            sum: crate::Sum { rows: 1, hash: crate::Hash(5) },
+            text_bytes: 2,
+            file_bytes: 9,
+            blake3: "00".to_owned(),
+        }
+    }
+
+    #[test]
+    fn whole_tables_are_left_and_a_torn_line_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        assert!(left(&RealDisk, folder).unwrap().is_none());
+        let guard = lock(&RealDisk, folder).unwrap();
+        assert!(is_locked(&RealDisk, folder).unwrap());
+        assert!(lock(&RealDisk, folder).is_err());
+        let journal = Journal::begin(&RealDisk, folder, &manifest()).unwrap();
+        let mut reader = Reader::new(folder);
+        assert!(matches!(reader.steps(&RealDisk).unwrap()[..], [Step::Begin(_)]));
+        // Chunks come as they are done.
+        for step in
+            [Step::Chunk(1, chunk(1)), Step::Chunk(1, chunk(0)), Step::Table(1), Step::Chunk(0, chunk(0))]
+        {
+            journal.add(&step).unwrap();
+        }
+        assert_eq!(reader.steps(&RealDisk).unwrap().len(), 4);
+        journal.sink.lock().unwrap().0.write_all(b"{\"table\":").unwrap();
+        assert!(reader.steps(&RealDisk).unwrap().is_empty());
+        drop(guard);
+        assert!(!is_locked(&RealDisk, folder).unwrap());
+        let left = left(&RealDisk, folder).unwrap().unwrap();
+        assert_eq!(left.source.flavour(), Flavour::MariaDb);
+        let states: Vec<_> = left.tables.iter().map(|entry| (entry.earlier, entry.chunks.len())).collect();
+        assert_eq!(states, [(None, 0), (Some(0), 2)]);
+        assert_eq!(left.tables[1].chunks[0].number, 0);
+        journal.sink.lock().unwrap().0.write_all(b"0}\n").unwrap();
+        assert!(matches!(reader.steps(&RealDisk).unwrap()[..], [Step::Table(0)]));
+    }
+
+    #[test]
+    fn what_is_no_journal_is_corrupt() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let journal = Journal::begin(&RealDisk, folder, &manifest()).unwrap();
+        for bad in ["{\"table\":7}\n", "{\"chunk\":[9,{}]}\n", "rubbish\n", "{\"begin\":{}}\n"] {
+            let len = RealDisk.stat(&journal.path).unwrap().len;
+            RealDisk.append(&journal.path, len).unwrap().write_all(bad.as_bytes()).unwrap();
+            assert!(matches!(left(&RealDisk, folder), Err(Error::Corrupt { .. })), "{bad}");
+            RealDisk.append(&journal.path, len).unwrap();
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod follow;
 mod ledger;
 mod object;
 mod rewrite;
+mod trial;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -108,11 +109,14 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     summary.rewrites.extend(definer::apply(&mut manifest, &request.definer));
     let ledger = Ledger::new(&manifest.id);
     if !session.lock(&ledger.lock_name(), 0)? {
-        return Err(Error::Busy);
+        return Err(Error::Busy("another load of this dump into this server".to_owned()));
     }
     manifest.states().iter().for_each(|line| world.progress.note(line));
     check::files(world, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
+    if !request.resume {
+        trial::run(&mut session, &manifest)?;
+    }
     definer::tell(world, &summary.rewrites);
     summary.tables = manifest.tables.len();
     let mut load = Load { world, target, request, manifest, ledger, summary, follow };

@@ -112,6 +112,8 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     request.selection.check(&before)?;
     if !request.resume {
         make_folder(disk, folder)?;
+    } else if disk.list(folder).is_err() {
+        return Err(Error::Mismatch(format!("{}: no such folder; leave --resume out", folder.display())));
     }
     let lock = journal::lock(disk, folder)?;
     let left = if request.resume { resume::find(disk, folder)? } else { None };

@@ -249,7 +249,7 @@ fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
 }
 
 /// Sets what an object is to be made under; returns the collation its database is to have again.
-fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
+pub(super) fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
     if !matches!(object.kind, Kind::Database | Kind::Role) {
         session.execute(&format!("USE {}", quote_name(&object.schema)))?;
     }
@@ -278,7 +278,7 @@ fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, serve
 }
 
 /// Puts the settings back.
-fn leave(
+pub(super) fn leave(
     session: &mut Session,
     object: &Object,
     database_collation: Option<&str>,

@@ -63,6 +63,7 @@ fn a_killed_dump_is_none_and_goes_on() {
             pair.dump(&[&arguments[..], &["--resume"]].concat()).exits(0);
         }
         pair.dump(&[&arguments[..], &["--resume"]].concat()).exits(1).says(&["complete"]);
+        pair.dump(&["keys", "-o", "none.dump", "--resume"]).exits(1).says(&["no such folder"]);
         pair.load(&["keys.dump"]).exits(0);
         assert_equal(&pair, "keys");
     });
@@ -79,6 +80,7 @@ fn what_is_kept_is_of_an_earlier_state_and_said_to_be() {
     let mut dump = gate.dump(&pair, "d.dump", &[]);
     // Tables without a snapshot come first.
     gate.until_reached(&mut dump);
+    pair.dump(&["d", "-o", "d.dump", "--resume"]).exits(11).says(&["another dump into d.dump"]);
     dump.kill();
     let journal = std::fs::read_to_string(pair.path("d.dump/journal.jsonl")).unwrap();
     assert_eq!(journal.matches("{\"table\":").count(), 3, "{journal}");

@@ -106,6 +106,37 @@ fn plain_cases_cross_between_servers() {
     }
 }
 
+/// What another server does not understand is refused before anything is changed.
+#[test]
+fn what_another_server_does_not_understand_is_refused_up_front() {
+    if !products().contains(&Product::MySql56) {
+        return;
+    }
+    let pair = Pair::new(Product::MariaDb1011, Product::MySql56, &[]);
+    let mut source = pair.source();
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.fine (id INT PRIMARY KEY, v INT CHECK (v > 0))",
+        "INSERT INTO d.fine VALUES (1, 1)",
+        "CREATE TABLE d.hidden (id INT PRIMARY KEY, h INT INVISIBLE DEFAULT 1)",
+        "CREATE TABLE d.spans (id INT, s DATE, e DATE, PERIOD FOR p (s, e))",
+        "CREATE PROCEDURE d.fine_too(x INT) SELECT x",
+        "CREATE FUNCTION d.looks() RETURNS INT RETURN (WITH w AS (SELECT 1 AS a) SELECT a FROM w)",
+    ] {
+        source.execute(sql).unwrap();
+    }
+    pair.dump(&["d", "-o", "d.dump"]).exits(0);
+    let ended = pair.load(&["d.dump"]).exits(1);
+    let ended =
+        ended.says(&["does not understand", "`d`.`hidden`", "`d`.`spans`", "`d`.`looks`", "--exclude"]);
+    assert!(!ended.err.contains("fine"), "{}", ended.err);
+    let made = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '%remora%' OR SCHEMA_NAME = 'd'";
+    assert_eq!(pair.target().value(made).unwrap().as_deref(), Some("0"));
+    let part = ["d.dump", "--exclude", "d.hidden", "--exclude", "d.spans", "--exclude", "/^d\\.$/"];
+    pair.load(&part).exits(0);
+    assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.fine").unwrap().as_deref(), Some("1"));
+}
+
 #[test]
 fn formats_and_codecs_make_the_same_rows() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
