@@ -119,7 +119,7 @@ fn of_dump(error: &dump::Error) -> Exit {
     match error {
         E::Corrupt { .. } | E::Different { .. } => Exit::Damaged,
         E::File { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Damaged,
-        E::Busy => Exit::Busy,
+        E::Busy(_) => Exit::Busy,
         E::Stopped(_) => stopped(),
         E::Interrupted { source, .. } => of_dump(source),
         E::Server(error) => of_server(error),

@@ -124,7 +124,6 @@ pub fn connect(target: &Target) -> Result<Session, Error> {
         "wait_timeout = 31536000",
         "max_statement_time = 0",
         "max_execution_time = 0",
-        "sql_select_limit = DEFAULT",
         // Also to look at a table takes a lock, which somebody's DDL may hold for ever.
         "lock_wait_timeout = 60",
         "TRANSACTION ISOLATION LEVEL REPEATABLE READ",
