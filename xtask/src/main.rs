@@ -9,6 +9,7 @@ mod bench;
 mod demo;
 mod fuzz;
 mod pageviews;
+mod plugin;
 mod setup;
 mod test;
 mod tidy;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
-        Some("plugin") => plugins().map(drop),
+        Some("plugin") => plugins().and_then(|built| plugin::build_beside(&built)),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
         Some("tidy") => tidy::run(),

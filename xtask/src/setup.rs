@@ -20,6 +20,17 @@ const NEEDED: [(&str, &str); 5] = [
 /// Fetch the servers that Debian does not have.
 const FETCHERS: [(&str, &str); 2] = [("mvn", "maven"), ("npm", "npm")];
 
+/// What the queue engine is built from, beside the server's source.
+const ENGINE: [(&str, &str); 3] = [
+    ("c++", "g++"),
+    ("/usr/include/mariadb/server/mysql_version.h", "libmariadbd-dev"),
+    ("/usr/include/mariadb/mysql.h", "libmariadb-dev"),
+];
+
+pub(crate) fn run_for_plugin() -> Result<()> {
+    install(&ENGINE)
+}
+
 pub(crate) fn run_quietly() -> Result<()> {
     install(&NEEDED)
 }
@@ -63,6 +74,9 @@ fn install(needed: &[(&str, &str)]) -> Result<()> {
 }
 
 fn is_there(program: &str) -> bool {
+    if program.starts_with('/') {
+        return Path::new(program).is_file();
+    }
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').chain(["/usr/sbin"]).any(|folder| Path::new(folder).join(program).is_file())
 }

@@ -1,0 +1,50 @@
+//! A queue whose files were changed anywhere is opened or refused, and read or refused; what is read is what was written.
+#![no_main]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use disk::faults::{FaultDisk, Unsynced};
+use libfuzzer_sys::fuzz_target;
+use queue::{Definition, Engine, Options, OwnerId, Queue, RowId, Session};
+
+const FOLDER: &str = "/jobs";
+
+fn engine(disk: &FaultDisk) -> Engine {
+    let options = Options { segment_bytes: 700, threads: 0, ..Options::new(|| 5, || [9; 16]) };
+    Engine::start(Arc::new(disk.clone()), options).unwrap()
+}
+
+/// Reads until the end or an error.
+fn rows(queue: &Arc<Queue>) -> BTreeSet<(RowId, Vec<u8>)> {
+    let mut cursor = Session::new(OwnerId(1)).cursor(queue);
+    std::iter::from_fn(|| cursor.advance().ok().flatten()).collect()
+}
+
+/// A queue with sealed, rewritten and active segments, and all rows that it ever had.
+static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::new(|| {
+    let disk = FaultDisk::default();
+    let engine = engine(&disk);
+    engine.create(Path::new(FOLDER), &Definition::default()).unwrap();
+    let queue = engine.open(Path::new(FOLDER)).unwrap();
+    (0..40u8).for_each(|row| drop(queue.publish(&[&[row; 50]], None).unwrap()));
+    let all = rows(&queue);
+    let doomed: Vec<RowId> = (1..25).filter(|id| id % 5 != 0).map(RowId).collect();
+    Session::new(OwnerId(2)).delete(&queue, &doomed).unwrap();
+    queue.compact().unwrap();
+    (disk, all)
+});
+
+fuzz_target!(|edits: Vec<(u8, u16, u8)>| {
+    let (pristine, all) = &*PRISTINE;
+    let disk = pristine.after_crash(Unsynced::Keep);
+    let files: Vec<PathBuf> = disk.names().into_iter().filter(|name| name.parent() == Some(Path::new(FOLDER))).collect();
+    for (file, at, mask) in edits {
+        disk.corrupt(&files[usize::from(file) % files.len()], usize::from(at), mask);
+    }
+    let engine = engine(&disk);
+    if let Ok(queue) = engine.open(Path::new(FOLDER)) {
+        assert!(rows(&queue).is_subset(all));
+    }
+});
