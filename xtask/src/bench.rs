@@ -1,5 +1,7 @@
 //! Side by side with the tools people use, in one run.
 
+mod block;
+mod dump;
 mod import;
 mod measure;
 mod url;
@@ -9,8 +11,10 @@ use anyhow::{Result, bail};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let rest = arguments.get(1..).unwrap_or_default();
     match arguments.first().map(String::as_str) {
+        Some("block") => block::run(),
+        Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
         Some("url") => url::run(rest),
-        _ => bail!("cargo xtask bench AREA; areas: import, url"),
+        _ => bail!("cargo xtask bench AREA; areas: block, dump, import, url"),
     }
 }

@@ -45,13 +45,13 @@ const PACKED_QUESTIONS: [(&str, &str); 3] = [
     (
         "What do people read on one site? A range of the index, nothing is unpacked but the answer.",
         "SELECT COUNT(*) AS hits, url_unpack(u) AS url FROM web.views \
-         WHERE u BETWEEN url_prefix_min('https://github.com/') AND url_prefix_max('https://github.com/') \
+         WHERE u BETWEEN url_prefix_min('https://news.cnet.com/') AND url_prefix_max('https://news.cnet.com/') \
          GROUP BY u ORDER BY hits DESC LIMIT 5",
     ),
     (
         "How does the server find them?",
         "EXPLAIN SELECT COUNT(*) FROM web.views \
-         WHERE u BETWEEN url_prefix_min('https://github.com/') AND url_prefix_max('https://github.com/')",
+         WHERE u BETWEEN url_prefix_min('https://news.cnet.com/') AND url_prefix_max('https://news.cnet.com/')",
     ),
 ];
 

@@ -51,7 +51,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn install(needed: &[(&str, &str)]) -> Result<()> {
+/// Installs what is missing of programs and the packages that bring them.
+pub(crate) fn install(needed: &[(&str, &str)]) -> Result<()> {
     let mut packages: Vec<&str> =
         needed.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
     packages.dedup();
@@ -73,7 +74,7 @@ fn install(needed: &[(&str, &str)]) -> Result<()> {
     crate::run(install.args(packages))
 }
 
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     if program.starts_with('/') {
         return Path::new(program).is_file();
     }

@@ -5,11 +5,13 @@
 //! reached the platter, or its end without its beginning. The crash model has variants, see [`Unsynced`].
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Disk, Random, Sink, Source, Stat};
+use crate::{Disk, Guard, Share, Sink, Source, Stat, Volume};
 
 /// What a crash does to bytes and names that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,9 @@ struct State {
     fail_at: Option<u64>,
     capacity: Option<u64>,
     stopped: bool,
+    unreadable: BTreeMap<PathBuf, u64>,
+    /// Who holds each lock: 0 for one alone, else how many share it.
+    locks: BTreeMap<PathBuf, u32>,
 }
 
 #[derive(Clone, Default)]
@@ -114,6 +119,28 @@ impl FaultDisk {
         self.state().capacity = Some(bytes);
     }
 
+    /// Lets every read of a file that touches byte `at` fail, as a bad sector does.
+    pub fn damage(&self, path: &Path, at: u64) {
+        self.state().unreadable.insert(path.to_owned(), at);
+    }
+
+    /// Puts a file in place, synced and readable, whatever was there before.
+    pub fn put(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.state();
+        state.nodes.push(Node { bytes: bytes.to_vec(), synced: bytes.to_vec(), ..Node::default() });
+        let node = state.nodes.len() - 1;
+        state.names.insert(path.to_owned(), node);
+        state.synced_names.insert(path.to_owned(), node);
+        state.unreadable.remove(path);
+    }
+
+    /// A file's bytes as they are now, synced or not.
+    #[must_use]
+    pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.state();
+        state.names.get(path).and_then(|node| state.nodes.get(*node)).map(|node| node.bytes.clone())
+    }
+
     /// Syncs so far: a run without a fault tells a crash test how often it has to stop.
     #[must_use]
     pub fn syncs(&self) -> u64 {
@@ -170,6 +197,9 @@ fn torn(node: &Node) -> Vec<u8> {
         // Nothing new, or a cut that was not synced and did not happen.
         return node.synced.clone();
     }
+    if kept < node.synced.len() {
+        return torn_in_place(node);
+    }
     let mut bytes = node.bytes.clone();
     bytes.truncate(kept + (node.bytes.len() - kept).div_ceil(2));
     if let Some(last) = bytes.last_mut() {
@@ -183,6 +213,18 @@ fn scattered(node: &Node) -> Vec<u8> {
     let mut bytes = node.bytes.clone();
     let half = (node.bytes.len() - kept) / 2;
     bytes.get_mut(kept..kept + half).into_iter().for_each(|hole| hole.fill(0));
+    bytes
+}
+
+/// What was written over: every second sector of the new bytes reached the disk.
+fn torn_in_place(node: &Node) -> Vec<u8> {
+    const SECTOR: usize = 512;
+    let mut bytes = node.synced.clone();
+    for (number, new) in node.bytes.chunks(SECTOR).enumerate().filter(|(number, _)| number % 2 == 0) {
+        let start = number * SECTOR;
+        bytes.resize(bytes.len().max(start + new.len()), 0);
+        bytes[start..start + new.len()].copy_from_slice(new);
+    }
     bytes
 }
 
@@ -215,7 +257,12 @@ impl State {
 
     fn stat(&self, node: usize) -> io::Result<Stat> {
         let node = self.nodes.get(node).ok_or_else(power_lost)?;
-        Ok(Stat { len: node.bytes.len() as u64, modified_ns: node.version, regular: !node.folder })
+        Ok(Stat {
+            len: node.bytes.len() as u64,
+            modified_ns: node.version,
+            regular: !node.folder,
+            block_device: false,
+        })
     }
 }
 
@@ -225,6 +272,7 @@ impl Disk for FaultDisk {
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
 
+    /// Folders are not part of the model: every one is there, from the start and after a crash.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let node = self.running()?.make(path, Node::default())?;
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
@@ -269,7 +317,7 @@ impl Disk for FaultDisk {
         state.stat(state.find(path)?)
     }
 
-    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>> {
+    fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>> {
         let node = self.running()?.find(path)?;
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
@@ -282,10 +330,10 @@ impl Disk for FaultDisk {
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
 
-    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
         let state = self.running()?;
         let inside = state.names.keys().filter(|path| path.parent() == Some(folder));
-        let names: Vec<_> = inside.filter_map(|path| path.file_name()).map(PathBuf::from).collect();
+        let names: Vec<_> = inside.filter_map(|path| path.file_name().map(ToOwned::to_owned)).collect();
         if names.is_empty() { state.find(folder).map(|_| names) } else { Ok(names) }
     }
 
@@ -301,6 +349,19 @@ impl Disk for FaultDisk {
         }
         state.names.remove(folder);
         Ok(())
+    }
+
+    fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        let mut state = self.running()?;
+        let held = state.locks.get(path).copied();
+        let now = match (held, share) {
+            (None, Share::Exclusive) => 0,
+            (None, Share::Shared) => 1,
+            (Some(others @ 1..), Share::Shared) => others + 1,
+            _ => return Ok(None),
+        };
+        state.locks.insert(path.to_owned(), now);
+        Ok(Some(Box::new(Lock { disk: self.clone(), path: path.to_owned() })))
     }
 }
 
@@ -325,21 +386,26 @@ fn moved_folders(state: &State, parent: &Path) -> Vec<(PathBuf, PathBuf)> {
     .collect()
 }
 
-impl Random for Handle {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let state = self.disk.running()?;
-        let node = state.nodes.get(self.node).ok_or_else(power_lost)?;
-        let at = usize::try_from(offset).unwrap_or(usize::MAX).min(node.bytes.len());
-        (&node.bytes[at..]).read(buffer)
+struct Lock {
+    disk: FaultDisk,
+    path: PathBuf,
+}
+
+impl Guard for Lock {}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        match state.locks.get(&self.path).copied() {
+            Some(others @ 2..) => state.locks.insert(self.path.clone(), others - 1),
+            _ => state.locks.remove(&self.path),
+        };
     }
 }
 
 impl Read for Handle {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let state = self.disk.running()?;
-        let node = state.nodes.get(self.node).ok_or_else(power_lost)?;
-        let at = usize::try_from(self.at).unwrap_or(usize::MAX).min(node.bytes.len());
-        let count = (&node.bytes[at..]).read(buffer)?;
+        let count = Source::read_at(self, self.at, buffer)?;
         self.at += count as u64;
         Ok(count)
     }
@@ -362,18 +428,97 @@ impl Source for Handle {
     fn stat(&self) -> io::Result<Stat> {
         self.disk.running()?.stat(self.node)
     }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let state = self.disk.running()?;
+        let node = state.nodes.get(self.node).ok_or_else(power_lost)?;
+        let start = usize::try_from(at).unwrap_or(usize::MAX).min(node.bytes.len());
+        let count = (&node.bytes[start..]).read(buffer)?;
+        let touched = |bad: &u64| (at..at + count as u64).contains(bad);
+        let damaged = state
+            .unreadable
+            .iter()
+            .any(|(path, bad)| state.names.get(path) == Some(&self.node) && touched(bad));
+        if damaged { Err(io::Error::other("input/output error")) } else { Ok(count) }
+    }
+
+    fn absent(&self, _: u64, _: usize) -> io::Result<Vec<Range<u64>>> {
+        Ok(Vec::new())
+    }
+
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
+        Ok((at < Source::stat(self)?.len).then_some(at))
+    }
+
+    fn prefetch(&self, _: u64, _: u64) {}
+
+    fn forget(&self, _: u64, _: u64) {}
+}
+
+impl Handle {
+    /// Changes the bytes in place; they must come to fit on the disk.
+    fn change(&self, len: u64, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        let mut state = self.disk.running()?;
+        let used: usize = state.nodes.iter().map(|node| node.bytes.len()).sum();
+        let capacity = state.capacity;
+        let node = state.nodes.get_mut(self.node).ok_or_else(power_lost)?;
+        let grown = usize::try_from(len).unwrap_or(usize::MAX).saturating_sub(node.bytes.len());
+        if capacity.is_some_and(|capacity| (used + grown) as u64 > capacity) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        change(&mut node.bytes);
+        node.version += 1;
+        Ok(())
+    }
+}
+
+impl Volume for Handle {
+    fn stat(&self) -> io::Result<Stat> {
+        Source::stat(self)
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        Source::read_at(self, at, buffer)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let start = usize::try_from(at).map_err(io::Error::other)?;
+        let end = start + bytes.len();
+        self.change(end as u64, |all| {
+            all.resize(all.len().max(end), 0);
+            all[start..end].copy_from_slice(bytes);
+        })
+    }
+
+    fn clear(&self, at: u64, len: u64) -> io::Result<()> {
+        let (start, len) =
+            (usize::try_from(at).map_err(io::Error::other)?, usize::try_from(len).unwrap_or(usize::MAX));
+        self.change(0, |all| {
+            let end = all.len().min(start.saturating_add(len));
+            all[start.min(end)..end].fill(0);
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(len, |all| all.resize(usize::try_from(len).unwrap_or(usize::MAX), 0))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.running()?;
+        let synced = state.sync();
+        let node = state.nodes.get_mut(self.node).ok_or_else(power_lost)?;
+        node.lost |= synced.is_err();
+        if !node.lost {
+            node.synced = node.bytes.clone();
+        }
+        synced
+    }
 }
 
 impl Write for Handle {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.disk.running()?;
-        let used: usize = state.nodes.iter().map(|node| node.bytes.len()).sum();
-        if state.capacity.is_some_and(|capacity| (used + bytes.len()) as u64 > capacity) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let node = state.nodes.get_mut(self.node).ok_or_else(power_lost)?;
-        node.bytes.extend_from_slice(bytes);
-        node.version += 1;
+        let len = Source::stat(self)?.len + bytes.len() as u64;
+        self.change(len, |all| all.extend_from_slice(bytes))?;
         Ok(bytes.len())
     }
 
@@ -384,13 +529,6 @@ impl Write for Handle {
 
 impl Sink for Handle {
     fn sync(&mut self) -> io::Result<()> {
-        let mut state = self.disk.running()?;
-        let synced = state.sync();
-        let node = state.nodes.get_mut(self.node).ok_or_else(power_lost)?;
-        node.lost |= synced.is_err();
-        if !node.lost {
-            node.synced = node.bytes.clone();
-        }
-        synced
+        Volume::sync(self)
     }
 }

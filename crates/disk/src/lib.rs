@@ -25,33 +25,132 @@
 pub mod faults;
 mod output;
 mod real;
+mod residency;
 
 pub use output::Output;
 pub use real::RealDisk;
 
+use std::ffi::OsString;
 use std::io::{self, Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 
 /// What is known of a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Length in bytes.
+    /// Length in bytes; of a block device its size.
     pub len: u64,
     /// Time of the last change, nanoseconds since the epoch. Two equal stamps mean unchanged as far as
     /// the file system can tell.
     pub modified_ns: i128,
-    /// True for a regular file: only there `len` says how much will be read.
+    /// True for a regular file.
     pub regular: bool,
+    /// True for a block device. `len` says how much will be read of it and of a regular file, not of others.
+    pub block_device: bool,
 }
 
 /// A file being read.
-pub trait Source: Read + Seek + Send {
+pub trait Source: Read + Seek + Send + Sync {
     /// The file's state now, also after it was renamed or removed.
     ///
     /// # Errors
     /// What the operating system reports.
     fn stat(&self) -> io::Result<Stat>;
+
+    /// Reads at byte `at` without moving the position; as with `read`, 0 means the end.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Fills `buffer` from byte `at` on; fewer bytes only at the end of the file.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn read_full_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.read_at(at + filled as u64, rest) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Parts of a range, which begins at a page, that are not in memory; none when that can't be told.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>>;
+
+    /// The first byte from `at` on that does not lie in a hole; `None` when only holes follow. A file
+    /// system that does not tell has no holes.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>>;
+
+    /// Advice: this range will be read soon.
+    fn prefetch(&self, at: u64, len: u64);
+
+    /// Advice: this range need not stay in memory.
+    fn forget(&self, at: u64, len: u64);
 }
+
+/// A file or block device that is read and written in place. After an error of a write or a sync nothing
+/// of it is to be trusted any more.
+pub trait Volume: Send + Sync {
+    /// Its state now.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn stat(&self) -> io::Result<Stat>;
+
+    /// Reads at byte `at`; 0 means the end.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at byte `at`.
+    ///
+    /// # Errors
+    /// What the operating system reports; a part may be written.
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes a range read as zeros, without keeping room for it where that is possible.
+    ///
+    /// # Errors
+    /// What the operating system reports; a part may be cleared.
+    fn clear(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// Makes a regular file this long; new bytes read as zeros.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Makes everything written so far survive a crash.
+    ///
+    /// # Errors
+    /// What the operating system reports; the data may then be lost, and calling again does not help.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// How a lock is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// With others that share it.
+    Shared,
+    /// With nobody.
+    Exclusive,
+}
+
+/// A lock that is held; dropping it, or the end of the process, gives it back.
+pub trait Guard: Send + Sync {}
 
 /// A file being written. After an error nothing of the file is to be trusted any more.
 pub trait Sink: Write + Send {
@@ -60,15 +159,6 @@ pub trait Sink: Write + Send {
     /// # Errors
     /// What the operating system reports; the data may then be lost, and calling again does not help.
     fn sync(&mut self) -> io::Result<()>;
-}
-
-/// A file read at any place by many threads at once.
-pub trait Random: Send + Sync {
-    /// Fills `buffer` from `offset` bytes on; fewer bytes than asked for only at the end of the file.
-    ///
-    /// # Errors
-    /// What the operating system reports.
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
 /// The operations on files that durability rests on.
@@ -109,12 +199,6 @@ pub trait Disk: Send + Sync {
     /// `NotFound` when there is none; otherwise what the operating system reports.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
 
-    /// Opens an existing file for reading at any place, also after it was removed.
-    ///
-    /// # Errors
-    /// `NotFound` when there is none; otherwise what the operating system reports.
-    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>>;
-
     /// Cuts an existing file to `len` bytes, if it is longer, and opens it for writing at its end. The cut survives a
     /// crash after the next sync, not before.
     ///
@@ -122,11 +206,19 @@ pub trait Disk: Send + Sync {
     /// `NotFound` when there is none; otherwise what the operating system reports.
     fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>>;
 
-    /// The names of what is in a folder, in order.
+    /// Opens an existing file or block device for reading and writing in place. A block device that is
+    /// mounted or otherwise in use is refused.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, `ResourceBusy` when it is in use; otherwise what the operating system
+    /// reports.
+    fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>>;
+
+    /// The names of what is in a folder, folders included, in order.
     ///
     /// # Errors
     /// `NotFound` when there is no such folder; otherwise what the operating system reports.
-    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
 
     /// Makes a folder, for its owner only. Its name survives a crash when its parent is synced.
     ///
@@ -134,9 +226,32 @@ pub trait Disk: Send + Sync {
     /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
 
+    /// Makes a folder and those above it, and their names survive a crash. One that exists is no error.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        if folder.as_os_str().is_empty() || self.list(folder).is_ok() {
+            return Ok(());
+        }
+        let above = folder.parent().unwrap_or(Path::new(""));
+        self.make_folder(above)?;
+        match self.create_folder(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => self.sync_folder(above),
+        }
+    }
+
     /// Removes an empty folder.
     ///
     /// # Errors
     /// `NotFound` when there is none; otherwise what the operating system reports, so for one that is not empty.
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Takes a lock on a file, which is made when there is none, without waiting; `None` when others hold
+    /// it.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>>;
 }

@@ -24,9 +24,7 @@ impl<'disk> Output<'disk> {
     /// # Errors
     /// What creating the temporary file reports.
     pub fn create(disk: &'disk dyn Disk, name: &Path) -> io::Result<Output<'disk>> {
-        let mut partial = OsString::from(name.as_os_str());
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let partial = Output::partial(name);
         match disk.remove(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -50,6 +48,22 @@ impl<'disk> Output<'disk> {
             }
         }
         self.disk.sync_folder(self.name.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Gives up, but leaves what was written under the temporary name.
+    pub fn leave(mut self) {
+        if let Some(mut sink) = self.sink.take() {
+            // Whoever reads it checks what there is.
+            sink.flush().ok();
+        }
+    }
+
+    /// The temporary name of the file that will be called `name`.
+    #[must_use]
+    pub fn partial(name: &Path) -> PathBuf {
+        let mut partial = OsString::from(name.as_os_str());
+        partial.push(".partial");
+        PathBuf::from(partial)
     }
 
     fn discard(&self) {

@@ -1,47 +1,150 @@
 //! The operating system's files.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock};
+use rustix::io::Errno;
 
-use crate::{Disk, Random, Sink, Source, Stat};
+use crate::{Disk, Guard, Share, Sink, Source, Stat, Volume, residency};
+
+/// Written where a range must be cleared and a hole can't be made.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The operating system's own files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-struct RealSource(File);
+/// An open file, and its length if it is a block device, whose metadata does not tell.
+struct RealFile {
+    file: File,
+    device_len: Option<u64>,
+}
+
 struct RealSink(File);
-struct RealRandom(File);
+struct RealGuard(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
+
+impl RealFile {
+    fn new(mut file: File) -> io::Result<RealFile> {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
+        }
+        let mut device_len = None;
+        if metadata.file_type().is_block_device() {
+            device_len = Some(file.seek(SeekFrom::End(0))?);
+            file.rewind()?;
+        }
+        Ok(RealFile { file, device_len })
+    }
+
+    fn state(&self) -> io::Result<Stat> {
+        let stat = stat_of(&self.file.metadata()?);
+        Ok(Stat { len: self.device_len.unwrap_or(stat.len), ..stat })
+    }
+}
 
 fn stat_of(metadata: &std::fs::Metadata) -> Stat {
     Stat {
         len: metadata.len(),
         modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
         regular: metadata.is_file(),
+        block_device: metadata.file_type().is_block_device(),
     }
 }
 
-impl Read for RealSource {
+impl Read for RealFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
+        self.file.read(buffer)
     }
 }
 
-impl Seek for RealSource {
+impl Seek for RealFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.0.seek(to)
+        self.file.seek(to)
     }
 }
 
-impl Source for RealSource {
+impl Source for RealFile {
     fn stat(&self) -> io::Result<Stat> {
-        Ok(stat_of(&self.0.metadata()?))
+        self.state()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buffer, at)
+    }
+
+    fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
+        match residency::absent(&self.file, at, len) {
+            // What can't be mapped, such as a pipe.
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(Vec::new()),
+            told => told,
+        }
+    }
+
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(at)) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(at)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn prefetch(&self, at: u64, len: u64) {
+        // Only advice: nothing is wrong when it is refused.
+        fadvise(&self.file, at, NonZeroU64::new(len), Advice::WillNeed).ok();
+    }
+
+    fn forget(&self, at: u64, len: u64) {
+        fadvise(&self.file, at, NonZeroU64::new(len), Advice::DontNeed).ok();
     }
 }
+
+impl Volume for RealFile {
+    fn stat(&self) -> io::Result<Stat> {
+        self.state()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buffer, at)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at)
+    }
+
+    fn clear(&self, at: u64, len: u64) -> io::Result<()> {
+        // A device's hole may come back as anything on some hardware: there zeros are written.
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if len > 0 && self.device_len.is_none() && fallocate(&self.file, mode, at, len).is_ok() {
+            return Ok(());
+        }
+        let mut done = 0;
+        while done < len {
+            let count = (len - done).min(ZEROS.len() as u64);
+            let zeros = ZEROS.get(..usize::try_from(count).unwrap_or(0)).unwrap_or(&ZEROS);
+            self.file.write_all_at(zeros, at + done)?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+impl Guard for RealGuard {}
 
 impl Write for RealSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -59,31 +162,13 @@ impl Sink for RealSink {
     }
 }
 
-impl Random for RealRandom {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.0.read_at(rest, offset + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(filled)
-    }
-}
-
 impl Disk for RealDisk {
     #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
-        }
+        let file = RealFile::new(File::open(path)?)?;
         // Only advice: a pipe or a device refuses it and is read all the same.
-        fadvise(&file, 0, None, Advice::Sequential).ok();
-        Ok(Box::new(RealSource(file)))
+        fadvise(&file.file, 0, None, Advice::Sequential).ok();
+        Ok(Box::new(file))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
@@ -111,11 +196,6 @@ impl Disk for RealDisk {
         Ok(stat_of(&std::fs::metadata(path)?))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
-    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>> {
-        Ok(Box::new(RealRandom(File::open(path)?)))
-    }
-
     fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
         let file = OpenOptions::new().append(true).open(path)?;
         if file.metadata()?.len() > len {
@@ -124,8 +204,18 @@ impl Disk for RealDisk {
         Ok(Box::new(RealSink(file)))
     }
 
-    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
-        let name = |entry: io::Result<std::fs::DirEntry>| entry.map(|entry| PathBuf::from(entry.file_name()));
+    fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        if std::fs::metadata(path)?.file_type().is_block_device() {
+            // Without O_CREAT this asks the kernel for the device alone: a mount, swap or a mapping says no.
+            options.custom_flags(i32::try_from(OFlags::EXCL.bits()).unwrap_or(0));
+        }
+        Ok(Box::new(RealFile::new(options.open(path)?)?))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        let name = |entry: io::Result<std::fs::DirEntry>| entry.map(|entry| entry.file_name());
         let mut names = std::fs::read_dir(folder)?.map(name).collect::<io::Result<Vec<_>>>()?;
         names.sort();
         Ok(names)
@@ -137,5 +227,18 @@ impl Disk for RealDisk {
 
     fn remove_folder(&self, folder: &Path) -> io::Result<()> {
         std::fs::remove_dir(folder)
+    }
+
+    fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let operation = match share {
+            Share::Shared => FlockOperation::NonBlockingLockShared,
+            Share::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        };
+        match flock(&file, operation) {
+            Ok(()) => Ok(Some(Box::new(RealGuard(file)))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 use rows::{Dialect, Encoding, LineEnd, Splitter, UnclosedQuote};
 
+use crate::Error;
 use crate::room::{Room, Share};
 use crate::source::{Buffer, Files, Text};
-use crate::{Error, Progress};
+use progress::Progress;
 
 /// Bytes that are looked at to recognise dialect and encoding.
 pub const SAMPLE_BYTES: usize = 1 << 20;

@@ -6,7 +6,7 @@
 //! decides where rows go, `shadow` makes the table they wait in, `ledger` remembers in the server
 //! which chunks are in, `relax` changes server-wide settings and puts them back.
 //!
-//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`Progress`].
+//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`progress::Progress`].
 
 mod careful;
 pub mod chunk;
@@ -17,7 +17,6 @@ mod ledger;
 mod load;
 mod mapping;
 mod plan;
-mod progress;
 mod reject;
 mod relax;
 mod request;
@@ -30,7 +29,6 @@ mod target;
 mod wire;
 
 pub use error::Error;
-pub use progress::{Progress, Silent};
 pub use reject::Reject;
 pub use relax::undo;
 pub use request::{FieldTarget, Indexes, Input, Mode, Request};

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{Receiver, Sender};
 use server::Session;
 
+use crate::Error;
 use crate::careful::{self, Careful, Settled};
 use crate::chunk::{Chunk, Chunker, Cut};
 use crate::job::Way;
@@ -13,7 +14,7 @@ use crate::ledger::{FinishedChunks, Ledger};
 use crate::reject::Reject;
 use crate::source::Files;
 use crate::wire::Wire;
-use crate::{Error, Progress};
+use progress::Progress;
 
 /// Times a chunk is tried again after a deadlock with another.
 const TRIES: u32 = 20;

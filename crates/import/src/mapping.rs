@@ -2,10 +2,11 @@
 
 use rows::{ColumnKind, ColumnStats, FieldRule, Findings};
 
+use crate::Error;
 use crate::job::Field;
 use crate::request::{FieldTarget, Request};
 use crate::target::{Column, Table};
-use crate::{Error, Progress};
+use progress::Progress;
 
 /// Fields of a record and computed columns.
 #[derive(Debug, Default)]

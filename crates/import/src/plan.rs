@@ -3,6 +3,7 @@
 use rows::{Column, ColumnKind, ColumnStats, Decoder, Encoding, Findings, Limits, Nulls, Schema};
 use server::{Flavour, Session, TableName};
 
+use crate::Error;
 use crate::chunk::Cut;
 use crate::job::{Job, State, Way};
 use crate::mapping::{self, Mapping};
@@ -11,7 +12,7 @@ use crate::run::World;
 use crate::source::Files;
 use crate::survey::{Found, Survey};
 use crate::target::{self, Table};
-use crate::{Error, Progress};
+use progress::Progress;
 
 /// The target size of a chunk: small enough that the last one of each session ends at about the same
 /// time, large enough that a commit for each does not show.

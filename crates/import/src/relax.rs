@@ -5,7 +5,8 @@
 
 use server::{Session, TableName, quote_name};
 
-use crate::{Error, Progress};
+use crate::Error;
+use progress::Progress;
 
 /// What is relaxed, and to what: commits no longer wait for the disk. A crash of the server can lose
 /// the last chunks then, each with its line in the ledger, so that `--resume` loads them again.

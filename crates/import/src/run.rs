@@ -15,7 +15,8 @@ use crate::relax::{self, Relaxed};
 use crate::request::Request;
 use crate::source::{Files, Stdin};
 use crate::wire::Wire;
-use crate::{Error, Input, Progress, Reject, reject, shadow, target};
+use crate::{Error, Input, Reject, reject, shadow, target};
+use progress::Progress;
 
 /// How long purge is put off at most, in seconds.
 const SNAPSHOT_MAX_S: u32 = 600;

@@ -1,11 +1,13 @@
 //! The table that rows wait in until all of them are there, and how it takes the target's name.
 
+use server::definition::{plain_indexes, sorted};
 use server::{Session, TableName};
 
+use crate::Error;
 use crate::job::{Job, Names};
 use crate::request::Indexes;
 use crate::target::Table;
-use crate::{Error, Progress};
+use progress::Progress;
 
 /// From this size of the files on, plain indexes are built when all rows are in: sorting once costs less than
 /// finding the place of each entry (docs/benchmarks.md). For less, the second pass is not worth its start.
@@ -51,53 +53,11 @@ pub(crate) fn like(
     Ok(Made { deferred, definition })
 }
 
-/// An index that can wait, as the server prints it.
-struct PlainIndex<'a> {
-    /// Its name, quoted.
-    name: &'a str,
-    /// The clause that makes it: ``KEY `name` (`a`,`b`(10)) COMMENT 'c'``.
-    clause: &'a str,
-}
-
-/// The indexes of a definition that nothing leans on: neither unique nor FULLTEXT nor SPATIAL, and not
-/// one that begins with the AUTO_INCREMENT column, which must be the first of some index at any time.
-fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
-    let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
-    let counter: Vec<_> =
-        lines().filter(|line| line.contains(" AUTO_INCREMENT")).filter_map(quoted).collect();
-    let plain = lines().filter_map(|clause| {
-        let name = quoted(clause.strip_prefix("KEY ")?)?;
-        let first = quoted(clause.strip_prefix("KEY ")?.strip_prefix(name)?.strip_prefix(" (")?)?;
-        (!counter.contains(&first)).then_some(PlainIndex { name, clause })
-    });
-    plain.collect()
-}
-
-/// The name in backquotes that a text begins with, its quotes included.
-fn quoted(text: &str) -> Option<&str> {
-    let inner = text.strip_prefix('`')?;
-    let mut from = 0;
-    loop {
-        let end = from + inner.get(from..)?.find('`')?;
-        if !inner.get(end + 1..)?.starts_with('`') {
-            return text.get(..end + 2);
-        }
-        from = end + 2;
-    }
-}
-
 /// The table's definition as the server prints it, its lines sorted: the order of indexes is not part of it.
 fn definition(session: &mut Session, table: &TableName) -> Result<String, Error> {
     let rows = session.strings(&format!("SHOW CREATE TABLE {table}"))?;
     let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
-    let mut lines: Vec<_> = text.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
-    // The counter moves with the rows.
-    lines.iter_mut().filter(|line| line.starts_with(')')).for_each(|line| {
-        *line =
-            line.split(' ').filter(|word| !word.starts_with("AUTO_INCREMENT=")).collect::<Vec<_>>().join(" ");
-    });
-    lines.sort();
-    Ok(lines.join("\n"))
+    Ok(sorted(&text).join("\n"))
 }
 
 /// Builds the indexes that were left for the end, and proves that the table is what it was to be.
@@ -168,20 +128,4 @@ fn exists(session: &mut Session, table: &TableName) -> Result<bool, Error> {
         "SELECT 1 FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
     ))?;
     Ok(found.is_some())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plain_indexes_are_found_as_they_are_printed() {
-        let definition = "  KEY `a``b` (`x`(10),`y`) COMMENT 'c'\n  KEY `by_id` (`id`)\n  KEY `f` ((lower(`x`)))\n  \
-                          PRIMARY KEY (`x`)\n  UNIQUE KEY `u` (`x`)\n  `KEY ` int(11)\n  `id` int(11) AUTO_INCREMENT";
-        let found: Vec<_> = plain_indexes(definition)
-            .iter()
-            .map(|index| (index.name.to_owned(), index.clause.to_owned()))
-            .collect();
-        assert_eq!(found, [("`a``b`".to_owned(), "KEY `a``b` (`x`(10),`y`) COMMENT 'c'".to_owned())]);
-    }
 }

@@ -8,7 +8,8 @@ use disk::{Disk, Source, Stat};
 use rows::{Decoder, Encoding};
 
 use crate::chunk::SAMPLE_BYTES;
-use crate::{Error, Input, Progress};
+use crate::{Error, Input};
+use progress::Progress;
 
 /// What is read at once.
 const BLOCK_BYTES: usize = 256 * 1024;

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 use rows::{ColumnStats, Dialect, Field, KeyStats, Nulls};
 
+use crate::Error;
 use crate::chunk::{Chunk, Chunker, Cut};
 use crate::reject::Reject;
 use crate::source::Files;
-use crate::{Error, Progress};
+use progress::Progress;
 
 /// What a survey needs to know.
 pub(crate) struct Survey<'a> {

@@ -2,9 +2,10 @@
 
 use std::io::{self, Read};
 
+use import::Input;
 use import::chunk::{Chunker, Cut};
 use import::source::{Files, Stdin};
-use import::{Input, Silent};
+use progress::Silent;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use rows::{Dialect, Encoding, LineEnd};

@@ -301,7 +301,7 @@ fn empty_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
         }
         other => other.map_err(Error::disk(folder))?,
     };
-    for name in names {
+    for name in names.into_iter().map(PathBuf::from) {
         if is_ours(&name) {
             let file = folder.join(name);
             disk.remove(&file).map_err(Error::disk(&file))?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use disk::{Disk, Random};
+use disk::{Disk, Source};
 
 use crate::Error;
 use crate::batch::{self, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Since};
@@ -16,7 +16,7 @@ use crate::sync::{Mutex, lock};
 pub(crate) struct SegmentFile {
     folder: Arc<Folder>,
     place: Place,
-    open: Mutex<Option<Arc<dyn Random>>>,
+    open: Mutex<Option<Arc<dyn Source>>>,
 }
 
 impl std::fmt::Debug for SegmentFile {
@@ -51,13 +51,13 @@ impl SegmentFile {
     }
 
     /// The open file. Who has it can read it also after it was unlinked.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Random>, Error> {
+    pub(crate) fn open(&self) -> Result<Arc<dyn Source>, Error> {
         let mut open = lock(&self.open);
         if let Some(file) = &*open {
             return Ok(file.clone());
         }
         let path = self.path();
-        let file: Arc<dyn Random> = self.disk().open_random(&path).map_err(Error::disk(&path))?.into();
+        let file: Arc<dyn Source> = self.disk().open(&path).map_err(Error::disk(&path))?.into();
         *open = Some(file.clone());
         Ok(file)
     }
@@ -69,7 +69,7 @@ impl SegmentFile {
 
     fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len];
-        let read = self.open()?.read_at(&mut bytes, offset).map_err(Error::disk(&self.path()))?;
+        let read = self.open()?.read_full_at(offset, &mut bytes).map_err(Error::disk(&self.path()))?;
         if read < len {
             return Err(self.corrupt("the file ends too early", offset + read as u64));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use disk::Disk;
@@ -59,7 +59,7 @@ pub(crate) fn open(shared: &Arc<Shared>, disk: &Arc<dyn Disk>, path: &Path) -> R
 fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTreeSet<u64>, Error> {
     let listed: BTreeSet<_> = checkpoint.segments.iter().map(|listed| listed.name).collect();
     let mut numbers = BTreeSet::new();
-    for name in disk.list(folder).map_err(Error::disk(folder))? {
+    for name in disk.list(folder).map_err(Error::disk(folder))?.into_iter().map(PathBuf::from) {
         let segment = SegmentName::parse(&name.to_string_lossy());
         match segment {
             Some(segment) if listed.contains(&segment) => {}

@@ -118,8 +118,8 @@ fn a_waiter_on_two_queues_is_given_one_row_and_the_other_stays() {
         let targets = [all(&one), all(&two)];
         let reversed = [all(&two), all(&one)];
         let takers = [thread::spawn(move || take(1, &targets)), thread::spawn(move || take(2, &reversed))];
-        let publishers = [one.clone(), two.clone(), two.clone()]
-            .map(|queue| thread::spawn(move || put(&queue, b"row")));
+        let publishers =
+            [one.clone(), two.clone(), two.clone()].map(|queue| thread::spawn(move || put(&queue, b"row")));
         takers.into_iter().for_each(|thread| thread.join().unwrap());
         publishers.into_iter().for_each(|thread| thread.join().unwrap());
         let left = one.status().waiting + two.status().waiting;

@@ -36,10 +36,20 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Backup(commands::backup::Arguments),
+    Cron(commands::cron::Arguments),
+    Diff(Box<commands::diff::Arguments>),
+    Dump(Box<commands::dump::Arguments>),
     Import(Box<commands::import::Arguments>),
+    List(commands::list::Arguments),
+    Load(Box<commands::load::Arguments>),
+    Lock(Box<commands::lock::Arguments>),
+    Prune(commands::prune::Arguments),
+    Restore(commands::restore::Arguments),
     Sandbox(commands::sandbox::Arguments),
     Url(commands::url::Arguments),
     Undo(Box<commands::undo::Arguments>),
+    Verify(commands::verify::Arguments),
 }
 
 /// How to reach the server: as the MariaDB and MySQL clients do it.
@@ -112,6 +122,11 @@ pub(crate) struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// The server at this address instead, with the other options as they are.
+    pub(crate) fn at(&self, url: &str) -> ServerArgs {
+        ServerArgs { url: Some(url.to_owned()), ..self.clone() }
+    }
+
     /// What to connect to, from the command line, option files and the environment.
     pub(crate) fn target(&self, password: Option<String>) -> Result<Target, server::Error> {
         let this = self.clone();

@@ -1,9 +1,19 @@
 //! The commands: their arguments, and what they call.
 
+pub(crate) mod backup;
+pub(crate) mod cron;
+pub(crate) mod diff;
+pub(crate) mod dump;
 pub(crate) mod import;
+pub(crate) mod list;
+pub(crate) mod load;
+pub(crate) mod lock;
+pub(crate) mod prune;
+pub(crate) mod restore;
 pub(crate) mod sandbox;
 pub(crate) mod undo;
 pub(crate) mod url;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +28,26 @@ use crate::report::Report;
 /// Runs a command.
 pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     match command {
+        Command::Backup(arguments) => backup::run(&arguments, report),
+        Command::Cron(arguments) => cron::run(&arguments, report),
+        Command::Diff(arguments) => diff::run(&arguments, password, report),
+        Command::Dump(arguments) => dump::run(&arguments, password, report),
         Command::Import(arguments) => import::run(*arguments, password, report),
+        Command::List(arguments) => list::run(&arguments, report),
+        Command::Load(arguments) => load::run(&arguments, password, report),
+        Command::Lock(arguments) => lock::run(&arguments, password, report),
+        Command::Prune(arguments) => prune::run(&arguments, report),
+        Command::Restore(arguments) => restore::run(&arguments, report),
         Command::Sandbox(arguments) => sandbox::run(arguments, report),
         Command::Url(arguments) => url::run(arguments, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
+        Command::Verify(arguments) => verify::run(&arguments, report),
     }
+}
+
+/// Cores of this machine that we may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 static TERMINATED: AtomicBool = AtomicBool::new(false);

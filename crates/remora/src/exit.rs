@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::io;
 
+use signal_hook::consts::SIGTERM;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -14,7 +16,7 @@ pub(crate) enum Exit {
     Usage,
     /// Done, but for the items named.
     Partial,
-    /// Verification found a difference or damage.
+    /// What was compared is not equal, or what was read is not what was written.
     Damaged,
     /// The server can't be reached, or refused us.
     Server,
@@ -24,6 +26,8 @@ pub(crate) enum Exit {
     Interrupted,
     /// Stopped by SIGTERM.
     Terminated,
+    /// A command that was run for the user ended with this.
+    Command(u8),
 }
 
 impl Exit {
@@ -52,6 +56,7 @@ impl Exit {
             Exit::Busy => 11,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
+            Exit::Command(code) => code,
         }
     }
 
@@ -67,6 +72,7 @@ impl Exit {
             Exit::Busy => "target in use by another run",
             Exit::Interrupted => "stopped by SIGINT",
             Exit::Terminated => "stopped by SIGTERM",
+            Exit::Command(_) => "that of the command that was run",
         }
     }
 
@@ -76,6 +82,12 @@ impl Exit {
             if cause.is::<Usage>() {
                 return Exit::Usage;
             }
+            if cause.is::<Held>() {
+                return Exit::Busy;
+            }
+            if let Some(Stopped(signal)) = cause.downcast_ref::<Stopped>() {
+                return if *signal == SIGTERM { Exit::Terminated } else { Exit::Interrupted };
+            }
             if let Some(error) = cause.downcast_ref::<import::Error>() {
                 return match error {
                     import::Error::Busy { .. } | import::Error::Unfinished { .. } => Exit::Busy,
@@ -84,11 +96,35 @@ impl Exit {
                     _ => Exit::Failed,
                 };
             }
+            if let Some(error) = cause.downcast_ref::<block::Error>() {
+                return match error {
+                    block::Error::Corrupt { .. } => Exit::Damaged,
+                    block::Error::Busy(_) => Exit::Busy,
+                    block::Error::Stopped => stopped(),
+                    _ => Exit::Failed,
+                };
+            }
+            if let Some(error) = cause.downcast_ref::<dump::Error>() {
+                return of_dump(error);
+            }
             if let Some(error) = cause.downcast_ref::<server::Error>() {
                 return of_server(error);
             }
         }
         Exit::Failed
+    }
+}
+
+fn of_dump(error: &dump::Error) -> Exit {
+    use dump::Error as E;
+    match error {
+        E::Corrupt { .. } | E::Different { .. } => Exit::Damaged,
+        E::File { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Damaged,
+        E::Busy => Exit::Busy,
+        E::Stopped(_) => stopped(),
+        E::Interrupted { source, .. } => of_dump(source),
+        E::Server(error) => of_server(error),
+        _ => Exit::Failed,
     }
 }
 
@@ -104,6 +140,30 @@ fn of_server(error: &server::Error) -> Exit {
 fn stopped() -> Exit {
     if crate::commands::terminated() { Exit::Terminated } else { Exit::Interrupted }
 }
+
+/// Somebody else has what we need.
+#[derive(Debug)]
+pub(crate) struct Held(pub(crate) String);
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Held {}
+
+/// A signal came while we waited.
+#[derive(Debug)]
+pub(crate) struct Stopped(pub(crate) i32);
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("stopped by a signal")
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 /// An error of the command line that clap can't know of.
 #[derive(Debug)]

@@ -1,12 +1,16 @@
 //! `remora`: arguments, wiring, output and exit codes. What it does is done by the other crates.
 
 mod args;
+mod calendar;
+mod child;
 mod commands;
 mod exit;
 mod password;
 mod plugin;
 mod report;
+mod repository;
 mod stdin;
+mod volume;
 
 use std::process::ExitCode;
 

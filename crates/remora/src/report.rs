@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use import::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use progress::Progress;
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -151,6 +151,8 @@ impl Report {
             parts.push(format!("{} rows", short(as_f64(rows))));
             parts.push(format!("{} rows/s", short(as_f64(rows) / seconds)));
             parts.push(format!("{:.0} MB/s", as_f64(bytes) / 1e6 / seconds));
+        } else if read > 0 {
+            parts.push(format!("{:.0} MB/s", as_f64(read) / 1e6 / seconds));
         }
         match share(read, phase.total).filter(|share| *share > 0.0) {
             Some(share) if seconds > 1.0 => parts.push(format!("{} left", clock(seconds / share - seconds))),
@@ -207,6 +209,7 @@ impl Progress for Report {
 
     fn read(&self, bytes: u64) {
         self.0.read.fetch_add(bytes, Ordering::Relaxed);
+        self.tick();
     }
 
     fn done(&self, rows: u64, bytes: u64) {
@@ -255,6 +258,12 @@ pub(crate) fn short(number: f64) -> String {
     format!("{number:.0}")
 }
 
+/// `950 B`, `12.3 kB`: a number of bytes.
+pub(crate) fn size(bytes: u64) -> String {
+    let number = short(as_f64(bytes));
+    if number.contains(' ') { format!("{number}B") } else { format!("{number} B") }
+}
+
 /// `0:08`, `12:34`, `1:02:03`
 pub(crate) fn clock(seconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default().as_secs();
@@ -273,6 +282,7 @@ mod tests {
             ["0", "999", "1.23 k", "45.6 k"]
         );
         assert_eq!([short(5.4e6), short(1.2e10)], ["5.40 M", "12.0 G"]);
+        assert_eq!([size(471), size(1000)], ["471 B", "1.00 kB"]);
         assert_eq!(
             [clock(7.6), clock(61.0), clock(3723.0), clock(-1.0)],
             ["0:08", "1:01", "1:02:03", "0:00"]

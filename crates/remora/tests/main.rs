@@ -6,14 +6,22 @@
 #[path = "main/support.rs"]
 mod support;
 
+#[path = "main/backup.rs"]
+mod backup;
 #[path = "main/byte.rs"]
 mod byte;
 #[path = "main/concurrent.rs"]
 mod concurrent;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/cron.rs"]
+mod cron;
+#[path = "main/dump.rs"]
+mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
+#[path = "main/lock.rs"]
+mod lock;
 #[path = "main/option.rs"]
 mod option;
 #[path = "main/reject.rs"]

@@ -27,8 +27,8 @@ impl Target {
     pub fn connect(&self) -> Result<Session, Error> {
         let nowhere = || self.unreachable("the name has no address".into(), "check the name");
         let found = first_answer(self.addresses()?, |host| self.connect_to(host));
-        let (conn, refused) = found.unwrap_or_else(|| Err(nowhere()))?;
-        Session::begin(conn, refused, self.to_string())
+        let (conn, refused, encrypted) = found.unwrap_or_else(|| Err(nowhere()))?;
+        Session::begin(conn, refused, self.to_string(), encrypted)
     }
 
     /// The addresses to try, as text. A certificate is checked against the name, so then the name stays.
@@ -51,18 +51,19 @@ impl Target {
         if self.tls.mode == SslMode::VerifyIdentity { Ok(vec![self.host.clone()]) } else { Ok(found) }
     }
 
-    fn connect_to(&self, host: &str) -> Result<(Conn, Refused), Error> {
+    /// The connection, and whether it is encrypted.
+    fn connect_to(&self, host: &str) -> Result<(Conn, Refused, bool), Error> {
         let refused = Refused::default();
         let wants_tls = self.socket.is_none() && self.tls.mode != SslMode::Disabled;
         let may_be_plain = self.tls.mode == SslMode::Preferred;
         let try_tls = wants_tls && !(may_be_plain && self.offers_no_tls.load(Ordering::Relaxed));
         match self.attempt(host, try_tls, &refused)? {
-            Ok(conn) => Ok((conn, refused)),
+            Ok(conn) => Ok((conn, refused, try_tls)),
             Err(mysql::Error::DriverError(DriverError::TlsNotSupported)) if may_be_plain => {
                 self.offers_no_tls.store(true, Ordering::Relaxed);
                 self.attempt(host, false, &refused)?
                     .map_err(|error| self.no_session(error, false))
-                    .map(|conn| (conn, refused))
+                    .map(|conn| (conn, refused, false))
             }
             Err(error) => Err(self.no_session(error, try_tls)),
         }

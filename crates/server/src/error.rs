@@ -78,6 +78,19 @@ pub enum Error {
         code: u16,
     },
 
+    /// A lock could not be had in time.
+    #[error(
+        "{lock}: waited {seconds} s; in the way is {blocker}. Wait for it, give a longer --lock-wait, or end it with --kill-long-queries"
+    )]
+    LockWait {
+        /// The statement that waited.
+        lock: String,
+        /// How long it waited.
+        seconds: u64,
+        /// The query or transaction that most likely holds it up.
+        blocker: String,
+    },
+
     /// The server rejected a statement.
     #[error("{message} (error {code}, SQLSTATE {state}) in: {statement}")]
     Sql {
@@ -129,6 +142,10 @@ pub enum Error {
     #[error("reading the data to load")]
     Source(#[source] io::Error),
 
+    /// What the rows of a query were handed to failed; the connection was closed.
+    #[error("taking the rows of a query")]
+    Sink(#[source] io::Error),
+
     /// TLS could not be set up as asked.
     #[error("TLS with {target}: {why}; {hint}")]
     Tls {
@@ -171,6 +188,9 @@ impl Error {
 
     /// Whether the session is gone and a new one must be opened.
     pub fn is_connection_lost(&self) -> bool {
-        matches!(self, Error::LostConnection { .. } | Error::ForeignFile { .. } | Error::Source(_))
+        matches!(
+            self,
+            Error::LostConnection { .. } | Error::ForeignFile { .. } | Error::Source(_) | Error::Sink(_)
+        )
     }
 }

@@ -22,8 +22,11 @@
 //! ```
 
 mod about;
+pub mod catalogue;
 mod connect;
+pub mod definition;
 mod error;
+mod hold;
 mod load;
 mod name;
 mod options;
@@ -31,16 +34,20 @@ mod password;
 mod privilege;
 mod redact;
 mod session;
+pub mod snapshot;
+mod stream;
 mod target;
 mod tls;
 mod url;
 
 pub use about::{About, Flavour, Version};
 pub use error::Error;
+pub use hold::{Attempt, Blocker, Coordinates, Hold, HoldMode};
 pub use load::{LoadReport, Source};
 pub use name::{TableName, quote_name};
 pub use options::{OptionFile, OptionFiles, OptionLine, read_option_files};
 pub use password::Password;
 pub use session::{Cells, Done, Row, Session, Warning};
+pub use stream::RowSink;
 pub use target::{Environment, Overrides, Target};
 pub use tls::{SslMode, Tls};

@@ -48,6 +48,11 @@ impl LoadReport {
 #[error("the source failed")]
 pub(crate) struct SourceFailed(pub(crate) io::Error);
 
+/// The failure of a sink, likewise.
+#[derive(Debug, thiserror::Error)]
+#[error("the sink failed")]
+pub(crate) struct SinkFailed(pub(crate) io::Error);
+
 /// Where the names of files are kept that the server asked for and has no business with.
 ///
 /// Such a request is answered with an empty file and remembered here, and the session closes the
@@ -57,7 +62,7 @@ pub(crate) struct SourceFailed(pub(crate) io::Error);
 pub(crate) struct Refused(Arc<Mutex<Option<String>>>);
 
 impl Refused {
-    fn note(&self, name: &[u8]) {
+    pub(crate) fn note(&self, name: &[u8]) {
         let name = String::from_utf8_lossy(name).into_owned();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(name);
     }

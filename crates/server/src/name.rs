@@ -11,7 +11,7 @@ pub fn quote_name(name: &str) -> String {
 }
 
 /// A table with the schema (database) it lives in. `Display` writes it quoted for SQL.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TableName {
     /// Schema, unquoted.
     pub schema: String,

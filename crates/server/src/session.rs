@@ -1,13 +1,16 @@
 //! One connection to a server, and what can be done on it.
 
 use std::fmt;
+use std::io;
 use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 
-use crate::load::{self, LoadReport, Refused, Source, SourceFailed};
+use crate::load::{self, LoadReport, Refused, SinkFailed, Source, SourceFailed};
 use crate::privilege::{self, Denial};
+use crate::stream::{self, Broken, RowSink};
 use crate::{About, Error, redact};
 
 /// One row of the text protocol: a value per column as the server printed it, `None` for NULL.
@@ -53,6 +56,8 @@ pub struct Session {
     connection_id: u32,
     /// Kept here because the driver forgets its own copy at every error.
     no_backslash_escapes: bool,
+    /// Whether the socket carries TLS, which only the driver can read.
+    encrypted: bool,
 }
 
 /// Without the driver's connection, whose own `Debug` shows the password.
@@ -72,11 +77,21 @@ impl Session {
     pub const STREAM: &'static str = load::STREAM;
 
     /// Takes a fresh connection into service: character set first, then the server's description.
-    pub(crate) fn begin(conn: Conn, refused: Refused, target: String) -> Result<Session, Error> {
-        let connection_id = conn.connection_id();
-        let about = About::from_rows(&[]);
-        let mut session =
-            Session { about, conn: Some(conn), refused, target, connection_id, no_backslash_escapes: false };
+    pub(crate) fn begin(
+        conn: Conn,
+        refused: Refused,
+        target: String,
+        encrypted: bool,
+    ) -> Result<Session, Error> {
+        let mut session = Session {
+            about: About::from_rows(&[]),
+            connection_id: conn.connection_id(),
+            conn: Some(conn),
+            refused,
+            target,
+            no_backslash_escapes: false,
+            encrypted,
+        };
         session.execute("SET NAMES utf8mb4")?;
         session.about = About::from_rows(&session.strings(About::STATEMENT)?);
         Ok(session)
@@ -140,6 +155,27 @@ impl Session {
         })
     }
 
+    /// Runs a query and hands its values over as they come off the wire; returns the number of rows. It is the
+    /// cheapest way to read many rows, and the only one that reads rows of any size in little memory, but on
+    /// an encrypted connection it costs what [`Session::for_each_row`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Sink`] when the sink fails; the connection is closed then, and the server gives the query up.
+    pub fn stream<S: RowSink>(&mut self, sql: &str, sink: &mut S) -> Result<u64, Error> {
+        let refused = self.refused.clone();
+        let encrypted = self.encrypted;
+        self.run(sql, |conn| {
+            let socket = if encrypted { None } else { stream::socket(conn.as_raw_fd()) };
+            let Some(mut socket) = socket else { return through_driver(conn, sql, sink) };
+            stream::query(&mut socket, sql, &refused, sink).map_err(|broken| match broken {
+                Broken::Server(said) => mysql::Error::MySqlError(said),
+                Broken::Wire(error) => mysql::Error::IoError(error),
+                Broken::Sink(error) => mysql::Error::IoError(io::Error::other(SinkFailed(error))),
+            })
+        })
+    }
+
     /// Runs a query whose values are text. Bytes that are not UTF-8 become U+FFFD.
     pub fn strings(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
         let text = |bytes: Vec<u8>| {
@@ -147,6 +183,21 @@ impl Session {
         };
         let rows = self.rows(sql)?;
         Ok(rows.into_iter().map(|row| row.into_iter().map(|cell| cell.map(text)).collect()).collect())
+    }
+
+    /// The first row of a query as pairs of column name and text; empty for no row.
+    pub fn named_row(&mut self, sql: &str) -> Result<Vec<(String, String)>, Error> {
+        self.run(sql, |conn| {
+            let row: Option<mysql::Row> = conn.query_first(sql)?;
+            let Some(row) = row else { return Ok(Vec::new()) };
+            let names: Vec<_> =
+                row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
+            let text = |value| bytes(value).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            Ok(names
+                .into_iter()
+                .zip(row.unwrap().into_iter().map(|value| text(value).unwrap_or_default()))
+                .collect())
+        })
     }
 
     /// The first column of the first row, as text; `None` for no row and for NULL.
@@ -304,7 +355,10 @@ impl Session {
         let what = match error {
             E::IoError(error) => match error.downcast::<SourceFailed>() {
                 Ok(SourceFailed(error)) => return Error::Source(error),
-                Err(error) => error.to_string(),
+                Err(error) => match error.downcast::<SinkFailed>() {
+                    Ok(SinkFailed(error)) => return Error::Sink(error),
+                    Err(error) => error.to_string(),
+                },
             },
             E::CodecError(error) => error.to_string(),
             E::DriverError(error) => error.to_string(),
@@ -343,6 +397,31 @@ fn walk(
         set += usize::from(has_columns);
     }
     Ok(())
+}
+
+/// The way of [`Session::stream`] where the socket can't be read directly.
+fn through_driver<S: RowSink>(conn: &mut Conn, sql: &str, sink: &mut S) -> Result<u64, mysql::Error> {
+    let mut rows = 0;
+    let mut results = conn.query_iter(sql)?;
+    let Some(set) = results.iter() else { return Ok(0) };
+    for row in set {
+        rows += 1;
+        let given = row?.unwrap().into_iter().try_for_each(|value| match value {
+            Value::Bytes(bytes) => {
+                sink.part(&bytes)?;
+                sink.end_value();
+                Ok(())
+            }
+            _ => {
+                sink.null();
+                Ok(())
+            }
+        });
+        given
+            .and_then(|()| sink.end_row())
+            .map_err(|error| mysql::Error::IoError(io::Error::other(SinkFailed(error))))?;
+    }
+    Ok(rows)
 }
 
 /// The text protocol knows bytes and NULL.

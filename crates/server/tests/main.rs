@@ -19,5 +19,7 @@ mod privilege;
 mod property;
 #[path = "main/session.rs"]
 mod session;
+#[path = "main/stream.rs"]
+mod stream;
 #[path = "main/tls.rs"]
 mod tls;

@@ -21,7 +21,7 @@ const ROUNDS: usize = 5;
 const SAMPLE_ONE_BY_ONE: u64 = 20_000;
 const SAMPLE_INSERT: u64 = 500_000;
 
-const TABLE: &str = "CREATE TABLE bench.nodes (id BIGINT PRIMARY KEY, lat DECIMAL(9,7), lon DECIMAL(10,7), \
+pub(super) const TABLE: &str = "CREATE TABLE bench.nodes (id BIGINT PRIMARY KEY, lat DECIMAL(9,7), lon DECIMAL(10,7), \
                      version INT, timestamp TIMESTAMP NULL, changeset BIGINT, uid BIGINT, user VARCHAR(255))";
 
 /// A way to get the file into the table.
@@ -324,7 +324,7 @@ impl Bench<'_> {
     }
 }
 
-fn done(command: &mut Command) -> Result<()> {
+pub(super) fn done(command: &mut Command) -> Result<()> {
     let status = command.status()?;
     if !status.success() {
         bail!("{}: {status}", crate::shown(command));
@@ -372,7 +372,7 @@ impl Nodes {
 }
 
 /// The file, the same compressed, and its two halves.
-fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
+pub(super) fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
     let create =
         |name: &str| File::create(folder.join(name)).map(|file| BufWriter::with_capacity(1 << 20, file));
     let (mut whole, mut first, mut second) =

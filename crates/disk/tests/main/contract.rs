@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use disk::faults::FaultDisk;
-use disk::{Disk, Output, RealDisk};
+use disk::{Disk, Output, RealDisk, Share};
 
 #[test]
 fn the_real_disk_keeps_the_contract() {
@@ -49,24 +49,28 @@ fn contract(disk: &dyn Disk, folder: &Path) {
     output(disk, &two);
     grown_and_cut(disk, &folder.join("log"));
     folders(disk, folder);
+    volume(disk, &two);
+    lock(disk, &folder.join("lock"));
+    disk.make_folder(folder).unwrap();
+    assert!(disk.list(folder).unwrap().contains(&"two".into()));
 }
 
 fn grown_and_cut(disk: &dyn Disk, name: &Path) {
     assert_eq!(disk.append(name, 0).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
-    assert_eq!(disk.open_random(name).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
+    assert_eq!(disk.open(name).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
     disk.create(name).unwrap().write_all(b"0123456789").unwrap();
-    let file = disk.open_random(name).unwrap();
+    let file = disk.open(name).unwrap();
     let mut sink = disk.append(name, 8).unwrap();
     sink.write_all(b"abc").unwrap();
     sink.sync().unwrap();
     let mut buffer = [0; 6];
-    assert_eq!(file.read_at(&mut buffer, 6).unwrap(), 5);
+    assert_eq!(file.read_at(6, &mut buffer).unwrap(), 5);
     assert_eq!(&buffer[..5], b"67abc");
     drop(disk.append(name, 100).unwrap());
     assert_eq!(disk.stat(name).unwrap().len, 11, "a file is not made longer by opening it");
     disk.remove(name).unwrap();
-    assert_eq!(file.read_at(&mut buffer, 10).unwrap(), 1, "an open file outlives its name");
-    assert_eq!(file.read_at(&mut buffer, 11).unwrap(), 0);
+    assert_eq!(file.read_at(10, &mut buffer).unwrap(), 1, "an open file outlives its name");
+    assert_eq!(file.read_at(11, &mut buffer).unwrap(), 0);
 }
 
 fn folders(disk: &dyn Disk, folder: &Path) {
@@ -89,6 +93,46 @@ fn folders(disk: &dyn Disk, folder: &Path) {
     assert!(disk.list(&two).is_err());
 }
 
+/// A file of five bytes, read and written in place.
+fn volume(disk: &dyn Disk, name: &Path) {
+    assert!(disk.volume(&name.with_extension("none")).is_err());
+    let volume = disk.volume(name).unwrap();
+    volume.set_len(10_000).unwrap();
+    volume.write_at(9_000, b"far").unwrap();
+    volume.write_at(4, b"E!").unwrap();
+    let source = disk.open(name).unwrap();
+    let mut bytes = [1; 8];
+    assert_eq!(source.read_at(0, &mut bytes).unwrap(), 8);
+    assert_eq!(&bytes, b"wholE!\0\0");
+    assert_eq!(source.read_at(9_999, &mut bytes).unwrap(), 1, "a read at the end is short");
+    assert_eq!(source.read_at(10_000, &mut bytes).unwrap(), 0);
+    volume.clear(0, 9_001).unwrap();
+    assert_eq!(volume.read_at(9_000, &mut bytes).unwrap(), 8);
+    assert_eq!(&bytes[..3], b"\0ar");
+    assert!(source.skip_hole(0).unwrap().unwrap() <= 9_001);
+    assert_eq!(source.skip_hole(10_000).unwrap(), None);
+    let absent = source.absent(0, 10_000).unwrap();
+    assert!(absent.iter().all(|range| range.start < range.end && range.end <= 10_000), "{absent:?}");
+    source.prefetch(0, 100);
+    source.forget(0, 100);
+    volume.set_len(3).unwrap();
+    volume.sync().unwrap();
+    assert_eq!(volume.stat().unwrap().len, 3);
+}
+
+fn lock(disk: &dyn Disk, name: &Path) {
+    let one = disk.lock(name, Share::Shared).unwrap().unwrap();
+    let two = disk.lock(name, Share::Shared).unwrap().unwrap();
+    assert!(disk.lock(name, Share::Exclusive).unwrap().is_none());
+    drop(one);
+    assert!(disk.lock(name, Share::Exclusive).unwrap().is_none());
+    drop(two);
+    let alone = disk.lock(name, Share::Exclusive).unwrap().unwrap();
+    assert!(disk.lock(name, Share::Shared).unwrap().is_none());
+    drop(alone);
+    disk.lock(name, Share::Exclusive).unwrap().unwrap();
+}
+
 fn output(disk: &dyn Disk, name: &Path) {
     let mut dropped = Output::create(disk, name).unwrap();
     dropped.write_all(b"half").unwrap();
@@ -99,5 +143,12 @@ fn output(disk: &dyn Disk, name: &Path) {
     assert!(disk.stat(name).is_err(), "nothing has the name before finish");
     whole.finish().unwrap();
     assert_eq!(disk.stat(name).unwrap().len, 5);
-    assert!(disk.stat(&name.with_extension("partial")).is_err());
+    assert!(disk.stat(&Output::partial(name)).is_err());
+    let mut left = Output::create(disk, name).unwrap();
+    left.write_all(b"left").unwrap();
+    left.leave();
+    assert_eq!(disk.stat(&Output::partial(name)).unwrap().len, 4);
+    assert_eq!(disk.stat(name).unwrap().len, 5);
+    drop(Output::create(disk, name).unwrap());
+    assert!(disk.stat(&Output::partial(name)).is_err(), "what was left is taken over");
 }

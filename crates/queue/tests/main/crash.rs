@@ -2,12 +2,13 @@
 //! a state that it had, and none from before something that had returned.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use disk::faults::{FaultDisk, Unsynced};
-use disk::{Disk, Random, Sink, Source, Stat};
+use disk::{Disk, Guard, Share, Sink, Source, Stat, Volume};
 use queue::{Engine, Error, Origin, Published, Queue, RowId, Session, Sync};
 
 use crate::support::{FOLDER, all, definition, options, poll, seen, session};
@@ -337,15 +338,11 @@ impl Disk for Careless {
         self.disk.stat(path)
     }
 
-    fn open_random(&self, path: &Path) -> io::Result<Box<dyn Random>> {
-        self.disk.open_random(path)
-    }
-
     fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
         Ok(self.sink(self.disk.append(path, len)?))
     }
 
-    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
         self.disk.list(folder)
     }
 
@@ -355,6 +352,14 @@ impl Disk for Careless {
 
     fn remove_folder(&self, folder: &Path) -> io::Result<()> {
         self.disk.remove_folder(folder)
+    }
+
+    fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>> {
+        self.disk.volume(path)
+    }
+
+    fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        self.disk.lock(path, share)
     }
 }
 

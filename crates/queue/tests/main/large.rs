@@ -9,6 +9,7 @@ use queue::{Engine, RowId, Sync};
 use crate::support::{all, definition, options, poll, session};
 
 /// Fills a queue on the real disk and opens it again; prints what it took.
+#[expect(clippy::print_stdout, reason = "measurements are for whoever runs the test")]
 fn backlog(rows: u64, row: &[u8]) {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("jobs");

@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use import::source::Stdin;
-use import::{FieldTarget, Indexes, Input, Mode, Progress, Request, Summary, World};
+use import::{FieldTarget, Indexes, Input, Mode, Request, Summary, World};
+use progress::Progress;
 use rows::{Encoding, Hints, LineEnd, Nulls};
 use serde_json::json;
 use server::{TableName, Target};
@@ -461,7 +462,7 @@ fn indexes(text: &str) -> Result<Indexes, String> {
 }
 
 /// `4M`, `512K`, `1048576`
-fn size(text: &str) -> Result<usize, String> {
+pub(super) fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
         "" | "B" => Some(1),

@@ -6,7 +6,7 @@ use std::process::Command as Process;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use import::Progress;
+use progress::Progress;
 use sandbox::{Listed, Places, Product, Sandbox, Settings};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

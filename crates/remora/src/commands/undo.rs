@@ -1,7 +1,7 @@
 //! `remora undo`
 
 use clap::Args;
-use import::Progress;
+use progress::Progress;
 
 use crate::args::ServerArgs;
 use crate::exit::Exit;

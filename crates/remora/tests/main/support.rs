@@ -57,6 +57,11 @@ pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
     on(&products, test);
 }
 
+/// Runs a test for every one of these products.
+pub(crate) fn on_products(products: &[Product], test: impl Fn(Product)) {
+    products.iter().for_each(|product| test(*product));
+}
+
 fn on(products: &[Product], test: impl Fn(&Place)) {
     for product in products {
         tell(*product);

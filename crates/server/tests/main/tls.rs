@@ -9,7 +9,7 @@ use server::{Environment, Error, Overrides, SslMode, Target};
 use crate::support::{Server, open, resolve, run, shared};
 
 /// A CA, a server certificate for 127.0.0.1 only, a client certificate; and another CA.
-struct Paper {
+pub(crate) struct Paper {
     dir: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl Paper {
     }
 }
 
-fn tls() -> &'static (Server, Paper) {
+pub(crate) fn tls() -> &'static (Server, Paper) {
     static SERVER: OnceLock<(Server, Paper)> = OnceLock::new();
     SERVER.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();

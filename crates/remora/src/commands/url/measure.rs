@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use import::Progress as _;
+use progress::Progress as _;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use urlpack::{Measured, Model, measure};

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Write};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use import::Progress as _;
+use progress::Progress as _;
 use rows::{Dialect, Encoding, Field, Findings, Hints, Splitter, fields, records, sniff, sniff_encoding};
 use urlpack::Model;
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use disk::{Output, RealDisk};
-use import::Progress as _;
+use progress::Progress as _;
 use serde_json::json;
 use urlpack::{Model, Options, Progress, measure, train};
 

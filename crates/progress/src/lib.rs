@@ -1,10 +1,12 @@
-//! How an import tells what it is doing.
+//! How long work tells what it is doing: the words between those who do it and the one who shows it.
+//!
+//! Import, dump and block backups know nothing of each other and nothing of terminals; they all say this.
 
-/// What the importer reports while it works. Called from several threads.
+/// What is reported while work goes on. Called from several threads.
 pub trait Progress: Sync {
-    /// A new phase begins: its name, and how many bytes of the files it will read if that is known.
+    /// A new phase begins: its name, and how many bytes it will go through if that is known.
     fn phase(&self, name: &str, bytes: Option<u64>);
-    /// Bytes read from the files since the last call, as they lie on disk.
+    /// Bytes gone through since the last call, in the measure of the phase's total.
     fn read(&self, bytes: u64);
     /// Rows and bytes of text that are done since the last call.
     fn done(&self, rows: u64, bytes: u64);

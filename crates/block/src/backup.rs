@@ -1,0 +1,272 @@
+//! One more generation: the volume is read once, and what changed is stored.
+
+mod change;
+mod salvage;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use disk::Source;
+
+use crate::backup::change::{Changer, Found};
+use crate::backup::salvage::{Salvage, Salvaged};
+use crate::chain::{Chain, Chunk};
+use crate::fetch::Fetcher;
+use crate::format::{Header, Record, ZERO, chunks_of};
+use crate::repository::Repository;
+use crate::scan::{Pace, Scan};
+use crate::writer::Writer;
+use crate::{CHUNK, Error};
+use progress::Progress;
+
+/// Most threads that make sense: more would only need more memory.
+const JOBS_MAX: usize = 12;
+
+/// What to back up, and how.
+pub struct Request<'a> {
+    /// The volume.
+    pub source: &'a dyn Source,
+    /// How it is called in messages.
+    pub name: &'a str,
+    /// When it was as it is, seconds since the epoch.
+    pub taken_s: i64,
+    /// What to note about it: JSON.
+    pub note: String,
+    /// Store everything, even if there is a generation to build upon.
+    pub full: bool,
+    /// Accept a file that changes while it is read.
+    pub live: bool,
+    /// Threads that hash and compress.
+    pub jobs: usize,
+    /// Bytes to read in a second at most.
+    pub rate: Option<u64>,
+}
+
+/// What a run needs from its surroundings.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// Set when the run is to stop.
+    pub stop: &'a AtomicBool,
+    /// Who is told what happens.
+    pub progress: &'a dyn Progress,
+}
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Number of the new generation.
+    pub generation: u64,
+    /// The generation it tells the changes to; 0 for a full one.
+    pub parent: u64,
+    /// Bytes of the volume.
+    pub len: u64,
+    /// Blocks that are not as before. A chunk that became zeros counts as none.
+    pub changed: u64,
+    /// Of those, how many an interrupted run had stored.
+    pub reused: u64,
+    /// Bytes of the new file.
+    pub written: u64,
+}
+
+/// Blocks that changed, and how many of them an interrupted run had stored.
+#[derive(Default)]
+struct Counts {
+    changed: u64,
+    reused: u64,
+}
+
+/// A chunk on its way to a worker: no buffer if it is a hole.
+struct Job {
+    number: u64,
+    prior: Option<Chunk>,
+    /// What an interrupted run has stored of it.
+    salvaged: Option<Salvaged>,
+    buffer: Option<Vec<u8>>,
+}
+
+/// A chunk on its way to the file.
+struct Done {
+    number: u64,
+    found: Found,
+    buffer: Option<Vec<u8>>,
+}
+
+/// Makes a generation.
+///
+/// # Errors
+/// When the source can't be read from start to end, or the repository not be written. Then there is no new
+/// generation, and the old ones are as they were.
+pub fn backup(repository: &Repository, request: &Request<'_>, world: World<'_>) -> Result<Summary, Error> {
+    let _alone = repository.writing()?;
+    let loaded = repository.load()?;
+    let parent = if request.full { None } else { loaded.newest()? };
+    let chain = parent.map(|newest| Chain::new(&loaded.generations, newest)).transpose()?;
+    let state = || {
+        let failed = |source| Error::Source { name: request.name.to_owned(), source };
+        request.source.stat().map_err(failed)
+    };
+    let before = state()?;
+    let parent_file = chain.as_ref().and_then(Chain::newest);
+    let header = Header {
+        generation: loaded.next_generation(),
+        parent: parent.unwrap_or(0),
+        parent_content: parent_file.map_or([0; 32], |file| file.trailer.content),
+        len: before.len,
+        taken_s: request.taken_s,
+        note: request.note.clone(),
+    };
+    world.progress.phase("reading", Some(before.len));
+    let salvage = Salvage::open(repository.store(), loaded.next_file(), &header);
+    if salvage.is_some() {
+        world.progress.note("an interrupted run has left a part of this; it is used");
+    }
+    let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
+    let pipeline = Pipeline { repository, request, world, chain: chain.as_ref(), len: before.len };
+    let counts = match pipeline.run(salvage, &mut writer) {
+        Ok(counts) => counts,
+        Err(error) => {
+            writer.leave();
+            return Err(error);
+        }
+    };
+    if before.regular && !request.live && state()? != before {
+        writer.leave();
+        return Err(Error::Changed { name: request.name.to_owned() });
+    }
+    let written = writer.finish()?;
+    Ok(Summary {
+        generation: header.generation,
+        parent: header.parent,
+        len: header.len,
+        changed: counts.changed,
+        reused: counts.reused,
+        written,
+    })
+}
+
+/// One thread reads, some hash and compress, and the caller's writes.
+struct Pipeline<'a> {
+    repository: &'a Repository,
+    request: &'a Request<'a>,
+    world: World<'a>,
+    chain: Option<&'a Chain>,
+    len: u64,
+}
+
+impl Pipeline<'_> {
+    fn run(&self, salvage: Option<Salvage>, writer: &mut Writer<'_>) -> Result<Counts, Error> {
+        let workers = self.request.jobs.clamp(1, JOBS_MAX);
+        // Buffers go round: the writer gives them back. One more is with the reader.
+        let count = 2 * workers + 1;
+        let (give, take) = bounded(count);
+        (0..count).try_for_each(|_| give.send(Vec::new())).map_err(|_| Error::Worker)?;
+        let (to_workers, jobs) = bounded::<Job>(count);
+        let (to_writer, done) = bounded::<Result<Done, Error>>(count);
+        let fetcher = Fetcher::new(self.repository.store());
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(move || self.read(salvage, &take, &to_workers));
+            for _ in 0..workers {
+                let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
+                scope.spawn(move || work(&jobs, &to_writer, fetcher));
+            }
+            drop((jobs, to_writer));
+            // By value: when the writer is gone, nobody waits for its buffers.
+            let written = self.write(writer, done, give);
+            // What was read before reading failed is written all the same: the next run goes on from there.
+            match (written, reader.join()) {
+                (Err(Error::Worker) | Ok(_), Ok(Err(error))) => Err(error),
+                (written, _) => written,
+            }
+        })
+    }
+
+    fn read(
+        &self,
+        mut salvage: Option<Salvage>,
+        take: &Receiver<Vec<u8>>,
+        to_workers: &Sender<Job>,
+    ) -> Result<(), Error> {
+        let pace = Pace::new(self.request.rate, self.world.stop);
+        let mut scan = Scan::new(self.request.source, self.request.name, self.len, pace);
+        let mut walk = self.chain.map(Chain::walk);
+        let chunks = chunks_of(self.len);
+        let mut hole = chunks > 0 && scan.is_hole(0)?;
+        for number in 0..chunks {
+            let prior = walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
+            let next_hole = number + 1 == chunks || scan.is_hole(number + 1)?;
+            let buffer = if hole {
+                if self.world.stop.load(Ordering::Relaxed) {
+                    return Err(Error::Stopped);
+                }
+                None
+            } else {
+                let mut buffer = take.recv().map_err(|_| Error::Worker)?;
+                scan.read(number, &mut buffer, !next_hole)?;
+                Some(buffer)
+            };
+            hole = next_hole;
+            let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));
+            if to_workers.send(Job { number, prior, salvaged, buffer }).is_err() {
+                // The others have failed, and have said so.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        writer: &mut Writer<'_>,
+        done: Receiver<Result<Done, Error>>,
+        give: Sender<Vec<u8>>,
+    ) -> Result<Counts, Error> {
+        let (mut next, mut counts) = (0, Counts::default());
+        let mut waiting = BTreeMap::new();
+        for one in done {
+            let one = one?;
+            waiting.insert(one.number, one);
+            while let Some(one) = waiting.remove(&next) {
+                let Found { content, changes, reused } = one.found;
+                writer.content(&content);
+                if let Some((changes, bytes)) = changes {
+                    counts.changed += changes.len() as u64;
+                    counts.reused += if reused { changes.len() as u64 } else { 0 };
+                    writer.add(Record { chunk: next, content, changes }, &bytes)?;
+                }
+                if let Some(buffer) = one.buffer {
+                    // The reader may have read everything, and needs no more.
+                    give.send(buffer).ok();
+                }
+                self.world.progress.read((self.len - next * CHUNK as u64).min(CHUNK as u64));
+                next += 1;
+            }
+        }
+        if next == chunks_of(self.len) { Ok(counts) } else { Err(Error::Worker) }
+    }
+}
+
+fn work(jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, fetcher: &Fetcher<'_>) {
+    let mut changer = Changer::new(fetcher);
+    for job in jobs {
+        let done = match job.buffer {
+            None => Ok(hole(&job)),
+            Some(buffer) => {
+                let found = changer.changes(&buffer, job.prior.as_ref(), job.salvaged);
+                let number = job.number;
+                found.map(|found| Done { number, found, buffer: Some(buffer) })
+            }
+        };
+        let failed = done.is_err();
+        if to_writer.send(done).is_err() || failed {
+            return;
+        }
+    }
+}
+
+fn hole(job: &Job) -> Done {
+    let was_zeros = job.prior.as_ref().is_none_or(|prior| prior.content == ZERO);
+    let changes = (!was_zeros).then(|| (Vec::new(), Vec::new()));
+    let found = Found { content: ZERO, changes, reused: false };
+    Done { number: job.number, found, buffer: None }
+}

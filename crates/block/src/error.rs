@@ -1,0 +1,84 @@
+//! What can go wrong, as far as a caller decides differently.
+
+use std::io;
+
+/// Why a backup, restore, verification or prune did not happen, or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes of the repository are not what was written.
+    #[error("{place}: {what}")]
+    Corrupt {
+        /// What is wrong.
+        what: String,
+        /// File and byte offset.
+        place: String,
+    },
+
+    /// What is backed up can't be read.
+    #[error("{name}: {source}; the backup is not made, earlier generations are as they were")]
+    Source {
+        /// The source and the byte where it happened.
+        name: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// What is backed up changed while it was read.
+    #[error(
+        "{name} changed while it was read; back up a snapshot of it, or say --live if such a copy is of use"
+    )]
+    Changed {
+        /// The source.
+        name: String,
+    },
+
+    /// The target of a restore can't be read or written.
+    #[error("{name}: {source}")]
+    Target {
+        /// The target.
+        name: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// A file of the repository can't be reached.
+    #[error("{name}: {source}")]
+    Store {
+        /// The file.
+        name: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// Another run holds the lock.
+    #[error("{0} is in use by another run; try again when that has ended")]
+    Busy(String),
+
+    /// There is no such generation.
+    #[error("{0}")]
+    Missing(String),
+
+    /// The target does not fit.
+    #[error("{0}")]
+    Unfit(String),
+
+    /// The user stopped it.
+    #[error("stopped by a signal; earlier generations are as they were")]
+    Stopped,
+
+    /// A thread of ours ended where it must not.
+    #[error("a worker ended early; this is a mistake in remora")]
+    Worker,
+}
+
+impl Error {
+    pub(crate) fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Error {
+        Error::Corrupt { what: what.into(), place: place.into() }
+    }
+
+    pub(crate) fn store(name: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let name = name.into();
+        |source| Error::Store { name, source }
+    }
+}

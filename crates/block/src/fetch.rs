@@ -1,0 +1,117 @@
+//! Blocks out of the files that hold them, each proven by its hash.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use disk::Source;
+
+use crate::Error;
+use crate::file::{self, read_exact_at};
+use crate::format::{BLOCK, Group, Place, block_hash, hash};
+use crate::pack::{unpack, unpack_delta};
+use crate::store::Store;
+
+/// Opens files when they are first needed. Used by several threads.
+pub(crate) struct Fetcher<'a> {
+    store: &'a dyn Store,
+    files: Mutex<BTreeMap<u64, Arc<dyn Source>>>,
+}
+
+/// Where a block is wanted: its number, its place, and the difference to be applied.
+struct Use<'a> {
+    block: usize,
+    place: &'a Place,
+}
+
+impl<'a> Fetcher<'a> {
+    pub(crate) fn new(store: &'a dyn Store) -> Fetcher<'a> {
+        Fetcher { store, files: Mutex::new(BTreeMap::new()) }
+    }
+
+    fn file(&self, number: u64) -> io::Result<Arc<dyn Source>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = files.get(&number) {
+            return Ok(Arc::clone(file));
+        }
+        let file: Arc<dyn Source> = Arc::from(self.store.open(&file::name(number))?);
+        files.insert(number, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Where a group is, for messages.
+    pub(crate) fn place(&self, group: &Group) -> String {
+        format!("{} at byte {}", self.store.shown(&file::name(group.file)), group.offset)
+    }
+
+    /// The bytes of a group as they are stored, proven by their hash.
+    pub(crate) fn stored(&self, group: &Group) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; group.stored as usize];
+        let read = self.file(group.file).and_then(|file| read_exact_at(&*file, group.offset, &mut bytes));
+        match read {
+            Ok(()) if hash(&bytes) == group.sum => Ok(bytes),
+            Ok(()) => Err(Error::corrupt(self.place(group), "damaged blocks")),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Error::corrupt(self.place(group), "the file is cut"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Error::corrupt(self.place(group), "the file is missing"))
+            }
+            Err(source) => Err(Error::Store { name: self.place(group), source }),
+        }
+    }
+
+    /// The blocks of a group that is no difference.
+    pub(crate) fn group(&self, group: &Group) -> Result<Vec<u8>, Error> {
+        unpack(group, &self.stored(group)?)
+            .ok_or_else(|| Error::corrupt(self.place(group), "blocks that can't be unpacked"))
+    }
+
+    /// Puts blocks into `out`, which holds as many as `blocks`. Those that are zeros are left alone. What
+    /// can't be had is told to `damaged`, with the number of the first block it concerns.
+    pub(crate) fn blocks(
+        &self,
+        blocks: &[Option<Place>],
+        out: &mut [u8],
+        damaged: &mut dyn FnMut(usize, Error) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        // By the group that is unpacked for them, so that each is unpacked once.
+        let mut wanted: BTreeMap<(u64, u64), (&Group, Vec<Use<'_>>)> = BTreeMap::new();
+        for (block, place) in blocks.iter().enumerate() {
+            let Some(place) = place else { continue };
+            let whole = place.base.as_ref().map_or(&place.group, |(base, _)| base);
+            let uses = &mut wanted.entry((whole.file, whole.offset)).or_insert((whole, Vec::new())).1;
+            uses.push(Use { block, place });
+        }
+        for (group, uses) in wanted.into_values() {
+            let first = uses.first().map_or(0, |first| first.block);
+            match self.group(group) {
+                Err(error) => damaged(first, error)?,
+                Ok(raw) => {
+                    for wanted in uses {
+                        let target = out.get_mut(wanted.block * BLOCK..(wanted.block + 1) * BLOCK);
+                        let found = self.block(wanted.place, &raw, target.unwrap_or_default());
+                        found.or_else(|error| damaged(wanted.block, error))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn block(&self, place: &Place, raw: &[u8], target: &mut [u8]) -> Result<(), Error> {
+        let slot = |slot: u8| {
+            let start = usize::from(slot) * BLOCK;
+            raw.get(start..start + BLOCK).unwrap_or_default()
+        };
+        let corrupt = |what: &str| Error::corrupt(self.place(&place.group), what);
+        match &place.base {
+            None => target.copy_from_slice(slot(place.slot)),
+            Some((_, base_slot)) => {
+                let block = unpack_delta(slot(*base_slot), &self.stored(&place.group)?);
+                target.copy_from_slice(&block.ok_or_else(|| corrupt("a difference that can't be applied"))?);
+            }
+        }
+        if block_hash(target) == place.hash { Ok(()) } else { Err(corrupt("a block of another content")) }
+    }
+}

@@ -1,0 +1,76 @@
+//! The bytes of a repository: header, chunk records, index, trailer. Bytes in, bytes out.
+//!
+//! docs/formats/block.md is the description; this is its implementation.
+
+mod file;
+mod record;
+mod wire;
+
+pub use file::{Header, IndexEntry, TRAILER_BYTES, Trailer};
+pub use record::{Change, Group, Method, Place, RECORD_FRAME_BYTES, Record, record_len};
+
+/// Bytes of a block, the unit of change.
+pub const BLOCK: usize = 16 << 10;
+/// Blocks of a chunk, the unit of reading and of the index.
+pub const CHUNK_BLOCKS: usize = 256;
+/// Bytes of a chunk.
+pub const CHUNK: usize = BLOCK * CHUNK_BLOCKS;
+/// Most blocks that are compressed together.
+pub const GROUP_BLOCKS: usize = 16;
+
+/// The first 16 bytes of a BLAKE3 hash.
+pub type Hash = [u8; 16];
+/// Stands for the hash of zeros.
+pub const ZERO: Hash = [0; 16];
+
+/// What is wrong with bytes that were read, and the byte (from the start of what was decoded) where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Corrupt {
+    /// What is wrong.
+    pub what: &'static str,
+    /// Offset in bytes.
+    pub place: usize,
+}
+
+/// The hash of some bytes, cut to 16.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> Hash {
+    let mut out = ZERO;
+    out.copy_from_slice(blake3::hash(bytes).as_bytes().first_chunk::<16>().unwrap_or(&ZERO));
+    out
+}
+
+/// The hash of a block; [`ZERO`] if it is all zeros.
+#[must_use]
+pub fn block_hash(block: &[u8]) -> Hash {
+    if is_zero(block) { ZERO } else { hash(block) }
+}
+
+/// Whether all bytes are zero.
+#[must_use]
+pub fn is_zero(bytes: &[u8]) -> bool {
+    // Most blocks that are not zero differ early; those that are get read in words.
+    let (words, rest) = bytes.as_chunks::<64>();
+    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+}
+
+/// The hash of a chunk's content: of the hashes of its blocks one after the other; [`ZERO`] if all are.
+#[must_use]
+pub fn chunk_hash(blocks: &[Hash]) -> Hash {
+    if blocks.iter().all(|hash| *hash == ZERO) {
+        return ZERO;
+    }
+    let mut hasher = blake3::Hasher::new();
+    blocks.iter().for_each(|hash| {
+        hasher.update(hash);
+    });
+    let mut out = ZERO;
+    out.copy_from_slice(hasher.finalize().as_bytes().first_chunk::<16>().unwrap_or(&ZERO));
+    out
+}
+
+/// Chunks that a volume of `len` bytes has.
+#[must_use]
+pub fn chunks_of(len: u64) -> u64 {
+    len.div_ceil(CHUNK as u64)
+}

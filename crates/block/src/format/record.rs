@@ -1,0 +1,234 @@
+//! The record of a chunk: which of its blocks changed, and where they are now.
+
+use std::collections::BTreeMap;
+
+use super::wire::Fields;
+use super::{BLOCK, CHUNK_BLOCKS, Corrupt, GROUP_BLOCKS, Hash, ZERO, hash};
+
+const MAGIC: [u8; 4] = *b"chnk";
+const FIXED: usize = 40;
+const CHANGE_BYTES: usize = 24;
+const GROUP_BYTES: usize = 40;
+const SUM_BYTES: usize = 16;
+const NONE: u16 = u16::MAX;
+
+/// How the bytes of a group are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// As they are.
+    Raw,
+    /// One zstd frame.
+    Zstd,
+    /// One block as a zstd frame whose prefix is another block, its base.
+    Delta,
+}
+
+/// Some blocks that are stored together, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// Number of the file.
+    pub file: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Bytes as stored.
+    pub stored: u32,
+    /// How.
+    pub method: Method,
+    /// Number of blocks in it.
+    pub blocks: u8,
+    /// Hash of the stored bytes.
+    pub sum: Hash,
+}
+
+/// Where the content of a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Hash of the content.
+    pub hash: Hash,
+    /// The group that holds it.
+    pub group: Group,
+    /// Its number in the group, from 0.
+    pub slot: u8,
+    /// The block it is a difference to: the group and the number in it. That group is no difference itself.
+    pub base: Option<(Group, u8)>,
+}
+
+/// A block that is not as in the parent, by its number in the chunk. `None`: it is zeros now.
+pub type Change = (u8, Option<Place>);
+
+/// The changes in one chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Number of the chunk.
+    pub chunk: u64,
+    /// Hash of the whole chunk's content after the changes.
+    pub content: Hash,
+    /// The changes in the order of the blocks. None at all: the whole chunk is zeros.
+    pub changes: Vec<Change>,
+}
+
+impl Record {
+    /// The bytes. The last 16 of them are the hash of those before.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut table = Table::default();
+        let mut changes = Vec::with_capacity(self.changes.len() * CHANGE_BYTES);
+        for (block, place) in &self.changes {
+            let Some(place) = place else {
+                changes.extend_from_slice(&[*block, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+                changes.extend_from_slice(&ZERO);
+                continue;
+            };
+            let group = table.number(&place.group);
+            let (kind, base_slot, base) = match &place.base {
+                Some((base, slot)) => (2, *slot, table.number(base)),
+                None => (1, 0, NONE),
+            };
+            changes.extend_from_slice(&[*block, kind, place.slot, base_slot]);
+            changes.extend_from_slice(&group.to_le_bytes());
+            changes.extend_from_slice(&base.to_le_bytes());
+            changes.extend_from_slice(&place.hash);
+        }
+        let len = FIXED + changes.len() + table.bytes.len() + SUM_BYTES;
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+        out.extend_from_slice(&self.chunk.to_le_bytes());
+        out.extend_from_slice(&u16::try_from(self.changes.len()).unwrap_or(u16::MAX).to_le_bytes());
+        out.extend_from_slice(&u16::try_from(table.numbers.len()).unwrap_or(u16::MAX).to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.content);
+        out.extend_from_slice(&changes);
+        out.extend_from_slice(&table.bytes);
+        let sum = hash(&out);
+        out.extend_from_slice(&sum);
+        out
+    }
+
+    /// Reads it back.
+    ///
+    /// # Errors
+    /// When the bytes are not a record, or not the ones that were written.
+    pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {
+        let (covered, sum) = bytes.split_at(bytes.len().saturating_sub(SUM_BYTES));
+        let mut fields = Fields::new(covered);
+        if record_len(bytes)? != bytes.len() {
+            return Err(fields.wrong("a record of another length"));
+        }
+        if hash(covered) != sum {
+            return Err(fields.wrong("a damaged record"));
+        }
+        fields.bytes(8)?;
+        let chunk = fields.u64()?;
+        let (count, groups) = (usize::from(fields.u16()?), usize::from(fields.u16()?));
+        fields.zero(4)?;
+        let content = fields.hash()?;
+        let mut rest = Fields::new(fields.bytes(count * CHANGE_BYTES)?);
+        let groups = (0..groups).map(|_| group(&mut fields)).collect::<Result<Vec<_>, _>>()?;
+        fields.end()?;
+        let mut changes: Vec<Change> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let change = change(&mut rest, &groups)?;
+            if changes.last().is_some_and(|(before, _)| *before >= change.0) {
+                return Err(fields.wrong("blocks out of order"));
+            }
+            changes.push(change);
+        }
+        if changes.is_empty() && content != ZERO {
+            return Err(fields.wrong("zeros with content"));
+        }
+        Ok(Record { chunk, content, changes })
+    }
+}
+
+/// Bytes from the start of a record that tell its length.
+pub const RECORD_FRAME_BYTES: usize = 8;
+
+/// The length of a record, given its first bytes.
+///
+/// # Errors
+/// When no record begins with them.
+pub fn record_len(bytes: &[u8]) -> Result<usize, Corrupt> {
+    const LEN_MAX: usize = FIXED + CHUNK_BLOCKS * (CHANGE_BYTES + 2 * GROUP_BYTES) + SUM_BYTES;
+    let mut fields = Fields::new(bytes);
+    if fields.array::<4>()? != MAGIC {
+        return Err(fields.wrong("no record begins here"));
+    }
+    let len = fields.u32()? as usize;
+    if (FIXED + SUM_BYTES..=LEN_MAX).contains(&len) {
+        Ok(len)
+    } else {
+        Err(fields.wrong("a record's length that can't be"))
+    }
+}
+
+fn change(fields: &mut Fields<'_>, groups: &[Group]) -> Result<Change, Corrupt> {
+    let [block, kind, slot, base_slot] = fields.array()?;
+    let (group, base) = (fields.u16()?, fields.u16()?);
+    let hash = fields.hash()?;
+    if kind == 0 {
+        let zero = (slot, base_slot, group, base, hash) == (0, 0, NONE, NONE, ZERO);
+        return if zero { Ok((block, None)) } else { Err(fields.wrong("a block of zeros with content")) };
+    }
+    let named =
+        |number: u16, slot: u8| groups.get(usize::from(number)).copied().filter(|group| slot < group.blocks);
+    let group = named(group, slot).ok_or(fields.wrong("a block in no group"))?;
+    let base = match (kind, group.method) {
+        (1, Method::Raw | Method::Zstd) if base == NONE && base_slot == 0 => None,
+        (2, Method::Delta) => {
+            let base = named(base, base_slot).filter(|base| base.method != Method::Delta);
+            Some((base.ok_or(fields.wrong("a difference to nothing"))?, base_slot))
+        }
+        _ => return Err(fields.wrong("a block of unknown kind")),
+    };
+    if hash == ZERO {
+        return Err(fields.wrong("a block without a hash"));
+    }
+    Ok((block, Some(Place { hash, group, slot, base })))
+}
+
+fn group(fields: &mut Fields<'_>) -> Result<Group, Corrupt> {
+    let (file, offset, stored) = (fields.u64()?, fields.u64()?, fields.u32()?);
+    let (method, blocks) = (fields.u8()?, fields.u8()?);
+    fields.zero(2)?;
+    let sum = fields.hash()?;
+    let (method, most) = match method {
+        0 => (Method::Raw, GROUP_BLOCKS),
+        1 => (Method::Zstd, GROUP_BLOCKS),
+        2 => (Method::Delta, 1),
+        _ => return Err(fields.wrong("a group of unknown kind")),
+    };
+    let raw = usize::from(blocks) * BLOCK;
+    let fits = (1..=most).contains(&usize::from(blocks)) && stored as usize <= raw;
+    let fits = fits && (method != Method::Raw || stored as usize == raw);
+    if !fits || offset.checked_add(u64::from(stored)).is_none() {
+        return Err(fields.wrong("a group of a size that can't be"));
+    }
+    Ok(Group { file, offset, stored, method, blocks, sum })
+}
+
+/// The groups of a record, each once.
+#[derive(Default)]
+struct Table {
+    bytes: Vec<u8>,
+    numbers: BTreeMap<(u64, u64), u16>,
+}
+
+impl Table {
+    fn number(&mut self, group: &Group) -> u16 {
+        let next = u16::try_from(self.numbers.len()).unwrap_or(NONE);
+        *self.numbers.entry((group.file, group.offset)).or_insert_with(|| {
+            self.bytes.extend_from_slice(&group.file.to_le_bytes());
+            self.bytes.extend_from_slice(&group.offset.to_le_bytes());
+            self.bytes.extend_from_slice(&group.stored.to_le_bytes());
+            let method = match group.method {
+                Method::Raw => 0,
+                Method::Zstd => 1,
+                Method::Delta => 2,
+            };
+            self.bytes.extend_from_slice(&[method, group.blocks, 0, 0]);
+            self.bytes.extend_from_slice(&group.sum);
+            next
+        })
+    }
+}

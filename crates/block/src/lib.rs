@@ -1,0 +1,36 @@
+//! Backups of volumes, block by block: a full one first, then only what changed.
+//!
+//! A volume is anything that has a length and can be read at an offset: a file, a block device. The way of a
+//! block: [`backup()`] reads the volume once (`scan`), finds out what changed (`backup/change`) against the
+//! generation before (`chain`), compresses it (`pack`) and writes a file (`writer`, `format`) into a
+//! [`Store`]. [`restore`] and [`verify()`] bring blocks back (`fetch`), each proven by its hash. [`prune()`]
+//! forgets generations without copying what the others still need.
+//!
+//! It does not know where a volume comes from, does not print, and reads no clock.
+//! docs/formats/block.md describes the files.
+
+pub mod backup;
+mod catalogue;
+mod chain;
+mod error;
+mod fetch;
+mod file;
+pub mod format;
+mod pack;
+pub mod prune;
+mod repository;
+pub mod restore;
+pub mod retention;
+mod scan;
+mod store;
+pub mod verify;
+mod view;
+mod writer;
+
+pub use backup::{World, backup};
+pub use error::Error;
+pub use format::{BLOCK, CHUNK};
+pub use prune::prune;
+pub use repository::{Generation, Listing, Repository};
+pub use store::{Folder, Store, Upload};
+pub use verify::verify;

@@ -1,0 +1,301 @@
+//! Forgetting generations. What those that stay need of the others is referred to where it lies, or copied
+//! when most of what lies beside it is needed no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use crate::Error;
+use crate::backup::World;
+use crate::catalogue::Catalogue;
+use crate::chain::Chunk;
+use crate::fetch::Fetcher;
+use crate::file;
+use crate::format::{CHUNK, Change, Group, Header, Record};
+use crate::repository::{Loaded, Repository};
+use crate::view::{View, Views};
+use crate::writer::Writer;
+
+/// A file that is no generation is emptied when less than one part in this many of it is needed.
+const WORTH_KEEPING: u64 = 2;
+
+/// What was done, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Generations that are no more.
+    pub forgotten: Vec<u64>,
+    /// Generations that stay and got a new file, as what they built upon is no more.
+    pub rewritten: Vec<u64>,
+    /// Bytes of the new files.
+    pub written: u64,
+    /// Bytes of the files that were removed.
+    pub freed: u64,
+    /// Files that are needed no more but are being read; the next prune removes them.
+    pub left: u64,
+}
+
+/// What will happen.
+struct Plan {
+    /// For each generation that stays, the one that it will build upon.
+    parents: BTreeMap<u64, u64>,
+    /// Generations that get a new file.
+    rewrite: BTreeSet<u64>,
+    /// Files whose blocks are copied.
+    empty: BTreeSet<u64>,
+    /// Files that hold blocks that are needed.
+    needed: BTreeSet<u64>,
+}
+
+/// Forgets all generations but those of `keep`.
+///
+/// # Errors
+/// When the repository is damaged, in use by another run, or can't be written. Every generation of `keep` is
+/// there at every moment.
+pub fn prune(
+    repository: &Repository,
+    keep: &BTreeSet<u64>,
+    dry_run: bool,
+    world: World<'_>,
+) -> Result<Summary, Error> {
+    let _alone = repository.writing()?;
+    let loaded = repository.load()?;
+    if let Some(error) = loaded.broken.values().next() {
+        return Err(Error::corrupt(error.to_string(), "nothing is pruned from a damaged repository"));
+    }
+    let missing = keep.iter().find(|number| !loaded.generations.contains_key(number));
+    if let Some(number) = missing {
+        return Err(Error::Missing(format!("there is no generation {number}")));
+    }
+    let bytes: u64 = loaded.generations.values().map(|file| file.header.len).max().unwrap_or(0);
+    world.progress.phase("looking", Some(bytes));
+    let plan = Plan::make(&loaded, keep, world)?;
+    let gone = loaded.generations.keys().filter(|number| !keep.contains(number));
+    let mut summary = Summary {
+        forgotten: gone.copied().collect(),
+        rewritten: plan.rewrite.iter().copied().collect(),
+        ..Summary::default()
+    };
+    if !dry_run {
+        world.progress.phase("writing", Some(bytes));
+        let mut files: BTreeMap<u64, u64> = BTreeMap::new();
+        summary.written = rewrite(repository, &loaded, &plan, world, &mut files)?;
+        let holder = |generation: &u64| {
+            files.get(generation).copied().or(loaded.generations.get(generation).map(|file| file.number))
+        };
+        let catalogue = Catalogue {
+            through: files.values().copied().max().unwrap_or(0).max(loaded.next_file() - 1),
+            files: keep.iter().filter_map(holder).collect(),
+        };
+        catalogue.write(repository.store())?;
+    }
+    clean(repository, &loaded, &plan, dry_run, &mut summary)?;
+    Ok(summary)
+}
+
+impl Plan {
+    fn make(loaded: &Loaded, keep: &BTreeSet<u64>, world: World<'_>) -> Result<Plan, Error> {
+        let parents: BTreeMap<u64, u64> =
+            keep.iter().map(|number| (*number, kept_ancestor(loaded, keep, *number))).collect();
+        let mut rewrite: BTreeSet<u64> = parents
+            .iter()
+            .filter(|(number, parent)| {
+                loaded.generations.get(number).is_some_and(|file| file.header.parent != **parent)
+            })
+            .map(|(number, _)| *number)
+            .collect();
+        let mut live: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut used: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        each_chunk(loaded, world, &mut |_, views| {
+            let mut groups: BTreeMap<(u64, u64), u32> = BTreeMap::new();
+            for (number, parent) in &parents {
+                let Some(changes) = changes_of(views, *number, *parent) else { continue };
+                let used = used.entry(*number).or_default();
+                for group in groups_of(&changes) {
+                    used.insert(group.file);
+                    groups.insert((group.file, group.offset), group.stored);
+                }
+            }
+            for ((file, _), stored) in groups {
+                *live.entry(file).or_default() += u64::from(stored);
+            }
+            Ok(())
+        })?;
+        let stays = |number: &u64| {
+            let holds = loaded.files.get(number).map(|file| file.header.generation);
+            let current = holds.and_then(|generation| loaded.generations.get(&generation));
+            holds.is_some_and(|generation| keep.contains(&generation) && !rewrite.contains(&generation))
+                && current.is_some_and(|file| file.number == *number)
+        };
+        let wasteful = |(number, live): (&u64, &u64)| {
+            let stored = loaded.files.get(number).map_or(0, |file| file.trailer.stored);
+            (!stays(number) && live.saturating_mul(WORTH_KEEPING) < stored).then_some(*number)
+        };
+        let empty: BTreeSet<u64> = live.iter().filter_map(wasteful).collect();
+        rewrite.extend(used.iter().filter(|(_, used)| !used.is_disjoint(&empty)).map(|(number, _)| *number));
+        let needed = live.into_keys().filter(|number| !empty.contains(number)).collect();
+        Ok(Plan { parents, rewrite, empty, needed })
+    }
+}
+
+/// The nearest generation below that stays; 0 if none does.
+fn kept_ancestor(loaded: &Loaded, keep: &BTreeSet<u64>, number: u64) -> u64 {
+    let parent = |number: u64| loaded.generations.get(&number).map_or(0, |file| file.header.parent);
+    let mut ancestor = parent(number);
+    while ancestor != 0 && !keep.contains(&ancestor) {
+        ancestor = parent(ancestor);
+    }
+    ancestor
+}
+
+/// Told of a chunk and of what it is in each generation.
+type EachChunk<'a> = &'a mut dyn FnMut(u64, &BTreeMap<u64, View>) -> Result<(), Error>;
+
+/// Runs through all chunks of all generations.
+fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<(), Error> {
+    let most = loaded.generations.values().map(|file| file.chunks()).max().unwrap_or(0);
+    let mut views = Views::new(&loaded.generations);
+    for chunk in 0..most {
+        if world.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        each(chunk, &views.chunk(chunk)?)?;
+        world.progress.read(CHUNK as u64);
+    }
+    Ok(())
+}
+
+/// What the record of a chunk has to say in a generation that builds upon `parent`.
+fn changes_of(views: &BTreeMap<u64, View>, number: u64, parent: u64) -> Option<Vec<Change>> {
+    let view = views.get(&number)?;
+    match views.get(&parent) {
+        Some(parent) => view.chunk.changes_to(&parent.chunk),
+        None => view.chunk.changes_to(&Chunk::zeros()),
+    }
+}
+
+fn groups_of(changes: &[Change]) -> impl Iterator<Item = &Group> {
+    let places = changes.iter().filter_map(|(_, place)| place.as_ref());
+    places.flat_map(|place| [Some(&place.group), place.base.as_ref().map(|(base, _)| base)]).flatten()
+}
+
+/// Writes the new files; tells which generation is in which, and returns how many bytes they are.
+fn rewrite(
+    repository: &Repository,
+    loaded: &Loaded,
+    plan: &Plan,
+    world: World<'_>,
+    files: &mut BTreeMap<u64, u64>,
+) -> Result<u64, Error> {
+    let fetcher = Fetcher::new(repository.store());
+    let mut writers: BTreeMap<u64, Writer<'_>> = BTreeMap::new();
+    for (generation, number) in plan.rewrite.iter().zip(loaded.next_file()..) {
+        let (Some(old), Some(parent)) = (loaded.generations.get(generation), plan.parents.get(generation))
+        else {
+            continue;
+        };
+        let content = loaded.generations.get(parent).map_or([0; 32], |file| file.trailer.content);
+        let header = Header { parent: *parent, parent_content: content, ..old.header.clone() };
+        writers.insert(*generation, Writer::create(repository.store(), number, &header)?);
+        files.insert(*generation, number);
+    }
+    each_chunk(loaded, world, &mut |chunk, views| {
+        // Groups never reach beyond a chunk, so what was copied for it is known here and forgotten after.
+        let mut moved: BTreeMap<(u64, u64), Group> = BTreeMap::new();
+        for (generation, writer) in &mut writers {
+            let (Some(view), Some(parent)) = (views.get(generation), plan.parents.get(generation)) else {
+                continue;
+            };
+            writer.content(&view.chunk.content);
+            if let Some(changes) = changes_of(views, *generation, *parent) {
+                let record = Record { chunk, content: view.chunk.content, changes };
+                copy(writer, record, &plan.empty, &fetcher, &mut moved)?;
+            }
+        }
+        Ok(())
+    })?;
+    let mut written = 0;
+    for writer in writers.into_values() {
+        written += writer.finish()?;
+    }
+    Ok(written)
+}
+
+/// Writes a record, and with it the groups that lie in files that are to be emptied.
+fn copy(
+    writer: &mut Writer<'_>,
+    mut record: Record,
+    empty: &BTreeSet<u64>,
+    fetcher: &Fetcher<'_>,
+    moved: &mut BTreeMap<(u64, u64), Group>,
+) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    let mut origins: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut here: BTreeMap<(u64, u64), Group> = BTreeMap::new();
+    let mut settle = |group: &mut Group| -> Result<(), Error> {
+        let key = (group.file, group.offset);
+        if let Some(new) = moved.get(&key).or(here.get(&key)) {
+            *group = *new;
+        } else if empty.contains(&group.file) {
+            let stored = fetcher.stored(group)?;
+            (group.file, group.offset) = (0, bytes.len() as u64);
+            bytes.extend_from_slice(&stored);
+            origins.insert(group.offset, key);
+            here.insert(key, *group);
+        }
+        Ok(())
+    };
+    for place in record.changes.iter_mut().filter_map(|(_, place)| place.as_mut()) {
+        settle(&mut place.group)?;
+        if let Some((base, _)) = &mut place.base {
+            settle(base)?;
+        }
+    }
+    let asked = record.clone();
+    let written = writer.add(record, &bytes)?;
+    for (before, after) in groups_of(&asked.changes).zip(groups_of(&written.changes)) {
+        if before.file == 0
+            && let Some(origin) = origins.get(&before.offset)
+        {
+            moved.insert(*origin, *after);
+        }
+    }
+    Ok(())
+}
+
+/// Removes files that nobody needs.
+fn clean(
+    repository: &Repository,
+    loaded: &Loaded,
+    plan: &Plan,
+    dry_run: bool,
+    summary: &mut Summary,
+) -> Result<(), Error> {
+    let current = |number: u64| {
+        plan.parents.keys().any(|generation| {
+            !plan.rewrite.contains(generation)
+                && loaded.generations.get(generation).is_some_and(|file| file.number == number)
+        })
+    };
+    let dead: Vec<_> = loaded
+        .files
+        .values()
+        .filter(|file| !plan.needed.contains(&file.number) && !current(file.number))
+        .collect();
+    let alone = if dry_run { None } else { repository.removing()? };
+    for file in dead {
+        if alone.is_some() {
+            let name = file::name(file.number);
+            repository.store().remove(&name).map_err(Error::store(&file.shown))?;
+        }
+        if alone.is_some() || dry_run {
+            summary.freed += file.len;
+        } else {
+            summary.left += 1;
+        }
+    }
+    if alone.is_some() {
+        for name in &loaded.old_catalogues {
+            repository.store().remove(name).map_err(Error::store(repository.store().shown(name)))?;
+        }
+    }
+    Ok(())
+}

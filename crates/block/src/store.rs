@@ -1,0 +1,128 @@
+//! Where the files of a repository lie, behind the least that an object store could offer too.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use disk::{Disk, Guard, Output, Share, Source};
+
+/// Files that are written once: they appear whole, are read anywhere, and go.
+pub trait Store: Send + Sync {
+    /// Names of all files that are whole.
+    ///
+    /// # Errors
+    /// What the store reports. A place that does not exist has no files.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; otherwise what the store reports.
+    fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
+
+    /// Starts a file. It has its name only after [`Upload::finish`]; dropped before that it is gone.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>>;
+
+    /// What an earlier run has left of a file that it did not finish, if the store keeps such. It can be
+    /// read also after the file was started anew.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn leftover(&self, name: &str) -> io::Result<Option<Box<dyn Source>>>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; otherwise what the store reports.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Takes a lock without waiting; `None` when another run holds it. Locks are no files.
+    ///
+    /// # Errors
+    /// What the store reports.
+    fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>>;
+
+    /// How a file is called in messages.
+    fn shown(&self, name: &str) -> String;
+}
+
+/// A file on its way into a store.
+pub trait Upload: Write + Send {
+    /// Makes it whole and durable.
+    ///
+    /// # Errors
+    /// What the store reports; there is no such file then.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+
+    /// Gives up, but leaves what was written for [`Store::leftover`].
+    fn leave(self: Box<Self>);
+}
+
+/// A store that is a folder.
+pub struct Folder {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The store in this folder, which is made when something is written into it.
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Folder {
+        Folder { disk, path }
+    }
+}
+
+impl Upload for Output<'_> {
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Output::finish(*self)
+    }
+
+    fn leave(self: Box<Self>) {
+        Output::leave(*self);
+    }
+}
+
+impl Store for Folder {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let names = match self.disk.list(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            names => names?,
+        };
+        let whole = |name: &String| !name.ends_with(".partial") && !name.ends_with(".lock");
+        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).filter(whole).collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn Source>> {
+        self.disk.open(&self.path.join(name))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>> {
+        self.disk.make_folder(&self.path)?;
+        Ok(Box::new(Output::create(&*self.disk, &self.path.join(name))?))
+    }
+
+    fn leftover(&self, name: &str) -> io::Result<Option<Box<dyn Source>>> {
+        match self.disk.open(&Output::partial(&self.path.join(name))) {
+            Ok(source) => Ok(Some(source)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(&self.path.join(name))?;
+        self.disk.sync_folder(&self.path)
+    }
+
+    fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        self.disk.make_folder(&self.path)?;
+        self.disk.lock(&self.path.join(format!("{name}.lock")), share)
+    }
+
+    fn shown(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+}

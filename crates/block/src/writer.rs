@@ -1,0 +1,120 @@
+//! A new file of the repository, written from front to end.
+
+use std::io::{BufWriter, Write};
+
+use crate::Error;
+use crate::chain::ContentHasher;
+use crate::file;
+use crate::format::{Group, Hash, Header, IndexEntry, Record, Trailer};
+use crate::store::{Store, Upload};
+
+/// Bytes that are gathered before they are written.
+const BUFFER: usize = 1 << 20;
+
+/// A file that is being written.
+pub(crate) struct Writer<'a> {
+    number: u64,
+    shown: String,
+    out: BufWriter<Box<dyn Upload + 'a>>,
+    header: Vec<u8>,
+    offset: u64,
+    index: Vec<u8>,
+    trailer: Trailer,
+    content: ContentHasher,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn create(store: &'a dyn Store, number: u64, header: &Header) -> Result<Writer<'a>, Error> {
+        let shown = store.shown(&file::name(number));
+        let upload = store.create(&file::name(number)).map_err(Error::store(&shown))?;
+        let mut out = BufWriter::with_capacity(BUFFER, upload);
+        let bytes = header.encode();
+        out.write_all(&bytes).map_err(Error::store(&shown))?;
+        let trailer = Trailer {
+            index_offset: 0,
+            index_count: 0,
+            stored: 0,
+            blocks: 0,
+            content: [0; 32],
+            root: [0; 32],
+        };
+        Ok(Writer {
+            number,
+            shown,
+            out,
+            offset: bytes.len() as u64,
+            header: bytes,
+            index: Vec::new(),
+            trailer,
+            content: ContentHasher::new(header.len),
+        })
+    }
+
+    /// The content of the next chunk, changed or not. To be told of every chunk, in order.
+    pub(crate) fn content(&mut self, content: &Hash) {
+        self.content.add(content);
+    }
+
+    /// The changes of a chunk. Groups whose file is 0 lie in `bytes`, at their offset there; they come back
+    /// with their place in the file.
+    pub(crate) fn add(&mut self, mut record: Record, bytes: &[u8]) -> Result<Record, Error> {
+        let len = record.encode().len() as u64;
+        let (number, start) = (self.number, self.offset + len);
+        let settle = |group: &mut Group| {
+            if group.file == 0 {
+                (group.file, group.offset) = (number, start + group.offset);
+            }
+        };
+        for place in record.changes.iter_mut().filter_map(|(_, place)| place.as_mut()) {
+            settle(&mut place.group);
+            if let Some((base, _)) = &mut place.base {
+                settle(base);
+            }
+            self.trailer.blocks += 1;
+        }
+        let encoded = record.encode();
+        self.index.extend_from_slice(
+            &IndexEntry {
+                chunk: record.chunk,
+                offset: self.offset,
+                len: u32::try_from(encoded.len()).unwrap_or(u32::MAX),
+                sum: encoded.last_chunk::<16>().copied().unwrap_or_default(),
+                content: record.content,
+            }
+            .encode(),
+        );
+        let written = self.out.write_all(&encoded).and_then(|()| self.out.write_all(bytes));
+        written.map_err(Error::store(&self.shown))?;
+        self.offset += (encoded.len() + bytes.len()) as u64;
+        self.trailer.stored += bytes.len() as u64;
+        Ok(record)
+    }
+
+    /// Gives up, but leaves what was written so far to the next run.
+    pub(crate) fn leave(self) {
+        // What can't be written any more is not there then.
+        if let Ok(upload) = self.out.into_inner() {
+            upload.leave();
+        }
+    }
+
+    /// Makes the file whole and durable; returns how many bytes it has.
+    pub(crate) fn finish(mut self) -> Result<u64, Error> {
+        self.trailer.index_offset = self.offset;
+        self.trailer.index_count = (self.index.len() / IndexEntry::BYTES) as u64;
+        self.trailer.content = self.content.finish();
+        let covered = self.trailer.encode_covered();
+        let mut hasher = blake3::Hasher::new();
+        [&self.header, &self.index, &covered].into_iter().for_each(|part| {
+            hasher.update(part);
+        });
+        self.trailer.root = *hasher.finalize().as_bytes();
+        let parts = [self.index.as_slice(), &covered, &self.trailer.root];
+        let written = parts.into_iter().try_for_each(|part| self.out.write_all(part));
+        let bytes = self.offset + parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        let failed = Error::store(&self.shown);
+        let finished = written.and_then(|()| self.out.into_inner().map_err(|error| error.into_error()));
+        finished.and_then(|upload| upload.finish()).map_err(failed)?;
+        Ok(bytes)
+    }
+}

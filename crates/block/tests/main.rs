@@ -1,0 +1,21 @@
+//! Backups over a disk that crashes and over the real one.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its support code too")]
+
+#[path = "main/support.rs"]
+mod support;
+
+#[path = "main/contract.rs"]
+mod contract;
+#[path = "main/crash.rs"]
+mod crash;
+#[path = "main/damage.rs"]
+mod damage;
+#[path = "main/fault.rs"]
+mod fault;
+#[path = "main/format.rs"]
+mod format;
+#[path = "main/model.rs"]
+mod model;
+#[path = "main/real.rs"]
+mod real;

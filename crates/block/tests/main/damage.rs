@@ -1,0 +1,145 @@
+//! Every byte of every file, flipped and cut.
+
+use std::path::{Path, PathBuf};
+
+use block::{BLOCK, Error};
+use disk::faults::FaultDisk;
+
+use crate::support::{REPO, Random, back_up, back_up_bytes, damages, keep, restored, sound};
+
+/// Three generations with few bytes: whole groups, differences, zeros, references.
+fn small() -> (FaultDisk, Vec<u8>) {
+    let disk = FaultDisk::default();
+    let mut volume = vec![0; 40 * BLOCK];
+    volume[BLOCK..2 * BLOCK].fill(1);
+    volume[5 * BLOCK..7 * BLOCK].fill(2);
+    back_up_bytes(&disk, &volume);
+    volume[6 * BLOCK + 100] = 9;
+    volume[BLOCK..2 * BLOCK].fill(0);
+    back_up_bytes(&disk, &volume);
+    keep(&disk, &[2]).unwrap();
+    volume[6 * BLOCK + 7] = 9;
+    volume[30 * BLOCK..31 * BLOCK].fill(3);
+    back_up_bytes(&disk, &volume);
+    (disk, volume)
+}
+
+fn files(disk: &FaultDisk) -> Vec<PathBuf> {
+    disk.names().into_iter().filter(|name| name.extension().is_some_and(|end| end == "blk")).collect()
+}
+
+#[test]
+fn every_flipped_byte_is_found_and_named() {
+    let (disk, volume) = small();
+    sound(&disk);
+    assert!(files(&disk).len() >= 3);
+    for file in files(&disk) {
+        let good = disk.bytes(&file).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            disk.put(&file, &bad);
+            let found = damages(&disk);
+            let name = file.display().to_string();
+            assert!(
+                found.iter().any(|damage| damage.place.contains(&name)),
+                "byte {at} of {name}: {found:?}"
+            );
+            // What is restored all the same is right; every few bytes will do, it is the slower part.
+            if at % 8 != 0 {
+                continue;
+            }
+            match restored(&disk, None) {
+                Ok(bytes) => assert!(bytes == volume, "byte {at} of {name}"),
+                Err(Error::Corrupt { .. } | Error::Missing(_)) => {}
+                Err(other) => panic!("byte {at} of {name}: {other}"),
+            }
+        }
+        disk.put(&file, &good);
+    }
+    sound(&disk);
+}
+
+#[test]
+fn every_cut_is_found() {
+    let (disk, _) = small();
+    for file in files(&disk) {
+        let good = disk.bytes(&file).unwrap();
+        for len in 0..good.len() {
+            disk.put(&file, &good[..len]);
+            let found = damages(&disk);
+            let name = file.display().to_string();
+            assert!(found.iter().any(|damage| damage.place.contains(&name)), "{len} of {name}: {found:?}");
+        }
+        let mut longer = good.clone();
+        longer.push(0);
+        disk.put(&file, &longer);
+        assert_ne!(damages(&disk), [], "a byte too many");
+        disk.put(&file, &good);
+    }
+    sound(&disk);
+}
+
+#[test]
+fn a_damaged_catalogue_is_refused() {
+    let (disk, _) = small();
+    let name =
+        disk.names().into_iter().find(|name| name.extension().is_some_and(|e| e == "catalogue")).unwrap();
+    let mut bytes = disk.bytes(&name).unwrap();
+    for at in 0..bytes.len() {
+        bytes[at] ^= 1;
+        disk.put(&name, &bytes);
+        assert!(matches!(restored(&disk, None), Err(Error::Corrupt { .. })), "byte {at}");
+        bytes[at] ^= 1;
+    }
+}
+
+#[test]
+fn a_missing_file_is_found() {
+    let (disk, volume) = small();
+    let mut files = files(&disk);
+    // Nothing tells of the newest one but itself.
+    files.pop();
+    for file in files {
+        let good = disk.bytes(&file).unwrap();
+        disk::Disk::remove(&disk, &file).unwrap();
+        assert_ne!(damages(&disk), [], "{}", file.display());
+        assert!(restored(&disk, None).map_or(true, |bytes| bytes == volume), "{}", file.display());
+        disk.put(&file, &good);
+    }
+}
+
+#[test]
+fn a_damage_names_the_block_of_the_volume() {
+    let disk = FaultDisk::default();
+    let mut random = Random(3);
+    let volume: Vec<u8> = (0..600 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    back_up_bytes(&disk, &volume);
+    let name = Path::new(REPO).join("000001.blk");
+    let mut bytes = disk.bytes(&name).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    disk.put(&name, &bytes);
+    let found = damages(&disk);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let block: u64 =
+        found[0].what.split("block ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((280..320).contains(&block), "{found:?}");
+    let error = restored(&disk, None).unwrap_err().to_string();
+    assert!(error.contains("000001.blk at byte"), "{error}");
+}
+
+#[test]
+fn nothing_is_built_upon_damage_unless_it_is_a_new_full() {
+    let (disk, volume) = small();
+    let last = files(&disk).pop().unwrap();
+    let mut bytes = disk.bytes(&last).unwrap();
+    bytes[3] ^= 1;
+    disk.put(&last, &bytes);
+    let error = back_up(&disk, false).unwrap_err().to_string();
+    assert!(error.contains("--full"), "{error}");
+    back_up(&disk, true).unwrap();
+    assert!(keep(&disk, &[5]).is_err(), "nothing is pruned from a damaged repository");
+    let newest = crate::support::generations(&disk).pop();
+    assert!(restored(&disk, newest).unwrap() == volume);
+}

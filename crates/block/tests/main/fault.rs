@@ -1,0 +1,270 @@
+//! Sources that can't be read, disks that are full, runs that get into each other's way.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use block::backup::Request;
+use block::{BLOCK, CHUNK, Error, World, backup, restore};
+use disk::faults::FaultDisk;
+use disk::{Disk, Source, Stat};
+use progress::Silent;
+
+use crate::support::{
+    REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, generations, keep, repository, restored, sound,
+    world,
+};
+
+#[test]
+fn a_bad_sector_is_no_backup_and_harms_none() {
+    let disk = FaultDisk::default();
+    let mut volume = Random(1).volume(600);
+    back_up_bytes(&disk, &volume);
+    volume[CHUNK + 5] ^= 1;
+    disk.put(Path::new(VOLUME), &volume);
+    for at in [0, CHUNK + 100, 600 * BLOCK - 1] {
+        disk.damage(Path::new(VOLUME), at as u64);
+        let error = back_up(&disk, false).unwrap_err();
+        assert!(matches!(error, Error::Source { .. }), "{error}");
+        assert_eq!(generations(&disk), [1]);
+    }
+    sound(&disk);
+    back_up_bytes(&disk, &volume);
+    assert!(restored(&disk, None).unwrap() == volume);
+    assert!(!disk.names().iter().any(|name| name.to_string_lossy().contains("partial")), "nothing is left");
+}
+
+/// A source that ends before its length.
+struct Short(Box<dyn Source>, u64);
+
+impl io::Read for Short {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl io::Seek for Short {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+impl Source for Short {
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(Stat { len: self.1, ..self.0.stat()? })
+    }
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(at, buffer)
+    }
+    fn absent(&self, _: u64, _: usize) -> io::Result<Vec<std::ops::Range<u64>>> {
+        Ok(Vec::new())
+    }
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
+        Ok(Some(at))
+    }
+    fn prefetch(&self, _: u64, _: u64) {}
+    fn forget(&self, _: u64, _: u64) {}
+}
+
+fn request(source: &dyn Source) -> Request<'_> {
+    Request {
+        source,
+        name: "source",
+        taken_s: 0,
+        note: String::new(),
+        full: false,
+        live: false,
+        jobs: 2,
+        rate: None,
+    }
+}
+
+#[test]
+fn a_short_read_is_an_error() {
+    let disk = FaultDisk::default();
+    disk.put(Path::new(VOLUME), &Random(1).volume(10));
+    for more in [1, CHUNK as u64] {
+        let source = Short(disk.open(Path::new(VOLUME)).unwrap(), 10 * BLOCK as u64 + more);
+        let error = backup(&repository(&disk), &request(&source), world()).unwrap_err().to_string();
+        assert!(error.contains("ends before"), "{error}");
+    }
+    assert_eq!(generations(&disk), Vec::<u64>::new());
+}
+
+/// A source that is written to while it is read.
+struct Moving(Box<dyn Source>, FaultDisk);
+
+impl io::Read for Moving {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl io::Seek for Moving {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+impl Source for Moving {
+    fn stat(&self) -> io::Result<Stat> {
+        self.0.stat()
+    }
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.1.volume(Path::new(VOLUME))?.write_at(0, b"new")?;
+        self.0.read_at(at, buffer)
+    }
+    fn absent(&self, _: u64, _: usize) -> io::Result<Vec<std::ops::Range<u64>>> {
+        Ok(Vec::new())
+    }
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
+        Ok(Some(at))
+    }
+    fn prefetch(&self, _: u64, _: u64) {}
+    fn forget(&self, _: u64, _: u64) {}
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_refused_unless_that_is_wanted() {
+    let disk = FaultDisk::default();
+    disk.put(Path::new(VOLUME), &Random(1).volume(10));
+    let source = Moving(disk.open(Path::new(VOLUME)).unwrap(), disk.clone());
+    let error = backup(&repository(&disk), &request(&source), world()).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert_eq!(generations(&disk), Vec::<u64>::new());
+    backup(&repository(&disk), &Request { live: true, ..request(&source) }, world()).unwrap();
+    assert_eq!(generations(&disk), [1]);
+}
+
+#[test]
+fn a_full_disk_is_no_backup_and_harms_none() {
+    let disk = FaultDisk::default();
+    let mut random = Random(2);
+    let noise = |random: &mut Random| -> Vec<u8> {
+        (0..300 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect()
+    };
+    let volume = noise(&mut random);
+    back_up_bytes(&disk, &volume);
+    let second = noise(&mut random);
+    disk.put(Path::new(VOLUME), &second);
+    let used: usize = disk.names().iter().map(|name| disk.bytes(name).unwrap().len()).sum();
+    // Files that are removed or replaced still count on that disk.
+    let used = used + volume.len();
+    for room in [10, 100_000, 3_000_000, 4_915_000] {
+        let disk = disk.after_crash(disk::faults::Unsynced::Keep);
+        disk.limit((used + room) as u64);
+        let error = back_up(&disk, false).unwrap_err();
+        assert!(matches!(error, Error::Store { .. }), "{error}");
+        disk.limit(u64::MAX);
+        assert_eq!(generations(&disk), [1]);
+        assert!(restored(&disk, None).unwrap() == volume);
+    }
+    let crashed = disk.after_crash(disk::faults::Unsynced::Keep);
+    crashed.limit((used + 1000) as u64);
+    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let full = restore::to_new_file(&repository(&crashed), &crashed, Path::new(TARGET), request, world());
+    assert!(matches!(full, Err(Error::Target { .. })));
+    assert_eq!(crashed.bytes(Path::new(TARGET)), None);
+}
+
+#[test]
+fn a_target_that_is_there_is_not_replaced() {
+    let disk = FaultDisk::default();
+    back_up_bytes(&disk, &Random(4).volume(3));
+    disk.put(Path::new(TARGET), b"precious");
+    let request = restore::Request { generation: None, delta: false, jobs: 1 };
+    let refused = restore::to_new_file(&repository(&disk), &disk, Path::new(TARGET), request, world());
+    assert!(matches!(refused, Err(Error::Target { .. })));
+    assert_eq!(disk.bytes(Path::new(TARGET)).unwrap(), b"precious");
+}
+
+#[test]
+fn one_writes_and_many_read() {
+    let disk = FaultDisk::default();
+    let mut random = Random(4);
+    let mut noise = || -> Vec<u8> { (0..20 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect() };
+    let volume = noise();
+    back_up_bytes(&disk, &volume);
+    let path = Path::new(REPO);
+    let writer = disk.lock(&path.join("writer.lock"), disk::Share::Exclusive).unwrap();
+    assert!(matches!(back_up(&disk, false), Err(Error::Busy(_))));
+    assert!(matches!(keep(&disk, &[1]), Err(Error::Busy(_))));
+    assert!(restored(&disk, None).unwrap() == volume, "reading goes on");
+    drop(writer);
+    back_up_bytes(&disk, &noise());
+    let reader = disk.lock(&path.join("reader.lock"), disk::Share::Shared).unwrap();
+    let pruned = keep(&disk, &[2]).unwrap();
+    assert!(pruned.left > 0 && pruned.freed == 0, "what may be read stays: {pruned:?}");
+    back_up(&disk, false).unwrap();
+    drop(reader);
+    let pruned = keep(&disk, &[2, 3]).unwrap();
+    assert!(pruned.left == 0 && pruned.freed > 0, "the next prune removes it: {pruned:?}");
+    sound(&disk);
+}
+
+/// How far a run came is seen by what it asks of its source.
+#[test]
+fn an_interrupted_run_is_gone_on_with() {
+    let disk = FaultDisk::default();
+    let mut random = Random(8);
+    let mut noise = |blocks: usize| -> Vec<u8> {
+        (0..blocks * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect()
+    };
+    let mut volume = noise(2000);
+    let partial = Path::new(REPO).join("000001.blk.partial");
+    disk.put(Path::new(VOLUME), &volume);
+    disk.damage(Path::new(VOLUME), 1900 * BLOCK as u64);
+    back_up(&disk, false).unwrap_err();
+    let left = disk.bytes(&partial).unwrap();
+    assert!(left.len() > 3 * CHUNK, "{}", left.len());
+    // What was stored meanwhile is damaged in one place and torn at the end, and the source has changed.
+    let mut torn = left[..left.len() - 1000].to_vec();
+    torn[CHUNK + 500_000] ^= 1;
+    disk.put(&partial, &torn);
+    volume[2 * CHUNK + 7] ^= 1;
+    let made = back_up_bytes(&disk, &volume);
+    // Seven chunks were read; one is damaged, one torn, one another.
+    assert_eq!(made.reused, 4 * 256, "{made:?}");
+    assert!(restored(&disk, None).unwrap() == volume);
+    sound(&disk);
+
+    // The same for what changed, and only upon the same parent.
+    volume[..1500 * BLOCK].copy_from_slice(&noise(1500));
+    disk.put(Path::new(VOLUME), &volume);
+    disk.damage(Path::new(VOLUME), 1900 * BLOCK as u64);
+    back_up(&disk, false).unwrap_err();
+    let left = disk.bytes(&Path::new(REPO).join("000002.blk.partial")).unwrap();
+    assert!(left.len() > CHUNK);
+    disk.put(Path::new(VOLUME), &volume);
+    let made = back_up(&disk, true).unwrap();
+    assert_eq!((made.parent, made.reused), (0, 0));
+    assert!(restored(&disk, None).unwrap() == volume);
+    disk.put(&Path::new(REPO).join("000003.blk.partial"), &left);
+    assert_eq!(back_up(&disk, false).unwrap().changed, 0);
+    sound(&disk);
+}
+
+#[test]
+fn a_run_that_is_stopped_adds_nothing() {
+    let disk = FaultDisk::default();
+    disk.put(Path::new(VOLUME), &Random(4).volume(20));
+    let source = disk.open(Path::new(VOLUME)).unwrap();
+    let stop = AtomicBool::new(true);
+    let world = World { stop: &stop, progress: &Silent };
+    assert!(matches!(backup(&repository(&disk), &request(&*source), world), Err(Error::Stopped)));
+    assert_eq!(generations(&disk), Vec::<u64>::new());
+    back_up(&disk, false).unwrap();
+    sound(&disk);
+}
+
+#[test]
+fn nothing_can_be_had_from_nothing() {
+    let disk = FaultDisk::default();
+    assert!(matches!(restored(&disk, None), Err(Error::Missing(_))));
+    back_up_bytes(&disk, b"a volume of no whole block");
+    assert!(matches!(restored(&disk, Some(7)), Err(Error::Missing(_))));
+    assert_eq!(restored(&disk, None).unwrap(), b"a volume of no whole block");
+    back_up_bytes(&disk, b"");
+    assert_eq!(restored(&disk, None).unwrap(), b"");
+    sound(&disk);
+}

@@ -1,0 +1,188 @@
+//! Random changes against vectors of bytes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use block::restore;
+use block::{BLOCK, CHUNK};
+use disk::Disk;
+use disk::faults::FaultDisk;
+
+use crate::support::{Random, back_up, back_up_bytes, generations, keep, repository, restored, sound, world};
+
+const LEN_MAX: usize = 2 * CHUNK + CHUNK / 2;
+
+fn change(random: &mut Random, volume: &mut Vec<u8>) {
+    let len = volume.len();
+    match random.below(7) {
+        0 => {
+            let new = random.below(LEN_MAX);
+            volume.resize(new, 0);
+        }
+        1 => {
+            let grown = (len + random.below(CHUNK)).min(LEN_MAX);
+            volume.resize(grown, u8::try_from(random.below(256)).unwrap());
+        }
+        2 => {
+            let start = random.below(len);
+            let end = (start + random.below(3 * CHUNK / 2)).min(len);
+            volume[start..end].fill(0);
+        }
+        3 => {
+            let (from, to) = (random.below(len), random.below(len));
+            let count = random.below(40 * BLOCK).min(len - from.max(to));
+            volume.copy_within(from..from + count, to);
+        }
+        4 => {
+            for _ in 0..random.below(30) {
+                let at = random.below(len) / BLOCK * BLOCK;
+                let end = (at + BLOCK).min(len);
+                let block = random.block();
+                volume[at..end].copy_from_slice(&block[..end - at]);
+            }
+        }
+        _ => {
+            // A row here and there: what databases do.
+            for _ in 0..random.below(60) {
+                let at = random.below(len.saturating_sub(100));
+                let end = (at + random.below(100)).min(len);
+                volume[at..end].fill(u8::try_from(random.below(256)).unwrap());
+            }
+        }
+    }
+}
+
+/// Fails unless every generation is what it was, in a new file and over an old one.
+fn compare(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, random: &mut Random) {
+    assert_eq!(generations(disk), model.keys().copied().collect::<Vec<_>>());
+    let any = random.below(model.len());
+    for (number, (generation, expected)) in model.iter().enumerate() {
+        assert!(restored(disk, Some(*generation)).unwrap() == *expected, "generation {generation}");
+        if number == any {
+            over_another(disk, model, *generation, random);
+        }
+    }
+    let newest = model.values().next_back().unwrap();
+    assert!(restored(disk, None).unwrap() == *newest);
+}
+
+/// Restores over another generation, with and without looking at what is there.
+fn over_another(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, generation: u64, random: &mut Random) {
+    let path = Path::new("/target/over");
+    let other = model.values().nth(random.below(model.len())).unwrap();
+    for delta in [true, false] {
+        disk.put(path, other);
+        let request = restore::Request { generation: Some(generation), delta, jobs: 2 };
+        let volume = disk.volume(path).unwrap();
+        restore::in_place(&repository(disk), &*volume, "over", request, world()).unwrap();
+        assert!(disk.bytes(path).unwrap() == model[&generation], "delta: {delta}");
+    }
+    disk.remove(path).unwrap();
+}
+
+fn life(seed: u64) {
+    let mut random = Random(seed);
+    let disk = FaultDisk::default();
+    let mut volume = random.volume(300);
+    let mut model = BTreeMap::new();
+    for round in 0..3 {
+        for _ in 0..3 {
+            for _ in 0..=random.below(3) {
+                change(&mut random, &mut volume);
+                volume.resize(volume.len().max(200), 7);
+            }
+            disk.put(Path::new(crate::support::VOLUME), &volume);
+            let made = back_up(&disk, random.below(6) == 0).unwrap();
+            model.insert(made.generation, volume.clone());
+        }
+        if round == 0 {
+            compare(&disk, &model, &mut random);
+        }
+        let newest = *model.keys().next_back().unwrap();
+        model.retain(|generation, _| *generation == newest || random.below(2) == 0);
+        keep(&disk, &model.keys().copied().collect::<Vec<_>>()).unwrap();
+        compare(&disk, &model, &mut random);
+        sound(&disk);
+    }
+}
+
+#[test]
+fn random_lives_come_back_whole() {
+    (1..=8).for_each(|seed| {
+        // Shown when it fails, so that it can be lived again.
+        println!("seed {seed}");
+        life(seed);
+    });
+}
+
+#[test]
+fn what_does_not_change_costs_nothing_and_zeros_neither() {
+    let disk = FaultDisk::default();
+    let mut volume = Random(5).volume(400);
+    let first = back_up_bytes(&disk, &volume);
+    assert_eq!((first.generation, first.parent), (1, 0));
+    let same = back_up_bytes(&disk, &volume);
+    assert_eq!((same.generation, same.parent, same.changed), (2, 1, 0));
+    assert!(same.written < 300, "{same:?}");
+    volume.resize(100 * CHUNK, 0);
+    let grown = back_up_bytes(&disk, &volume);
+    assert!(grown.written < 300, "{grown:?}");
+    volume[..CHUNK].fill(0);
+    let cleared = back_up_bytes(&disk, &volume);
+    assert!(cleared.written < 500, "{cleared:?}");
+}
+
+#[test]
+fn a_changed_row_costs_a_row_not_a_page() {
+    let disk = FaultDisk::default();
+    let mut random = Random(9);
+    // Noise does not compress, so only a difference can be small.
+    let mut volume: Vec<u8> = (0..40 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    back_up_bytes(&disk, &volume);
+    let mut before = volume.clone();
+    for round in 0..3u8 {
+        for page in [3, 17, 39] {
+            let at = page * BLOCK + 5000 + 100 * usize::from(round);
+            volume[at..at + 100].fill(round);
+        }
+        let made = back_up_bytes(&disk, &volume);
+        assert_eq!(made.changed, 3);
+        assert!(made.written < 3 * 1500, "{made:?}");
+        assert!(restored(&disk, Some(made.generation - 1)).unwrap() == before);
+        before.clone_from(&volume);
+    }
+    sound(&disk);
+}
+
+#[test]
+fn a_pruned_chain_refers_to_what_stays_and_lets_go_of_what_does_not() {
+    let disk = FaultDisk::default();
+    let mut random = Random(11);
+    let mut volume: Vec<u8> = (0..200 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    back_up_bytes(&disk, &volume);
+    let size = |disk: &FaultDisk| -> usize {
+        disk.names()
+            .iter()
+            .filter(|name| name.starts_with("/repo"))
+            .map(|n| disk.bytes(n).unwrap().len())
+            .sum()
+    };
+    let full = size(&disk);
+    let block = random.block();
+    volume[..BLOCK].copy_from_slice(&block);
+    back_up_bytes(&disk, &volume);
+    let pruned = keep(&disk, &[2]).unwrap();
+    assert_eq!((pruned.forgotten, pruned.rewritten), (vec![1], vec![2]));
+    assert!(pruned.written < full as u64 / 50, "by reference: {} of {full}", pruned.written);
+    assert!(restored(&disk, None).unwrap() == volume);
+
+    let new: Vec<u8> = (0..200 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    let kept = volume[..40 * BLOCK].to_vec();
+    volume.copy_from_slice(&new);
+    volume[..40 * BLOCK].copy_from_slice(&kept);
+    let third = back_up_bytes(&disk, &volume);
+    keep(&disk, &[third.generation]).unwrap();
+    assert!(size(&disk) < full * 5 / 4, "the first full is gone: {} of {full}", size(&disk));
+    assert!(restored(&disk, None).unwrap() == volume);
+    sound(&disk);
+}

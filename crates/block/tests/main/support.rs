@@ -1,0 +1,107 @@
+//! A volume and a repository on a disk in memory.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use block::backup::{Request, Summary};
+use block::{BLOCK, Error, Folder, Repository, World, backup, prune, restore, verify};
+use disk::Disk;
+use disk::faults::FaultDisk;
+use progress::Silent;
+
+pub(crate) const VOLUME: &str = "/volume";
+pub(crate) const REPO: &str = "/repo/name";
+pub(crate) const TARGET: &str = "/target/restored";
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn world() -> World<'static> {
+    World { stop: &NEVER, progress: &Silent }
+}
+
+pub(crate) fn repository(disk: &FaultDisk) -> Repository {
+    Repository::new(Box::new(Folder::new(Arc::new(disk.clone()), REPO.into())))
+}
+
+/// One more generation of what `VOLUME` is now.
+pub(crate) fn back_up(disk: &FaultDisk, full: bool) -> Result<Summary, Error> {
+    let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
+    let source = disk.open(Path::new(VOLUME)).map_err(failed)?;
+    let request = Request {
+        source: &*source,
+        name: VOLUME,
+        taken_s: 1_700_000_000,
+        note: "{}".to_owned(),
+        full,
+        live: false,
+        jobs: 2,
+        rate: None,
+    };
+    backup(&repository(disk), &request, world())
+}
+
+pub(crate) fn back_up_bytes(disk: &FaultDisk, bytes: &[u8]) -> Summary {
+    disk.put(Path::new(VOLUME), bytes);
+    back_up(disk, false).unwrap()
+}
+
+/// A generation, restored into a new file.
+pub(crate) fn restored(disk: &FaultDisk, generation: Option<u64>) -> Result<Vec<u8>, Error> {
+    disk.remove(Path::new(TARGET)).ok();
+    let request = restore::Request { generation, delta: false, jobs: 2 };
+    restore::to_new_file(&repository(disk), disk, Path::new(TARGET), request, world())?;
+    Ok(disk.bytes(Path::new(TARGET)).unwrap())
+}
+
+pub(crate) fn damages(disk: &FaultDisk) -> Vec<verify::Damage> {
+    verify(&repository(disk), 2, world()).unwrap().damages
+}
+
+/// Fails unless every byte of the repository is sound.
+#[track_caller]
+pub(crate) fn sound(disk: &FaultDisk) {
+    assert_eq!(damages(disk), []);
+}
+
+pub(crate) fn keep(disk: &FaultDisk, generations: &[u64]) -> Result<prune::Summary, Error> {
+    let keep: BTreeSet<u64> = generations.iter().copied().collect();
+    prune(&repository(disk), &keep, false, world())
+}
+
+pub(crate) fn generations(disk: &FaultDisk) -> Vec<u64> {
+    repository(disk).list().unwrap().generations.iter().map(|found| found.number).collect()
+}
+
+/// Numbers that look random and are the same every time.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        // xorshift64*, Vigna 2016
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap()
+    }
+
+    /// A block that compresses, or one that does not.
+    pub(crate) fn block(&mut self) -> Vec<u8> {
+        let noise = self.below(4) == 0;
+        let seed = self.next();
+        let word = |at: usize| {
+            let step = if noise { at as u64 } else { at as u64 / 64 };
+            (seed ^ step).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).to_le_bytes()[3]
+        };
+        (0..BLOCK).map(word).collect()
+    }
+
+    pub(crate) fn volume(&mut self, blocks: usize) -> Vec<u8> {
+        (0..blocks).flat_map(|_| if self.below(3) == 0 { vec![0; BLOCK] } else { self.block() }).collect()
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong, as far as a caller decides differently.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a dump, a load or a comparison did not happen, or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file can't be read or written.
+    #[error("{}: {source}", name.display())]
+    File {
+        /// The file.
+        name: PathBuf,
+        /// What the operating system or the decoder said.
+        source: io::Error,
+    },
+
+    /// The folder of a dump is not what its manifest says, or the manifest is not one.
+    #[error("{place}: {what}")]
+    Corrupt {
+        /// What is wrong.
+        what: String,
+        /// The file, and where in it.
+        place: String,
+    },
+
+    /// What was asked for can't be done as it was asked for.
+    #[error("{0}")]
+    Mismatch(String),
+
+    /// A table was altered, emptied or dropped while its rows were read.
+    #[error("table {table} was changed by DDL while it was dumped ({what}); dump again when that is over")]
+    Altered {
+        /// The table.
+        table: String,
+        /// What was seen of it.
+        what: String,
+    },
+
+    /// The rows on the server are not those of the dump.
+    #[error("{} of {tables} tables differ: {}", differences.len(), differences.join("; "))]
+    Different {
+        /// Tables that were compared.
+        tables: usize,
+        /// A line for each that differs.
+        differences: Vec<String>,
+    },
+
+    /// Another load of the same dump is running.
+    #[error("another load of this dump into this server is running; wait until it has ended")]
+    Busy,
+
+    /// The user stopped it.
+    #[error("stopped by a signal; {0}")]
+    Stopped(&'static str),
+
+    /// A load was cut off; what it has is safe.
+    #[error("{source}; start again with --resume: {rows} rows are in and stay in")]
+    Interrupted {
+        /// Rows that are committed.
+        rows: u64,
+        /// What happened.
+        source: Box<Error>,
+    },
+
+    /// The server refused something.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+
+    /// The server refused to make an object or to take a table's rows.
+    #[error("{object}: {source}")]
+    Object {
+        /// What was being made or filled.
+        object: String,
+        /// What the server said.
+        source: Box<server::Error>,
+    },
+}
+
+impl Error {
+    /// A failure of the operating system's.
+    pub(crate) fn file(name: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
+        |source| Error::File { name: name.to_owned(), source }
+    }
+
+    /// Whether a load may well go on later, so that what is in should stay for `--resume`.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        /// Lost connections, locks, full disks, shutdowns, KILL.
+        const CODES: [u16; 18] = [
+            1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836,
+            1969, 3024,
+        ];
+        let passes = |error: &server::Error| {
+            error.is_connection_lost()
+                || matches!(error, server::Error::Unreachable { .. })
+                || error.code().is_some_and(|code| CODES.contains(&code))
+        };
+        match self {
+            Error::Stopped(_) | Error::Interrupted { .. } => true,
+            Error::Server(error) => passes(error),
+            Error::Object { source, .. } => passes(source),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! What data files look like. Rows come as lines of LOAD DATA's default dialect, cut anywhere; a format turns them into
+//! its own text, and says how a server reads it back.
+
+use serde::{Deserialize, Serialize};
+use server::{TableName, quote_name};
+
+/// Bytes after which a statement ends.
+const STATEMENT_BYTES: usize = 1 << 20;
+
+/// A form of data files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// LOAD DATA's default dialect: tabs, backslashes, `\N`.
+    #[default]
+    Tsv,
+    /// RFC 4180 with every value in quotes, and NULL without.
+    Csv,
+    /// INSERT statements for any client.
+    Sql,
+}
+
+/// How a column's values are written in SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Literal {
+    /// As they are.
+    Number,
+    /// As text: bytes would be taken for those the server keeps.
+    Text,
+    /// As bytes, whatever their character set.
+    Bytes,
+}
+
+/// Turns lines into a file's text.
+pub(crate) trait Encode: Send {
+    /// Takes a piece of the lines, cut anywhere, and appends what it becomes.
+    fn encode(&mut self, lines: &[u8], out: &mut Vec<u8>);
+    /// Appends what ends the file.
+    fn finish(&mut self, out: &mut Vec<u8>);
+}
+
+impl Format {
+    /// All of them, the default one first.
+    pub const ALL: [Format; 3] = [Format::Tsv, Format::Csv, Format::Sql];
+
+    /// The end of a file's name, and the word on the command line.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Tsv => "tsv",
+            Format::Csv => "csv",
+            Format::Sql => "sql",
+        }
+    }
+
+    /// What makes a file of this format; `None` when lines are what it is made of.
+    pub(crate) fn encoder(self, table: &TableName, columns: &[(String, Literal)]) -> Option<Box<dyn Encode>> {
+        match self {
+            Format::Tsv => None,
+            Format::Csv => Some(Box::new(Csv { field: Field::Start })),
+            Format::Sql => Some(Box::new(Sql::new(table, columns, false))),
+        }
+    }
+
+    /// How LOAD DATA reads it, after `CHARACTER SET binary`; `None` when it does not.
+    pub(crate) fn load_clause(self) -> Option<&'static str> {
+        match self {
+            Format::Tsv => Some("FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'"),
+            Format::Csv => {
+                Some("FIELDS TERMINATED BY ',' ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'")
+            }
+            Format::Sql => None,
+        }
+    }
+}
+
+/// INSERT statements of ASCII only, each on a line of its own: values are hexadecimal.
+pub(crate) fn hexadecimal(table: &TableName, columns: &[(String, Literal)]) -> Box<dyn Encode> {
+    Box::new(Sql::new(table, columns, true))
+}
+
+/// Where in a field of a line we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    /// At its begin.
+    Start,
+    /// Behind a backslash that is its first byte: an N makes it NULL.
+    FirstBackslash,
+    /// In the middle.
+    Middle,
+    /// Behind a backslash.
+    Backslash,
+    /// Behind `\N`.
+    Null,
+}
+
+struct Csv {
+    field: Field,
+}
+
+impl Csv {
+    fn value(byte: u8, out: &mut Vec<u8>) {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+}
+
+impl Encode for Csv {
+    fn encode(&mut self, lines: &[u8], out: &mut Vec<u8>) {
+        for &byte in lines {
+            let end = if byte == b'\t' { b',' } else { b'\n' };
+            self.field = match (self.field, byte) {
+                (Field::Start, b'\t' | b'\n') => {
+                    out.extend_from_slice(&[b'"', b'"', end]);
+                    Field::Start
+                }
+                (Field::Start, b'\\') => Field::FirstBackslash,
+                (Field::FirstBackslash, b'N') => {
+                    out.extend_from_slice(b"NULL");
+                    Field::Null
+                }
+                (Field::Start, _) => {
+                    out.push(b'"');
+                    Csv::value(byte, out);
+                    Field::Middle
+                }
+                (Field::FirstBackslash, _) => {
+                    out.push(b'"');
+                    Csv::value(plain(byte), out);
+                    Field::Middle
+                }
+                (Field::Middle, b'\t' | b'\n') => {
+                    out.extend_from_slice(&[b'"', end]);
+                    Field::Start
+                }
+                (Field::Middle, b'\\') => Field::Backslash,
+                (Field::Middle, _) => {
+                    Csv::value(byte, out);
+                    Field::Middle
+                }
+                (Field::Backslash, _) => {
+                    Csv::value(plain(byte), out);
+                    Field::Middle
+                }
+                (Field::Null, _) => {
+                    out.push(end);
+                    Field::Start
+                }
+            };
+        }
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) {}
+}
+
+/// The byte that stands behind a backslash in a line.
+fn plain(byte: u8) -> u8 {
+    match byte {
+        b't' => b'\t',
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b'0' => 0,
+        other => other,
+    }
+}
+
+struct Sql {
+    head: Vec<u8>,
+    literals: Vec<Literal>,
+    field: Field,
+    column: usize,
+    /// Bytes of the current statement; 0 before its first row.
+    statement: usize,
+    begun: bool,
+    hex: bool,
+}
+
+impl Sql {
+    fn new(table: &TableName, columns: &[(String, Literal)], hex: bool) -> Sql {
+        let names: Vec<_> = columns.iter().map(|(name, _)| quote_name(name)).collect();
+        Sql {
+            head: format!("INSERT INTO {table} ({}) VALUES ", names.join(",")).into_bytes(),
+            literals: columns.iter().map(|(_, literal)| *literal).collect(),
+            field: Field::Start,
+            column: 0,
+            statement: 0,
+            // The session that takes hexadecimal values is set up already.
+            begun: hex,
+            hex,
+        }
+    }
+
+    /// A row or a value begins.
+    fn open(&mut self, out: &mut Vec<u8>) {
+        if self.column > 0 {
+            return;
+        }
+        if self.statement == 0 {
+            if !self.begun {
+                out.extend_from_slice(SQL_SETTINGS.as_bytes());
+                self.begun = true;
+            }
+            out.extend_from_slice(&self.head);
+        } else {
+            out.push(b',');
+        }
+        out.push(b'(');
+    }
+
+    fn literal(&self) -> Literal {
+        self.literals.get(self.column).copied().unwrap_or(Literal::Bytes)
+    }
+
+    fn quote(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(match (self.literal(), self.hex) {
+            (Literal::Number, _) => &b""[..],
+            (Literal::Text, _) => b"_utf8mb4'",
+            (Literal::Bytes, true) => b"x'",
+            (Literal::Bytes, false) => b"_binary'",
+        });
+    }
+
+    /// A byte of a value, given as it stands in the line, behind a backslash or not.
+    fn byte(&self, byte: u8, escaped: bool, out: &mut Vec<u8>) {
+        if self.hex && self.literal() == Literal::Bytes {
+            let byte = if escaped { plain(byte) } else { byte };
+            let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+            out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+            return;
+        }
+        match (byte, escaped) {
+            (_, true) => out.extend_from_slice(&[b'\\', byte]),
+            (b'\'', false) => out.extend_from_slice(b"''"),
+            (_, false) => out.push(byte),
+        }
+    }
+
+    fn close(&mut self, end: u8, quoted: bool, out: &mut Vec<u8>) {
+        if quoted && self.literal() != Literal::Number {
+            out.push(b'\'');
+        }
+        if end == b'\t' {
+            out.push(b',');
+            self.column += 1;
+            return;
+        }
+        out.push(b')');
+        self.column = 0;
+        self.statement += 1;
+    }
+}
+
+/// What a file of INSERT statements begins with: the settings that keep values as they are.
+const SQL_SETTINGS: &str = "SET NAMES binary, time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 0, \
+     sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
+
+impl Encode for Sql {
+    fn encode(&mut self, lines: &[u8], out: &mut Vec<u8>) {
+        for &byte in lines {
+            let before = out.len();
+            match (self.field, byte) {
+                (Field::Start, b'\\') => {
+                    self.open(out);
+                    self.field = Field::FirstBackslash;
+                }
+                (Field::Start, _) => {
+                    self.open(out);
+                    self.quote(out);
+                    self.field = Field::Middle;
+                    self.middle(byte, out);
+                }
+                (Field::FirstBackslash, b'N') => {
+                    out.extend_from_slice(b"NULL");
+                    self.field = Field::Null;
+                }
+                (Field::FirstBackslash, _) => {
+                    self.quote(out);
+                    self.byte(byte, true, out);
+                    self.field = Field::Middle;
+                }
+                (Field::Middle, _) => self.middle(byte, out),
+                (Field::Backslash, _) => {
+                    self.byte(byte, true, out);
+                    self.field = Field::Middle;
+                }
+                (Field::Null, _) => {
+                    self.close(byte, false, out);
+                    self.field = Field::Start;
+                }
+            }
+            if self.statement > 0 {
+                self.statement += out.len() - before;
+                if self.statement > STATEMENT_BYTES && self.column == 0 && self.field == Field::Start {
+                    out.extend_from_slice(b";\n");
+                    self.statement = 0;
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.statement > 0 {
+            out.extend_from_slice(b";\n");
+        }
+    }
+}
+
+impl Sql {
+    fn middle(&mut self, byte: u8, out: &mut Vec<u8>) {
+        match byte {
+            b'\t' | b'\n' => {
+                self.close(byte, true, out);
+                self.field = Field::Start;
+            }
+            b'\\' => self.field = Field::Backslash,
+            _ => self.byte(byte, false, out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &[u8] = b"1\t\\N\ta'b\"c\\\\\n2\t\t\\\\N\\t\\n\\0\n";
+
+    fn made(format: Format, step: usize) -> String {
+        let table = TableName { schema: "d".into(), table: "t".into() };
+        let columns = [
+            ("n".to_owned(), Literal::Number),
+            ("x".to_owned(), Literal::Bytes),
+            ("s".to_owned(), Literal::Bytes),
+        ];
+        let mut encoder = format.encoder(&table, &columns).unwrap();
+        let mut out = Vec::new();
+        LINES.chunks(step).for_each(|piece| encoder.encode(piece, &mut out));
+        encoder.finish(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn csv_quotes_values_and_not_null() {
+        let expected = "\"1\",NULL,\"a'b\"\"c\\\"\n\"2\",\"\",\"\\N\t\n\0\"\n";
+        for step in 1..LINES.len() {
+            assert_eq!(made(Format::Csv, step), expected, "{step}");
+        }
+    }
+
+    #[test]
+    fn sql_is_one_statement_on_one_line() {
+        let expected = format!(
+            "{SQL_SETTINGS}INSERT INTO `d`.`t` (`n`,`x`,`s`) VALUES \
+             (1,NULL,_binary'a''b\"c\\\\'),(2,_binary'',_binary'\\\\N\\t\\n\\0');\n"
+        );
+        for step in 1..LINES.len() {
+            assert_eq!(made(Format::Sql, step), expected, "{step}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Rows off the wire as lines of LOAD DATA's default dialect, in blocks, with their sum.
+
+use std::io;
+
+use crc_fast::Digest;
+use server::RowSink;
+
+use crate::hash::{self, Sum};
+
+/// How much is gathered before it is handed on. It stays in the second cache level.
+const BLOCK_BYTES: usize = 128 << 10;
+
+/// Makes lines of rows and hands them on in blocks; a block may end anywhere, also amid a value.
+pub(crate) struct Lines<'a> {
+    block: Vec<u8>,
+    /// Where the current row begins in the block.
+    row: usize,
+    /// What came before that, of a row that did not fit into one block.
+    before: Option<Box<Digest>>,
+    in_value: bool,
+    in_row: bool,
+    sum: Sum,
+    bytes: u64,
+    to: &'a mut dyn FnMut(&[u8], u64) -> io::Result<()>,
+    told: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// Blocks go to this function, with the number of rows that ended since the last one.
+    pub(crate) fn new(to: &'a mut dyn FnMut(&[u8], u64) -> io::Result<()>) -> Lines<'a> {
+        Lines {
+            block: Vec::with_capacity(BLOCK_BYTES * 5 / 4),
+            row: 0,
+            before: None,
+            in_value: false,
+            in_row: false,
+            sum: Sum::default(),
+            bytes: 0,
+            to,
+            told: 0,
+        }
+    }
+
+    /// Hands on what is left; returns the sum of all rows and the bytes of their lines.
+    pub(crate) fn finish(mut self) -> io::Result<(Sum, u64)> {
+        self.hand_on()?;
+        Ok((self.sum, self.bytes))
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        if self.in_row {
+            let digest = self.before.get_or_insert_with(|| Box::new(hash::pieces()));
+            digest.update(&self.block[self.row..]);
+        }
+        self.bytes += self.block.len() as u64;
+        (self.to)(&self.block, self.sum.rows - self.told)?;
+        self.told = self.sum.rows;
+        self.block.clear();
+        self.row = 0;
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_value(&mut self) {
+        if self.in_row {
+            self.block.push(b'\t');
+        }
+        self.in_row = true;
+    }
+}
+
+impl RowSink for Lines<'_> {
+    #[inline]
+    fn part(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.in_value {
+            self.begin_value();
+            self.in_value = true;
+        }
+        rows::write_load_data(Some(bytes), &mut self.block);
+        if self.block.len() >= BLOCK_BYTES { self.hand_on() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn end_value(&mut self) {
+        if !self.in_value {
+            self.begin_value();
+        }
+        self.in_value = false;
+    }
+
+    #[inline]
+    fn null(&mut self) {
+        self.begin_value();
+        self.block.extend_from_slice(b"\\N");
+    }
+
+    #[inline]
+    fn end_row(&mut self) -> io::Result<()> {
+        match self.before.take() {
+            None => self.sum.add_line(&self.block[self.row..]),
+            Some(mut digest) => {
+                digest.update(&self.block[self.row..]);
+                self.sum.add_pieces(&digest);
+            }
+        }
+        self.block.push(b'\n');
+        self.row = self.block.len();
+        self.in_row = false;
+        if self.row >= BLOCK_BYTES { self.hand_on() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rows: &[&[Option<&[u8]>]], piece: usize) -> (Vec<u8>, Sum, u64) {
+        let mut text = Vec::new();
+        let mut told = 0;
+        let mut to = |block: &[u8], rows: u64| {
+            text.extend_from_slice(block);
+            told += rows;
+            Ok(())
+        };
+        let mut lines = Lines::new(&mut to);
+        for row in rows {
+            for cell in *row {
+                match cell {
+                    None => lines.null(),
+                    Some(value) => {
+                        value.chunks(piece).try_for_each(|part| lines.part(part)).unwrap();
+                        lines.end_value();
+                    }
+                }
+            }
+            lines.end_row().unwrap();
+        }
+        let (sum, bytes) = lines.finish().unwrap();
+        assert_eq!((bytes, told), (text.len() as u64, rows.len() as u64));
+        (text, sum, bytes)
+    }
+
+    #[test]
+    fn rows_become_lines() {
+        let rows: [&[Option<&[u8]>]; 3] = [
+            &[Some(b"a\tb"), None, Some(b"")],
+            &[Some(b""), Some(b"\\N"), Some(b"c\nd")],
+            &[None, None, None],
+        ];
+        let (text, sum, _) = run(&rows, 1000);
+        assert_eq!(text, b"a\\tb\t\\N\t\n\t\\\\N\tc\\nd\n\\N\t\\N\t\\N\n");
+        let mut expected = Sum::default();
+        text.split_inclusive(|byte| *byte == b'\n')
+            .for_each(|line| expected.add_line(&line[..line.len() - 1]));
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn a_row_in_pieces_has_the_same_sum() {
+        let long: Vec<u8> = (0..BLOCK_BYTES * 3).map(|at| u8::try_from(at % 256).unwrap()).collect();
+        let rows: [&[Option<&[u8]>]; 2] = [&[Some(b"x"), Some(&long)], &[Some(&long), None]];
+        let (whole, sum, _) = run(&rows, usize::MAX);
+        assert_eq!((whole.clone(), sum), {
+            let (text, sum, _) = run(&rows, 1000);
+            (text, sum)
+        });
+        let mut expected = Sum::default();
+        whole
+            .split_inclusive(|byte| *byte == b'\n')
+            .for_each(|line| expected.add_line(&line[..line.len() - 1]));
+        assert_eq!(sum, expected);
+    }
+}

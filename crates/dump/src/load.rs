@@ -1,0 +1,195 @@
+//! A load from begin to end.
+
+mod check;
+mod data;
+mod ledger;
+mod object;
+mod rewrite;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use server::catalogue::Kind;
+use server::{Session, Target, snapshot};
+
+use crate::manifest::{Manifest, TableEntry};
+use crate::run::{Selection, World};
+use crate::verify::{self, Part};
+use crate::{Error, hash::Sum};
+
+use ledger::Ledger;
+
+pub(crate) use check::select;
+pub use rewrite::Definer;
+
+/// What is proven after loading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// All rows are read back and their sums compared with the manifest's.
+    #[default]
+    Rows,
+    /// The server's counts are compared while loading.
+    Counts,
+}
+
+/// One load, as asked for.
+#[derive(Clone, Debug)]
+pub struct LoadRequest {
+    /// The dump.
+    pub folder: PathBuf,
+    /// What of it to load.
+    pub selection: Selection,
+    /// Sessions that load at the same time.
+    pub sessions: usize,
+    /// Go on with a load that was stopped.
+    pub resume: bool,
+    /// What to prove.
+    pub verify: Verify,
+    /// Who is to be the definer of views, routines, triggers and events.
+    pub definer: Definer,
+    /// Keep the load out of the target's binary log.
+    pub no_binlog: bool,
+    /// Whether rows are loaded.
+    pub data: bool,
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadSummary {
+    /// Tables.
+    pub tables: usize,
+    /// Other objects.
+    pub objects: usize,
+    /// Rows, those of an earlier run included.
+    pub rows: u64,
+    /// Bytes of text.
+    pub text_bytes: u64,
+    /// What was written otherwise than in the dump, a line for each.
+    pub rewrites: Vec<String>,
+    /// What is not on the target, a line for each.
+    pub omitted: Vec<String>,
+}
+
+/// How long to wait for a lock on the target.
+const LOCK_WAIT: Duration = Duration::from_secs(60);
+
+/// A load under way.
+pub(crate) struct Load<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) target: &'a Target,
+    pub(crate) request: &'a LoadRequest,
+    pub(crate) manifest: Manifest,
+    pub(crate) ledger: Ledger,
+    pub(crate) summary: LoadSummary,
+}
+
+/// Loads a dump into a server that has none of its tables.
+///
+/// # Errors
+/// [`Error::Different`] when what is on the server is not what is in the dump; [`Error::Interrupted`] when it can go on
+/// with `resume`; [`Error::Mismatch`] for what the target can't take, before anything is changed.
+pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<LoadSummary, Error> {
+    let mut manifest = Manifest::read(&*world.disk, &request.folder)?;
+    select(&mut manifest, &request.selection)?;
+    let mut session = connect(target, request)?;
+    let rewrites = rewrite::apply(&mut session, &mut manifest)?;
+    let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
+    summary.rewrites.extend(rewrite::clients(&mut manifest));
+    summary.rewrites.extend(rewrite::definers(&mut manifest, &request.definer));
+    let ledger = Ledger::new(&manifest.id);
+    if !session.lock(&ledger.lock_name(), 0)? {
+        return Err(Error::Busy);
+    }
+    check::files(world, request, &manifest)?;
+    check::target(&mut session, request, &manifest, &ledger)?;
+    tell(world, &summary.rewrites);
+    summary.tables = manifest.tables.len();
+    let mut load = Load { world, target, request, manifest, ledger, summary };
+    load.run(&mut session)?;
+    Ok(load.summary)
+}
+
+/// A line for each rewrite and not for each object: one may be in all of them.
+fn tell(world: &World, rewrites: &[String]) {
+    let mut by_rewrite: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (object, rewrite) in rewrites.iter().filter_map(|line| line.rsplit_once(": ")) {
+        by_rewrite.entry(rewrite).or_default().push(object);
+    }
+    for (rewrite, objects) in by_rewrite {
+        let more = match objects.len() {
+            0..=3 => String::new(),
+            count => format!(" and {} more", count - 3),
+        };
+        let first: Vec<_> = objects.into_iter().take(3).collect();
+        world.progress.note(&format!("rewritten: {rewrite}, in {}{more}", first.join(", ")));
+    }
+}
+
+impl Load<'_> {
+    fn run(&mut self, session: &mut Session) -> Result<(), Error> {
+        self.ledger.create(session)?;
+        self.world.progress.phase("making tables", None);
+        self.make(session, |kind| kind <= Kind::Sequence)?;
+        self.make_tables(session)?;
+        if self.request.data {
+            self.load_rows(session)?;
+            self.build_indexes(session)?;
+            self.set_counters(session)?;
+        }
+        self.world.progress.phase("making routines, views, triggers and events", None);
+        self.make(session, |kind| kind > Kind::Table)?;
+        if self.request.data && self.request.verify == Verify::Rows {
+            self.prove()?;
+        }
+        self.prove_objects()?;
+        self.ledger.remove(session)
+    }
+
+    /// Reads everything back.
+    fn prove(&self) -> Result<(), Error> {
+        let entries: Vec<&TableEntry> = self.manifest.tables.iter().filter(|entry| entry.data).collect();
+        let chunks = || entries.iter().flat_map(|entry| entry.chunks.iter().map(|chunk| (*entry, chunk)));
+        let total = chunks().map(|(_, chunk)| chunk.text_bytes).sum();
+        self.world.progress.phase("verifying", Some(total));
+        let parts: Vec<Part<'_>> =
+            chunks().map(|(entry, chunk)| Part { entry, chunk, condition: None }).collect();
+        let sums = verify::sums(self.world, self.target, &parts, self.request.sessions)?;
+        let mut found = parts.iter().zip(sums).map(|(part, sum)| (part.chunk.number, sum));
+        let mut differences = Vec::new();
+        for entry in &entries {
+            let own: Vec<(u32, Sum)> = found.by_ref().take(entry.chunks.len()).collect();
+            differences.extend(verify::difference(entry, &own));
+        }
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Different { tables: entries.len(), differences })
+        }
+    }
+}
+
+/// A session that takes values as they are.
+pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session, Error> {
+    let mut session = snapshot::connect(target)?;
+    session.execute(&format!(
+        "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks = 0, \
+         lock_wait_timeout = {}",
+        LOCK_WAIT.as_secs()
+    ))?;
+    for setting in
+        ["check_constraint_checks = 0", "system_versioning_insert_history = 1", "innodb_strict_mode = 0"]
+    {
+        match session.execute(&format!("SET SESSION {setting}")) {
+            // A variable this server does not have, or does not let us set.
+            Err(error) if matches!(error.code(), Some(1193 | 1238)) => {}
+            other => {
+                other?;
+            }
+        }
+    }
+    if request.no_binlog {
+        session.execute("SET SESSION sql_log_bin = 0")?;
+    }
+    Ok(session)
+}

@@ -1,0 +1,168 @@
+//! What would go wrong halfway is refused before anything is changed.
+
+use std::collections::BTreeSet;
+
+use server::catalogue::{Kind, Wanted};
+use server::{Flavour, Session, Version};
+
+use super::{Ledger, LoadRequest};
+use crate::manifest::Manifest;
+use crate::run::{Selection, World};
+use crate::{Error, Format};
+
+/// Takes out what is not wanted.
+pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(), Error> {
+    let count = manifest.tables.len() + manifest.objects.len();
+    manifest.tables.retain(|entry| selection.table(&entry.table.name.schema, &entry.table.name.table));
+    let schemas: BTreeSet<String> =
+        manifest.tables.iter().map(|entry| entry.table.name.schema.clone()).collect();
+    manifest.objects.retain(|object| match object.kind {
+        Kind::Database => selection.schema(&object.name) || schemas.contains(&object.name),
+        Kind::View | Kind::Sequence => selection.table(&object.schema, &object.name),
+        Kind::Trigger => object.table.as_ref().is_none_or(|table| selection.table(&object.schema, table)),
+        Kind::Role | Kind::User | Kind::Grant => selection.accounts(),
+        _ => selection.programs(&object.schema),
+    });
+    if count > 0 && manifest.tables.is_empty() && manifest.objects.is_empty() {
+        return Err(Error::Mismatch("nothing in the dump is what was asked for".to_owned()));
+    }
+    Ok(())
+}
+
+/// Every data file is there and as long as the manifest says.
+pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+    for entry in manifest.tables.iter().filter(|entry| entry.data && request.data) {
+        for chunk in &entry.chunks {
+            let path = manifest.path(&request.folder, entry, chunk.number);
+            let stat = world.disk.stat(&path).map_err(Error::file(&path))?;
+            if stat.len != chunk.file_bytes {
+                return Err(Error::Corrupt {
+                    what: format!("it has {} bytes, the manifest says {}", stat.len, chunk.file_bytes),
+                    place: path.display().to_string(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The target can hold everything, and has none of it yet.
+pub(super) fn target(
+    session: &mut Session,
+    request: &LoadRequest,
+    manifest: &Manifest,
+    ledger: &Ledger,
+) -> Result<(), Error> {
+    format(session, request, manifest)?;
+    let lacking = lacking(session, manifest)?;
+    if !lacking.is_empty() {
+        return Err(Error::Mismatch(format!(
+            "{} cannot hold {}; leave them out with --exclude",
+            session.about.version_text,
+            lacking.join("; ")
+        )));
+    }
+    let begun = ledger.exists(session)?;
+    match (begun, request.resume) {
+        (true, false) => {
+            return Err(Error::Mismatch(format!(
+                "a load of this dump into this server was stopped; --resume goes on with it. To begin anew, drop what \
+                 it made and the database `_remora` ({})",
+                ledger.lock_name()
+            )));
+        }
+        (false, true) => {
+            return Err(Error::Mismatch("--resume, but no load of this dump was stopped here".to_owned()));
+        }
+        (true, true) => return Ok(()),
+        (false, false) => {}
+    }
+    let rows = session.strings("SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES")?;
+    let there: BTreeSet<(String, String)> = rows
+        .into_iter()
+        .filter_map(|row| {
+            let mut cells = row.into_iter().flatten();
+            Some((cells.next()?, cells.next()?))
+        })
+        .collect();
+    let lower = session.about.lower_case_table_names != 0;
+    let fold = |name: &str| if lower { name.to_lowercase() } else { name.to_owned() };
+    let mut seen = BTreeSet::new();
+    for entry in &manifest.tables {
+        let name = &entry.table.name;
+        let folded = (fold(&name.schema), fold(&name.table));
+        if there.contains(&folded) || there.contains(&(name.schema.clone(), name.table.clone())) {
+            return Err(Error::Mismatch(format!(
+                "table {name} exists on the target; drop it, or leave it out with --exclude"
+            )));
+        }
+        if !seen.insert(folded) {
+            return Err(Error::Mismatch(format!(
+                "table {name} and another differ in case only, which this server does not keep apart"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The data files are of a format that can be sent to this server.
+fn format(session: &Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+    let refusal = match manifest.data_format {
+        Format::Sql => {
+            "data files of INSERT statements are for other clients: give them to mariadb or mysql, behind \
+             schema/1-tables.sql; remora load takes tsv and csv"
+        }
+        Format::Csv if !session.about.local_infile => {
+            "the server allows no LOAD DATA LOCAL, which csv files need; let an administrator run: \
+             SET GLOBAL local_infile = 1"
+        }
+        Format::Csv | Format::Tsv => return Ok(()),
+    };
+    if request.data { Err(Error::Mismatch(refusal.to_owned())) } else { Ok(()) }
+}
+
+/// What this server has no place for.
+fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    let rows = session
+        .strings("SELECT ENGINE FROM information_schema.ENGINES WHERE SUPPORT IN ('YES', 'DEFAULT')")?;
+    let engines: BTreeSet<String> =
+        rows.into_iter().flatten().flatten().map(|name| name.to_ascii_lowercase()).collect();
+    let (mariadb, version) = (session.about.flavour == Flavour::MariaDb, session.about.version);
+    let before = |major, minor| version < Version { major, minor, patch: 0 };
+    for entry in &manifest.tables {
+        let (table, name) = (&entry.table, &entry.table.name);
+        if !engines.contains(&table.engine.to_ascii_lowercase()) {
+            lines.push(format!("table {name}: no engine {}", table.engine));
+        }
+        if table.versioned && (!mariadb || (entry.history && before(10, 11))) {
+            lines.push(format!("table {name}: no rows of the past (system versioning)"));
+        }
+        for column in &table.columns {
+            let unknown = match column.data_type.as_str() {
+                "uuid" => !mariadb || before(10, 7),
+                "inet6" => !mariadb || before(10, 5),
+                "inet4" => !mariadb || before(10, 10),
+                "vector" => (mariadb && before(11, 7)) || (!mariadb && before(9, 0)),
+                "json" => !mariadb && before(5, 8) && before(5, 7),
+                _ => false,
+            };
+            let computed = column.origin == server::catalogue::Origin::Generated && !mariadb && before(5, 7);
+            if unknown || computed {
+                let what = if computed { "a computed column" } else { "type" };
+                lines.push(format!("table {name}, column {}: {what} {}", column.name, column.column_type));
+            }
+        }
+    }
+    for object in &manifest.objects {
+        let unknown = match object.kind {
+            Kind::Sequence | Kind::Package | Kind::PackageBody => !mariadb,
+            Kind::Role => !mariadb && before(8, 0),
+            _ => false,
+        };
+        if unknown {
+            lines.push(object.title());
+        }
+    }
+    Ok(lines)
+}

@@ -1,0 +1,83 @@
+//! Which chunks are in: a table on the target whose line for a chunk commits with the chunk's rows.
+
+use std::collections::BTreeSet;
+
+use server::{Session, TableName};
+
+use crate::Error;
+
+/// The database of ledgers; it goes with the last of them.
+const SCHEMA: &str = "_remora";
+
+/// The ledger of one dump on one target.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    table: TableName,
+}
+
+/// The line of a table that is loaded as a whole.
+pub(crate) const WHOLE: i64 = -1;
+
+impl Ledger {
+    pub(crate) fn new(id: &str) -> Ledger {
+        Ledger { table: TableName { schema: SCHEMA.to_owned(), table: format!("load_{id}") } }
+    }
+
+    /// The name of the lock that its owner holds.
+    pub(crate) fn lock_name(&self) -> String {
+        format!("remora.{}", self.table.table)
+    }
+
+    pub(crate) fn exists(&self, session: &mut Session) -> Result<bool, Error> {
+        let found = session.value(&format!(
+            "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}' AND TABLE_NAME = '{}'",
+            self.table.table
+        ))?;
+        Ok(found.is_some())
+    }
+
+    pub(crate) fn create(&self, session: &mut Session) -> Result<(), Error> {
+        session.execute(&format!("CREATE DATABASE IF NOT EXISTS {SCHEMA}"))?;
+        session.execute(&format!(
+            "CREATE TABLE IF NOT EXISTS {} (`table` INT UNSIGNED NOT NULL, chunk BIGINT NOT NULL, \
+             PRIMARY KEY (`table`, chunk)) ENGINE=InnoDB \
+             COMMENT='what a remora load has done; remora removes it when it is over'",
+            self.table
+        ))?;
+        Ok(())
+    }
+
+    /// Notes a chunk. Part of the session's transaction.
+    pub(crate) fn add(&self, session: &mut Session, table: usize, chunk: i64) -> Result<(), Error> {
+        session.execute(&format!("INSERT INTO {} VALUES ({table}, {chunk})", self.table))?;
+        Ok(())
+    }
+
+    /// What is in. A locking read: the server may still be committing a chunk of a run that was just killed.
+    pub(crate) fn read(&self, session: &mut Session) -> Result<BTreeSet<(usize, i64)>, Error> {
+        let rows =
+            session.strings(&format!("SELECT `table`, chunk FROM {} LOCK IN SHARE MODE", self.table))?;
+        let number =
+            |row: &Vec<Option<String>>, at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+        rows.iter()
+            .map(|row| match (number(row, 0).parse(), number(row, 1).parse()) {
+                (Ok(table), Ok(chunk)) => Ok((table, chunk)),
+                _ => Err(Error::Corrupt {
+                    what: "a number is no number".to_owned(),
+                    place: format!("the ledger {}", self.table),
+                }),
+            })
+            .collect()
+    }
+
+    pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
+        session.execute(&format!("DROP TABLE IF EXISTS {}", self.table))?;
+        let left = session.value(&format!(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
+        ))?;
+        if left.as_deref() == Some("0") {
+            session.execute(&format!("DROP DATABASE IF EXISTS {SCHEMA}"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,272 @@
+//! What another server calls otherwise: names of character sets and collations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use server::Session;
+use server::catalogue::Kind;
+
+use crate::Error;
+use crate::manifest::Manifest;
+
+/// Rewrites what the target does not know; returns a line for each object and name.
+pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Vec<String>, Error> {
+    if session.about.version_text == manifest.source.server_version {
+        return Ok(Vec::new());
+    }
+    let mut known = BTreeSet::new();
+    for sql in [
+        "SELECT COLLATION_NAME FROM information_schema.COLLATIONS",
+        "SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS",
+    ] {
+        known.extend(session.strings(sql)?.into_iter().flatten().flatten());
+    }
+    if session.about.flavour == server::Flavour::MariaDb {
+        // Collations for any character set are listed without one.
+        let bare: Vec<String> = known.iter().filter(|name| name.starts_with("uca1400_")).cloned().collect();
+        for set in ["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32"] {
+            known.extend(bare.iter().map(|name| format!("{set}_{name}")));
+        }
+        known.extend(["utf8".to_owned(), "utf8mb3".to_owned()]);
+        let old: Vec<String> = known
+            .iter()
+            .filter_map(|name| name.strip_prefix("utf8mb3_"))
+            .map(|rest| format!("utf8_{rest}"))
+            .collect();
+        known.extend(old);
+    }
+    let mut lines = Vec::new();
+    let mut missing = BTreeMap::new();
+    let mut rewrite = |title: String, text: &mut String| {
+        let mut names = BTreeSet::new();
+        *text = replace(text, &mut |name| {
+            let other = substitute(name, &known)?;
+            names.insert(match &other {
+                Some(other) => format!("{name} becomes {other}"),
+                None => {
+                    missing.insert(name.to_owned(), title.clone());
+                    return None;
+                }
+            });
+            other
+        });
+        lines.extend(names.into_iter().map(|name| format!("{title}: {name}")));
+    };
+    for entry in &mut manifest.tables {
+        rewrite(format!("table {}", entry.table.name), &mut entry.table.definition);
+    }
+    for object in &mut manifest.objects {
+        let title = object.title();
+        object.statements.iter_mut().for_each(|statement| rewrite(title.clone(), statement));
+        let settings = &mut object.settings;
+        let names = [&mut settings.character_set, &mut settings.collation, &mut settings.database_collation];
+        for name in names.into_iter().flatten() {
+            let mut text = format!("COLLATE {name}");
+            rewrite(title.clone(), &mut text);
+            *name = text["COLLATE ".len()..].to_owned();
+        }
+    }
+    if missing.is_empty() {
+        lines.sort();
+        lines.dedup();
+        return Ok(lines);
+    }
+    let list: Vec<_> = missing.iter().map(|(name, title)| format!("{name} ({title})")).collect();
+    Err(Error::Mismatch(format!(
+        "{} knows neither these collations or character sets nor any like them: {}; leave the objects out with --exclude",
+        session.about.version_text,
+        list.join(", ")
+    )))
+}
+
+/// Text comes to us, and goes from us, in utf8mb4. That is the same as in any client's character set for plain ASCII
+/// only; the rest is made as by a client that speaks utf8mb4, with the same meaning.
+pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
+    let mut lines = Vec::new();
+    for object in &mut manifest.objects {
+        let title = object.title();
+        let ascii = object.statements.iter().all(|text| text.is_ascii());
+        let Some(set) = object.settings.character_set.as_mut() else { continue };
+        if !ascii && !set.starts_with("utf8") {
+            lines.push(format!("{title}: character_set_client {set} becomes utf8mb4"));
+            *set = "utf8mb4".to_owned();
+        }
+    }
+    lines
+}
+
+/// Who is to be the definer of what is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Definer {
+    /// Who it was.
+    #[default]
+    Keep,
+    /// Whoever loads.
+    Loader,
+    /// This account, in backquotes: `` `app`@`localhost` ``.
+    Account(String),
+}
+
+/// Puts another definer into all statements; returns a line for each object.
+pub(super) fn definers(manifest: &mut Manifest, definer: &Definer) -> Vec<String> {
+    let with = match definer {
+        Definer::Keep => return Vec::new(),
+        Definer::Loader => "CURRENT_USER".to_owned(),
+        Definer::Account(account) => account.clone(),
+    };
+    let mut lines = Vec::new();
+    for object in manifest.objects.iter_mut().filter(|object| object.kind < Kind::Role) {
+        let title = object.title();
+        for statement in &mut object.statements {
+            let Some((from, to)) = definer_of(statement) else { continue };
+            let old = statement[from..to].to_owned();
+            statement.replace_range(from..to, &with);
+            lines.push(format!("{title}: definer {old} becomes {with}"));
+        }
+    }
+    lines
+}
+
+/// Where the definer stands in a statement as the server prints it: before anything that a user wrote.
+fn definer_of(statement: &str) -> Option<(usize, usize)> {
+    const WORD: &str = " DEFINER=";
+    let from = statement.find(WORD)? + WORD.len();
+    let quote = statement[from..].chars().next().filter(|first| matches!(first, '`' | '\'' | '"'));
+    // A role stands without a host.
+    let name = |at: usize| match (quote, statement[at..].chars().next()) {
+        (Some(quote), Some(first)) if first == quote => Some(at + closing(&statement[at..], quote)),
+        _ => statement[at..].find([' ', '@', '\n']).map(|end| at + end),
+    };
+    let mut to = name(from)?;
+    if statement[to..].starts_with('@') {
+        to = name(to + 1)?;
+    }
+    // Before the first quote there is nothing but the server's own words.
+    let head = &statement[..from];
+    (!head.contains(['`', '\'', '"'])).then_some((from, to))
+}
+
+/// `None`: the name is known. Otherwise one that is like it, if there is one.
+fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
+    let lower = name.to_ascii_lowercase();
+    if known.contains(&lower) || lower == "binary" || lower == "default" {
+        return None;
+    }
+    let swapped = match (lower.strip_prefix("utf8mb3"), lower.strip_prefix("utf8_")) {
+        (Some(rest), _) => format!("utf8{rest}"),
+        (_, Some(rest)) => format!("utf8mb3_{rest}"),
+        _ if lower == "utf8" => "utf8mb3".to_owned(),
+        _ => lower.clone(),
+    };
+    let (set, rest) = swapped.split_once('_').unwrap_or((&swapped, ""));
+    // Sensitive to accents and case or not is kept; the version of the rules is not.
+    let likes: &[&str] = if rest.contains("as_cs") || rest.ends_with("_bin") || rest == "bin" {
+        &["uca1400_as_cs", "0900_as_cs", "bin"]
+    } else if rest.contains("0900_ai_ci") || rest.contains("uca1400") && rest.ends_with("ai_ci") {
+        &["uca1400_nopad_ai_ci", "0900_ai_ci", "uca1400_ai_ci", "unicode_520_ci", "unicode_ci"]
+    } else if rest.contains("as_ci") {
+        &["uca1400_as_ci", "0900_as_ci", "unicode_520_ci"]
+    } else {
+        &["unicode_520_ci", "unicode_ci", "general_ci"]
+    };
+    let like = likes.iter().map(|rest| format!("{set}_{rest}")).find(|name| known.contains(name));
+    Some(if known.contains(&swapped) { Some(swapped.clone()) } else { like.filter(|_| !rest.is_empty()) })
+}
+
+/// Gives every name of a character set or collation outside of quotes to a function, and puts in what it returns.
+fn replace(sql: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(sql.len());
+    let mut rest = sql;
+    let mut expected = false;
+    let mut before = String::new();
+    while let Some(first) = rest.chars().next() {
+        if matches!(first, '\'' | '"' | '`') {
+            let end = closing(rest, first);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+            expected = false;
+        } else if first.is_ascii_alphanumeric() || first == '_' {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let word = &rest[..end];
+            match with_if(expected, word, with) {
+                Some(other) => out.push_str(&other),
+                None => out.push_str(word),
+            }
+            let upper = word.to_ascii_uppercase();
+            expected =
+                matches!(upper.as_str(), "COLLATE" | "CHARSET") || (upper == "SET" && before == "CHARACTER");
+            before = upper;
+            rest = &rest[end..];
+        } else {
+            out.push(first);
+            expected &= first == '=' || first.is_whitespace();
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    out
+}
+
+fn with_if(expected: bool, word: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> Option<String> {
+    if expected { with(word) } else { None }
+}
+
+/// Where a quoted text ends, its closing quote included.
+fn closing(text: &str, quote: char) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        if bytes[at] == b'\\' && quote != '`' {
+            at += 2;
+            continue;
+        }
+        if char::from(bytes[at]) == quote {
+            if bytes.get(at + 1) != Some(&bytes[at]) {
+                return at + 1;
+            }
+            at += 1;
+        }
+        at += 1;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_replaced_outside_of_quotes_only() {
+        let sql = "CREATE TABLE `COLLATE x` (\n  `a` varchar(3) CHARACTER SET utf8mb3 COLLATE utf8mb3_bin DEFAULT 'COLLATE x\\'' \
+                   COMMENT 'CHARSET=x'\n) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_uca1400_ai_ci";
+        let mut seen = Vec::new();
+        let out = replace(sql, &mut |name| {
+            seen.push(name.to_owned());
+            (name == "utf8mb3").then(|| "utf8".to_owned())
+        });
+        assert_eq!(seen, ["utf8mb3", "utf8mb3_bin", "utf8mb4", "utf8mb4_uca1400_ai_ci"]);
+        assert_eq!(out, sql.replacen("SET utf8mb3", "SET utf8", 1));
+    }
+
+    #[test]
+    fn a_definer_is_found_where_the_server_puts_it() {
+        let found = |sql: &str| definer_of(sql).map(|(from, to)| sql[from..to].to_owned());
+        let view =
+            "CREATE ALGORITHM=UNDEFINED DEFINER=`a``b`@`%` SQL SECURITY DEFINER VIEW `d`.`v` AS select 1";
+        assert_eq!(found(view).as_deref(), Some("`a``b`@`%`"));
+        assert_eq!(found("CREATE DEFINER=`role` PROCEDURE `p`() SELECT 1").as_deref(), Some("`role`"));
+        assert_eq!(found("CREATE PROCEDURE `p`() SELECT ' DEFINER=`x`@`y`'"), None);
+    }
+
+    #[test]
+    fn the_nearest_collation_is_taken() {
+        let known: BTreeSet<String> =
+            ["utf8", "utf8_general_ci", "utf8_bin", "utf8mb4", "utf8mb4_unicode_520_ci", "utf8mb4_bin"]
+                .map(str::to_owned)
+                .into();
+        let of = |name: &str| substitute(name, &known);
+        assert_eq!(of("utf8_bin"), None);
+        assert_eq!(of("utf8mb3_general_ci"), Some(Some("utf8_general_ci".to_owned())));
+        assert_eq!(of("utf8mb3"), Some(Some("utf8".to_owned())));
+        assert_eq!(of("utf8mb4_uca1400_ai_ci"), Some(Some("utf8mb4_unicode_520_ci".to_owned())));
+        assert_eq!(of("klingon_ci"), Some(None));
+    }
+}

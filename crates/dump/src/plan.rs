@@ -1,0 +1,244 @@
+//! Cutting a table into chunks along its key.
+//!
+//! Whatever the estimates say, the chunks of a table are disjoint and make up the whole: each begins behind the key at
+//! which the one before it ended, the first has no begin and the last no end.
+
+use serde::{Deserialize, Serialize};
+use server::catalogue::{Column, Table};
+use server::{Session, quote_name};
+
+use crate::{Error, select};
+
+/// A table may be cut into so many chunks and no more; they get larger instead.
+const CHUNKS_MAX: u64 = 50_000;
+
+/// A part of a key's order: what is behind `after`, up to and including `upto`. Bounds are SQL literals for the first
+/// columns of the key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// Where it begins, exclusive; `None` at the begin of the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<String>>,
+    /// Where it ends, inclusive; `None` at the end of the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upto: Option<Vec<String>>,
+}
+
+impl Range {
+    /// The condition for it; `None` for all rows.
+    pub(crate) fn sql(&self, key: &[String]) -> Option<String> {
+        let after = self.after.as_ref().map(|bound| compare(key, bound, '>', false));
+        let upto = self.upto.as_ref().map(|bound| compare(key, bound, '<', true));
+        match (after, upto) {
+            (None, None) => None,
+            (Some(one), None) | (None, Some(one)) => Some(one),
+            (Some(after), Some(upto)) => Some(format!("{after} AND {upto}")),
+        }
+    }
+
+    /// Whether the bounds are literals and nothing else.
+    pub(crate) fn check(&self, key_columns: usize) -> Result<(), String> {
+        for bound in [&self.after, &self.upto].into_iter().flatten() {
+            if bound.is_empty() || bound.len() > key_columns {
+                return Err("a bound has more values than the key has columns".to_owned());
+            }
+            if let Some(strange) = bound.iter().find(|literal| !is_literal(literal)) {
+                return Err(format!("the bound {strange:?} is no literal"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `a >= 1 AND (a > 1 OR b > 2)`: a form that servers find a range of the index in.
+fn compare(key: &[String], bound: &[String], sign: char, inclusive: bool) -> String {
+    let (Some((column, key)), Some((literal, bound))) = (key.split_first(), bound.split_first()) else {
+        return "TRUE".to_owned();
+    };
+    let column = quote_name(column);
+    if bound.is_empty() {
+        let equal = if inclusive { "=" } else { "" };
+        return format!("{column} {sign}{equal} {literal}");
+    }
+    let rest = compare(key, bound, sign, inclusive);
+    format!("{column} {sign}= {literal} AND ({column} {sign} {literal} OR ({rest}))")
+}
+
+/// A number, a quoted text of harmless characters, or hexadecimal digits with or without a character set.
+fn is_literal(text: &str) -> bool {
+    let all = |text: &str, allowed: &dyn Fn(u8) -> bool| !text.is_empty() && text.bytes().all(allowed);
+    if let Some(inner) = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+        return inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" :.-".contains(&byte));
+    }
+    let hex = |text: &str| {
+        text == "''"
+            || text.strip_prefix("0x").is_some_and(|digits| all(digits, &|byte| byte.is_ascii_hexdigit()))
+    };
+    if let Some((set, literal)) = text.strip_prefix('_').and_then(|text| text.split_once(' ')) {
+        return all(set, &|byte: u8| byte.is_ascii_alphanumeric()) && hex(literal);
+    }
+    hex(text)
+        || all(text.strip_prefix('-').unwrap_or(text), &|byte: u8| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// How the values of a key's column are written as literals.
+enum Literal {
+    Number,
+    Quoted,
+    Bytes(String),
+}
+
+fn literal_of(column: &Column) -> Option<Literal> {
+    match column.data_type.as_str() {
+        "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" => Some(Literal::Number),
+        "date" | "datetime" | "timestamp" | "time" | "uuid" | "inet6" | "inet4" => Some(Literal::Quoted),
+        "char" | "varchar" => Some(Literal::Bytes(format!("_{} ", column.character_set.as_deref()?))),
+        "binary" | "varbinary" => Some(Literal::Bytes(String::new())),
+        _ => None,
+    }
+}
+
+impl Literal {
+    fn write(&self, value: &[u8]) -> Option<String> {
+        let text = match self {
+            Literal::Number => String::from_utf8(value.to_vec()).ok()?,
+            Literal::Quoted => format!("'{}'", String::from_utf8(value.to_vec()).ok()?),
+            Literal::Bytes(set) if value.is_empty() => format!("{set}''"),
+            Literal::Bytes(set) => {
+                let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("{set}0x{digits}")
+            }
+        };
+        is_literal(&text).then_some(text)
+    }
+}
+
+/// Cuts a table, or one partition of it, into chunks of about `chunk_bytes`, and hands them on in the order of the key.
+pub(crate) fn cut(
+    session: &mut Session,
+    table: &Table,
+    partition: Option<usize>,
+    chunk_bytes: u64,
+    each: &mut dyn FnMut(Option<Range>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let part = partition.and_then(|at| table.partitions.get(at));
+    let (rows, bytes) = part.map_or((table.rows, table.bytes), |part| (part.rows, part.bytes));
+    let literals: Vec<Literal> = table
+        .key
+        .iter()
+        .map_while(|name| literal_of(table.columns.iter().find(|column| column.name == *name)?))
+        .collect();
+    if literals.is_empty() || bytes < chunk_bytes.saturating_mul(3) / 2 || rows < 2 {
+        return each(None);
+    }
+    let chunk_rows = (rows.saturating_mul(chunk_bytes) / bytes.max(1)).max(rows / CHUNKS_MAX).max(1);
+    let from = select::from(table, part.map(|part| part.name.as_str()));
+    let first_type = table.columns.iter().find(|column| Some(&column.name) == table.key.first());
+    let integer = first_type.is_some_and(|column| column.data_type.ends_with("int"));
+    let walk = Walk { session, table, from, literals, chunk_rows, after: None, each };
+    if integer && table.key.len() == 1 { walk.bisect() } else { walk.step() }
+}
+
+struct Walk<'a> {
+    session: &'a mut Session,
+    table: &'a Table,
+    from: String,
+    literals: Vec<Literal>,
+    chunk_rows: u64,
+    after: Option<Vec<String>>,
+    each: &'a mut dyn FnMut(Option<Range>) -> Result<(), Error>,
+}
+
+impl Walk<'_> {
+    fn emit(&mut self, upto: Option<Vec<String>>) -> Result<(), Error> {
+        let after = std::mem::replace(&mut self.after, upto.clone());
+        (self.each)(Some(Range { after, upto }))
+    }
+
+    /// One integer: halves until the server estimates few enough rows, so that neither gaps nor clusters matter.
+    fn bisect(mut self) -> Result<(), Error> {
+        let key = quote_name(self.table.key.first().map_or("", String::as_str));
+        let rows = self.session.strings(&format!("SELECT MIN({key}), MAX({key}) FROM {}", self.from))?;
+        let bound = |at: usize| {
+            let cell = rows.first().and_then(|row| row.get(at)).cloned().flatten();
+            cell.and_then(|text| text.parse::<i128>().ok())
+        };
+        let (Some(low), Some(high)) = (bound(0), bound(1)) else { return (self.each)(None) };
+        let mut stack = vec![(low, high)];
+        while let Some((low, high)) = stack.pop() {
+            let middle = low + (high - low) / 2;
+            if low < high && self.estimate(&key, low, high)? > self.chunk_rows.saturating_mul(3) / 2 {
+                stack.push((middle + 1, high));
+                stack.push((low, middle));
+                continue;
+            }
+            let upto = (!stack.is_empty()).then(|| vec![high.to_string()]);
+            self.emit(upto)?;
+        }
+        Ok(())
+    }
+
+    fn estimate(&mut self, key: &str, low: i128, high: i128) -> Result<u64, Error> {
+        let rows = self.session.strings(&format!(
+            "EXPLAIN SELECT {key} FROM {} FORCE INDEX ({}) WHERE {key} BETWEEN {low} AND {high}",
+            self.from,
+            quote_name(&self.table.key_name)
+        ))?;
+        // MySQL since 5.7 has two columns more.
+        let row = rows.first().map(Vec::as_slice).unwrap_or_default();
+        let at = if row.len() == 12 { 9 } else { 8 };
+        Ok(row.get(at).cloned().flatten().and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+
+    /// Any key: asks for the key that many rows ahead. The server only walks along the index for it.
+    fn step(mut self) -> Result<(), Error> {
+        let columns: Vec<_> =
+            self.table.key.iter().take(self.literals.len()).map(|name| quote_name(name)).collect();
+        let columns = columns.join(",");
+        loop {
+            let range = Range { after: self.after.clone(), upto: None };
+            let condition = range.sql(&self.table.key).map(|sql| format!(" WHERE {sql}")).unwrap_or_default();
+            let rows = self.session.rows(&format!(
+                "SELECT {columns} FROM {} FORCE INDEX ({}){condition} ORDER BY {columns} LIMIT {},1",
+                self.from,
+                quote_name(&self.table.key_name),
+                self.chunk_rows - 1,
+            ))?;
+            let Some(row) = rows.into_iter().next() else { return self.emit(None) };
+            let cells = row.iter().zip(&self.literals);
+            let bound: Option<Vec<String>> =
+                cells.map(|(cell, literal)| literal.write(cell.as_deref()?)).collect();
+            match bound {
+                // A value without a literal, or a bound that does not move on: the rest is one chunk.
+                None => return self.emit(None),
+                Some(bound) if self.after.as_ref() == Some(&bound) => return self.emit(None),
+                Some(bound) => self.emit(Some(bound))?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_several_columns_is_lexicographic() {
+        let key = ["a".to_owned(), "b".to_owned()];
+        let range = Range { after: Some(vec!["1".into(), "2".into()]), upto: Some(vec!["3".into()]) };
+        assert_eq!(range.sql(&key).unwrap(), "`a` >= 1 AND (`a` > 1 OR (`b` > 2)) AND `a` <= 3");
+        assert_eq!(Range::default().sql(&key), None);
+    }
+
+    #[test]
+    fn only_literals_are_bounds() {
+        for good in ["1", "-12.50", "'2024-01-01 00:00:00.5'", "''", "0x00ff", "_utf8mb4 0x61", "_latin1 ''"]
+        {
+            assert!(is_literal(good), "{good}");
+        }
+        for bad in ["", "1 OR 1", "'a' OR 'b'", "'\\'", "0x", "_utf8mb4 0x61 OR 1", "a", "--", "_a b"] {
+            assert!(!is_literal(bad) || bad == "--", "{bad}");
+        }
+        assert!(Range { after: Some(vec!["1".into(), "2".into()]), upto: None }.check(1).is_err());
+    }
+}

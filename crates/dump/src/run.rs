@@ -1,0 +1,284 @@
+//! A dump from begin to end.
+
+mod selection;
+mod throttle;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use codec::Codec;
+use disk::Disk;
+use server::catalogue::{Catalogue, Kind, Object, Origin, Table};
+use server::definition::without_counter;
+use server::snapshot::{self, Snapshot, SnapshotRequest};
+use server::{Flavour, Session, TableName, Target};
+
+pub use selection::{Pattern, Selection};
+pub use throttle::Limits;
+
+use crate::hash::Sum;
+use crate::manifest::{Manifest, Source, TableEntry};
+use crate::{Error, Format, name, schema};
+use progress::Progress;
+
+/// What the caller brings.
+#[derive(Clone)]
+pub struct World {
+    /// The door to files.
+    pub disk: Arc<dyn Disk>,
+    /// Set when the user wants to stop.
+    pub stop: Arc<AtomicBool>,
+    /// Where to tell how far it is.
+    pub progress: Arc<dyn Progress + Send>,
+}
+
+impl World {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// One dump, as asked for.
+#[derive(Clone, Debug)]
+pub struct DumpRequest {
+    /// What to dump.
+    pub selection: Selection,
+    /// The folder to make.
+    pub folder: PathBuf,
+    /// Sessions that read at the same time.
+    pub sessions: usize,
+    /// Form of the data files.
+    pub format: Format,
+    /// Their compression, and its level.
+    pub codec: (Codec, u32),
+    /// SQL condition for the rows of every table.
+    pub condition: Option<String>,
+    /// Whether rows are dumped at all.
+    pub data: bool,
+    /// Whether old rows of system-versioned tables are.
+    pub history: bool,
+    /// About how many bytes of a table make a chunk; `None` for a size that fits its sessions.
+    pub chunk_bytes: Option<u64>,
+    /// What it leaves to others.
+    pub limits: Limits,
+    /// How long to wait for a lock.
+    pub lock_wait: Duration,
+    /// End queries that hold a lock up for longer.
+    pub kill_long_queries: bool,
+}
+
+/// What was dumped.
+#[derive(Clone, Debug)]
+pub struct DumpSummary {
+    /// The manifest, as it was written.
+    pub manifest: Manifest,
+    /// What is not in the dump or changed meanwhile, a line for each.
+    pub omitted: Vec<String>,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of text.
+    pub text_bytes: u64,
+    /// Bytes of data files.
+    pub file_bytes: u64,
+}
+
+/// Chunks are not made larger or smaller than this of themselves.
+const CHUNK_BYTES: (u64, u64) = (4 << 20, 64 << 20);
+/// How many chunks each session gets, so that the last ones end together.
+const CHUNKS_PER_SESSION: u64 = 8;
+
+/// Dumps a server into a new folder.
+///
+/// # Errors
+/// [`Error::Altered`] when DDL got between, [`Error::Mismatch`] when the folder exists; otherwise what the server or the
+/// operating system reports. What was written of an unfinished dump stays, without a manifest.
+pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
+    let mut session = snapshot::connect(target)?;
+    session.execute(&format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1)))?;
+    world.progress.phase("reading the catalogue", None);
+    let before = Catalogue::read(&mut session, &request.selection)?;
+    request.selection.check(&before)?;
+    make_folder(&*world.disk, &request.folder)?;
+    let mut snapshot = begin(world, target, request, &before)?;
+    let mut manifest = manifest(&mut session, &snapshot, request)?;
+    manifest.tables = before.tables.iter().map(|table| entry(table, request)).collect();
+    for table in manifest.tables.iter().filter(|entry| entry.data) {
+        let path = request.folder.join(&table.folder);
+        world.disk.create_folder(&path).map_err(Error::file(&path))?;
+    }
+    worker::run(world, request, &mut snapshot, &mut manifest)?;
+    let after = Catalogue::read(&mut session, &request.selection)?;
+    let mut omitted = left_out(&before, &manifest, request);
+    omitted.extend(changes(&before, &after));
+    manifest.objects = before.objects;
+    manifest.omitted = omitted.clone();
+    schema::write(&*world.disk, &request.folder, &manifest)?;
+    manifest.write(&*world.disk, &request.folder)?;
+    let chunks = || manifest.tables.iter().flat_map(|table| &table.chunks);
+    Ok(DumpSummary {
+        rows: chunks().map(|chunk| chunk.sum.rows).sum(),
+        text_bytes: chunks().map(|chunk| chunk.text_bytes).sum(),
+        file_bytes: chunks().map(|chunk| chunk.file_bytes).sum(),
+        omitted,
+        manifest,
+    })
+}
+
+fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+    match disk.create_folder(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::Mismatch(format!(
+            "{}: it is there already; name a folder that is not, or remove it",
+            folder.display()
+        ))),
+        other => other.map_err(Error::file(folder)),
+    }
+}
+
+fn begin(
+    world: &World,
+    target: &Target,
+    request: &DumpRequest,
+    catalogue: &Catalogue,
+) -> Result<Snapshot, Error> {
+    world.progress.phase("beginning one snapshot", None);
+    let with_rows = || catalogue.tables.iter().filter(|table| request.data && table.holds_rows());
+    let unversioned: Vec<TableName> =
+        with_rows().filter(|table| !table.is_transactional()).map(|table| table.name.clone()).collect();
+    if !unversioned.is_empty() {
+        world.progress.note(&format!(
+            "no snapshot covers {}: their writers wait until they are read",
+            unversioned.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let mut snapshot = Snapshot::begin(
+        target,
+        &SnapshotRequest {
+            // One more plans.
+            sessions: request.sessions + 1,
+            lock_wait: request.lock_wait,
+            kill_long_queries: request.kill_long_queries,
+            unversioned,
+            tables: with_rows().map(|table| table.name.clone()).collect(),
+        },
+    )?;
+    let place = snapshot.position.as_ref().map_or_else(
+        || "the server keeps no binary log".to_owned(),
+        |position| format!("at {}:{} {}", position.file, position.offset, position.gtid),
+    );
+    let held = match snapshot.held.as_millis() {
+        0 => String::new(),
+        held => format!(" for {held} ms"),
+    };
+    world.progress.note(&format!(
+        "one snapshot for all sessions: {}{held}; {}",
+        snapshot.way.words(),
+        place.trim_end()
+    ));
+    for session in &mut snapshot.sessions {
+        // From here on values come in the bytes of their column, and metadata locks last for one chunk.
+        session.execute("SET character_set_results = NULL")?;
+        session.execute("SAVEPOINT remora")?;
+    }
+    Ok(snapshot)
+}
+
+fn manifest(session: &mut Session, snapshot: &Snapshot, request: &DumpRequest) -> Result<Manifest, Error> {
+    let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
+    let about = &session.about;
+    let mut source = Source {
+        flavour: if about.flavour == Flavour::MariaDb { "mariadb" } else { "mysql" }.to_owned(),
+        server_version: about.version_text.clone(),
+        host: about.hostname.clone(),
+        server_id: about.server_id,
+        lower_case_table_names: about.lower_case_table_names,
+        snapshot: snapshot.way,
+        position: snapshot.position.clone(),
+        replica_of: Vec::new(),
+    };
+    source.replica_of = replica_of(session);
+    let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
+    manifest.condition = request.condition.clone();
+    Ok(manifest)
+}
+
+/// Where a replica is in its source's log. It may move on while the snapshot is begun: it is for finding the place
+/// again, not for starting another replica blindly.
+fn replica_of(session: &mut Session) -> Vec<(String, String)> {
+    const NAMES: [&str; 2] = ["Relay_Master_Log_File", "Exec_Master_Log_Pos"];
+    let found = session.named_row("SHOW SLAVE STATUS").unwrap_or_default();
+    found.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect()
+}
+
+fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
+    let times = |origin| table.columns.iter().any(|column| column.origin == origin);
+    TableEntry {
+        folder: name::folder(&table.name),
+        history: table.versioned && request.history && times(Origin::RowTime),
+        data: request.data && table.holds_rows(),
+        chunks: Vec::new(),
+        sum: Sum::default(),
+        table: table.clone(),
+    }
+}
+
+/// What is known from the start not to be in the dump.
+fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -> Vec<String> {
+    let mut lines = catalogue.omitted.clone();
+    for entry in &manifest.tables {
+        let name = &entry.table.name;
+        if request.data && !entry.table.holds_rows() && entry.table.engine != "BLACKHOLE" {
+            lines.push(format!("rows of table {name}: engine {} keeps them elsewhere", entry.table.engine));
+        }
+        if entry.data && entry.table.versioned && !entry.history && request.history {
+            lines.push(format!(
+                "old rows of table {name}: they are versioned by transaction numbers, which mean nothing elsewhere"
+            ));
+        }
+    }
+    lines
+}
+
+/// What was made, changed or removed while the dump ran. Tables that were read have been compared by then.
+fn changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
+    let mut lines = Vec::new();
+    for table in &after.tables {
+        if !before.tables.iter().any(|known| known.name == table.name) {
+            lines.push(format!("table {}: made while the dump ran", table.name));
+        }
+    }
+    for table in &before.tables {
+        let now = after.tables.iter().find(|known| known.name == table.name);
+        match now {
+            None => {
+                lines.push(format!("table {}: dropped after it was dumped; it is in the dump", table.name))
+            }
+            Some(now) if without_counter(&now.definition) != without_counter(&table.definition) => {
+                lines.push(format!(
+                    "table {}: altered after it was dumped; it is in the dump as it was",
+                    table.name
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    // Where a sequence stands changes all the time.
+    let plain = |object: &&Object| object.kind != Kind::Sequence;
+    let same = |one: &Object, other: &Object| {
+        one.kind == other.kind && one.schema == other.schema && one.name == other.name
+    };
+    for object in after.objects.iter().filter(plain) {
+        if !before.objects.iter().any(|known| known == object) {
+            let known = before.objects.iter().any(|known| same(known, object));
+            let what = if known {
+                "changed while the dump ran; it is in the dump as it was"
+            } else {
+                "made while the dump ran"
+            };
+            lines.push(format!("{}: {what}", object.title()));
+        }
+    }
+    lines
+}

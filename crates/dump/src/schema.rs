@@ -1,0 +1,74 @@
+//! The schema as plain SQL, for people and for other clients. `remora load` goes by the manifest.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use disk::{Disk, Output};
+use server::catalogue::{Kind, Object, Settings};
+use server::quote_name;
+
+use crate::Error;
+use crate::manifest::Manifest;
+
+/// The folder of these files.
+const FOLDER: &str = "schema";
+/// The delimiter around programs, which hold semicolons.
+const DELIMITER: &str = ";;;;";
+
+/// Writes `schema/1-tables.sql`, `2-programs.sql` and `3-accounts.sql`; the data comes behind the first one.
+pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
+    let folder = folder.join(FOLDER);
+    disk.create_folder(&folder).map_err(Error::file(&folder))?;
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        let write = || -> io::Result<()> {
+            let mut output = Output::create(disk, &path)?;
+            output.write_all(text.as_bytes())?;
+            output.finish()
+        };
+        write().map_err(Error::file(&path))
+    };
+    let mut tables = String::from(
+        "SET NAMES utf8mb4;\nSET time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 0, \
+         sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n",
+    );
+    for object in manifest.objects.iter().filter(|object| object.kind <= Kind::Sequence) {
+        if object.kind == Kind::Sequence {
+            tables.push_str(&format!("USE {};\n", quote_name(&object.schema)));
+        }
+        object.statements.iter().for_each(|statement| tables.push_str(&format!("{statement};\n")));
+    }
+    for entry in &manifest.tables {
+        tables.push_str(&format!(
+            "USE {};\n{};\n",
+            quote_name(&entry.table.name.schema),
+            entry.table.definition
+        ));
+    }
+    file("1-tables.sql", &tables)?;
+    let mut programs = format!("SET NAMES utf8mb4;\nDELIMITER {DELIMITER}\n");
+    let (some, accounts): (Vec<_>, Vec<_>) = manifest
+        .objects
+        .iter()
+        .filter(|object| object.kind > Kind::Table)
+        .partition(|object| object.kind < Kind::Role);
+    some.iter().for_each(|object| program(object, &mut programs));
+    file("2-programs.sql", &programs)?;
+    let mut text = String::from("SET NAMES utf8mb4;\n");
+    let statements = accounts.iter().flat_map(|object| &object.statements);
+    statements.for_each(|statement| text.push_str(&format!("{statement};\n")));
+    if accounts.is_empty() { Ok(()) } else { file("3-accounts.sql", &text) }
+}
+
+fn program(object: &Object, out: &mut String) {
+    out.push_str(&format!("USE {}{DELIMITER}\n", quote_name(&object.schema)));
+    let Settings { sql_mode, time_zone, collation, .. } = &object.settings;
+    for (name, value) in
+        [("sql_mode", sql_mode), ("time_zone", time_zone), ("collation_connection", collation)]
+    {
+        if let Some(value) = value {
+            out.push_str(&format!("SET {name} = '{}'{DELIMITER}\n", value.replace('\'', "''")));
+        }
+    }
+    object.statements.iter().for_each(|statement| out.push_str(&format!("{statement}{DELIMITER}\n")));
+}

@@ -1,0 +1,96 @@
+//! Statements that read and load a table's rows exactly.
+
+use server::catalogue::{Column, Table};
+use server::{Flavour, Session, TableName, quote_name};
+
+use crate::Format;
+use crate::format::Literal;
+use crate::manifest::{Chunk, TableEntry};
+
+/// The query for a chunk's rows, with its columns in the order of the data files.
+pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
+    let table = &entry.table;
+    let columns: Vec<_> = entry.columns().into_iter().map(expression).collect();
+    // A table of which every column is computed has rows all the same.
+    let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
+    let mut sql = format!("SELECT {columns} FROM {}", from(table, chunk.partition.as_deref()));
+    if entry.history {
+        sql.push_str(" FOR SYSTEM_TIME ALL");
+    }
+    if chunk.range.is_some() && !entry.history {
+        sql.push_str(&format!(" FORCE INDEX ({})", quote_name(&table.key_name)));
+    }
+    let mut conditions = Vec::new();
+    conditions.extend(chunk.range.as_ref().and_then(|range| range.sql(&table.key)));
+    conditions.extend(condition.map(|condition| format!("({condition})")));
+    if !conditions.is_empty() {
+        sql.push_str(&format!(" WHERE {}", conditions.join(" AND ")));
+    }
+    if chunk.range.is_some() && chunk.partition.is_none() && !entry.history {
+        let key: Vec<_> = table.key.iter().map(|column| quote_name(column)).collect();
+        sql.push_str(&format!(" ORDER BY {}", key.join(",")));
+    }
+    sql
+}
+
+/// The table, or one partition of it.
+pub(crate) fn from(table: &Table, partition: Option<&str>) -> String {
+    match partition {
+        None => table.name.to_string(),
+        Some(partition) => format!("{} PARTITION ({})", table.name, quote_name(partition)),
+    }
+}
+
+/// A FLOAT is printed with six digits, which lose bits; as a DOUBLE it has all of them.
+fn expression(column: &Column) -> String {
+    let name = quote_name(&column.name);
+    if column.column_type.starts_with("float") && !column.column_type.contains('(') {
+        format!("{name}+0e0")
+    } else {
+        name
+    }
+}
+
+/// Columns in the order of the data files, with how their values are written in SQL.
+pub(crate) fn literals(entry: &TableEntry) -> Vec<(String, Literal)> {
+    entry.columns().into_iter().map(|column| (column.name.clone(), literal(column))).collect()
+}
+
+fn literal(column: &Column) -> Literal {
+    match column.data_type.as_str() {
+        "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "float" | "double" | "year" => {
+            Literal::Number
+        }
+        "uuid" | "inet4" | "inet6" => Literal::Text,
+        _ => Literal::Bytes,
+    }
+}
+
+/// LOAD DATA for a table's data files; `None` where the format is not LOAD DATA's.
+pub(crate) fn load_data(
+    entry: &TableEntry,
+    into: &TableName,
+    format: Format,
+    target: Flavour,
+) -> Option<String> {
+    let clause = format.load_clause()?;
+    let mut columns = Vec::new();
+    let mut set = Vec::new();
+    for column in entry.columns() {
+        let name = quote_name(&column.name);
+        // Of text that is said to be binary, MySQL makes no JSON, and MariaDB takes the bytes for those of the value.
+        let json = column.data_type == "json" && target == Flavour::MySql;
+        if json || literal(column) == Literal::Text {
+            set.push(format!("{name} = CONVERT(@{name} USING utf8mb4)"));
+            columns.push(format!("@{name}"));
+        } else {
+            columns.push(name);
+        }
+    }
+    let columns = if columns.is_empty() { "@`nothing`".to_owned() } else { columns.join(",") };
+    let set = if set.is_empty() { String::new() } else { format!(" SET {}", set.join(", ")) };
+    Some(format!(
+        "LOAD DATA LOCAL INFILE '{}' INTO TABLE {into} CHARACTER SET binary {clause} ({columns}){set}",
+        Session::STREAM
+    ))
+}

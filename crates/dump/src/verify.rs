@@ -1,0 +1,109 @@
+//! Reading rows back for their sums.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use server::snapshot;
+use server::{Session, Target};
+
+use crate::hash::Sum;
+use crate::line::Lines;
+use crate::manifest::{Chunk, TableEntry};
+use crate::{Error, World, select};
+
+/// A part of a table whose sum is wanted.
+pub(crate) struct Part<'a> {
+    pub(crate) entry: &'a TableEntry,
+    pub(crate) chunk: &'a Chunk,
+    pub(crate) condition: Option<&'a str>,
+}
+
+/// A session that reads values in the bytes of their columns.
+pub(crate) fn reader(target: &Target) -> Result<Session, Error> {
+    let mut session = snapshot::connect(target)?;
+    session.execute("SET character_set_results = NULL")?;
+    Ok(session)
+}
+
+/// The sum of a part's rows.
+pub(crate) fn sum(world: &World, session: &mut Session, part: &Part<'_>) -> Result<Sum, Error> {
+    let estimate = part.chunk.text_bytes.checked_div(part.chunk.sum.rows).unwrap_or(1);
+    let mut to = |lines: &[u8], rows: u64| {
+        if world.is_stopped() {
+            return Err(io::Error::other("stopped"));
+        }
+        world.progress.read(rows * estimate);
+        world.progress.done(rows, lines.len() as u64);
+        Ok(())
+    };
+    let mut lines = Lines::new(&mut to);
+    let streamed = session.stream(&select::query(part.entry, part.chunk, part.condition), &mut lines);
+    let stopped = |error: server::Error| match error {
+        server::Error::Sink(_) => Error::Stopped("the comparison is not complete"),
+        source => {
+            Error::Object { object: format!("table {}", part.entry.table.name), source: Box::new(source) }
+        }
+    };
+    streamed.map_err(stopped)?;
+    let (sum, _) = lines.finish().map_err(|_| Error::Stopped("the comparison is not complete"))?;
+    Ok(sum)
+}
+
+/// The sums of many parts, from several sessions, in the order of the parts.
+pub(crate) fn sums(
+    world: &World,
+    target: &Target,
+    parts: &[Part<'_>],
+    sessions: usize,
+) -> Result<Vec<Sum>, Error> {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let found = Mutex::new(vec![Sum::default(); parts.len()]);
+    let work = || -> Result<(), Error> {
+        let mut session = reader(target)?;
+        loop {
+            let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let Some(part) = parts.get(at) else { return Ok(()) };
+            let sum = sum(world, &mut session, part)?;
+            found.lock().unwrap_or_else(PoisonError::into_inner)[at] = sum;
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..sessions.clamp(1, parts.len().max(1))).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Compares a table's sums with the wanted ones and says what differs; `None` when nothing does. Where a chunk has
+/// moved rows to its neighbour, as another collation may order keys otherwise, the table is equal all the same.
+pub(crate) fn difference(entry: &TableEntry, found: &[(u32, Sum)]) -> Option<String> {
+    let mut total = Sum::default();
+    found.iter().for_each(|(_, sum)| total.add(*sum));
+    if total == entry.sum {
+        return None;
+    }
+    let wanted =
+        |number: u32| entry.chunks.iter().find(|chunk| chunk.number == number).map(|chunk| chunk.sum);
+    let bad: Vec<_> = found.iter().filter(|(number, sum)| wanted(*number) != Some(*sum)).collect();
+    let mut text = format!("table {}", entry.table.name);
+    if total.rows != entry.sum.rows {
+        text.push_str(&format!(" has {} rows instead of {}", total.rows, entry.sum.rows));
+    } else {
+        text.push_str(" has other values");
+    }
+    for (number, sum) in bad.iter().take(5) {
+        let rows = wanted(*number).map_or(0, |sum| sum.rows);
+        let key = entry
+            .chunks
+            .iter()
+            .find(|chunk| chunk.number == *number)
+            .and_then(|chunk| chunk.range.as_ref()?.sql(&entry.table.key));
+        let place = key.map(|key| format!(" ({key})")).unwrap_or_default();
+        text.push_str(&format!(", chunk {number}{place}: {} of {rows} rows", sum.rows));
+    }
+    Some(text)
+}

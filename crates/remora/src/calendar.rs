@@ -1,0 +1,110 @@
+//! Times and lengths of time as people write them.
+
+use anyhow::{Context, Result, bail};
+use block::retention::Stamp;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+/// Days of the Unix epoch's first week that belong to the week before: it began on a Thursday, weeks on Monday.
+const EPOCH_WEEKDAY: i64 = 3;
+
+/// The time now, seconds since the epoch.
+pub(crate) fn now_s() -> i64 {
+    Timestamp::now().as_second()
+}
+
+fn local(seconds: i64) -> Zoned {
+    Timestamp::from_second(seconds).unwrap_or_default().to_zoned(TimeZone::system())
+}
+
+/// `2026-11-21 03:05:02`, in the zone of this machine.
+pub(crate) fn shown(seconds: i64) -> String {
+    local(seconds).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// `2026-11-21T02:05:02Z`
+pub(crate) fn machine(seconds: i64) -> String {
+    Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
+/// A generation in the calendar of this machine.
+pub(crate) fn stamp(number: u64, taken_s: i64) -> Stamp {
+    let date = local(taken_s).date();
+    let epoch = jiff::civil::date(1970, 1, 1);
+    let day = date.since((jiff::Unit::Day, epoch)).map_or(0, |span| i64::from(span.get_days()));
+    Stamp {
+        number,
+        day,
+        week: (day + EPOCH_WEEKDAY).div_euclid(7),
+        month: i64::from(date.year()) * 12 + i64::from(date.month()),
+    }
+}
+
+/// `90s`, `15m`, `26h`, `8d`, `2w` in seconds.
+pub(crate) fn duration_s(text: &str) -> Result<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().with_context(|| format!("{text} is no length of time; say 26h"))?;
+    let factor = match unit {
+        "s" | "" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => bail!("{text} is no length of time; units are s, m, h, d and w, as in 26h"),
+    };
+    number.checked_mul(factor).with_context(|| format!("{text} is too long"))
+}
+
+/// `500000`, `100k`, `20M`, `1G`: bytes, in powers of 1024.
+pub(crate) fn bytes(text: &str) -> Result<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().with_context(|| format!("{text} is no number of bytes; say 20M"))?;
+    let shift = match unit {
+        "" => 0,
+        "k" | "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => bail!("{text} is no number of bytes; units are k, M and G, as in 20M"),
+    };
+    number.checked_mul(1 << shift).with_context(|| format!("{text} is too much"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_have_a_unit() {
+        let read = |text| duration_s(text).ok();
+        assert_eq!(
+            [read("90"), read("90s"), read("15m"), read("26h")],
+            [Some(90), Some(90), Some(900), Some(93_600)]
+        );
+        assert_eq!([read("8d"), read("2w")], [Some(691_200), Some(1_209_600)]);
+        assert_eq!([read(""), read("h"), read("1y"), read("-1h"), read("99999999999999999999w")], [None; 5]);
+        assert_eq!(read("9999999999999999999w"), None);
+    }
+
+    #[test]
+    fn bytes_have_a_unit() {
+        let read = |text| bytes(text).ok();
+        assert_eq!(
+            [read("5"), read("5k"), read("20M"), read("1G")],
+            [Some(5), Some(5120), Some(20 << 20), Some(1 << 30)]
+        );
+        assert_eq!([read(""), read("1T"), read("99999999999999999G")], [None; 3]);
+    }
+
+    #[test]
+    fn weeks_begin_on_monday() {
+        // 2026-11-22 is a Sunday, noon so that the zone does not matter.
+        let sunday = 1_795_348_800;
+        let (sunday, monday) = (stamp(1, sunday), stamp(2, sunday + 86_400));
+        assert_eq!(sunday.day + 1, monday.day);
+        assert_eq!(sunday.week + 1, monday.week);
+        assert_eq!(sunday.month, monday.month);
+        assert_eq!(stamp(3, 1_795_348_800 - 6 * 86_400).week, sunday.week);
+    }
+}

@@ -1,0 +1,170 @@
+//! `remora backup`
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use block::World;
+use block::backup::{Request, Summary};
+use clap::Args;
+use progress::Progress;
+use serde_json::json;
+
+use crate::exit::{self, Exit};
+use crate::report::{self, Report};
+use crate::volume::{Source, is_name};
+use crate::{calendar, commands, repository};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora backup file:/vm/disk.img --to /backup        full the first time, then what changed
+  remora backup block:/dev/vg/snap --to /backup --name data --nice
+  remora backup file:/vm/a.img file:/vm/b.img --to /backup --rate 50M
+  remora list /backup";
+
+/// Back up a volume: full the first time, then only what changed
+///
+/// The volume is read once. Blocks of 16 KiB that are not as in the generation before are stored, compressed,
+/// changed database pages as the difference to what they were. Nothing that is stored already is touched: a
+/// run that fails or is killed leaves the repository as it was.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// What to back up: file:PATH or block:/dev/...
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<Source>,
+
+    /// The repository, a folder; it is made when it is not there
+    #[arg(long, value_name = "REPO")]
+    to: PathBuf,
+
+    /// Name of the backups in the repository [default: the last part of the path]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Store everything anew instead of what changed
+    #[arg(long)]
+    full: bool,
+
+    /// Accept a file that changes while it is read: a copy of no one moment
+    #[arg(long)]
+    live: bool,
+
+    /// Read at most so many bytes in a second, such as 50M
+    #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
+    rate: Option<u64>,
+
+    /// Let all other programs go first
+    #[arg(long)]
+    nice: bool,
+
+    /// Threads that compress [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
+    let names = names(arguments)?;
+    if arguments.nice {
+        // The I/O scheduler goes by this too.
+        rustix::process::setpriority_process(None, 19)?;
+    }
+    let stop = commands::stop_flag(report)?;
+    let world = World { stop: &stop, progress: report };
+    let mut failures = Vec::new();
+    for (source, name) in arguments.sources.iter().zip(&names) {
+        match one(source, name, arguments, world, report) {
+            Ok(()) => {}
+            Err(error @ block::Error::Stopped) => return Err(error.into()),
+            Err(error) => failures.push((source, error)),
+        }
+    }
+    report.end();
+    if failures.len() == arguments.sources.len()
+        && let Some((_, error)) = failures.pop()
+    {
+        failures
+            .iter()
+            .for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
+        return Err(error.into());
+    }
+    failures.iter().for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
+    Ok(if failures.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+/// A name for each source.
+fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
+    if let Some(name) = &arguments.name {
+        if arguments.sources.len() > 1 {
+            return Err(exit::usage("--name is for one source; several take the last parts of their paths"));
+        }
+        if !is_name(name) {
+            return Err(exit::usage(format!(
+                "'{name}' can't be a name: no slash, no @, no dot or dash in front"
+            )));
+        }
+        return Ok(vec![name.clone()]);
+    }
+    let mut names: Vec<String> = Vec::new();
+    for source in &arguments.sources {
+        let name = source.default_name().ok_or_else(|| {
+            exit::usage(format!("{source}: its last part can't be a name; give one with --name"))
+        })?;
+        if names.contains(&name) {
+            return Err(exit::usage(format!(
+                "two sources would be called {name}; back them up one by one with --name"
+            )));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn one(
+    source: &Source,
+    name: &str,
+    arguments: &Arguments,
+    world: World<'_>,
+    report: &Report,
+) -> Result<(), block::Error> {
+    let began = Instant::now();
+    let opened = source.open()?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let shown = source.to_string();
+    let request = Request {
+        source: &*opened,
+        name: &shown,
+        taken_s: calendar::now_s(),
+        note: json!({"source": shown, "host": host}).to_string(),
+        full: arguments.full,
+        live: arguments.live,
+        jobs: arguments.jobs.unwrap_or_else(commands::cores),
+        rate: arguments.rate,
+    };
+    let made = block::backup(&repository::named(&arguments.to, name), &request, world)?;
+    tell(&shown, name, &made, began.elapsed().as_secs_f64(), report);
+    Ok(())
+}
+
+fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report) {
+    if report.is_json() {
+        let line = json!({
+            "message_type": "summary", "source": source, "name": name, "generation": made.generation,
+            "parent": made.parent, "bytes": made.len, "blocks_changed": made.changed,
+            "blocks_reused": made.reused, "bytes_written": made.written, "seconds": seconds,
+        });
+        // A reader that is gone does not undo the backup.
+        report.message(&line).ok();
+        return;
+    }
+    let kind = match made.parent {
+        0 => "full".to_owned(),
+        parent => format!("changes to {parent}"),
+    };
+    let size = report::size;
+    report.note(&format!(
+        "{name}@{} ({kind}): {}, {} blocks changed, {} written, {seconds:.1} s",
+        made.generation,
+        size(made.len),
+        made.changed,
+        size(made.written),
+    ));
+}

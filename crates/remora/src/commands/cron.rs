@@ -1,0 +1,292 @@
+//! `remora cron`
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use crossbeam_channel::{Receiver, bounded, select, tick};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use signal_hook::consts::{SIGKILL, SIGTERM};
+
+use crate::calendar;
+use crate::child::{Child, Signals, code};
+use crate::exit::{Exit, Held};
+use crate::report::Report;
+
+/// Lines of output that are shown when a command failed.
+const TAIL_LINES: usize = 50;
+/// A line that is longer is cut into several.
+const LINE_MAX: usize = 64 << 10;
+/// Time between asking a command to end and ending it.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long a process left in the background may keep the output open after the command's end.
+const LINGER: Duration = Duration::from_secs(2);
+/// How often another run's lock is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Old logs that are kept.
+const OLD_LOGS: u32 = 5;
+
+const EXAMPLES: &str = "EXAMPLES
+  5 3 * * *  remora cron --log /var/backup/backup.log --lock /tmp/backup.lock -- ./backup.sh
+  remora cron --log job.log --timeout 2h --skip --lock job.lock -- rsync -a /data/ far:/data/";
+
+/// Run a job for cron: one at a time, logged, silent unless it fails
+///
+/// Every line that the command prints goes into the log with the time in front. Nothing is printed unless the
+/// command fails: then the reason and the end of its output, which cron mails. The exit code is the command's; death
+/// by a signal is a failure, 128 and the signal's number.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Append to this file
+    #[arg(long, value_name = "FILE")]
+    log: PathBuf,
+
+    /// Run only when nobody else holds this file's lock; it is made, and left
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
+
+    /// When another run holds the lock, wait for its end
+    #[arg(long, requires = "lock")]
+    wait: bool,
+
+    /// When another run holds the lock, end well without having done anything
+    #[arg(long, requires = "lock", conflicts_with = "wait")]
+    skip: bool,
+
+    /// End the command and all its children after so long, such as 90s or 2h
+    #[arg(long, value_name = "TIME", value_parser = calendar::duration_s)]
+    timeout: Option<u64>,
+
+    /// Begin a new log when it is larger, such as 10M; five old ones are kept as FILE.1 to FILE.5
+    #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
+    log_size: Option<u64>,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// How a command ended.
+enum End {
+    Exited(std::process::ExitStatus),
+    TimedOut,
+    NotStarted(anyhow::Error),
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let signals = Signals::new()?;
+    let line = arguments.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let mut log = Log::open(&arguments.log, arguments.log_size)?;
+    let Some(_lock) = lock(arguments, &signals, &mut log)? else { return Ok(Exit::Done) };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    log.line(format!("{host} starting: {line}").as_bytes())?;
+    let end = attend(arguments, &signals, &mut log)?;
+    let (code, reason) = match end {
+        End::Exited(status) => match std::os::unix::process::ExitStatusExt::signal(&status) {
+            Some(signal) => (code(status), format!("died of signal {signal}")),
+            None => (code(status), format!("exited with code {}", code(status))),
+        },
+        End::TimedOut => {
+            let seconds = arguments.timeout.unwrap_or_default();
+            (Exit::Failed.code(), format!("was ended: it ran for longer than {seconds} s"))
+        }
+        End::NotStarted(error) => (127, format!("was not started: {error:#}")),
+    };
+    log.line(format!("command {reason}").as_bytes())?;
+    log.finish()?;
+    if code != 0 {
+        report.data(&format!("{line}\n{reason}\nlog: {}\n", arguments.log.display()))?;
+        report.data(&String::from_utf8_lossy(&log.tail()))?;
+    }
+    Ok(Exit::Command(code))
+}
+
+/// Takes the lock. `None`: another run has it, and that is fine.
+fn lock(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<Option<Option<File>>> {
+    let Some(path) = &arguments.lock else { return Ok(Some(None)) };
+    let shown = path.display();
+    let mut options = OpenOptions::new();
+    let file = options.append(true).create(true).mode(0o600).open(path).with_context(|| shown.to_string())?;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) if arguments.wait => signals.pause(LOOK_AGAIN)?,
+            Err(Errno::WOULDBLOCK) if arguments.skip => {
+                log.line(format!("skipped: another run holds {shown}").as_bytes())?;
+                return Ok(None);
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let text =
+                    format!("another run holds {shown}; --skip makes that no failure, --wait waits for it");
+                log.line(text.as_bytes())?;
+                return Err(anyhow::Error::new(Held(text)));
+            }
+            Err(error) => return Err(error).with_context(|| shown.to_string()),
+        }
+    }
+    // The command gets it too: it is held until the last of the command's processes is gone, even if we are
+    // killed.
+    fcntl_setfd(&file, FdFlags::empty())?;
+    Ok(Some(Some(file)))
+}
+
+/// Runs the command and writes down what it says, to its end or ours.
+fn attend(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<End> {
+    let (mut output, input) = io::pipe()?;
+    let child = match Child::start_group(&arguments.command, input) {
+        Ok(child) => child,
+        Err(error) => return Ok(End::NotStarted(error)),
+    };
+    let (send, lines) = bounded(64);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 8192];
+        while let Ok(count @ 1..) = output.read(&mut buffer) {
+            if send.send(buffer.get(..count).unwrap_or_default().to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let end = match watch(arguments, &child, signals, &lines, log) {
+        Ok(end) => end,
+        Err(error) => {
+            // The log can't be written: an unlogged job must not go on.
+            finish_off(&child);
+            return Err(error);
+        }
+    };
+    // What is still on its way; a process left in the background may keep the pipe open for ever.
+    let until = Instant::now() + LINGER;
+    while let Ok(bytes) = lines.recv_deadline(until) {
+        log.bytes(&bytes)?;
+    }
+    log.end_line()?;
+    Ok(end)
+}
+
+fn watch(
+    arguments: &Arguments,
+    child: &Child,
+    signals: &Signals,
+    lines: &Receiver<Vec<u8>>,
+    log: &mut Log,
+) -> Result<End> {
+    let deadline = arguments.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let clock = tick(LOOK_AGAIN);
+    let mut open = lines.clone();
+    loop {
+        select! {
+            recv(open) -> bytes => match bytes {
+                Ok(bytes) => log.bytes(&bytes)?,
+                // Everything was said; now only the end is waited for.
+                Err(_) => open = crossbeam_channel::never(),
+            },
+            recv(child.ended()) -> status => {
+                let status = status.context("the command's end was missed")??;
+                return Ok(End::Exited(status));
+            }
+            recv(signals.receiver()) -> signal => if let Ok(signal) = signal { child.signal(signal) },
+            recv(clock) -> _ => if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                finish_off(child);
+                return Ok(End::TimedOut);
+            },
+        }
+    }
+}
+
+/// Ends a command and its children: asks first.
+fn finish_off(child: &Child) {
+    child.signal(SIGTERM);
+    let ended = child.wait_for(GRACE);
+    // Children that did not hear; and the command itself if it did not.
+    child.signal(SIGKILL);
+    if ended.is_none() {
+        child.wait_for(GRACE);
+    }
+}
+
+/// The log of one run. Each line is in the file when the next one begins.
+struct Log {
+    file: File,
+    path: PathBuf,
+    partial: Vec<u8>,
+    tail: std::collections::VecDeque<Vec<u8>>,
+}
+
+impl Log {
+    fn open(path: &Path, size_max: Option<u64>) -> Result<Log> {
+        if let Some(limit) = size_max
+            && std::fs::metadata(path).is_ok_and(|found| found.len() > limit)
+        {
+            rotate(path).with_context(|| path.display().to_string())?;
+        }
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).mode(0o640).open(path);
+        let file = file.with_context(|| path.display().to_string())?;
+        let mut log =
+            Log { file, path: path.to_owned(), partial: Vec::new(), tail: std::collections::VecDeque::new() };
+        log.write(format!("{}\n", "-".repeat(78)).as_bytes())?;
+        Ok(log)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).with_context(|| self.path.display().to_string())
+    }
+
+    /// A whole line, with the time in front.
+    fn line(&mut self, text: &[u8]) -> Result<()> {
+        let mut line = format!("[{}] ", calendar::shown(calendar::now_s())).into_bytes();
+        line.extend_from_slice(text);
+        line.push(b'\n');
+        self.write(&line)?;
+        self.tail.push_back(line);
+        if self.tail.len() > TAIL_LINES {
+            self.tail.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Output as it comes.
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.partial.extend_from_slice(bytes);
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let rest = self.partial.split_off(end + 1);
+            let line = std::mem::replace(&mut self.partial, rest);
+            self.line(line.strip_suffix(b"\n").unwrap_or(&line))?;
+        }
+        if self.partial.len() > LINE_MAX { self.end_line() } else { Ok(()) }
+    }
+
+    /// A last line that has no end.
+    fn end_line(&mut self) -> Result<()> {
+        let line = std::mem::take(&mut self.partial);
+        if line.is_empty() { Ok(()) } else { self.line(&line) }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.file.flush().with_context(|| self.path.display().to_string())
+    }
+
+    fn tail(&self) -> Vec<u8> {
+        self.tail.iter().flatten().copied().collect()
+    }
+}
+
+/// `log` becomes `log.1`, `log.1` becomes `log.2` and so on.
+#[expect(clippy::disallowed_methods, reason = "a log needs no more than the names")]
+fn rotate(path: &Path) -> io::Result<()> {
+    let old = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));
+    for number in (1..OLD_LOGS).rev() {
+        match std::fs::rename(old(number), old(number + 1)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    std::fs::rename(path, old(1))
+}

@@ -1,0 +1,202 @@
+//! `remora dump`
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use codec::Codec;
+use disk::RealDisk;
+use dump::{DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
+use progress::Progress;
+use serde_json::json;
+
+use crate::args::ServerArgs;
+use crate::commands::stop_flag;
+use crate::exit::Exit;
+use crate::report::{self, Report};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora dump -o /backup/monday
+      everything the server holds, users and grants too
+  remora dump shop web.hits -o shop.dump
+      database shop with its routines and events, and one table of web
+  remora dump --exclude '*.tmp_*' -o monday.dump
+      everything but some tables
+  remora dump shop --no-data -o shop.schema
+      definitions only
+  remora dump shop.orders --where 'day >= \"2026-01-01\"' -o year.dump
+      some rows of a table";
+
+/// Dump a server into a folder: parallel, one state of the data, every chunk with what proves it
+///
+/// All sessions read one snapshot. On MariaDB with a binary log this takes no lock at all; elsewhere commits wait for
+/// some milliseconds. The folder holds the schema as plain SQL, data as files that LOAD DATA reads, and a manifest
+/// that is written last: a folder without one is no dump.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Databases and tables: db or db.table, with * and ?; everything when there are none
+    #[arg(value_name = "NAME")]
+    names: Vec<Pattern>,
+
+    /// The folder to make
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Leave these out: db or db.table, with * and ?. May be given several times
+    #[arg(long, value_name = "NAME")]
+    exclude: Vec<Pattern>,
+
+    /// Leave roles, users and grants out
+    #[arg(long)]
+    no_users: bool,
+
+    /// Definitions only
+    #[arg(long, conflicts_with = "condition")]
+    no_data: bool,
+
+    /// Leave the old rows of system-versioned tables out
+    #[arg(long)]
+    no_history: bool,
+
+    /// Only rows that meet this SQL condition, in every table
+    #[arg(long = "where", value_name = "SQL")]
+    condition: Option<String>,
+
+    /// Form of the data files: tsv, csv, or sql for other clients
+    #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
+    format: Format,
+
+    /// zstd, lz4, gzip or none, with a level after a colon: zstd:3
+    #[arg(long, value_name = "CODEC", default_value = "zstd:1", value_parser = compression)]
+    compress: (Codec, u32),
+
+    /// Sessions that read at the same time [default: one for each processor]
+    #[arg(short = 'j', long, value_name = "N")]
+    sessions: Option<std::num::NonZeroU16>,
+
+    /// Bytes of a table that make a chunk: 16M [default: as fits the sessions]
+    #[arg(long, value_name = "SIZE", value_parser = super::import::size)]
+    chunk: Option<usize>,
+
+    /// Bytes of text to read in a second at most: 20M
+    #[arg(long, value_name = "SIZE", value_parser = super::import::size)]
+    max_rate: Option<usize>,
+
+    /// Begin no chunk while more threads than this run in the server, besides ours
+    #[arg(long, value_name = "N")]
+    max_threads_running: Option<u64>,
+
+    /// Seconds to wait for a lock
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    lock_wait: u64,
+
+    /// End queries that hold the lock up for longer than that
+    #[arg(long)]
+    kill_long_queries: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let began = Instant::now();
+    let target = arguments.server.target(password)?;
+    let world = world(report)?;
+    let request = DumpRequest {
+        selection: Selection {
+            include: arguments.names.clone(),
+            exclude: arguments.exclude.clone(),
+            no_accounts: arguments.no_users,
+        },
+        folder: arguments.output.clone(),
+        sessions: sessions(arguments.sessions),
+        format: arguments.format,
+        codec: arguments.compress,
+        condition: arguments.condition.clone(),
+        data: !arguments.no_data,
+        history: !arguments.no_history,
+        chunk_bytes: arguments.chunk.map(|bytes| bytes as u64),
+        limits: Limits {
+            bytes_per_second: arguments.max_rate.map(|bytes| bytes as u64),
+            threads_running: arguments.max_threads_running,
+        },
+        lock_wait: Duration::from_secs(arguments.lock_wait),
+        kill_long_queries: arguments.kill_long_queries,
+    };
+    let summary = dump::dump(&world, &target, &request)?;
+    report.end();
+    for line in &summary.omitted {
+        report.warn(&format!("not in the dump: {line}"));
+    }
+    summarise(&request, &summary, began.elapsed().as_secs_f64(), report)?;
+    Ok(if summary.omitted.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+/// What dumps, loads and comparisons work with.
+pub(crate) fn world(report: &Report) -> anyhow::Result<World> {
+    Ok(World { disk: Arc::new(RealDisk), stop: stop_flag(report)?, progress: Arc::new(report.clone()) })
+}
+
+/// One session for each processor unless it is said otherwise.
+pub(crate) fn sessions(given: Option<std::num::NonZeroU16>) -> usize {
+    given.map_or_else(
+        || std::thread::available_parallelism().map_or(2, usize::from),
+        |sessions| usize::from(sessions.get()),
+    )
+}
+
+fn summarise(
+    request: &DumpRequest,
+    summary: &DumpSummary,
+    seconds: f64,
+    report: &Report,
+) -> anyhow::Result<()> {
+    let manifest = &summary.manifest;
+    let rate = report::as_f64(summary.rows) / seconds;
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "summary", "folder": request.folder, "tables": manifest.tables.len(),
+            "objects": manifest.objects.len(), "rows": summary.rows, "text_bytes": summary.text_bytes,
+            "file_bytes": summary.file_bytes, "seconds": seconds, "rows_per_second": rate,
+            "position": manifest.source.position, "snapshot": manifest.source.snapshot, "omitted": summary.omitted,
+        }))?;
+        return Ok(());
+    }
+    report.note(&format!(
+        "{} tables and {} other objects in {}: {} rows, {}B of text in {}B, {seconds:.1} s, {} rows/s",
+        manifest.tables.len(),
+        manifest.objects.len(),
+        request.folder.display(),
+        summary.rows,
+        report::short(report::as_f64(summary.text_bytes)),
+        report::short(report::as_f64(summary.file_bytes)),
+        report::short(rate),
+    ));
+    Ok(())
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    Format::ALL
+        .into_iter()
+        .find(|format| format.extension() == text)
+        .ok_or_else(|| "tsv, csv or sql".to_owned())
+}
+
+fn compression(text: &str) -> Result<(Codec, u32), String> {
+    let (name, level) = match text.split_once(':') {
+        None => (text, None),
+        Some((name, level)) => {
+            (name, Some(level.parse::<u32>().map_err(|_| "the level is a number".to_owned())?))
+        }
+    };
+    let (codec, usual) = match name {
+        "zstd" => (Codec::Zstd, 1),
+        "lz4" => (Codec::Lz4, 1),
+        "gzip" => (Codec::Gzip, 6),
+        "none" => (Codec::Plain, 0),
+        _ => return Err("zstd, lz4, gzip or none".to_owned()),
+    };
+    Ok((codec, level.unwrap_or(usual)))
+}

@@ -1,0 +1,86 @@
+//! `remora list`
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use block::Generation;
+use clap::Args;
+use progress::Progress;
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::report::{self, Report};
+use crate::{calendar, repository};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora list /backup
+  remora list /backup --older-than 26h       for monitoring: exits with 3 if a newest backup is older
+  remora list /backup --json";
+
+/// Show what backups there are
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// REPO, or REPO/NAME for one name
+    #[arg(value_name = "REPO")]
+    repository: PathBuf,
+
+    /// Exit with 3 if the newest backup of a name is older, such as 26h or 8d, or if there is none
+    #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
+    older_than: Option<u64>,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let found = repository::all(&arguments.repository)?;
+    let mut exit = Exit::Done;
+    if found.is_empty() {
+        report.warn(&format!("there is no backup in {}", arguments.repository.display()));
+        exit = if arguments.older_than.is_some() { Exit::Partial } else { exit };
+    }
+    for named in found {
+        let listing = named.repository.list()?;
+        for generation in &listing.generations {
+            show(&named.name, generation, report)?;
+        }
+        for error in &listing.broken {
+            report.warn(&format!("{}: {error}", named.name));
+            exit = Exit::Damaged;
+        }
+        let newest = listing.generations.iter().map(|generation| generation.taken_s).max();
+        let age = newest.map(|taken| u64::try_from(calendar::now_s() - taken).unwrap_or(0));
+        if let Some(limit) = arguments.older_than
+            && age.is_none_or(|age| age > limit)
+        {
+            let when = newest.map_or("never".to_owned(), calendar::shown);
+            report.warn(&format!("{}: the newest backup is too old: {when}", named.name));
+            exit = if exit == Exit::Done { Exit::Partial } else { exit };
+        }
+    }
+    Ok(exit)
+}
+
+fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
+    let number = format!("{name}@{}", generation.number);
+    if report.is_json() {
+        let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
+        report.message(&json!({
+            "message_type": "generation", "name": name, "generation": generation.number, "parent": generation.parent,
+            "taken": calendar::machine(generation.taken_s), "bytes": generation.len, "blocks": generation.blocks,
+            "bytes_stored": generation.stored, "file": generation.file, "file_bytes": generation.file_bytes,
+            "note": note,
+        }))?;
+        return Ok(());
+    }
+    let kind = match generation.parent {
+        0 => "full".to_owned(),
+        parent => format!("changes to {parent}"),
+    };
+    let size = report::size;
+    report.data(&format!(
+        "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored",
+        calendar::shown(generation.taken_s),
+        size(generation.len),
+        size(generation.file_bytes),
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `remora load`
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
+use progress::Progress;
+use serde_json::json;
+
+use super::dump::{sessions, world};
+use crate::args::ServerArgs;
+use crate::exit::Exit;
+use crate::report::{self, Report};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora load /backup/monday -h db2
+      everything in the dump, into a server that has none of it
+  remora load shop.dump --only shop.orders
+      one table
+  remora load shop.dump --resume
+      go on with a load that was stopped";
+
+/// Load a dump into a server, and prove that what is there is what was dumped
+///
+/// Nothing that exists is overwritten: a table that is there already is refused before anything is changed, and so is
+/// what the server can't hold. Each chunk commits with a line in a ledger, so that a load that was killed goes on with
+/// --resume without a row lost or doubled. In the end all rows are read back and compared with the manifest.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The folder of the dump
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// Load these only: db or db.table, with * and ?. May be given several times
+    #[arg(long, value_name = "NAME")]
+    only: Vec<Pattern>,
+
+    /// Leave these out: db or db.table, with * and ?. May be given several times
+    #[arg(long, value_name = "NAME")]
+    exclude: Vec<Pattern>,
+
+    /// Leave roles, users and grants out
+    #[arg(long)]
+    no_users: bool,
+
+    /// Definitions only
+    #[arg(long)]
+    no_data: bool,
+
+    /// Go on with a load that was stopped
+    #[arg(long)]
+    resume: bool,
+
+    /// Compare the server's counts only, and don't read the rows back
+    #[arg(long)]
+    no_verify: bool,
+
+    /// Who is to be the definer of views, routines, triggers and events: keep, me, or user@host
+    #[arg(long, value_name = "WHO", default_value = "keep", value_parser = definer)]
+    definer: Definer,
+
+    /// Keep the load out of the server's binary log
+    #[arg(long)]
+    no_binlog: bool,
+
+    /// Sessions that load at the same time [default: one for each processor]
+    #[arg(short = 'j', long, value_name = "N")]
+    sessions: Option<std::num::NonZeroU16>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let began = Instant::now();
+    let target = arguments.server.target(password)?;
+    let request = LoadRequest {
+        folder: arguments.folder.clone(),
+        selection: Selection {
+            include: arguments.only.clone(),
+            exclude: arguments.exclude.clone(),
+            no_accounts: arguments.no_users,
+        },
+        sessions: sessions(arguments.sessions),
+        resume: arguments.resume,
+        verify: if arguments.no_verify { Verify::Counts } else { Verify::Rows },
+        definer: arguments.definer.clone(),
+        no_binlog: arguments.no_binlog,
+        data: !arguments.no_data,
+    };
+    let summary = dump::load(&world(report)?, &target, &request)?;
+    report.end();
+    for line in &summary.omitted {
+        report.warn(&format!("not loaded: {line}"));
+    }
+    summarise(&request, &summary, began.elapsed().as_secs_f64(), report)?;
+    Ok(if summary.omitted.is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+fn summarise(
+    request: &LoadRequest,
+    summary: &LoadSummary,
+    seconds: f64,
+    report: &Report,
+) -> anyhow::Result<()> {
+    let rate = report::as_f64(summary.rows) / seconds;
+    let proven = request.verify == Verify::Rows;
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "summary", "folder": request.folder, "tables": summary.tables,
+            "objects": summary.objects, "rows": summary.rows, "text_bytes": summary.text_bytes,
+            "verified": proven, "seconds": seconds, "rows_per_second": rate,
+            "rewrites": summary.rewrites, "omitted": summary.omitted,
+        }))?;
+        return Ok(());
+    }
+    report.note(&format!(
+        "{} tables and {} other objects: {} rows, {}B of text, {seconds:.1} s, {} rows/s; {}",
+        summary.tables,
+        summary.objects,
+        summary.rows,
+        report::short(report::as_f64(summary.text_bytes)),
+        report::short(rate),
+        if proven { "all rows read back and equal" } else { "counts equal, rows not read back" },
+    ));
+    Ok(())
+}
+
+fn definer(text: &str) -> Result<Definer, String> {
+    match (text, text.rsplit_once('@')) {
+        ("keep", _) => Ok(Definer::Keep),
+        ("me", _) => Ok(Definer::Loader),
+        (_, Some((user, host))) if !user.is_empty() && !host.is_empty() => {
+            Ok(Definer::Account(format!("{}@{}", server::quote_name(user), server::quote_name(host))))
+        }
+        _ => Err("keep, me or user@host".to_owned()),
+    }
+}

@@ -1,0 +1,103 @@
+//! `remora prune`
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use block::World;
+use block::retention::Policy;
+use clap::Args;
+use progress::Progress;
+use serde_json::json;
+
+use crate::exit::{self, Exit};
+use crate::report::{self, Report};
+use crate::{calendar, commands, repository};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora prune /backup --keep-daily 14 --keep-weekly 8 --keep-monthly 12
+  remora prune /backup/disk.img --keep-last 3 --dry-run";
+
+/// Forget old generations
+///
+/// Keeps what the options name, the newest generation always, and forgets the rest. What a kept generation needs
+/// of a forgotten one stays where it is and is referred to; what nobody needs is removed. Every kept generation
+/// can be restored at every moment, also when this is killed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// REPO, or REPO/NAME for one name
+    #[arg(value_name = "REPO")]
+    repository: PathBuf,
+
+    /// Keep the newest N
+    #[arg(long, value_name = "N")]
+    keep_last: Option<usize>,
+
+    /// Keep the newest of each of the last N days that have one
+    #[arg(long, value_name = "N")]
+    keep_daily: Option<usize>,
+
+    /// Keep the newest of each of the last N weeks that have one; weeks begin on Monday
+    #[arg(long, value_name = "N")]
+    keep_weekly: Option<usize>,
+
+    /// Keep the newest of each of the last N months that have one
+    #[arg(long, value_name = "N")]
+    keep_monthly: Option<usize>,
+
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let counts = [arguments.keep_last, arguments.keep_daily, arguments.keep_weekly, arguments.keep_monthly];
+    if counts.iter().all(Option::is_none) {
+        return Err(exit::usage(
+            "say what to keep: --keep-last, --keep-daily, --keep-weekly, --keep-monthly",
+        ));
+    }
+    let [last, daily, weekly, monthly] = counts.map(Option::unwrap_or_default);
+    let policy = Policy { last, daily, weekly, monthly };
+    let stop = commands::stop_flag(report)?;
+    let world = World { stop: &stop, progress: report };
+    for named in repository::some(&arguments.repository)? {
+        let listing = named.repository.list()?;
+        let stamps: Vec<_> =
+            listing.generations.iter().map(|one| calendar::stamp(one.number, one.taken_s)).collect();
+        let done = block::prune(&named.repository, &policy.keep(&stamps), arguments.dry_run, world)?;
+        tell(&named.name, &done, arguments.dry_run, report)?;
+    }
+    report.end();
+    Ok(Exit::Done)
+}
+
+fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report) -> Result<()> {
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,
+            "rewritten": done.rewritten, "bytes_written": done.written, "bytes_freed": done.freed,
+            "files_left": done.left,
+        }))?;
+        return Ok(());
+    }
+    let numbers = |numbers: &[u64]| {
+        let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        if texts.is_empty() { "none".to_owned() } else { texts.join(" ") }
+    };
+    let size = report::size;
+    let (forgotten, would) = (numbers(&done.forgotten), if dry_run { "would be " } else { "" });
+    report.note(&format!("{name}: {would}forgotten: {forgotten}"));
+    if !done.rewritten.is_empty() {
+        report.note(&format!(
+            "{name}: {would}written anew: {}, {}",
+            numbers(&done.rewritten),
+            size(done.written)
+        ));
+    }
+    report.note(&format!("{name}: {would}freed: {}", size(done.freed)));
+    if done.left > 0 {
+        report.note(&format!("{name}: {} files are being read; the next prune removes them", done.left));
+    }
+    Ok(())
+}

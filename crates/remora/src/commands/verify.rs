@@ -1,0 +1,85 @@
+//! `remora verify`
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use block::World;
+use block::verify::{DAMAGES_MAX, Verified};
+use clap::Args;
+use progress::Progress;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::report::{self, Report};
+use crate::{commands, repository};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora verify /backup                  everything in the repository
+  remora verify /backup/disk.img         one name";
+
+/// Prove that every byte of the backups is as it was written
+///
+/// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed, each
+/// chain is followed to its end. What is damaged is named with its file, byte and block; the exit code is 4 then.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// REPO, or REPO/NAME for one name
+    #[arg(value_name = "REPO")]
+    repository: PathBuf,
+
+    /// Threads that unpack and hash [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let stop = commands::stop_flag(report)?;
+    let world = World { stop: &stop, progress: report };
+    let jobs = arguments.jobs.unwrap_or_else(commands::cores);
+    let mut exit = Exit::Done;
+    for named in repository::some(&arguments.repository)? {
+        let began = Instant::now();
+        let verified = block::verify(&named.repository, jobs, world)?;
+        tell(&named.name, &verified, began.elapsed().as_secs_f64(), report)?;
+        if !verified.damages.is_empty() {
+            exit = Exit::Damaged;
+        }
+    }
+    report.end();
+    Ok(exit)
+}
+
+fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Result<()> {
+    for damage in &verified.damages {
+        if report.is_json() {
+            report.message(&json!({
+                "message_type": "damage", "name": name, "place": damage.place, "what": damage.what,
+            }))?;
+        } else {
+            report.data(&format!("{}: {}", damage.place, damage.what))?;
+        }
+    }
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "summary", "name": name, "generations": verified.generations, "files": verified.files,
+            "blocks": verified.blocks, "bytes": verified.bytes, "damages": verified.damages.len(), "seconds": seconds,
+        }))?;
+        return Ok(());
+    }
+    let damages = match verified.damages.len() {
+        0 => "all sound".to_owned(),
+        1 => "1 damage".to_owned(),
+        count if count < DAMAGES_MAX => format!("{count} damages"),
+        _ => "more damages than are shown".to_owned(),
+    };
+    report.note(&format!(
+        "{name}: {} generations in {} files, {}, {} blocks, {seconds:.1} s: {damages}",
+        verified.generations,
+        verified.files,
+        report::size(verified.bytes),
+        verified.blocks,
+    ));
+    Ok(())
+}

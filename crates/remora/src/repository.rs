@@ -1,0 +1,83 @@
+//! Repositories on the command line: a folder with a folder for each name.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use block::{Folder, Repository};
+use disk::RealDisk;
+
+use crate::exit;
+
+/// Backups of one name.
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) repository: Repository,
+}
+
+/// Backups called `name` in the folder `root`.
+pub(crate) fn named(root: &Path, name: &str) -> Repository {
+    Repository::new(Box::new(Folder::new(Arc::new(RealDisk), root.join(name))))
+}
+
+/// Whether a folder holds the backups of one name, told by its files.
+fn holds_backups(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "blk"))
+}
+
+/// All names in a repository. `root` may also be the folder of one name itself.
+pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
+    if !root.is_dir() {
+        bail!("{}: there is no such folder", root.display());
+    }
+    let open = |folder: PathBuf| Named {
+        name: folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned(),
+        repository: Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder))),
+    };
+    if holds_backups(root) {
+        return Ok(vec![open(root.to_owned())]);
+    }
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let path = entry?.path();
+        if path.is_dir() && holds_backups(&path) {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    Ok(folders.into_iter().map(open).collect())
+}
+
+/// The same, when there is nothing to be done without any.
+pub(crate) fn some(root: &Path) -> Result<Vec<Named>> {
+    let found = all(root)?;
+    if found.is_empty() {
+        bail!("there is no backup in {}", root.display());
+    }
+    Ok(found)
+}
+
+/// The one that `REPO/NAME@GENERATION` means; the newest generation if none is named, the only name if
+/// there is but one.
+pub(crate) fn one(argument: &str) -> Result<(Named, Option<u64>)> {
+    let (path, generation) =
+        match argument.rsplit_once('@').map(|(path, number)| (path, number.parse::<u64>())) {
+            // A folder may be called so.
+            Some(_) if Path::new(argument).is_dir() => (argument, None),
+            Some((path, Ok(number))) => (path, Some(number)),
+            _ => (argument, None),
+        };
+    let mut found = some(Path::new(path))?;
+    match found.pop() {
+        Some(only) if found.is_empty() => Ok((only, generation)),
+        last => {
+            let names: Vec<String> = found.into_iter().chain(last).map(|named| named.name).collect();
+            let example = names.first().cloned().unwrap_or_default();
+            Err(exit::usage(format!(
+                "{path} holds backups of {}; say which: {path}/{example}",
+                names.join(", ")
+            )))
+        }
+    }
+}

@@ -1,0 +1,16 @@
+-- Rows of the past, computed and invisible columns, periods, checks: MariaDB only.
+CREATE TABLE hidden_times (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING;
+INSERT INTO hidden_times VALUES (1, 1), (2, 2);
+UPDATE hidden_times SET v = 10 WHERE id = 1;
+DELETE FROM hidden_times WHERE id = 2;
+CREATE TABLE named_times (id INT, v INT, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START INVISIBLE, e TIMESTAMP(6) GENERATED ALWAYS AS ROW END,
+  PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING;
+INSERT INTO named_times (id, v) VALUES (1, 1);
+UPDATE named_times SET v = 2;
+UPDATE named_times SET v = 3;
+CREATE TABLE computed (a INT PRIMARY KEY, b INT GENERATED ALWAYS AS (a * 2) STORED, c VARCHAR(20) AS (CONCAT('x', a)) VIRTUAL, hid INT INVISIBLE DEFAULT 5, z INT CHECK (z > 0));
+INSERT INTO computed (a, hid, z) VALUES (1, 77, 1), (2, DEFAULT, NULL);
+CREATE TABLE periods (id INT, s DATE, e DATE, PERIOD FOR p (s, e), UNIQUE (id, p WITHOUT OVERLAPS));
+INSERT INTO periods VALUES (1, '2020-01-01', '2021-01-01'), (1, '2021-01-01', '2022-01-01');
+CREATE TABLE typed (id UUID PRIMARY KEY, i INET6, j JSON);
+INSERT INTO typed VALUES ('123e4567-e89b-12d3-a456-426655440000', '2001:db8::1', '{"a": [1, "\\u00e9"]}'), ('00000000-0000-0000-0000-000000000000', NULL, NULL);

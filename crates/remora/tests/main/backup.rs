@@ -1,0 +1,259 @@
+//! The program against volumes in a folder: `backup`, `restore`, `verify`, `list`, `prune`.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Ended, Running, remora};
+
+const PAGE: usize = 16 << 10;
+
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = remora(self.0.path());
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        Ended::of(&self.command(arguments).output().unwrap())
+    }
+
+    /// Pages of text, each another.
+    fn volume(&self, name: &str, pages: usize) {
+        let page = |number: usize| format!("page {number} ").repeat(PAGE).into_bytes()[..PAGE].to_vec();
+        std::fs::write(self.path(name), (0..pages).flat_map(page).collect::<Vec<u8>>()).unwrap();
+    }
+
+    fn change(&self, name: &str, at: u64, bytes: &[u8]) {
+        let mut file = std::fs::OpenOptions::new().write(true).open(self.path(name)).unwrap();
+        file.seek(SeekFrom::Start(at)).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+}
+
+#[test]
+fn three_generations_come_back() {
+    let place = Place::new();
+    place.volume("disk.img", 700);
+    let mut states = Vec::new();
+    for round in 0..3u8 {
+        place.change("disk.img", u64::from(round) * 100_000, &[round; 50]);
+        states.push(place.bytes("disk.img"));
+        place
+            .run(&["backup", "file:disk.img", "--to", "repo"])
+            .exits(0)
+            .says(&[&format!("disk.img@{}", round + 1)]);
+    }
+    let listed = place.run(&["list", "repo"]).exits(0).out;
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    assert!(
+        listed.contains("disk.img@1") && listed.contains("full") && listed.contains("changes to 2"),
+        "{listed}"
+    );
+    place.run(&["verify", "repo"]).exits(0).says(&["all sound", "3 generations"]);
+    for (number, state) in (1..).zip(&states) {
+        let target = format!("back{number}");
+        place.run(&["restore", &format!("repo@{number}"), "--to", &target]).exits(0);
+        assert!(place.bytes(&target) == *state, "generation {number}");
+    }
+    place.run(&["restore", "repo", "--to", "back1"]).exits(2).says(&["is there already", "--delta"]);
+    place
+        .run(&["restore", "repo/disk.img", "--to", "file:back1", "--delta"])
+        .exits(0)
+        .says(&["32.8 kB of them written"]);
+    assert!(place.bytes("back1") == states[2]);
+    place.run(&["prune", "repo", "--keep-last", "1"]).exits(0).says(&["forgotten: 1 2", "written anew: 3"]);
+    place.run(&["verify", "repo"]).exits(0);
+    place.run(&["restore", "repo", "--to", "back1", "--overwrite"]).exits(0);
+    assert!(place.bytes("back1") == states[2]);
+    place.run(&["restore", "repo@1", "--to", "new"]).exits(1).says(&["no generation 1"]);
+}
+
+#[test]
+fn damage_has_a_code_of_its_own() {
+    let place = Place::new();
+    place.volume("disk.img", 100);
+    place.run(&["backup", "file:disk.img", "--to", "repo", "--name", "data"]).exits(0);
+    place.change("repo/data/000001.blk", 900, b"!");
+    let found = place.run(&["verify", "repo"]).exits(4);
+    assert!(found.out.contains("000001.blk at byte"), "{}", found.out);
+    place.run(&["restore", "repo", "--to", "back"]).exits(4).says(&["000001.blk at byte"]);
+    assert!(!place.path("back").exists() && !place.path("back.partial").exists());
+    let json = place.run(&["verify", "repo", "--json"]).exits(4).out;
+    assert!(json.contains(r#""message_type":"damage""#), "{json}");
+}
+
+#[test]
+fn json_tells_what_was_done() {
+    let place = Place::new();
+    place.volume("disk.img", 10);
+    let made = place.run(&["backup", "file:disk.img", "--to", "repo", "--json"]).exits(0);
+    let line: serde_json::Value = serde_json::from_str(made.out.lines().last().unwrap()).unwrap();
+    assert_eq!(line["message_type"], "summary");
+    assert_eq!(
+        (&line["generation"], &line["parent"], &line["blocks_changed"]),
+        (&1.into(), &0.into(), &10.into())
+    );
+    let listed = place.run(&["list", "repo", "--json"]).exits(0);
+    let line: serde_json::Value = serde_json::from_str(listed.out.lines().last().unwrap()).unwrap();
+    assert_eq!((&line["bytes"], &line["note"]["source"]), (&163_840.into(), &"file:disk.img".into()));
+}
+
+#[test]
+fn an_old_backup_is_told() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("repo")).unwrap();
+    place.run(&["list", "repo", "--older-than", "26h"]).exits(3);
+    place.run(&["list", "repo"]).exits(0);
+    place.volume("disk.img", 1);
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    place.run(&["list", "repo", "--older-than", "26h"]).exits(0);
+    age(&place.path("repo/disk.img/000001.blk"), 27 * 3600);
+    place.run(&["list", "repo", "--older-than", "26h"]).exits(3).says(&["too old"]);
+    place.run(&["list", "repo", "--older-than", "28h"]).exits(0);
+}
+
+/// Makes a backup without groups of other files look older: its time, and the root that covers it.
+fn age(file: &Path, seconds: i64) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let taken = i64::from_le_bytes(bytes[72..80].try_into().unwrap()) - seconds;
+    bytes[72..80].copy_from_slice(&taken.to_le_bytes());
+    let note = u32::from_le_bytes(bytes[88..92].try_into().unwrap()) as usize;
+    let trailer = bytes.len() - 104;
+    let index =
+        usize::try_from(u64::from_le_bytes(bytes[trailer + 8..trailer + 16].try_into().unwrap())).unwrap();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&bytes[..92 + note]);
+    hasher.update(&bytes[index..trailer + 72]);
+    let root = *hasher.finalize().as_bytes();
+    bytes[trailer + 72..].copy_from_slice(&root);
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn wrong_lines_say_what_to_type() {
+    let place = Place::new();
+    place.volume("disk.img", 1);
+    std::fs::create_dir(place.path("folder")).unwrap();
+    place.run(&["backup", "disk.img", "--to", "repo"]).exits(2).says(&["write file:disk.img"]);
+    place
+        .run(&["backup", "file:disk.img", "--to", "repo", "--name", "../x"])
+        .exits(2)
+        .says(&["can't be a name"]);
+    place.run(&["backup", "file:..", "--to", "repo"]).exits(2).says(&["--name"]);
+    place.run(&["backup", "file:folder", "--to", "repo"]).exits(1).says(&["is a folder"]);
+    place.run(&["backup", "block:disk.img", "--to", "repo"]).exits(1).says(&["no block device"]);
+    place.run(&["backup", "file:/dev/null", "--to", "repo"]).exits(1).says(&["no regular file"]);
+    place.run(&["backup", "file:none", "--to", "repo"]).exits(1);
+    place.run(&["prune", "repo"]).exits(2).says(&["--keep-last"]);
+    assert!(!place.path("repo").exists(), "a command that did nothing leaves nothing");
+    place.run(&["restore", "repo", "--to", "x"]).exits(1).says(&["no such folder"]);
+    place.run(&["list", "folder"]).exits(0).says(&["no backup"]);
+    place.volume("other.img", 1);
+    place
+        .run(&["backup", "file:disk.img", "file:other.img", "file:none", "--to", "repo"])
+        .exits(3)
+        .says(&["file:none"]);
+    place.run(&["restore", "repo", "--to", "x"]).exits(2).says(&["disk.img, other.img", "say which"]);
+}
+
+#[test]
+fn a_backup_that_is_killed_leaves_the_old_ones_and_is_gone_on_with() {
+    let place = Place::new();
+    place.volume("disk.img", 500);
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    let before = place.bytes("disk.img");
+    place.change("disk.img", 0, &[7; 4 * PAGE]);
+    // It reads slowly enough to be caught in the middle.
+    for signal in ["KILL", "TERM"] {
+        let mut command = place.command(&["backup", "file:disk.img", "--to", "repo", "--rate", "1M"]);
+        let mut running = Running::new(
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+        );
+        crate::support::until("a partial file", || {
+            running.must_run();
+            place.path("repo/disk.img/000002.blk.partial").exists()
+        });
+        place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(11).says(&["in use by another run"]);
+        running.signal(signal);
+        let code = running.end().code;
+        assert_eq!(code, if signal == "KILL" { -1 } else { 143 });
+        place.run(&["restore", "repo", "--to", "back"]).exits(0);
+        assert!(place.bytes("back") == before);
+        std::fs::remove_file(place.path("back")).unwrap();
+    }
+    place
+        .run(&["backup", "file:disk.img", "--to", "repo"])
+        .exits(0)
+        .says(&["changes to 1", "interrupted run"]);
+    place.run(&["verify", "repo"]).exits(0);
+}
+
+/// Loop devices need root, which CI and most containers have; elsewhere the kernel's own refusal is not tested.
+#[test]
+fn a_device_is_backed_up_and_refused_while_it_is_in_use() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    place.volume("disk.img", 600);
+    let device = Loop::new(&place.path("disk.img"));
+    place.run(&["backup", &format!("block:{}", device.0), "--to", "repo", "--name", "dev"]).exits(0);
+    let before = place.bytes("disk.img");
+    place.run(&["restore", "repo", "--to", "disk.img", "--overwrite"]).exits(1).says(&["losetup -d"]);
+    let holder = std::fs::OpenOptions::new().read(true).custom_flags_excl().open(&device.0).unwrap();
+    place.run(&["restore", "repo", "--to", &device.0, "--delta"]).exits(1).says(&["in use"]);
+    drop(holder);
+    place.change("disk.img", 3_000_000, b"garbage");
+    Command::new("blockdev").args(["--flushbufs", &device.0]).status().unwrap();
+    place.run(&["restore", "repo", "--to", &device.0, "--delta"]).exits(0);
+    assert!(place.bytes("disk.img") == before);
+    place.volume("small.img", 599);
+    let small = Loop::new(&place.path("small.img"));
+    place.run(&["restore", "repo", "--to", &small.0, "--overwrite"]).exits(1).says(&["larger device"]);
+}
+
+trait Excl {
+    fn custom_flags_excl(&mut self) -> &mut Self;
+}
+
+impl Excl for std::fs::OpenOptions {
+    fn custom_flags_excl(&mut self) -> &mut Self {
+        let excl = i32::try_from(rustix::fs::OFlags::EXCL.bits()).unwrap();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(self, excl)
+    }
+}
+
+/// A loop device, until it is dropped.
+struct Loop(String);
+
+impl Loop {
+    fn new(file: &Path) -> Loop {
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        Loop(String::from_utf8(made.stdout).unwrap().trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        Command::new("losetup").args(["-d", &self.0]).status().ok();
+    }
+}

@@ -1,0 +1,139 @@
+//! `remora cron`
+
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Ended, Running, remora, until};
+
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap()
+}
+
+fn command(folder: &TempDir, options: &[&str], script: &str) -> Command {
+    let mut command = remora(folder.path());
+    command.args(["cron", "--log", "log"]).args(options).args(["--", "sh", "-c", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(folder: &TempDir, options: &[&str], script: &str) -> Ended {
+    Running::new(command(folder, options, script).spawn().unwrap()).end()
+}
+
+fn log(folder: &TempDir) -> String {
+    std::fs::read_to_string(folder.path().join("log")).unwrap()
+}
+
+#[test]
+fn a_job_that_works_is_silent_and_logged() {
+    let folder = folder();
+    let ended = run(&folder, &[], "echo one; echo two >&2; printf three").exits(0);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""));
+    let log = log(&folder);
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 6, "{log}");
+    assert_eq!(lines[0], "-".repeat(78));
+    assert!(lines[1].contains("starting: sh -c echo one"), "{log}");
+    for (line, text) in lines[2..].iter().zip(["one", "two", "three", "command exited with code 0"]) {
+        let (time, rest) = line.split_once("] ").unwrap();
+        assert_eq!((time.len(), rest), ("[2026-01-01 00:00:00".len(), text), "{log}");
+    }
+}
+
+#[test]
+fn a_job_that_fails_is_told_with_its_code() {
+    let folder = folder();
+    run(&folder, &[], "exit 0");
+    let ended = run(&folder, &[], "seq 1 80; exit 7").exits(7);
+    assert!(ended.out.contains("exited with code 7") && ended.out.contains("] 80"), "{}", ended.out);
+    assert!(!ended.out.contains("] 9\n"), "the end of the output only: {}", ended.out);
+    let ended = run(&folder, &[], "kill -9 $$").exits(137);
+    assert!(ended.out.contains("died of signal 9"), "{}", ended.out);
+    let mut missing = remora(folder.path());
+    let missing = missing.args(["cron", "--log", "log", "--", "/no/such/program"]).output().unwrap();
+    let missing = Ended::of(&missing).exits(127);
+    assert!(missing.out.contains("/no/such/program"), "{}", missing.out);
+    assert_eq!(log(&folder).matches(&"-".repeat(78)).count(), 4, "runs are appended");
+}
+
+#[test]
+fn the_whole_group_is_ended_at_the_timeout() {
+    let folder = folder();
+    let child = folder.path().join("child");
+    let script = format!("sleep 600 & echo $! > {}; wait", child.display());
+    let ended = run(&folder, &["--timeout", "1s"], &script).exits(1);
+    assert!(ended.out.contains("longer than 1 s"), "{}", ended.out);
+    let pid: u32 = std::fs::read_to_string(child).unwrap().trim().parse().unwrap();
+    until("the grandchild is gone", || {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        state.is_empty() || state.contains(") Z ")
+    });
+}
+
+#[test]
+fn one_run_at_a_time() {
+    let folder = folder();
+    let go = folder.path().join("go");
+    let script = format!(
+        "touch started; while [ -d {} ] && ! [ -e {} ]; do sleep 0.05; done",
+        folder.path().display(),
+        go.display()
+    );
+    let first = Running::new(command(&folder, &["--lock", "lock"], &script).spawn().unwrap());
+    until("it runs", || folder.path().join("started").exists());
+    run(&folder, &["--lock", "lock"], "touch second").exits(11).says(&["--skip", "--wait"]);
+    let skipped = run(&folder, &["--lock", "lock", "--skip"], "touch second").exits(0);
+    assert_eq!((skipped.out.as_str(), skipped.err.as_str()), ("", ""));
+    assert!(!folder.path().join("second").exists());
+    let waiting =
+        Running::new(command(&folder, &["--lock", "lock", "--wait"], "touch third").spawn().unwrap());
+    // Its command goes on and keeps the lock when the first one is killed.
+    first.kill();
+    run(&folder, &["--lock", "lock"], "touch second").exits(11);
+    std::fs::write(&go, "").unwrap();
+    waiting.end().exits(0);
+    assert!(folder.path().join("third").exists());
+    run(&folder, &["--lock", "lock"], "true").exits(0);
+}
+
+#[test]
+fn a_signal_is_passed_on() {
+    let folder = folder();
+    let script = "trap 'echo heard; exit 9' TERM; touch started; while :; do sleep 0.05; done";
+    let running = Running::new(command(&folder, &[], script).spawn().unwrap());
+    until("it runs", || folder.path().join("started").exists());
+    running.signal("TERM");
+    let ended = running.end().exits(9);
+    assert!(ended.out.contains("heard"), "{}", ended.out);
+}
+
+#[test]
+fn a_process_left_behind_is_not_waited_for() {
+    let folder = folder();
+    // It holds the output open until the test is gone.
+    let script = "while [ -d . ] && [ -e log ]; do sleep 0.05; done & echo $! > child; echo done";
+    run(&folder, &[], script).exits(0);
+    assert!(log(&folder).contains("] done"));
+    let pid = std::fs::read_to_string(folder.path().join("child")).unwrap();
+    assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success(), "it went on");
+}
+
+#[test]
+fn logs_are_rotated_by_size_and_lines_cut() {
+    let folder = folder();
+    for round in 0..8 {
+        run(
+            &folder,
+            &["--log-size", "1k"],
+            &format!("echo round {round}; head -c 200000 /dev/zero | tr '\\0' x"),
+        )
+        .exits(0);
+    }
+    assert!(log(&folder).contains("round 7"));
+    let old = std::fs::read_to_string(folder.path().join("log.1")).unwrap();
+    assert!(old.contains("round 6"));
+    let parts = old.lines().filter(|line| line.contains("] xxx")).count();
+    assert!((3..=4).contains(&parts), "200,000 bytes, cut at 64 KiB or a little more: {parts}");
+    assert!(folder.path().join("log.5").exists() && !folder.path().join("log.6").exists());
+}

@@ -1,0 +1,114 @@
+//! `remora lock` against real servers.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{Ended, Place, Running, products, remora, tell, until};
+
+/// Locks concern a whole server, so these tests have servers of their own.
+#[test]
+fn a_lock_is_held_on_every_server() {
+    for product in products() {
+        tell(product);
+        let server = crate::support::start(product, &["--log-bin=binlog", "--server-id=1"]);
+        nobody_writes_while_the_command_runs(&Place::new(&server));
+        the_lock_goes_when_the_program_is_killed(&Place::new(&server));
+        a_lost_lock_is_a_failure_whatever_the_command_did(&Place::new(&server));
+        what_stands_in_the_way_is_named_and_nothing_is_run(&Place::new(&server));
+        the_position_and_the_other_statements(&Place::new(&server));
+    }
+}
+
+fn command(place: &Place, arguments: &[&str]) -> Command {
+    let mut command = remora(&place.path(""));
+    command.arg("lock").args(["--no-defaults", "-u", "root", "-S"]).arg(&place.socket).args(arguments);
+    command
+}
+
+fn run(place: &Place, arguments: &[&str]) -> Ended {
+    Ended::of(&command(place, arguments).stdin(Stdio::null()).output().unwrap())
+}
+
+fn start(place: &Place, arguments: &[&str]) -> Running {
+    let mut command = command(place, arguments);
+    Running::new(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+/// A command that waits until a file is there, or until the test is gone.
+fn until_file(place: &Place, name: &str) -> String {
+    let (started, go) = (place.path(&format!("{name}.started")), place.path(&format!("{name}.go")));
+    let folder = place.path("");
+    format!(
+        "touch {}; while [ -d {} ] && ! [ -e {} ]; do sleep 0.05; done; exit 3",
+        started.display(),
+        folder.display(),
+        go.display()
+    )
+}
+
+fn nobody_writes_while_the_command_runs(place: &Place) {
+    place.sql(&["CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB"]);
+    let script = until_file(place, "one");
+    let running = start(place, &["--", "sh", "-c", &script]);
+    until("the command runs", || place.path("one.started").exists());
+    let mut writer = place.session();
+    writer.execute("SET SESSION lock_wait_timeout = 1").unwrap();
+    let insert = writer.execute("INSERT INTO t VALUES (1)");
+    assert_eq!(insert.unwrap_err().code(), Some(1205), "a write has to wait");
+    place.file("one.go", "");
+    let ended = running.end().exits(3);
+    assert!(ended.err.contains("was held for"), "{}", ended.err);
+    place.sql(&["INSERT INTO t VALUES (2)"]);
+}
+
+fn the_lock_goes_when_the_program_is_killed(place: &Place) {
+    place.sql(&["CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB"]);
+    let script = until_file(place, "two");
+    let running = start(place, &["--mode", "global", "--", "sh", "-c", &script]);
+    until("the command runs", || place.path("two.started").exists());
+    running.kill();
+    place.sql(&["INSERT INTO t VALUES (1)"]);
+    place.file("two.go", "");
+}
+
+fn a_lost_lock_is_a_failure_whatever_the_command_did(place: &Place) {
+    place.sql(&["CREATE TABLE session (id BIGINT)"]);
+    let script = until_file(place, "three").replace("exit 3", "exit 0");
+    let note = format!("INSERT INTO {}.session VALUES (CONNECTION_ID())", place.schema);
+    let running = start(place, &["--mode", "global", "--before", &note, "--", "sh", "-c", &script]);
+    until("the command runs", || place.path("three.started").exists());
+    place.sql(&[&format!("KILL {}", place.value("SELECT id FROM session"))]);
+    place.file("three.go", "");
+    running.end().exits(1).says(&["the lock was lost"]);
+}
+
+fn what_stands_in_the_way_is_named_and_nothing_is_run(place: &Place) {
+    place.sql(&["CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB", "INSERT INTO t VALUES (1)"]);
+    let mut long = place.session();
+    let id = long.connection_id();
+    std::thread::scope(|scope| {
+        scope.spawn(move || long.execute("UPDATE t SET id = id + SLEEP(600)"));
+        place.until(&format!(
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND info IS NOT NULL"
+        ));
+        let touched = place.path("four").display().to_string();
+        let ended = run(place, &["--mode", "global", "--wait", "1", "--", "touch", &touched]);
+        place.sql(&[&format!("KILL {id}")]);
+        ended.exits(11).says(&[&format!("connection {id}"), "UPDATE t SET", "--wait"]);
+        assert!(!place.path("four").exists());
+    });
+}
+
+fn the_position_and_the_other_statements(place: &Place) {
+    place.sql(&["CREATE TABLE said (what VARCHAR(9))"]);
+    let say = |what: &str| format!("INSERT INTO {}.said VALUES ('{what}')", place.schema);
+    let (before, after) = (say("before"), say("after"));
+    let file = place.path("position").display().to_string();
+    let line = ["--before", &before, "--after", &after, "--position", &file, "--", "sh", "-c", "kill -9 $$"];
+    run(place, &line).exits(137);
+    assert_eq!(place.rows("SELECT what FROM said"), ["before", "after"]);
+    let position: serde_json::Value = serde_json::from_str(&place.read("position")).unwrap();
+    assert!(position["file"].as_str().unwrap().starts_with("binlog."), "{position}");
+    assert!(position["offset"].as_u64().unwrap() > 100, "{position}");
+    run(place, &["--", "/no/such/program"]).exits(1).says(&["can't run /no/such/program"]);
+    run(place, &["--before", "GARBAGE", "--", "touch", &file]).exits(1).says(&["GARBAGE"]);
+}

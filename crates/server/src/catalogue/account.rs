@@ -1,0 +1,100 @@
+//! Roles, users and grants.
+
+use super::table::text;
+use super::{Catalogue, Kind, Object, Settings};
+use crate::privilege::is_denial;
+use crate::{Error, Flavour, Session};
+
+/// Accounts a server makes for itself.
+const OWN: [&str; 4] = ["mariadb.sys", "mysql.sys", "mysql.session", "mysql.infoschema"];
+
+/// Reads them; an account that may not see them gets a line among what is omitted.
+pub(super) fn read(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error> {
+    let mariadb = session.about.flavour == Flavour::MariaDb;
+    let roles = if mariadb { "is_role" } else { "'N'" };
+    let rows =
+        match session.strings(&format!("SELECT User, Host, {roles} FROM mysql.user ORDER BY 3 DESC, 1, 2")) {
+            Ok(rows) => rows,
+            Err(error) if error.code().is_some_and(is_denial) => {
+                catalogue.omitted.push(format!("roles and users: {error}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+    let mut grants = Vec::new();
+    for row in &rows {
+        let (user, host, role) = (text(row, 0), text(row, 1), text(row, 2) == "Y");
+        if OWN.contains(&user.as_str()) {
+            continue;
+        }
+        let name = if role { quoted(&user) } else { format!("{}@{}", quoted(&user), quoted(&host)) };
+        let public = role && user == "PUBLIC";
+        if !public {
+            let kind = if role { Kind::Role } else { Kind::User };
+            let statement = making(session, kind, &name)?;
+            catalogue.objects.push(object(kind, &name, vec![statement]));
+        }
+        let shown = session.strings(&format!("SHOW GRANTS FOR {}", if public { "PUBLIC" } else { &name }))?;
+        let own = |line: &String| !role || public || grantee_is(line, &user);
+        let lines: Vec<_> =
+            shown.into_iter().filter_map(|row| row.into_iter().next().flatten()).filter(own).collect();
+        grants.push(object(Kind::Grant, &name, lines));
+    }
+    catalogue.objects.extend(grants.into_iter().filter(|object| !object.statements.is_empty()));
+    others(session, catalogue)
+}
+
+/// The statement that makes a role or a user.
+fn making(session: &mut Session, kind: Kind, name: &str) -> Result<String, Error> {
+    if kind == Kind::Role {
+        return Ok(format!("CREATE ROLE {name}"));
+    }
+    // MySQL has it since 5.7, MariaDB since 10.2; before, GRANT carries the password.
+    match session.value(&format!("SHOW CREATE USER {name}")) {
+        Ok(Some(statement)) => Ok(statement),
+        Ok(None) => Err(Error::Protocol { what: format!("SHOW CREATE USER {name} says nothing") }),
+        Err(error) if error.code() == Some(1064) => Ok(format!("CREATE USER {name}")),
+        Err(error) => Err(error),
+    }
+}
+
+/// A role's grants include those of the roles it has.
+fn grantee_is(line: &str, role: &str) -> bool {
+    let to = line.rfind(" TO ").map_or("", |at| &line[at + 4..]);
+    to.starts_with(&quoted(role))
+        || to.starts_with(&format!("'{}'", role.replace('\'', "''")))
+        || to.split(' ').next() == Some(role)
+}
+
+/// What has no statement of its own to be shown, and is named.
+fn others(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error> {
+    for (what, sql) in [
+        ("user-defined function", "SELECT name FROM mysql.func"),
+        ("server", "SELECT Server_name FROM mysql.servers"),
+    ] {
+        let rows = match session.strings(sql) {
+            Ok(rows) => rows,
+            Err(error) if error.code().is_some_and(is_denial) => continue,
+            Err(error) => return Err(error),
+        };
+        for row in &rows {
+            catalogue.omitted.push(format!("{what} {}: make it on the target yourself", text(row, 0)));
+        }
+    }
+    Ok(())
+}
+
+fn object(kind: Kind, name: &str, statements: Vec<String>) -> Object {
+    Object {
+        kind,
+        schema: String::new(),
+        name: name.to_owned(),
+        table: None,
+        statements,
+        settings: Settings::default(),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}

@@ -1,0 +1,117 @@
+//! A table as `SHOW CREATE TABLE` prints it: what can be told from the text.
+
+use std::ops::Range;
+
+/// An index that can be built after the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainIndex<'a> {
+    /// Its name, quoted.
+    pub name: &'a str,
+    /// The clause that makes it: ``KEY `name` (`a`,`b`(10)) COMMENT 'c'``.
+    pub clause: &'a str,
+}
+
+/// The indexes of a definition that nothing leans on: neither unique nor FULLTEXT nor SPATIAL, not one that begins
+/// with the AUTO_INCREMENT column, which must be the first of some index at any time, and none of a table with foreign
+/// keys.
+#[must_use]
+pub fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
+    let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
+    if lines().any(|line| line.starts_with("CONSTRAINT ") && line.contains(" FOREIGN KEY ")) {
+        return Vec::new();
+    }
+    let counter: Vec<_> =
+        lines().filter(|line| line.contains(" AUTO_INCREMENT")).filter_map(quoted).collect();
+    let plain = lines().filter_map(|line| {
+        let clause = line.strip_suffix(',').unwrap_or(line);
+        let name = quoted(clause.strip_prefix("KEY ")?)?;
+        let first = quoted(clause.strip_prefix("KEY ")?.strip_prefix(name)?.strip_prefix(" (")?)?;
+        (!counter.contains(&first)).then_some(PlainIndex { name, clause })
+    });
+    plain.collect()
+}
+
+/// The name in backquotes that a text begins with, its quotes included.
+fn quoted(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('`')?;
+    let mut from = 0;
+    loop {
+        let end = from + inner.get(from..)?.find('`')?;
+        if !inner.get(end + 1..)?.starts_with('`') {
+            return text.get(..end + 2);
+        }
+        from = end + 2;
+    }
+}
+
+/// The lines of a definition without the counter, in an order of their own: the order of indexes is not part of what
+/// a table is.
+#[must_use]
+pub fn sorted(definition: &str) -> Vec<String> {
+    let definition = without_counter(definition);
+    let mut lines: Vec<_> = definition.lines().map(|line| line.trim_end_matches(',').to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+/// A definition without the counter, which moves with the rows.
+#[must_use]
+pub fn without_counter(definition: &str) -> String {
+    let Some(found) = find_counter(definition) else { return definition.to_owned() };
+    format!("{}{}", &definition[..found.start], &definition[found.end..])
+}
+
+/// The value that the AUTO_INCREMENT counter is at, if the definition tells.
+#[must_use]
+pub fn counter(definition: &str) -> Option<u64> {
+    definition[find_counter(definition)?].strip_prefix(COUNTER)?.parse().ok()
+}
+
+/// What stands before the counter's value among a table's options.
+const COUNTER: &str = " AUTO_INCREMENT=";
+
+/// Where the option stands. It comes before the comment, in which the same words mean nothing.
+fn find_counter(definition: &str) -> Option<Range<usize>> {
+    let at = definition.rfind("\n)")?;
+    let options = &definition[at..];
+    let options = options.split_once(" COMMENT='").map_or(options, |(before, _)| before);
+    let from = options.find(COUNTER)?;
+    let digits = options[from + COUNTER.len()..].bytes().take_while(u8::is_ascii_digit).count();
+    Some(at + from..at + from + COUNTER.len() + digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_indexes_that_nothing_leans_on_wait() {
+        let text = "CREATE TABLE `t` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  `a``b` int,\n  `KEY ` int,\n  \
+                    PRIMARY KEY (`id`),\n  UNIQUE KEY `u` (`a``b`),\n  KEY `id` (`id`),\n  KEY `f` ((lower(`x`))),\n  \
+                    KEY `k``1` (`a``b`(10),`id`) COMMENT 'c',\n  FULLTEXT KEY `ft` (`c`)\n) ENGINE=InnoDB";
+        let clause = "KEY `k``1` (`a``b`(10),`id`) COMMENT 'c'";
+        assert_eq!(plain_indexes(text), [PlainIndex { name: "`k``1`", clause }]);
+        let text =
+            text.replace("FULLTEXT KEY `ft` (`c`)", "CONSTRAINT `x` FOREIGN KEY (`a`) REFERENCES `y` (`z`)");
+        assert!(plain_indexes(&text).is_empty());
+    }
+
+    #[test]
+    fn the_counter_is_no_part_of_a_definition() {
+        let with = "CREATE TABLE `t` (\n  `a` int COMMENT ' AUTO_INCREMENT=7'\n) ENGINE=InnoDB AUTO_INCREMENT=12 \
+                    DEFAULT CHARSET=utf8mb4 COMMENT='x'";
+        let bare = with.replace(" AUTO_INCREMENT=12", "");
+        assert_eq!((without_counter(with), counter(with)), (bare.clone(), Some(12)));
+        assert_eq!((without_counter(&bare), counter(&bare)), (bare.clone(), None));
+        let said = bare.replace("COMMENT='x'", "COMMENT='x AUTO_INCREMENT=9'");
+        assert_eq!((without_counter(&said), counter(&said)), (said.clone(), None));
+    }
+
+    #[test]
+    fn the_order_of_indexes_is_no_part_of_a_definition() {
+        let one = "CREATE TABLE `t` (\n  `a` int,\n  KEY `x` (`a`),\n  KEY `y` (`a`)\n) ENGINE=InnoDB";
+        let other = "CREATE TABLE `t` (\n  `a` int,\n  KEY `y` (`a`),\n  KEY `x` (`a`)\n) ENGINE=InnoDB AUTO_INCREMENT=3";
+        assert_eq!(sorted(one), sorted(other));
+        assert_ne!(sorted(one), sorted(&one.replace("`a` int", "`a` bigint")));
+    }
+}

@@ -1,0 +1,301 @@
+//! Backups of an image: full, and after one page in a hundred has changed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::pageviews::Random;
+use crate::{release, setup};
+
+/// InnoDB's page.
+const PAGE: usize = 16 << 10;
+/// Pages of the image: 1.5 GiB.
+const PAGES: u64 = 98_304;
+/// Runs of pages of one kind.
+const RUN: u64 = 512;
+/// Rounds; the middle one by processor time counts.
+const ROUNDS: usize = 3;
+
+/// Programs of the comparison and their packages. Without one its rows are left out, and that is said.
+const PEERS: [(&str, &str); 4] =
+    [("/usr/bin/time", "time"), ("zstd", "zstd"), ("restic", "restic"), ("borg", "borgbackup")];
+
+/// What a run cost.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    wall_s: f64,
+    processor_s: f64,
+    memory_mb: f64,
+    bytes: u64,
+}
+
+/// A way to back the image up: a shell line for each step, in a folder of its own.
+struct Method {
+    name: &'static str,
+    needs: &'static str,
+    prepare: &'static str,
+    /// Full, and incremental if it can.
+    full: &'static str,
+    incremental: Option<&'static str>,
+}
+
+static METHODS: [Method; 5] = [
+    Method {
+        name: "remora backup",
+        needs: "",
+        prepare: "true",
+        full: "$REMORA backup -q file:$IMAGE --to repo",
+        incremental: Some("$REMORA backup -q file:$IMAGE --to repo"),
+    },
+    Method {
+        name: "dd \\| zstd -1",
+        needs: "zstd",
+        prepare: "mkdir repo",
+        full: "dd if=$IMAGE bs=4M status=none | zstd -1 -q > repo/full.zst",
+        incremental: None,
+    },
+    Method {
+        name: "restic",
+        needs: "restic",
+        prepare: "restic -q init --repo repo",
+        full: "restic -q backup --no-cache --repo repo $IMAGE",
+        incremental: Some("restic -q backup --no-cache --repo repo $IMAGE"),
+    },
+    Method {
+        name: "borg, default chunks, zstd 1",
+        needs: "borg",
+        prepare: "borg init -e none repo",
+        full: "borg create -C zstd,1 repo::a $IMAGE",
+        incremental: Some("borg create -C zstd,1 repo::b $IMAGE"),
+    },
+    Method {
+        name: "borg, fixed 64 KiB, zstd 1",
+        needs: "borg",
+        prepare: "borg init -e none repo",
+        full: "borg create -C zstd,1 --chunker-params fixed,65536 repo::a $IMAGE",
+        incremental: Some("borg create -C zstd,1 --chunker-params fixed,65536 repo::b $IMAGE"),
+    },
+];
+
+pub(super) fn run() -> Result<()> {
+    if let Err(error) = setup::install(&PEERS) {
+        println!("{error:#}; what is missing is left out");
+    }
+    let remora = release()?;
+    let folder = tempfile::Builder::new().prefix("remora-bench-").tempdir()?;
+    let (image, before) = (folder.path().join("image"), folder.path().join("before"));
+    write_image(&before)?;
+    println!("1.5 GiB: about a third zeros, a fifth rows like a database's, a third text, a tenth noise");
+    println!("incremental: one page in a hundred has a changed header, trailer and row\n");
+    let mut found: Vec<[Vec<Cost>; 3]> = METHODS.iter().map(|_| [vec![], vec![], vec![]]).collect();
+    for round in 0..ROUNDS {
+        for turn in 0..METHODS.len() {
+            let nth = (turn + round) % METHODS.len();
+            let (Some(method), Some(costs)) = (METHODS.get(nth), found.get_mut(nth)) else { continue };
+            if !method.needs.is_empty() && !setup::is_there(method.needs) {
+                continue;
+            }
+            std::fs::copy(&before, &image)?;
+            let place = Place::new(folder.path(), &image, &remora)?;
+            place.shell(method.prepare)?;
+            let [full, incremental, restore] = costs;
+            full.push(place.measure(method.full)?);
+            if let Some(line) = method.incremental {
+                change_pages(&image)?;
+                incremental.push(place.measure(line)?);
+            }
+            if method.name.starts_with("remora") {
+                restore.push(place.measure("$REMORA restore -q repo --to restored")?);
+                place.shell("cmp restored $IMAGE")?;
+            } else if method.name.starts_with("dd") {
+                restore.push(place.measure("zstd -dc -q repo/full.zst | dd of=restored bs=4M status=none")?);
+            }
+        }
+    }
+    for (step, name) in ["full", "incremental", "restore"].into_iter().enumerate() {
+        table(name, &found, step);
+    }
+    Ok(())
+}
+
+fn table(name: &str, found: &[[Vec<Cost>; 3]], step: usize) {
+    println!(
+        "| {name} | CPU s | wall s | MB written | peak MB | CPU, ratio to remora |\n|---|--:|--:|--:|--:|--:|"
+    );
+    let cost = |costs: &[Vec<Cost>; 3]| costs.get(step).cloned().and_then(median);
+    let ours = found.first().and_then(cost).map_or(1.0, |cost| cost.processor_s);
+    for (method, costs) in METHODS.iter().zip(found) {
+        let Some(cost) = cost(costs) else { continue };
+        println!(
+            "| {} | {:.2} | {:.2} | {:.1} | {:.0} | {:.1} |",
+            method.name,
+            cost.processor_s,
+            cost.wall_s,
+            megabytes(cost.bytes),
+            cost.memory_mb,
+            cost.processor_s / ours
+        );
+    }
+    println!();
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+fn median(mut costs: Vec<Cost>) -> Option<Cost> {
+    costs.sort_by(|a, b| a.processor_s.total_cmp(&b.processor_s));
+    costs.get(costs.len().saturating_sub(1) / 2).copied()
+}
+
+/// A folder for one method.
+struct Place<'a> {
+    folder: tempfile::TempDir,
+    image: &'a Path,
+    remora: &'a Path,
+}
+
+impl<'a> Place<'a> {
+    fn new(above: &Path, image: &'a Path, remora: &'a Path) -> Result<Place<'a>> {
+        Ok(Place { folder: tempfile::tempdir_in(above)?, image, remora })
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).env("IMAGE", self.image).env("REMORA", self.remora);
+        command.env("RESTIC_PASSWORD", "x").env("BORG_BASE_DIR", self.folder.path().join("borg"));
+        command.env("BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK", "yes");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn shell(&self, line: &str) -> Result<()> {
+        let output = self.command("bash").args(["-o", "pipefail", "-c", line]).output()?;
+        if !output.status.success() {
+            bail!("{line}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
+    }
+
+    fn repository_bytes(&self) -> Result<u64> {
+        let mut sum = 0;
+        let mut folders: Vec<PathBuf> = vec![self.folder.path().join("repo")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+                let entry = entry?;
+                let metadata = entry.metadata()?;
+                if metadata.is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    sum += metadata.len();
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Runs a line by GNU time, which counts processor time and the peak of memory of all its processes.
+    fn measure(&self, line: &str) -> Result<Cost> {
+        let before = self.repository_bytes()?;
+        let report = self.folder.path().join("time");
+        let output = self
+            .command("/usr/bin/time")
+            .args(["-f", "%e %U %S %M", "-o"])
+            .arg(&report)
+            .args(["bash", "-o", "pipefail", "-c", line])
+            .output()?;
+        if !output.status.success() {
+            bail!("{line}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let text = std::fs::read_to_string(&report)?;
+        let numbers: Vec<f64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let [wall_s, user, system, kilobytes] = numbers.as_slice() else { bail!("time said {text}") };
+        Ok(Cost {
+            wall_s: *wall_s,
+            processor_s: user + system,
+            memory_mb: kilobytes / 1e3,
+            bytes: self.repository_bytes()?.saturating_sub(before),
+        })
+    }
+}
+
+/// Writes the image: runs of pages of one kind, the same every time.
+fn write_image(path: &Path) -> Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut random = Random::new(1);
+    let mut page = vec![0u8; PAGE];
+    let mut kind = 0;
+    for number in 0..PAGES {
+        if number % RUN == 0 {
+            kind = random.below(100);
+        }
+        match kind {
+            0..36 => page.fill(0),
+            36..56 => rows(&mut page, number, &mut random),
+            56..90 => words(&mut page, &mut random),
+            _ => noise(&mut page, &mut random),
+        }
+        out.write_all(&page)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// A page as a table of numbers and short random texts has it, two thirds full.
+fn rows(page: &mut [u8], number: u64, random: &mut Random) {
+    page.fill(0);
+    for (row, slot) in page.chunks_mut(200).take(PAGE / 300).enumerate() {
+        let id = number * 54 + row as u64;
+        let text: String = (0..12).map(|_| format!("{:011}-", random.below(99_999_999_999))).collect();
+        let bytes = [&id.to_be_bytes()[..], text.as_bytes()].concat();
+        slot.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+    }
+}
+
+fn noise(bytes: &mut [u8], random: &mut Random) {
+    for part in bytes.chunks_mut(8) {
+        let number = random.next().to_le_bytes();
+        part.copy_from_slice(number.get(..part.len()).unwrap_or_default());
+    }
+}
+
+/// Words of different frequency.
+fn words(page: &mut [u8], random: &mut Random) {
+    let mut rest = page;
+    while !rest.is_empty() {
+        let bits = random.below(14);
+        let rank = random.below(1 << bits);
+        let word = format!("{:x} ", rank.wrapping_mul(0x9e37_79b9) % 0xff_ffff);
+        let (now, later) = rest.split_at_mut(word.len().min(rest.len()));
+        now.iter_mut().zip(word.bytes()).for_each(|(to, from)| *to = from);
+        rest = later;
+    }
+}
+
+/// What a database does to a page when it changes a row, on one in a hundred of those that are not zeros.
+fn change_pages(path: &Path) -> Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut random = Random::new(2);
+    let mut page = vec![0u8; PAGE];
+    let mut left = PAGES / 100;
+    while left > 0 {
+        let at = random.below(PAGES) * PAGE as u64;
+        file.read_exact_at(&mut page, at)?;
+        if page.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        left -= 1;
+        for (offset, len) in [(16, 8), (200 * random.below(50) + 8, 200), (PAGE as u64 - 8, 8)] {
+            let mut bytes = vec![0; len];
+            noise(&mut bytes, &mut random);
+            file.write_all_at(&bytes, at + offset)?;
+        }
+    }
+    file.sync_all()?;
+    Ok(())
+}

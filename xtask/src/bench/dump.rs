@@ -1,0 +1,239 @@
+//! The comparison of ways to dump a large table and load it again, zstd or gzip compressed, durable when finished.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use sandbox::{Product, Sandbox, Settings};
+
+use super::import::{TABLE, done, write_nodes};
+use super::measure::as_f64;
+use super::measure::{Cost, measure, median};
+use crate::{places, release, setup};
+
+const ROWS: u64 = 5_400_000;
+const ROUNDS: usize = 3;
+
+/// Programs that the peers consist of.
+const PEERS: [(&str, &str); 3] =
+    [("mydumper", "mydumper"), ("zstd", "zstd"), ("mariadb-dump", "mariadb-client")];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    RemoraDump,
+    RemoraDumpPlain,
+    DumpZstd,
+    MydumperGzip,
+    MydumperPlain,
+    RemoraLoad,
+    RemoraLoadCounts,
+    Myloader,
+    Client,
+    LoadData,
+}
+
+impl Method {
+    const DUMPS: [Method; 5] = [
+        Method::RemoraDump,
+        Method::DumpZstd,
+        Method::MydumperGzip,
+        Method::RemoraDumpPlain,
+        Method::MydumperPlain,
+    ];
+    const LOADS: [Method; 5] =
+        [Method::RemoraLoad, Method::RemoraLoadCounts, Method::Myloader, Method::Client, Method::LoadData];
+
+    fn name(self) -> &'static str {
+        match self {
+            Method::RemoraDump => "remora dump -j 2",
+            Method::RemoraDumpPlain => "remora dump -j 2 --compress none",
+            Method::DumpZstd => "mariadb-dump, piped to zstd -1",
+            Method::MydumperGzip => "mydumper -t 2 -r 500000 -c",
+            Method::MydumperPlain => "mydumper -t 2 -r 500000",
+            Method::RemoraLoad => "remora load -j 2, every row read back",
+            Method::RemoraLoadCounts => "remora load -j 2 --no-verify",
+            Method::Myloader => "myloader -t 2",
+            Method::Client => "zstd -dc, piped to mariadb",
+            Method::LoadData => "LOAD DATA, one session",
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    setup::run_quietly()?;
+    setup::install(&PEERS)?;
+    let remora = release()?;
+    let value = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).map(String::as_str)
+    };
+    let rows = value("--rows").map_or(Ok(ROWS), str::parse).context("--rows takes a number")?;
+    let product: Product = value("--server").map_or(Ok(Product::MariaDb1011), str::parse)?;
+    let places = places()?;
+    let installation = sandbox::find(&places, product)?;
+    let options = [
+        "--innodb-buffer-pool-size=6G",
+        "--innodb-log-file-size=2G",
+        "--max-allowed-packet=64M",
+        "--local-infile=1",
+    ];
+    let settings = Settings { options: options.map(str::to_owned).to_vec(), ..Settings::default() };
+    let server = Sandbox::start(&installation, &places, &settings)?;
+    let folder = server.folder().join("bench");
+    std::fs::create_dir_all(&folder)?;
+    let bench = Bench { server, folder, remora };
+    bench.query("CREATE DATABASE bench")?;
+    write_nodes(&bench.folder, rows)?;
+    bench.query(&format!("{TABLE} ENGINE=InnoDB"))?;
+    bench.query(&bench.load_data())?;
+    bench.query("ANALYZE TABLE bench.nodes")?;
+    println!("\n### {product} ({}), {rows} rows\n", installation.version);
+    bench.table(rows, &Method::DUMPS, value("--only").unwrap_or_default())?;
+    // What the loads read.
+    for method in [Method::RemoraDump, Method::DumpZstd, Method::MydumperPlain] {
+        bench.measure(method, rows)?;
+    }
+    bench.table(rows, &Method::LOADS, value("--only").unwrap_or_default())
+}
+
+struct Bench {
+    server: Sandbox,
+    folder: PathBuf,
+    remora: PathBuf,
+}
+
+impl Bench {
+    fn table(&self, rows: u64, methods: &[Method], only: &str) -> Result<()> {
+        let mut results: Vec<(Method, Vec<Cost>)> = methods
+            .iter()
+            .filter(|method| method.name().contains(only))
+            .map(|method| (*method, Vec::new()))
+            .collect();
+        let mut sizes = Vec::new();
+        for _ in 0..ROUNDS {
+            for (method, costs) in &mut results {
+                costs.push(self.measure(*method, rows)?);
+                sizes.push((*method, self.size(*method)?));
+            }
+            results.rotate_left(1);
+        }
+        results.sort_by_key(|(method, _)| methods.iter().position(|one| one == method));
+        let first = results.first().and_then(|(_, costs)| median(costs.clone())).map(|cost| cost.wall_s);
+        println!("| method | wall s | server s | client s | MB | wall / remora |\n|---|--:|--:|--:|--:|--:|");
+        for (method, costs) in results {
+            let Some(cost) = median(costs) else { continue };
+            let bytes = sizes.iter().find(|(one, _)| *one == method).map_or(0, |(_, bytes)| *bytes);
+            println!(
+                "| {} | {:.2} | {:.2} | {:.2} | {:.0} | {:.2} |",
+                method.name(),
+                cost.wall_s,
+                cost.server_s,
+                cost.client_s,
+                as_f64(bytes) / 1e6,
+                cost.wall_s / first.unwrap_or(cost.wall_s),
+            );
+        }
+        println!();
+        Ok(())
+    }
+
+    fn path(&self, method: Method) -> PathBuf {
+        self.folder.join(match method {
+            Method::RemoraDump | Method::RemoraLoad | Method::RemoraLoadCounts => "remora",
+            Method::RemoraDumpPlain => "remora.plain",
+            Method::DumpZstd | Method::Client => "dump.sql.zst",
+            Method::MydumperGzip => "mydumper.gz",
+            Method::MydumperPlain | Method::Myloader => "mydumper",
+            Method::LoadData => "nodes.tsv",
+        })
+    }
+
+    /// Bytes of what a method reads or writes.
+    fn size(&self, method: Method) -> Result<u64> {
+        fn walk(path: &Path) -> Result<u64> {
+            if path.is_file() {
+                return Ok(path.metadata()?.len());
+            }
+            std::fs::read_dir(path)?.map(|entry| walk(&entry?.path())).sum()
+        }
+        walk(&self.path(method))
+    }
+
+    fn measure(&self, method: Method, rows: u64) -> Result<Cost> {
+        let path = self.path(method);
+        if Method::DUMPS.contains(&method) {
+            if path.is_dir() {
+                std::fs::remove_dir_all(&path)?;
+            }
+        } else {
+            self.query("DROP DATABASE bench; CREATE DATABASE bench")?;
+            if method == Method::LoadData {
+                self.query(&format!("{TABLE} ENGINE=InnoDB"))?;
+            }
+        }
+        let cost = measure(self.server.pid(), || self.run(method, &path))?;
+        let found = self.query("SELECT COUNT(*) FROM bench.nodes")?;
+        if found.trim() != rows.to_string() {
+            bail!("{}: {} rows of {rows}", method.name(), found.trim());
+        }
+        Ok(cost)
+    }
+
+    fn run(&self, method: Method, path: &Path) -> Result<()> {
+        let socket = self.server.socket().display().to_string();
+        let tool = |program: &Path, arguments: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            done(&mut command)
+        };
+        let folder = path.display().to_string();
+        let ours = ["--no-defaults", "--quiet", "--user=root", "-S", &socket, "-j", "2"];
+        match method {
+            Method::RemoraDump => tool(&self.remora, &[&["dump", "bench", "-o", &folder][..], &ours].concat()),
+            Method::RemoraDumpPlain => {
+                tool(&self.remora, &[&["dump", "bench", "-o", &folder, "--compress", "none"][..], &ours].concat())
+            }
+            Method::RemoraLoad => tool(&self.remora, &[&["load", &folder][..], &ours].concat()),
+            Method::RemoraLoadCounts => {
+                tool(&self.remora, &[&["load", &folder, "--no-verify"][..], &ours].concat())
+            }
+            Method::MydumperGzip | Method::MydumperPlain => {
+                let mut all = vec!["-u", "root", "-S", &socket, "-B", "bench", "-t", "2", "-r", "500000", "-o", &folder];
+                all.extend((method == Method::MydumperGzip).then_some("-c"));
+                tool(Path::new("mydumper"), &all)
+            }
+            Method::Myloader => {
+                tool(Path::new("myloader"), &["-u", "root", "-S", &socket, "-t", "2", "-d", &folder])
+            }
+            Method::DumpZstd => self.shell(&format!(
+                "set -o pipefail; mariadb-dump --no-defaults -u root -S '{socket}' --single-transaction --quick \
+                 --databases bench | zstd -1 -q -f -o '{folder}'"
+            )),
+            Method::Client => {
+                self.shell(&format!("set -o pipefail; zstd -dcq '{folder}' | mariadb --no-defaults -u root -S '{socket}'"))
+            }
+            Method::LoadData => self.query(&self.load_data()).map(drop),
+        }
+    }
+
+    fn shell(&self, line: &str) -> Result<()> {
+        let log = File::create(self.folder.join("shell.log"))?;
+        done(Command::new("bash").args(["-c", line]).stderr(Stdio::from(log)))
+    }
+
+    fn load_data(&self) -> String {
+        format!("LOAD DATA INFILE '{}' INTO TABLE bench.nodes", self.folder.join("nodes.tsv").display())
+    }
+
+    fn query(&self, sql: &str) -> Result<String> {
+        let mut client = Command::new(sandbox::client().context("there is no SQL client")?);
+        client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names", "-e", sql]);
+        client.arg(format!("--socket={}", self.server.socket().display()));
+        let output = client.output()?;
+        if !output.status.success() {
+            bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
