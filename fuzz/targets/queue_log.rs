@@ -28,13 +28,9 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
     let engine = engine(&disk);
     engine.create(Path::new(FOLDER), &Definition::default()).unwrap();
     let queue = engine.open(Path::new(FOLDER)).unwrap();
-<<<<<<< HEAD
-    (0..40u8).for_each(|row| drop(queue.publish(&[&[row; 50]], None).unwrap()));
-=======
     for row in 0..40u8 {
         queue.publish(&[&[row; 50]], None).unwrap();
     }
->>>>>>> main
     let all = rows(&queue);
     let doomed: Vec<RowId> = (1..25).filter(|id| id % 5 != 0).map(RowId).collect();
     Session::new(OwnerId(2)).delete(&queue, &doomed).unwrap();
@@ -45,12 +41,8 @@ static PRISTINE: LazyLock<(FaultDisk, BTreeSet<(RowId, Vec<u8>)>)> = LazyLock::n
 fuzz_target!(|edits: Vec<(u8, u16, u8)>| {
     let (pristine, all) = &*PRISTINE;
     let disk = pristine.after_crash(Unsynced::Keep);
-<<<<<<< HEAD
-    let files: Vec<PathBuf> = disk.names().into_iter().filter(|name| name.parent() == Some(Path::new(FOLDER))).collect();
-=======
     let files: Vec<PathBuf> =
         disk.names().into_iter().filter(|name| name.parent() == Some(Path::new(FOLDER))).collect();
->>>>>>> main
     for (file, at, mask) in edits {
         disk.corrupt(&files[usize::from(file) % files.len()], usize::from(at), mask);
     }

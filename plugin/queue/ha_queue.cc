@@ -5,7 +5,6 @@
 
 #include <my_global.h>
 
-#include <atomic>
 #include <string>
 
 #include "sql_class.h"
@@ -14,13 +13,12 @@
 #include "table.h"
 #include "field.h"
 #include "handler.h"
+#include <mysql/plugin_audit.h>
 
 #include "ha_queue.h"
-#include "queue_function.h"
 #include "queue_schema.h"
 
 handlerton *queue_hton;
-queue_calls queue_called;
 
 /* Rows of a multi-row INSERT are published when they have so many bytes together. */
 static const size_t gather_bytes_max= 64 << 20;
@@ -45,7 +43,7 @@ static std::string folder_of(const char *name)
 
 /*
   Set by a wait, and set back by the server when the connection is reset or changes its user, of which an engine is not
-  told. What was owned before that goes back when the connection next comes here.
+  told otherwise.
 */
 static MYSQL_THDVAR_BOOL(owner, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
                          "Whether this connection sees the rows of queues that it owns, and no others", nullptr, nullptr,
@@ -71,10 +69,14 @@ static queue_connection *after_reset(THD *thd, queue_connection *connection)
 
 queue_connection *queue_connection_of(THD *thd)
 {
+  if (!queue_hton) {
+    my_printf_error(ER_UNKNOWN_STORAGE_ENGINE, "Unknown storage engine 'QUEUE': run sql/queue.sql", MYF(0));
+    return nullptr;
+  }
   auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
   if (!connection) {
     connection= new queue_connection();
-    if (rq_session_new(thd->thread_id, &connection->session, &connection->interrupter)) {
+    if (rq_session_new(thd_get_thread_id(thd), &connection->session, &connection->interrupter)) {
       delete connection;
       return nullptr;
     }
@@ -83,11 +85,31 @@ queue_connection *queue_connection_of(THD *thd)
   return after_reset(thd, connection);
 }
 
+static void let_go(queue_connection *connection)
+{
+  if (connection->held_back)
+    rq_let_go(connection->held_back);
+  connection->held_back= nullptr;
+}
+
+/* A command of the client has ended; one of them is the reset of the connection. */
+static void queue_command_ended(THD *thd, unsigned int, const void *event)
+{
+  if (static_cast<const mysql_event_general *>(event)->event_subclass != MYSQL_AUDIT_GENERAL_STATUS || !queue_hton)
+    return;
+  auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
+  if (connection) {
+    after_reset(thd, connection);
+    let_go(connection);
+  }
+}
+
 static int queue_close_connection(handlerton *, THD *thd)
 {
   auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
   if (connection) {
     thd_set_ha_data(thd, queue_hton, nullptr);
+    let_go(connection);
     rq_session_free(connection->session, connection->interrupter);
     delete connection;
   }
@@ -254,6 +276,12 @@ int ha_queue::external_lock(THD *, int type)
 
 /* What there is ---------------------------------------------------------------------------------------------------- */
 
+int ha_queue::optimize(THD *, HA_CHECK_OPT *)
+{
+  rq_error error;
+  return fail(rq_compact(queue, &error), error) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
+}
+
 ha_rows ha_queue::records()
 {
   queue_connection *connection= queue_connection_of(ha_thd());
@@ -387,9 +415,11 @@ int ha_queue::unpack(uchar *record, rq_slice row)
 
 void ha_queue::end_scan()
 {
-  if (cursor)
-    rq_scan_end(cursor);
+  if (!cursor)
+    return;
+  rq_scan_end(cursor);
   cursor= nullptr;
+  reader->reading--;
 }
 
 /* Begun with the first row, not with the scan: queue_wait() in WHERE is evaluated in between. */
@@ -400,24 +430,40 @@ int ha_queue::cursor_ready()
   queue_connection *connection= queue_connection_of(ha_thd());
   if (!connection || rq_scan(connection->session, queue, &cursor))
     return HA_ERR_OUT_OF_MEM;
+  reader= connection;
+  reader->reading++;
   return 0;
+}
+
+/*
+  A copy of the table would lose the rows that somebody owns, and bring back those that somebody takes meanwhile: so it
+  is made when nobody owns one, and nobody takes one until it has replaced the table.
+*/
+int ha_queue::hold_back()
+{
+  queue_connection *connection= queue_connection_of(ha_thd());
+  if (!connection)
+    return HA_ERR_OUT_OF_MEM;
+  let_go(connection);
+  int held= 0;
+  rq_error error;
+  if (int code= rq_hold_back(queue, &held, &error))
+    return fail(code, error);
+  if (held) {
+    connection->held_back= queue;
+    return 0;
+  }
+  my_printf_error(ER_GET_ERRMSG, "Queue: rows are owned; change the table when their owners have ended or aborted",
+                  MYF(0));
+  return HA_ERR_INTERNAL_ERROR;
 }
 
 int ha_queue::rnd_init(bool scan)
 {
   if (scan)
     end_scan();
-  /* A copy of the table would lose the rows that somebody owns. */
-  if (scan && thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE) {
-    rq_status status;
-    rq_get_status(queue, &status);
-    if (status.owned) {
-      my_printf_error(ER_GET_ERRMSG,
-                      "Queue: %llu rows are owned; change the table when their owners have ended or aborted", MYF(0),
-                      static_cast<ulonglong>(status.owned));
-      return HA_ERR_INTERNAL_ERROR;
-    }
-  }
+  if (scan && thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE)
+    return hold_back();
   return 0;
 }
 
@@ -624,14 +670,14 @@ static int queue_init(void *plugin)
 
 static int queue_deinit(void *)
 {
+  queue_hton= nullptr;
   return rq_stop();
 }
 
 static struct st_mysql_storage_engine queue_engine= {MYSQL_HANDLERTON_INTERFACE_VERSION};
 
-#define QUEUE_FUNCTION(NAME)                                                                                           \
-  {MariaDB_FUNCTION_PLUGIN, &NAME##_plugin, #NAME, "remora", "Function " #NAME "()", PLUGIN_LICENSE_GPL, nullptr,      \
-   nullptr, 0x0001, nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA}
+static struct st_mysql_audit queue_audit= {
+    MYSQL_AUDIT_INTERFACE_VERSION, nullptr, queue_command_ended, {MYSQL_AUDIT_GENERAL_CLASSMASK}};
 
 static struct st_mysql_information_schema queue_schema= {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
@@ -644,14 +690,10 @@ maria_declare_plugin(queue)
   MYSQL_STORAGE_ENGINE_PLUGIN, &queue_engine, "QUEUE", "remora", "A queue that is a table", PLUGIN_LICENSE_GPL,
       queue_init, queue_deinit, 0x0001, nullptr, queue_variables, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA
 },
-QUEUE_FUNCTION(queue_wait),
-QUEUE_FUNCTION(queue_wait_n),
-QUEUE_FUNCTION(queue_end),
-QUEUE_FUNCTION(queue_abort),
-QUEUE_FUNCTION(queue_rowid),
-QUEUE_FUNCTION(queue_set_srcid),
-QUEUE_FUNCTION(queue_compact),
-QUEUE_FUNCTION(queue_stats),
+{
+  MYSQL_AUDIT_PLUGIN, &queue_audit, "QUEUE_RESET", "remora", "Gives rows of queues back when a connection is reset",
+      PLUGIN_LICENSE_GPL, nullptr, nullptr, 0x0001, nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA
+},
 QUEUE_SCHEMA("QUEUES", "What is in queues", queue_schema_queues_init),
 QUEUE_SCHEMA("QUEUE_OWNED", "Rows of queues that somebody owns", queue_schema_owned_init)
 maria_declare_plugin_end;

@@ -8,26 +8,9 @@
 #include <vector>
 
 #include "queue_abi.h"
+#include "queue_function.h"
 
 extern handlerton *queue_hton;
-
-/* What a connection has with us. */
-struct queue_connection {
-  rq_session *session;
-  rq_interrupter *interrupter;
-};
-
-/* The connection of a session, made when it is first asked for. */
-queue_connection *queue_connection_of(THD *thd);
-
-/* The connection has waited: it sees its own rows only. */
-void queue_mark_owner(THD *thd);
-
-/* How often the functions were called, for SHOW ENGINE QUEUE STATUS. */
-struct queue_calls {
-  std::atomic<ulonglong> wait, end, abort, rowid, set_srcid;
-};
-extern queue_calls queue_called;
 
 /* Reads rows, writes rows, deletes rows: of one table, for one statement at a time. */
 class ha_queue final : public handler {
@@ -59,6 +42,7 @@ public:
   int truncate() override;
 
   int info(uint flag) override;
+  int optimize(THD *thd, HA_CHECK_OPT *options) override;
   ha_rows records() override;
 
   int rnd_init(bool scan) override;
@@ -84,6 +68,7 @@ private:
   int publish();
   int remove();
   int cursor_ready();
+  int hold_back();
   void end_scan();
   void pack(const uchar *record, std::vector<uchar> &out) const;
   int unpack(uchar *record, rq_slice row);
@@ -91,6 +76,7 @@ private:
 
   const rq_queue *queue= nullptr;
   rq_cursor *cursor= nullptr;
+  queue_connection *reader= nullptr; /* whose walk it is */
   ulonglong current= 0;
   bool gathering= false, deleting= false;
   std::vector<std::vector<uchar>> rows;

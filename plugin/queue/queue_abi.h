@@ -29,7 +29,7 @@ enum {
 };
 
 /* How a wait ended, beside the errors. */
-enum { RQ_TAKEN = 0, RQ_TIMED_OUT = 1, RQ_INTERRUPTED = 2 };
+enum { RQ_TAKEN = 0, RQ_TIMED_OUT = 1, RQ_INTERRUPTED = 2, RQ_GONE = 3 /* a table was dropped */ };
 
 /* What a column holds: crates/queue/src/condition/schema.rs. */
 enum {
@@ -102,6 +102,9 @@ int rq_open(rq_slice folder, const rq_queue **queue, rq_error *error);
 void rq_release(const rq_queue *queue);
 int rq_truncate(const rq_queue *queue, rq_error *error);
 int rq_compact(const rq_queue *queue, rq_error *error);
+/* Lets nobody take a row until rq_let_go, which may come after rq_release; held is 0 when somebody owns one already. */
+int rq_hold_back(const rq_queue *queue, int *held, rq_error *error);
+void rq_let_go(const rq_queue *queue);
 int rq_get_status(const rq_queue *queue, rq_status *status);
 /* Calls `each` for every open queue with its folder; stops when it returns other than 0. */
 int rq_each(int (*each)(void *context, rq_slice folder, const rq_status *status), void *context);

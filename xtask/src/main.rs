@@ -8,6 +8,7 @@
 mod bench;
 mod demo;
 mod fuzz;
+mod layout;
 mod pageviews;
 mod plugin;
 mod setup;
@@ -32,6 +33,8 @@ const HELP: &str = "cargo xtask CHORE
   bench dump [--rows N] [--server NAME] [--only WORD]
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run
+  bench queue [--seconds N] [--backlog ROWS]
+                                  ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";
 

@@ -3,14 +3,16 @@
 //! Debian ships a server's public headers and no private ones, so those come from its source package. A server takes an
 //! engine only when it was built for the very same patch release: the version is declared by the public headers, which
 //! come from the server's own -dev package. Where the archive has no source of that patch release, another of the
-//! same series serves: the layouts of its classes do not change within a series.
+//! same series serves, as long as the class that the engine derives from is the same in the server's binary.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, places, root, run, setup};
+use sandbox::Product;
+
+use crate::{cargo, layout, places, root, run, setup};
 
 /// The public headers, of the -dev package.
 const PUBLIC: &str = "/usr/include/mariadb/server";
@@ -33,7 +35,16 @@ pub(crate) fn build() -> Result<PathBuf> {
     std::fs::copy(&probes, generated.join("probes_mysql_nodtrace.h")).context("probes_mysql_nodtrace.h")?;
     let folder = root().join("plugin/queue");
     let mut compiler = Command::new("c++");
-    compiler.args(["-std=c++17", "-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Wno-unused-parameter"]);
+    compiler.args([
+        "-std=c++17",
+        "-O2",
+        "-g",
+        "-fPIC",
+        "-shared",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+    ]);
     compiler.args(["-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DHAVE_CONFIG_H"]);
     // As system headers: their warnings are the server's.
     for include in [Path::new(PUBLIC), &Path::new(PUBLIC).join("mysql"), &generated] {
@@ -47,6 +58,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     // The services must stay visible: the server fills them in. The core need not be.
     compiler.arg(core).args(["-lmysqlservices", "-Wl,--exclude-libs,libha_queue_core.a"]);
     run(&mut compiler)?;
+    check(&library, &version)?;
     println!("{} for MariaDB {version}", library.display());
     Ok(library)
 }
@@ -59,6 +71,19 @@ pub(crate) fn build_beside(others: &[PathBuf]) -> Result<()> {
         std::fs::copy(&library, &beside).with_context(|| beside.display().to_string())?;
     }
     Ok(())
+}
+
+/// Whether the library fits the server that is installed.
+fn check(library: &Path, version: &str) -> Result<()> {
+    let server = sandbox::find(&places()?, Product::MariaDb1011)?;
+    if !server.version.starts_with(&format!("{version}-")) {
+        bail!(
+            "{} is {}, but {PUBLIC} is of {version}: install libmariadbd-dev of the server's version",
+            server.daemon.display(),
+            server.version
+        );
+    }
+    layout::compare(library, "ha_queue", &server.daemon, "handler")
 }
 
 /// The version that the public headers declare.
@@ -109,7 +134,10 @@ fn fetch(cache: &Path, version: &str) -> Result<PathBuf> {
     let sources = std::fs::read_to_string(system).with_context(|| {
         format!("{}: unpack the source of MariaDB {version} into {}", system.display(), cache.display())
     })?;
-    std::fs::write(cache.join("source.sources"), sources.replace("Types: deb\n", "Types: deb-src\n"))?;
+    let types =
+        |line: &str| if line.starts_with("Types:") { "Types: deb-src".to_owned() } else { line.to_owned() };
+    let sources: Vec<String> = sources.lines().map(types).collect();
+    std::fs::write(cache.join("source.sources"), sources.join("\n"))?;
     run(apt("apt-get", cache).args(["update", "-qq"]))?;
     let listed = apt("apt-cache", cache).args(["showsrc", "mariadb"]).output()?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();

@@ -21,7 +21,8 @@ const NEEDED: [(&str, &str); 5] = [
 const FETCHERS: [(&str, &str); 2] = [("mvn", "maven"), ("npm", "npm")];
 
 /// What the queue engine is built from, beside the server's source.
-const ENGINE: [(&str, &str); 3] = [
+const ENGINE: [(&str, &str); 4] = [
+    ("mariadbd", "mariadb-server-core"),
     ("c++", "g++"),
     ("/usr/include/mariadb/server/mysql_version.h", "libmariadbd-dev"),
     ("/usr/include/mariadb/mysql.h", "libmariadb-dev"),

@@ -173,3 +173,49 @@ impl RqError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use queue::{Definition, Engine, Options, Queue, RealDisk};
+
+    use super::{Fault, OK, PANIC, RqError, guard};
+
+    fn queue(folder: &std::path::Path) -> Arc<Queue> {
+        let options = Options { threads: 0, ..Options::new(|| 0, || [7; 16]) };
+        let engine = Engine::start(Arc::new(RealDisk), options).unwrap();
+        engine.create(folder, &Definition::default()).unwrap();
+        engine.open(folder).unwrap()
+    }
+
+    fn text(error: &RqError) -> String {
+        error
+            .text
+            .iter()
+            .take_while(|byte| **byte != 0)
+            .map(|byte| char::from(byte.cast_unsigned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_ends_the_service_of_its_queue() {
+        let parent = tempfile::tempdir().unwrap();
+        let (one, other) = (queue(&parent.path().join("one")), queue(&parent.path().join("other")));
+        let mut error = RqError { text: [0; 512] };
+        let publish = |queue: &Queue| queue.publish(&[b"row"], None).map(|_| OK).map_err(Fault::Queue);
+        assert_eq!(guard(&raw mut error, Some(&one), || publish(&one)), OK);
+        assert_eq!(guard(&raw mut error, Some(&one), || panic!("a fault of ours")), PANIC);
+        assert!(text(&error).contains("report it"), "{}", text(&error));
+        assert_eq!(guard(&raw mut error, Some(&one), || publish(&one)), 6);
+        assert!(text(&error).contains("out of service"), "{}", text(&error));
+        assert_eq!(guard(&raw mut error, Some(&other), || publish(&other)), OK);
+    }
+
+    #[test]
+    fn a_long_reason_is_cut() {
+        let mut error = RqError { text: [1; 512] };
+        guard(&raw mut error, None, || Err(Fault::Other(5, "x".repeat(1000))));
+        assert_eq!(text(&error), "x".repeat(511));
+    }
+}

@@ -246,6 +246,7 @@ pub unsafe extern "C" fn rq_wait(
             Waited::Taken(at) => (0, at),
             Waited::TimedOut => (1, 0),
             Waited::Interrupted => (2, 0),
+            Waited::Dropped => (3, 0),
         };
         // SAFETY: the caller's variable.
         unsafe { *outcome = code };

@@ -187,6 +187,39 @@ pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) ->
     guard(error, Some(queue), || Ok(queue.compact().map(|()| OK)?))
 }
 
+/// Lets nobody take a row of a queue; `held` is 0 when somebody owns one already.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_back(queue: *const Queue, held: *mut c_int, error: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        let free = queue.hold_back()?;
+        if free {
+            // SAFETY: it is a handle that was not released; this one is given back by `rq_let_go`.
+            unsafe { Arc::increment_strong_count(queue) };
+        }
+        // SAFETY: the caller's variable.
+        unsafe { *held = c_int::from(free) };
+        Ok(OK)
+    })
+}
+
+/// Ends what [`rq_hold_back`] began.
+///
+/// # Safety
+/// It held the queue back, and is ended once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_let_go(queue: *const Queue) {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the count was raised when it was held back.
+        unsafe { Arc::from_raw(queue) }.let_go();
+        Ok(OK)
+    });
+}
+
 fn status(queue: &Queue) -> RqStatus {
     let status = queue.status();
     let counters = status.counters;

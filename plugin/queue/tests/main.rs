@@ -3,6 +3,8 @@
 
 #[path = "main/case.rs"]
 mod case;
+#[path = "main/ddl.rs"]
+mod ddl;
 #[path = "main/kill.rs"]
 mod kill;
 #[path = "main/server.rs"]

@@ -11,8 +11,8 @@ use mysql::prelude::Queryable;
 use crate::server::Server;
 
 const ROUNDS: usize = 4;
-const PUBLISHERS: usize = 3;
-const TAKERS: usize = 3;
+const PUBLISHERS: usize = 6;
+const TAKERS: usize = 6;
 
 /// What clients know.
 #[derive(Default)]
@@ -51,8 +51,26 @@ fn kill_9_loses_no_row_and_brings_none_back() {
         });
         server.0.kill().unwrap();
         server.0.restart().unwrap();
-        check(&server, &known);
+        let there = server.connect("k").column("SELECT v FROM t");
+        check(&there, &mut known.lock().unwrap()).unwrap();
     }
+    canary(&server, &mut known.lock().unwrap());
+}
+
+/// A server that loses a row, or brings one back, is found out.
+fn canary(server: &Server, known: &mut Known) {
+    let mut client = server.connect("k");
+    let next = known.sent.last().unwrap() + 1;
+    client.run(&format!("INSERT INTO t VALUES ({next}, '')"));
+    known.sent.insert(next);
+    known.published.insert(next);
+    check(&client.column("SELECT v FROM t"), known).unwrap();
+    client.run(&format!("DELETE FROM t WHERE v = {next}"));
+    assert!(check(&client.column("SELECT v FROM t"), known).unwrap_err().contains("is lost"));
+    known.ended.insert(next);
+    check(&client.column("SELECT v FROM t"), known).unwrap();
+    client.run(&format!("INSERT INTO t VALUES ({next}, '')"));
+    assert!(check(&client.column("SELECT v FROM t"), known).unwrap_err().contains("came back"));
 }
 
 /// Inserts until the server is gone.
@@ -75,8 +93,11 @@ fn take(server: &Server, known: &Mutex<Known>) {
         let taken: Result<Vec<i64>, _> = client.query("SELECT v FROM t WHERE queue_wait('t', 60)");
         let Ok(taken) = taken else { return };
         let v = taken[0];
-        assert!(!known.lock().unwrap().ended.contains(&v), "{v} came back");
-        known.lock().unwrap().ending.insert(v);
+        {
+            let mut known = known.lock().unwrap();
+            assert!(!known.ended.contains(&v), "{v} came back");
+            known.ending.insert(v);
+        }
         if client.query_drop("SELECT queue_end()").is_err() {
             return;
         }
@@ -86,20 +107,28 @@ fn take(server: &Server, known: &Mutex<Known>) {
     }
 }
 
-fn check(server: &Server, known: &Mutex<Known>) {
-    let there = server.connect("k").column("SELECT v FROM t");
+/// What is there against what the clients know.
+fn check(there: &[i64], known: &mut Known) -> Result<(), String> {
     let set: BTreeSet<i64> = there.iter().copied().collect();
-    assert_eq!(set.len(), there.len(), "none is there twice");
-    let mut known = known.lock().unwrap();
+    if set.len() != there.len() {
+        return Err("a row is there twice".to_owned());
+    }
     for v in &known.published {
         let gone = known.ended.contains(v) || known.ending.contains(v);
-        assert!(gone || set.contains(v), "{v} is lost");
+        if !gone && !set.contains(v) {
+            return Err(format!("{v} is lost"));
+        }
     }
     for v in &set {
-        assert!(known.sent.contains(v), "{v} was never sent");
-        assert!(!known.ended.contains(v), "{v} came back");
+        if !known.sent.contains(v) {
+            return Err(format!("{v} was never sent"));
+        }
+        if known.ended.contains(v) {
+            return Err(format!("{v} came back"));
+        }
     }
     // What was being ended is decided now.
     let ending = std::mem::take(&mut known.ending);
     known.ended.extend(ending.difference(&set));
+    Ok(())
 }

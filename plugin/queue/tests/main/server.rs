@@ -5,7 +5,11 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::{FromRow, Queryable};
 use mysql::{Conn, OptsBuilder};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use sandbox::{Places, Product, Sandbox, Settings};
+
+/// Bytes that the test and each server may map.
+const ADDRESS_SPACE: u64 = 6 << 30;
 
 /// A server that ends with the test.
 pub(crate) struct Server(pub(crate) Sandbox);
@@ -21,25 +25,40 @@ fn library() -> PathBuf {
 
 impl Server {
     pub(crate) fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    pub(crate) fn start_with(options: &[&str]) -> Server {
+        // What the server inherits: one that goes mad must not take the machine with it.
+        let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: Some(ADDRESS_SPACE) };
+        setrlimit(Resource::As, limit).unwrap();
         let places = Places::customary(|name| std::env::var_os(name)).unwrap();
         let installation = sandbox::find(&places, Product::MariaDb1011).unwrap();
-        let options = vec!["--max-connections=200".to_owned()];
-        let settings = Settings { plugins: vec![library()], options, ..Settings::default() };
+        let mut all = vec!["--max-connections=200".to_owned()];
+        all.extend(options.iter().map(|option| (*option).to_owned()));
+        let settings = Settings { plugins: vec![library()], options: all, ..Settings::default() };
         let server = Server(Sandbox::start(&installation, &places, &settings).unwrap());
-        server.connect("").query_drop("INSTALL SONAME 'ha_queue'").unwrap();
+        let mut client = server.connect("");
+        let lines = include_str!("../../../../sql/queue.sql").lines().filter(|line| !line.starts_with("--"));
+        lines.for_each(|statement| client.run(statement));
         server
+    }
+
+    /// A connection without a database.
+    pub(crate) fn connect_as(&self, user: &str) -> Client {
+        let options = OptsBuilder::new()
+            .socket(Some(self.0.socket().to_string_lossy().into_owned()))
+            .user(Some(user))
+            .prefer_socket(true);
+        Client(Conn::new(options).unwrap())
     }
 
     /// A connection, with a database of its own if that has a name.
     pub(crate) fn connect(&self, database: &str) -> Client {
-        let options = OptsBuilder::new()
-            .socket(Some(self.0.socket().to_string_lossy().into_owned()))
-            .user(Some("root"))
-            .prefer_socket(true);
-        let mut client = Client(Conn::new(options).unwrap());
+        let mut client = self.connect_as("root");
         if !database.is_empty() {
-            client.run(&format!("CREATE DATABASE IF NOT EXISTS {database}"));
-            client.run(&format!("USE {database}"));
+            client.run(&format!("CREATE DATABASE IF NOT EXISTS `{database}`"));
+            client.run(&format!("USE `{database}`"));
         }
         client
     }
@@ -81,7 +100,8 @@ impl Client {
 
     /// What a statement that must fail says.
     pub(crate) fn error(&mut self, sql: &str) -> String {
-        self.0.query_drop(sql).expect_err(sql).to_string()
+        // Not query_drop, which does not tell of errors behind the names of the columns.
+        self.0.query::<mysql::Row, _>(sql).expect_err(sql).to_string()
     }
 
     /// The values of a column of integers.
