@@ -121,6 +121,10 @@ uint64_t rq_owned_row(const rq_session *session);
 uint64_t rq_count(const rq_session *session, const rq_queue *queue);
 /* The next publish carries this; slot 0 to 63. */
 int rq_set_origin(rq_session *session, uint32_t slot, int overwrite, uint64_t row);
+/* What a relay says of the first owned row, as text; RQ_END when there is none. */
+int rq_origin(const rq_session *session, rq_error *text, rq_error *error);
+/* The next publish carries this, which rq_origin wrote; RQ_END when it is no such text. */
+int rq_set_origin_text(rq_session *session, rq_slice text);
 
 int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
 int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);

@@ -328,6 +328,35 @@ static longlong evaluate_queue_set_srcid(THD *thd, Call *call, const UDF_ARGS *a
   return 1;
 }
 
+/* What a relay hands to queue_set_origin() at the other end, for the row that is owned here. */
+static longlong evaluate_queue_origin(THD *thd, Call *call, const UDF_ARGS *)
+{
+  queue_connection *mine= owner(thd, call);
+  rq_error text, error;
+  if (!mine)
+    return call->null();
+  const int code= rq_origin(mine->session, &text, &error);
+  if (code == RQ_OK) {
+    call->text= text.text;
+    return 1;
+  }
+  if (code != RQ_END)
+    raise(error);
+  return call->null();
+}
+
+static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *args)
+{
+  queue_connection *mine= queue_connection_of(thd);
+  const std::string text= text_of(thd, args, 0);
+  if (!mine)
+    return call->null();
+  if (rq_set_origin_text(mine->session, {reinterpret_cast<const uchar *>(text.data()), text.size()}) == RQ_OK)
+    return 1;
+  warn(thd, "not what queue_origin() gives");
+  return call->null();
+}
+
 static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *args)
 {
   Opened table;
@@ -416,6 +445,16 @@ static void wait_types(UDF_ARGS *args, uint first)
     return call->value;                                                                                                \
   }
 
+#define QUEUE_STRING(NAME, AT_LEAST, AT_MOST, TYPES)                                                                   \
+  QUEUE_FUNCTION(NAME, AT_LEAST, AT_MOST, TYPES)                                                                       \
+  extern "C" char *NAME(UDF_INIT *init, UDF_ARGS *args, char *, unsigned long *length, char *is_null, char *)          \
+  {                                                                                                                    \
+    Call *call= result(init, args, evaluate_##NAME);                                                                   \
+    *is_null= call->is_null;                                                                                           \
+    *length= static_cast<unsigned long>(call->text.size());                                                            \
+    return &call->text[0];                                                                                             \
+  }
+
 QUEUE_INTEGER(queue_wait, 1, arguments_max, wait_types(args, 0))
 QUEUE_INTEGER(queue_wait_n, 2, arguments_max, (wait_types(args, 1), args->arg_type[0]= INT_RESULT))
 QUEUE_INTEGER(queue_end, 0, arguments_max, )
@@ -424,12 +463,6 @@ QUEUE_INTEGER(queue_rowid, 0, 0, )
 QUEUE_INTEGER(queue_set_srcid, 3, 3,
               (args->arg_type[0]= args->arg_type[2]= INT_RESULT, args->arg_type[1]= STRING_RESULT))
 QUEUE_INTEGER(queue_compact, 1, 1, args->arg_type[0]= STRING_RESULT)
-QUEUE_FUNCTION(queue_stats, 1, 1, args->arg_type[0]= STRING_RESULT)
-
-extern "C" char *queue_stats(UDF_INIT *init, UDF_ARGS *args, char *, unsigned long *length, char *is_null, char *)
-{
-  Call *call= result(init, args, evaluate_queue_stats);
-  *is_null= call->is_null;
-  *length= static_cast<unsigned long>(call->text.size());
-  return &call->text[0];
-}
+QUEUE_INTEGER(queue_set_origin, 1, 1, args->arg_type[0]= STRING_RESULT)
+QUEUE_STRING(queue_stats, 1, 1, args->arg_type[0]= STRING_RESULT)
+QUEUE_STRING(queue_origin, 0, 0, )

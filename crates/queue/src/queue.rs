@@ -13,7 +13,7 @@ use crate::file::SegmentFile;
 use crate::folder::Folder;
 use crate::index::{Arrival, Stored};
 use crate::log::Log;
-use crate::origin::Origin;
+use crate::origin::{Origin, Source};
 use crate::record::RowId;
 use crate::state::{Batch, Gather, Ownership, State};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait};
@@ -308,6 +308,21 @@ impl Queue {
         let condition = Arc::new(Condition::compile(text, &self.schema, collate)?);
         self.lock().conditions.keep(&condition);
         Ok(condition)
+    }
+
+    /// What a relay says of a row of this queue: where it is from, and the lowest row id that may still come from there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and [`Error::Dropped`] when
+    /// the queue is out of service.
+    pub fn origin(&self, row: RowId) -> Result<Origin, Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let waiting = state.index.next_waiting(RowId(0))?;
+        let owned = state.owners.keys().next().copied();
+        let floor = waiting.into_iter().chain(owned).min().unwrap_or(state.next).min(row);
+        let source = Source::Incarnation(state.incarnation);
+        Ok(Origin { source, row: row.0, floor: floor.0, overwrite: false })
     }
 
     /// The rows that somebody owns.

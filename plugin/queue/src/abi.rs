@@ -165,7 +165,7 @@ pub(crate) fn guard(
 }
 
 impl RqError {
-    fn fill(&mut self, text: &str) {
+    pub(crate) fn fill(&mut self, text: &str) {
         let room = self.text.len() - 1;
         let bytes = text.bytes().take(room).map(u8::cast_signed);
         for (to, from) in self.text.iter_mut().zip(bytes.chain([0])) {

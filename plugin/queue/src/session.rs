@@ -145,6 +145,44 @@ pub unsafe extern "C" fn rq_set_origin(
     OK
 }
 
+/// What a relay says of the first row that the connection owns, as text; [`END`] when it owns none.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_origin(session: *const RqSession, text: *mut RqError, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let session = unsafe { &*session };
+        let held = session.session.held();
+        let Some((queue, row)) = held.and_then(|(queue, rows)| Some((queue, *rows.first()?))) else {
+            return Ok(END);
+        };
+        let origin = queue.origin(row)?;
+        // SAFETY: the caller's buffer.
+        unsafe { &mut *text }.fill(&origin.to_string());
+        Ok(OK)
+    })
+}
+
+/// What the next publish carries, as [`rq_origin`] wrote it; [`END`] when that is no such text.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_set_origin_text(session: *mut RqSession, text: RqSlice) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's string.
+        let text = unsafe { text.get() };
+        let Some(origin) = std::str::from_utf8(text).ok().and_then(|text| text.parse::<Origin>().ok()) else {
+            return Ok(END);
+        };
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.origin = Some(origin);
+        Ok(OK)
+    })
+}
+
 /// Adds rows.
 ///
 /// # Safety

@@ -161,7 +161,7 @@ impl Bench {
     }
 
     fn fill(&self, rows: u64) -> Result<()> {
-        self.query(&format!("INSERT INTO bench.q SELECT seq, LPAD(seq, 80, '0') FROM seq_1_to_{rows}"))
+        self.query(&format!("INSERT INTO bench.q SELECT seq, LPAD(seq, 80, '0') FROM bench.seq_1_to_{rows}"))
     }
 
     /// Numbers that the client prints.
@@ -192,7 +192,7 @@ impl Bench {
         if method.mode == "skip" {
             self.query(&format!(
                 "CREATE OR REPLACE TABLE bench.jobs (id BIGINT AUTO_INCREMENT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB;
-                 INSERT INTO bench.jobs (body) SELECT LPAD(seq, 80, '0') FROM seq_1_to_{JOBS}"
+                 INSERT INTO bench.jobs (body) SELECT LPAD(seq, 80, '0') FROM bench.seq_1_to_{JOBS}"
             ))?;
         }
         let held = if method.snapshot { Some(self.hold_snapshot()?) } else { None };

@@ -10,7 +10,7 @@ use crate::server::{Client, Server};
 
 type Case = fn(&Server, &str);
 
-const CASES: [(&str, Case); 24] = [
+const CASES: [(&str, Case); 25] = [
     ("base", base),
     ("rnd_pos", rnd_pos),
     ("wait", wait),
@@ -25,6 +25,7 @@ const CASES: [(&str, Case); 24] = [
     ("many_waiters", many_waiters),
     ("two_tables", two_tables),
     ("relay", relay),
+    ("relay_by_origin", relay_by_origin),
     ("classes", classes),
     ("classes_wake", classes_wake),
     ("compaction", compaction),
@@ -249,6 +250,38 @@ fn blob_condition(server: &Server, name: &str) {
     let stats: Vec<String> = one.rows("SELECT queue_stats('t')");
     assert!(stats[0].starts_with("rows_written: 1001\nrows_removed: 1000\n"), "{stats:?}");
     assert_eq!(stats[0].lines().count(), 9);
+}
+
+/// A relay that knows the source's incarnation: rows that come late are new, and so are those of an emptied source.
+fn relay_by_origin(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE s (v INT NOT NULL) ENGINE=QUEUE");
+    two.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    assert!(one.error("SELECT queue_origin()").contains("not in owner mode"));
+    for wrong in ["", "x", "1:2:3:4", "64:1:0"] {
+        assert_eq!(two.value(&format!("SELECT queue_set_origin('{wrong}')")), None);
+    }
+    let mut relay = |condition: &str, finish: bool| {
+        assert_eq!(one.value(&format!("SELECT queue_wait('s{condition}', 0)")), Some(1));
+        let origin: Vec<String> = one.rows("SELECT queue_origin()");
+        assert_eq!(two.value(&format!("SELECT queue_set_origin('{}')", origin[0])), Some(1));
+        two.run(&format!("INSERT INTO t VALUES ({})", one.column("SELECT * FROM s")[0]));
+        one.value(if finish { "SELECT queue_end()" } else { "SELECT queue_abort()" });
+    };
+    let mut source = server.connect(name);
+    source.run("INSERT INTO s VALUES (1), (2), (3)");
+    // The third goes first; the relay dies before it ends the second, and sends it again.
+    relay(":v=3", true);
+    relay(":v=2", false);
+    relay(":v=2", true);
+    relay("", true);
+    assert_eq!(source.column("SELECT * FROM t"), [3, 2, 1]);
+    source.run("TRUNCATE s");
+    source.run("INSERT INTO s VALUES (4)");
+    relay("", false);
+    relay("", true);
+    assert_eq!(source.column("SELECT * FROM t"), [3, 2, 1, 4]);
 }
 
 /// Takes rows until one is negative.
@@ -582,7 +615,9 @@ fn types(server: &Server, name: &str) {
 fn refused(server: &Server, name: &str) {
     let mut one = server.connect(name);
     assert!(one.error("CREATE TABLE t (v INT PRIMARY KEY) ENGINE=QUEUE").contains("keys"));
-    assert!(one.error("CREATE TABLE t (v INT AUTO_INCREMENT, KEY (v)) ENGINE=QUEUE").contains("AUTO_INCREMENT"));
+    assert!(
+        one.error("CREATE TABLE t (v INT AUTO_INCREMENT, KEY (v)) ENGINE=QUEUE").contains("AUTO_INCREMENT")
+    );
     one.run("CREATE TABLE t (v INT) ENGINE=QUEUE");
     one.run("CREATE TABLE i (v INT) ENGINE=InnoDB");
     one.run("INSERT INTO t VALUES (1), (2)");
