@@ -290,12 +290,13 @@ ha_rows ha_queue::records()
 
 int ha_queue::info(uint flag)
 {
-  if (flag & HA_STATUS_VARIABLE) {
+  const ulonglong count= rq_rows(queue);
+  /* 0 and 1 have a meaning for the optimiser that a table which others fill must not have. */
+  if (flag & HA_STATUS_VARIABLE)
+    stats.records= count < 2 ? 2 : count;
+  if (flag & HA_STATUS_VARIABLE_EXTRA) {
     rq_status status;
     rq_get_status(queue, &status);
-    ulonglong count= status.waiting + status.owned;
-    /* 0 and 1 have a meaning for the optimiser that a table which others fill must not have. */
-    stats.records= count < 2 ? 2 : count;
     stats.data_file_length= status.bytes;
     stats.delete_length= status.bytes - MY_MIN(status.bytes, status.live_bytes);
     stats.mean_rec_length= count ? static_cast<ulong>(status.live_bytes / count) : 0;
@@ -445,14 +446,11 @@ int ha_queue::hold_back()
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
   let_go(connection);
-  int held= 0;
   rq_error error;
-  if (int code= rq_hold_back(queue, &held, &error))
+  if (int code= rq_hold_back(queue, &connection->held_back, &error))
     return fail(code, error);
-  if (held) {
-    connection->held_back= queue;
+  if (connection->held_back)
     return 0;
-  }
   my_printf_error(ER_GET_ERRMSG, "Queue: rows are owned; change the table when their owners have ended or aborted",
                   MYF(0));
   return HA_ERR_INTERNAL_ERROR;

@@ -48,6 +48,7 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_session rq_session;
 typedef struct rq_interrupter rq_interrupter;
 typedef struct rq_cursor rq_cursor;
+typedef struct rq_hold rq_hold;
 
 typedef struct {
   const unsigned char *bytes;
@@ -102,9 +103,14 @@ int rq_open(rq_slice folder, const rq_queue **queue, rq_error *error);
 void rq_release(const rq_queue *queue);
 int rq_truncate(const rq_queue *queue, rq_error *error);
 int rq_compact(const rq_queue *queue, rq_error *error);
-/* Lets nobody take a row until rq_let_go, which may come after rq_release; held is 0 when somebody owns one already. */
-int rq_hold_back(const rq_queue *queue, int *held, rq_error *error);
-void rq_let_go(const rq_queue *queue);
+/*
+  Lets nobody take a row until rq_let_go, which may come after rq_release; null when somebody owns one already. Until
+  then rq_open waits when it finds no queue in this folder: its successor is on the way.
+*/
+int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
+void rq_let_go(rq_hold *hold);
+/* How many rows are not gone: in no time, unlike the status. */
+uint64_t rq_rows(const rq_queue *queue);
 int rq_get_status(const rq_queue *queue, rq_status *status);
 /* Calls `each` for every open queue with its folder; stops when it returns other than 0. */
 int rq_each(int (*each)(void *context, rq_slice folder, const rq_status *status), void *context);

@@ -13,7 +13,7 @@ struct queue_connection {
   /* Walks over rows that the statement has begun. */
   uint reading;
   /* A queue that nobody takes from until the statement has ended. */
-  const rq_queue *held_back;
+  rq_hold *held_back;
 };
 
 /* The connection of a session, made when it is first asked for; none when there is no memory or no engine. */

@@ -73,7 +73,8 @@ impl SegmentFile {
 
     fn read_from(&self, source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len];
-        let read = source.read_full_at(offset, &mut bytes).map_err(Error::disk(&self.path()))?;
+        let read =
+            source.read_full_at(offset, &mut bytes).map_err(|error| Error::disk(&self.path())(error))?;
         if read < len {
             return Err(self.corrupt("the file ends too early", offset + read as u64));
         }

@@ -34,7 +34,9 @@ impl std::fmt::Display for Origin {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.source {
             Source::Slot(slot) => write!(formatter, "{slot}")?,
-            Source::Incarnation(incarnation) => write!(formatter, "{:032x}", u128::from_be_bytes(incarnation))?,
+            Source::Incarnation(incarnation) => {
+                write!(formatter, "{:032x}", u128::from_be_bytes(incarnation))?
+            }
         }
         write!(formatter, ":{}:{}", self.row, self.floor)
     }
@@ -238,7 +240,7 @@ mod tests {
 
     #[test]
     fn text_is_read_as_it_was_written() {
-        let source = Source::Incarnation(*b"\0123456789abcdef");
+        let source = Source::Incarnation(*b"fedcba9876543210");
         for origin in [origin(source, 8, 7), origin(Source::Slot(63), 1, 0)] {
             assert_eq!(origin.to_string().parse(), Ok(origin));
         }

@@ -150,7 +150,11 @@ pub unsafe extern "C" fn rq_set_origin(
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_origin(session: *const RqSession, text: *mut RqError, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_origin(
+    session: *const RqSession,
+    text: *mut RqError,
+    error: *mut RqError,
+) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let session = unsafe { &*session };

@@ -1,11 +1,13 @@
 //! Queues: starting and stopping the engine, creating, opening, dropping; what is in them.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use queue::{Column, Definition, Engine, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
+use queue::{Column, Definition, Engine, Error, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
 
 use crate::abi::{Fault, OK, RqColumn, RqDefinition, RqError, RqServer, RqSlice, RqStatus, array, guard};
 use crate::{ENGINE, Running, SERVER, engine, now_ms, random};
@@ -145,7 +147,7 @@ pub unsafe extern "C" fn rq_rename(from: RqSlice, to: RqSlice, error: *mut RqErr
 pub unsafe extern "C" fn rq_open(folder: RqSlice, queue: *mut *const Queue, error: *mut RqError) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's string.
-        let opened = engine()?.open(unsafe { path(folder) })?;
+        let opened = open(unsafe { path(folder) })?;
         // SAFETY: the caller's variable.
         unsafe { *queue = Arc::into_raw(opened) };
         Ok(OK)
@@ -187,22 +189,53 @@ pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) ->
     guard(error, Some(queue), || Ok(queue.compact().map(|()| OK)?))
 }
 
-/// Lets nobody take a row of a queue; `held` is 0 when somebody owns one already.
+/// Folders of queues that are being replaced by a changed copy.
+static CHANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// One of them is complete.
+static CHANGED: Condvar = Condvar::new();
+
+/// How long an opening waits for a queue that is being replaced.
+const CHANGE_WAIT: Duration = Duration::from_secs(10);
+
+/// A queue that nobody takes from.
+pub struct RqHold {
+    queue: Arc<Queue>,
+    /// Where it was, and where its successor will be.
+    folder: PathBuf,
+}
+
+impl Drop for RqHold {
+    fn drop(&mut self) {
+        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.folder);
+        CHANGED.notify_all();
+        self.queue.let_go();
+    }
+}
+
+/// Lets nobody take a row of a queue; the hold is null when somebody owns one already.
 ///
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_back(queue: *const Queue, held: *mut c_int, error: *mut RqError) -> c_int {
-    // SAFETY: the caller's handle.
-    let queue = unsafe { &*queue };
-    guard(error, Some(queue), || {
-        let free = queue.hold_back()?;
-        if free {
-            // SAFETY: it is a handle that was not released; this one is given back by `rq_let_go`.
-            unsafe { Arc::increment_strong_count(queue) };
+pub unsafe extern "C" fn rq_hold_back(
+    queue: *const Queue,
+    hold: *mut *mut RqHold,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: it is a handle that was not released; the hold has one of its own.
+    unsafe { Arc::increment_strong_count(queue) };
+    // SAFETY: the count was just raised for it.
+    let queue = unsafe { Arc::from_raw(queue) };
+    guard(error, Some(&queue), || {
+        let mut held = std::ptr::null_mut();
+        if queue.hold_back()? {
+            let folder = queue.folder();
+            CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone());
+            held = Box::into_raw(Box::new(RqHold { queue: queue.clone(), folder }));
         }
         // SAFETY: the caller's variable.
-        unsafe { *held = c_int::from(free) };
+        unsafe { *hold = held };
         Ok(OK)
     })
 }
@@ -210,14 +243,38 @@ pub unsafe extern "C" fn rq_hold_back(queue: *const Queue, held: *mut c_int, err
 /// Ends what [`rq_hold_back`] began.
 ///
 /// # Safety
-/// It held the queue back, and is ended once.
+/// It came from there and is not used any more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_let_go(queue: *const Queue) {
+pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
     guard(std::ptr::null_mut(), None, || {
-        // SAFETY: the count was raised when it was held back.
-        unsafe { Arc::from_raw(queue) }.let_go();
+        // SAFETY: the caller promises it.
+        drop(unsafe { Box::from_raw(hold) });
         Ok(OK)
     });
+}
+
+/// The queue in a folder. One that is just being replaced is not there for a moment: then its successor is.
+fn open(folder: &Path) -> Result<Arc<Queue>, Fault> {
+    let started = Instant::now();
+    loop {
+        match engine()?.open(folder) {
+            Err(Error::Missing { .. }) => {}
+            other => return Ok(other?),
+        }
+        let mut changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        if !changing.contains(folder) {
+            drop(changing);
+            // It may have come between the two looks.
+            return Ok(engine()?.open(folder)?);
+        }
+        while changing.contains(folder) {
+            let left = CHANGE_WAIT.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(engine()?.open(folder)?);
+            }
+            changing = CHANGED.wait_timeout(changing, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
 }
 
 fn status(queue: &Queue) -> RqStatus {
@@ -263,6 +320,22 @@ pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) 
         unsafe { *out = status(queue) };
         Ok(OK)
     })
+}
+
+/// How many rows are not gone.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_rows(queue: *const Queue) -> u64 {
+    let mut rows = 0;
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(std::ptr::null_mut(), None, || {
+        rows = queue.rows();
+        Ok(OK)
+    });
+    rows
 }
 
 /// All open queues.

@@ -3,6 +3,10 @@
 
 #[path = "main/case.rs"]
 mod case;
+#[path = "../../../examples/crawler/crawl.rs"]
+mod crawl;
+#[path = "main/crawler.rs"]
+mod crawler;
 #[path = "main/ddl.rs"]
 mod ddl;
 #[path = "main/kill.rs"]

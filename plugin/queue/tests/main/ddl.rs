@@ -36,8 +36,8 @@ fn alter_while_taking(server: &Server, name: &str) {
             let got = &got;
             scope.spawn(move || {
                 while got.lock().unwrap().len() < usize::try_from(ROWS).unwrap() {
-                    // NULL while one table takes the place of the other, 0 when it was gone: so again.
-                    if client.value("SELECT queue_wait('t', 1)") == Some(1) {
+                    // 0 when the table was replaced meanwhile: so again. NULL would be an error.
+                    if client.value("SELECT queue_wait('t', 1)").unwrap() == 1 {
                         let row = client.column("SELECT v FROM t");
                         client.value("SELECT queue_end()");
                         got.lock().unwrap().extend(row);
