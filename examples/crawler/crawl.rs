@@ -63,7 +63,10 @@ impl Crawl {
                 (0..self.backoff.len()).map(|level| scope.spawn(move || self.put_back_all(level))).collect();
             let waited = self.until_empty(&mut link);
             self.stop.store(true, Ordering::Relaxed);
-            let ended = fetchers.into_iter().chain(clocks).map(|thread| thread.join().unwrap_or(Ok(())));
+            let ended = fetchers.into_iter().chain(clocks).map(|thread| match thread.join() {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
             ended.chain([waited]).collect()
         })
     }
@@ -136,7 +139,7 @@ impl Crawl {
     fn get(&self, path: &str) -> std::io::Result<Page> {
         let mut stream = TcpStream::connect(&self.host)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.host)?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.host).as_bytes())?;
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);

@@ -125,7 +125,7 @@ pub unsafe extern "C" fn rq_count(session: *const RqSession, queue: *const Queue
     count
 }
 
-/// What the next publish carries; [`END`] when there is no such slot.
+/// What the next publish carries; `END` when there is no such slot.
 ///
 /// # Safety
 /// The pointer is valid.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn rq_set_origin(
     OK
 }
 
-/// What a relay says of the first row that the connection owns, as text; [`END`] when it owns none.
+/// What a relay says of the first row that the connection owns, as text; `END` when it owns none.
 ///
 /// # Safety
 /// The pointers are valid.
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn rq_origin(
     })
 }
 
-/// What the next publish carries, as [`rq_origin`] wrote it; [`END`] when that is no such text.
+/// What the next publish carries, as [`rq_origin`] wrote it; `END` when that is no such text.
 ///
 /// # Safety
 /// The pointer is valid.

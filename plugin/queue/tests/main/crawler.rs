@@ -25,9 +25,16 @@ fn serve(listener: &TcpListener, stop: &AtomicBool, asked: &Mutex<BTreeMap<Strin
 }
 
 fn answer(mut stream: TcpStream, asked: &Mutex<BTreeMap<String, usize>>) {
-    let mut request = [0; 1000];
-    let len = stream.read(&mut request).unwrap();
-    let text = String::from_utf8_lossy(&request[..len]).into_owned();
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        // The last connection asks for nothing.
+        if stream.read(&mut byte).unwrap() == 0 {
+            return;
+        }
+        request.extend(byte);
+    }
+    let text = String::from_utf8_lossy(&request).into_owned();
     let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
     let times = {
         let mut asked = asked.lock().unwrap();
@@ -46,7 +53,7 @@ fn answer(mut stream: TcpStream, asked: &Mutex<BTreeMap<String, usize>>) {
     let to = |next: usize| format!("<a href=\"/p{}\">x</a>", next % (PAGES + 3));
     let body = if status == 200 { to(number * 2 + 1) + &to(number * 2 + 2) } else { String::new() };
     // Who asked may be gone.
-    write!(stream, "HTTP/1.0 {status} x\r\n\r\n{body}").ok();
+    stream.write_all(format!("HTTP/1.0 {status} x\r\n\r\n{body}").as_bytes()).ok();
 }
 
 #[test]
