@@ -4,6 +4,7 @@ mod block;
 mod dump;
 mod import;
 mod measure;
+mod queue;
 mod url;
 
 use anyhow::{Result, bail};
@@ -14,7 +15,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("block") => block::run(),
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
+        Some("queue") => queue::run_bench(rest),
         Some("url") => url::run(rest),
-        _ => bail!("cargo xtask bench AREA; areas: block, dump, import, url"),
+        _ => bail!("cargo xtask bench AREA; areas: block, dump, import, queue, url"),
     }
 }

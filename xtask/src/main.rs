@@ -8,7 +8,9 @@
 mod bench;
 mod demo;
 mod fuzz;
+mod layout;
 mod pageviews;
+mod plugin;
 mod setup;
 mod test;
 mod tidy;
@@ -31,6 +33,8 @@ const HELP: &str = "cargo xtask CHORE
   bench dump [--rows N] [--server NAME] [--only WORD]
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run
+  bench queue [--seconds N] [--backlog ROWS]
+                                  ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";
 
@@ -39,7 +43,7 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
-        Some("plugin") => plugins().map(drop),
+        Some("plugin") => plugins().and_then(|built| plugin::build_beside(&built)),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
         Some("tidy") => tidy::run(),

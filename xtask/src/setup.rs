@@ -22,6 +22,18 @@ const NEEDED: [(&str, &str); 7] = [
 /// Fetch the servers that Debian does not have.
 const FETCHERS: [(&str, &str); 2] = [("mvn", "maven"), ("npm", "npm")];
 
+/// What the queue engine is built from, beside the server's source.
+const ENGINE: [(&str, &str); 4] = [
+    ("mariadbd", "mariadb-server-core"),
+    ("c++", "g++"),
+    ("/usr/include/mariadb/server/mysql_version.h", "libmariadbd-dev"),
+    ("/usr/include/mariadb/mysql.h", "libmariadb-dev"),
+];
+
+pub(crate) fn run_for_plugin() -> Result<()> {
+    install(&ENGINE)
+}
+
 pub(crate) fn run_quietly() -> Result<()> {
     install(&NEEDED)
 }
@@ -66,6 +78,9 @@ pub(crate) fn install(needed: &[(&str, &str)]) -> Result<()> {
 }
 
 pub(crate) fn is_there(program: &str) -> bool {
+    if program.starts_with('/') {
+        return Path::new(program).is_file();
+    }
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').chain(["/usr/sbin"]).any(|folder| Path::new(folder).join(program).is_file())
 }

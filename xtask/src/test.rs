@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use sandbox::Product;
 
-use crate::{cargo, places, setup, shown};
+use crate::{cargo, places, plugin, setup, shown};
 
 /// With this set, a test that does not find a server fails instead of leaving it out.
 const ALL_SERVERS: &str = "REMORA_TEST_ALL_SERVERS";
@@ -26,6 +26,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     } else {
         setup::run_quietly()?;
     }
+    // Its tests load it into a server.
+    plugin::build()?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]);
     command.args(arguments.iter().filter(|argument| *argument != "--all-servers"));

@@ -18,7 +18,7 @@ use crate::origin::Journal;
 use crate::queue::Queue;
 use crate::record::RowId;
 use crate::recovery;
-use crate::sync::{Condvar, Mutex, lock, wait_for};
+use crate::sync::{Condvar, Mutex, lock, wait, wait_for};
 use crate::{Definition, Error};
 
 /// How an engine works. The defaults are right for a server.
@@ -33,6 +33,8 @@ pub struct Options {
     pub interval: Duration,
     /// A checkpoint is written, and their files are removed, when so many segments are empty.
     pub emptied_max: usize,
+    /// A queue that nobody used for so long, or up to twice as long, closes its files until it is used again.
+    pub idle: Duration,
     /// The time, milliseconds since 1970.
     pub now_ms: fn() -> u64,
     /// Random bytes: the incarnation of a new queue.
@@ -48,6 +50,7 @@ impl Options {
             threads: 2,
             interval: Duration::from_secs(1),
             emptied_max: 4,
+            idle: Duration::from_secs(30),
             now_ms,
             random,
         }
@@ -69,12 +72,17 @@ struct Jobs {
     sync: BTreeMap<u64, Weak<Queue>>,
     /// When the queues in `sync` are due.
     due: Option<Instant>,
+    /// Queues with open files.
+    used: BTreeMap<u64, Weak<Queue>>,
+    /// When the queues in `used` are looked at.
+    look: Option<Instant>,
     stop: bool,
 }
 
 enum Job {
     Maintain(Weak<Queue>),
     Sync(Vec<Weak<Queue>>),
+    Rest(Vec<Weak<Queue>>),
     Stop,
 }
 
@@ -105,17 +113,33 @@ impl Shared {
         }
     }
 
+    /// Has a queue close its files when it is not used for a while.
+    pub(crate) fn schedule_rest(&self, queue: &Queue) {
+        if self.options.threads > 0 {
+            let mut jobs = lock(&self.jobs);
+            jobs.used.insert(queue.number, queue.me.clone());
+            jobs.look.get_or_insert_with(|| Instant::now() + self.options.idle);
+            self.bell.notify_one();
+        }
+    }
+
     fn next_job(&self) -> Job {
         let mut jobs = lock(&self.jobs);
         loop {
             if jobs.stop {
                 return Job::Stop;
             }
-            let left = jobs.due.map(|due| due.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            let now = Instant::now();
+            if jobs.due.is_some_and(|due| due <= now) {
                 jobs.due = None;
                 return Job::Sync(std::mem::take(&mut jobs.sync).into_values().collect());
             }
+            if jobs.look.is_some_and(|look| look <= now) {
+                jobs.look = None;
+                return Job::Rest(std::mem::take(&mut jobs.used).into_values().collect());
+            }
+            let next = jobs.due.into_iter().chain(jobs.look).min();
+            let left = next.map(|next| next.saturating_duration_since(now));
             if let Some((_, queue)) = jobs.maintain.pop_first() {
                 return Job::Maintain(queue);
             }
@@ -134,6 +158,9 @@ impl Shared {
                 Job::Sync(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
                     queue.sync().ok();
                 }),
+                Job::Rest(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
+                    queue.rest_if_idle().ok();
+                }),
             }
         }
     }
@@ -142,8 +169,16 @@ impl Shared {
 /// All queues of a server.
 pub struct Engine {
     shared: Arc<Shared>,
-    queues: Mutex<BTreeMap<PathBuf, Arc<Queue>>>,
+    queues: Mutex<BTreeMap<PathBuf, Slot>>,
+    /// A reservation ended.
+    freed: Condvar,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What is known of a folder.
+enum Slot {
+    Open(Arc<Queue>),
+    Reserved,
 }
 
 impl Engine {
@@ -155,7 +190,8 @@ impl Engine {
         let threads = options.threads;
         let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
         let shared = Arc::new(Shared { disk, options, numbers, jobs, bell });
-        let mut engine = Engine { shared, queues: Mutex::default(), threads: Vec::new() };
+        let (queues, freed) = (Mutex::default(), Condvar::default());
+        let mut engine = Engine { shared, queues, freed, threads: Vec::new() };
         for _ in 0..threads {
             let shared = engine.shared.clone();
             let thread = std::thread::Builder::new().name("queue".into()).spawn(move || shared.work())?;
@@ -169,9 +205,9 @@ impl Engine {
     /// # Errors
     /// [`Error::Exists`], [`Error::Disk`].
     pub fn create(&self, folder: &Path, definition: &Definition) -> Result<(), Error> {
-        let queues = lock(&self.queues);
+        let reserved = self.reserve(folder);
         let disk = &self.shared.disk;
-        if queues.contains_key(folder) || disk.stat(&folder.join(checkpoint::FILE)).is_ok() {
+        if reserved.queue.is_some() || disk.stat(&folder.join(checkpoint::FILE)).is_ok() {
             return Err(Error::Exists { folder: folder.to_owned() });
         }
         match disk.create_folder(folder) {
@@ -188,24 +224,46 @@ impl Engine {
         disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
     }
 
-    /// The queue in a folder; it stays open until it is closed, dropped, or the engine ends.
+    /// The queue in a folder; it stays open until it is closed, dropped, or the engine ends. Others are opened at the
+    /// same time.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Corrupt`], [`Error::Version`], [`Error::Disk`].
     pub fn open(&self, folder: &Path) -> Result<Arc<Queue>, Error> {
-        let mut queues = lock(&self.queues);
-        if let Some(queue) = queues.get(folder) {
+        if let Some(Slot::Open(queue)) = lock(&self.queues).get(folder) {
             return Ok(queue.clone());
         }
-        let queue = recovery::open(&self.shared, &self.shared.disk, folder)?;
-        queues.insert(folder.to_owned(), queue.clone());
+        let mut reserved = self.reserve(folder);
+        let queue = match &reserved.queue {
+            Some(queue) => queue.clone(),
+            None => recovery::open(&self.shared, &self.shared.disk, folder)?,
+        };
+        queue.touch(&mut queue.lock());
+        reserved.set(Some(queue.clone()));
         Ok(queue)
+    }
+
+    /// Keeps everybody else from opening, making or removing a queue in this folder.
+    fn reserve<'engine>(&'engine self, folder: &Path) -> Reserved<'engine> {
+        let mut queues = lock(&self.queues);
+        while let Some(Slot::Reserved) = queues.get(folder) {
+            queues = wait(&self.freed, queues);
+        }
+        let queue = match queues.insert(folder.to_owned(), Slot::Reserved) {
+            Some(Slot::Open(queue)) => Some(queue),
+            Some(Slot::Reserved) | None => None,
+        };
+        Reserved { engine: self, folder: folder.to_owned(), queue }
     }
 
     /// All open queues.
     #[must_use]
     pub fn queues(&self) -> Vec<Arc<Queue>> {
-        lock(&self.queues).values().cloned().collect()
+        let queues = lock(&self.queues);
+        queues
+            .values()
+            .filter_map(|slot| if let Slot::Open(queue) = slot { Some(queue.clone()) } else { None })
+            .collect()
     }
 
     /// Closes a queue that nobody uses, after syncing it; false when it is in use or not open.
@@ -213,23 +271,24 @@ impl Engine {
     /// # Errors
     /// [`Error::Disk`].
     pub fn close(&self, folder: &Path) -> Result<bool, Error> {
-        let mut queues = lock(&self.queues);
-        match queues.get(folder) {
-            // One is the map's. Who gets another one has to come here first.
+        let mut reserved = self.reserve(folder);
+        match &reserved.queue {
+            // Who gets another one has to come here first.
             Some(queue) if Arc::strong_count(queue) == 1 => queue.rest()?,
             _ => return Ok(false),
         }
-        Ok(queues.remove(folder).is_some())
+        reserved.set(None);
+        Ok(true)
     }
 
-    /// Removes a queue and all that is in it. Who still uses it gets [`Error::Dropped`]; waits go on until their
-    /// time is over. It is no error if a part of it was removed before.
+    /// Removes a queue and all that is in it. Who still uses it gets [`Error::Dropped`]; waits end with
+    /// [`crate::Waited::Dropped`]. It is no error if a part of it was removed before.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Disk`].
     pub fn remove(&self, folder: &Path) -> Result<(), Error> {
-        let mut queues = lock(&self.queues);
-        if let Some(queue) = queues.remove(folder) {
+        let mut reserved = self.reserve(folder);
+        if let Some(queue) = reserved.queue.take() {
             queue.drop_rows();
         }
         let disk = &*self.shared.disk;
@@ -247,29 +306,53 @@ impl Engine {
     /// # Errors
     /// [`Error::Missing`], [`Error::Exists`], [`Error::Disk`].
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
-        let mut queues = lock(&self.queues);
         let disk = &*self.shared.disk;
         if disk.stat(to).is_ok() {
             return Err(Error::Exists { folder: to.to_owned() });
         }
+        // In one order, so that two that rename do not wait for each other.
+        let first = self.reserve(from.min(to));
+        let second = self.reserve(from.max(to));
+        let (mut old, mut new) = if from < to { (first, second) } else { (second, first) };
         let moved = || match disk.rename(from, to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(Error::Missing { folder: from.to_owned() })
             }
             other => other.map_err(Error::disk(from)),
         };
-        match queues.get(from).cloned() {
-            Some(queue) => {
-                queue.undisturbed(|| moved().map(|()| queue.folder.moved(to)))?;
-                queues.remove(from);
-                queues.insert(to.to_owned(), queue);
-            }
+        match &old.queue {
+            Some(queue) => queue.undisturbed(|| moved().map(|()| queue.folder.moved(to)))?,
             None => moved()?,
         }
+        new.set(old.queue.take());
         for folder in [from.parent(), to.parent()].into_iter().flatten() {
             disk.sync_folder(folder).map_err(Error::disk(folder))?;
         }
         Ok(())
+    }
+}
+
+/// A folder in which somebody opens, makes or removes a queue: others wait. What is in `queue` at the end is open then.
+struct Reserved<'engine> {
+    engine: &'engine Engine,
+    folder: PathBuf,
+    queue: Option<Arc<Queue>>,
+}
+
+impl Reserved<'_> {
+    fn set(&mut self, queue: Option<Arc<Queue>>) {
+        self.queue = queue;
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        let mut queues = lock(&self.engine.queues);
+        match self.queue.take() {
+            Some(queue) => queues.insert(std::mem::take(&mut self.folder), Slot::Open(queue)),
+            None => queues.remove(&self.folder),
+        };
+        self.engine.freed.notify_all();
     }
 }
 
@@ -281,8 +364,10 @@ impl Drop for Engine {
             // One that panicked has left its queue out of service; there is nobody to tell.
             thread.join().ok();
         }
-        for queue in std::mem::take(&mut *lock(&self.queues)).into_values() {
-            queue.rest().ok();
+        for slot in std::mem::take(&mut *lock(&self.queues)).into_values() {
+            if let Slot::Open(queue) = slot {
+                queue.rest().ok();
+            }
         }
     }
 }

@@ -68,8 +68,13 @@ impl SegmentFile {
     }
 
     fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
+        self.read_from(&*self.open()?, offset, len)
+    }
+
+    fn read_from(&self, source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len];
-        let read = self.open()?.read_full_at(offset, &mut bytes).map_err(Error::disk(&self.path()))?;
+        let read =
+            source.read_full_at(offset, &mut bytes).map_err(|error| Error::disk(&self.path())(error))?;
         if read < len {
             return Err(self.corrupt("the file ends too early", offset + read as u64));
         }
@@ -93,9 +98,18 @@ impl SegmentFile {
 }
 
 impl Location {
+    /// Opens the file, so that the row can be read without the queue's lock.
+    pub(crate) fn open(&mut self) -> Result<(), Error> {
+        self.opened = Some(self.file.open()?);
+        Ok(())
+    }
+
     /// Reads the row that is here.
     pub(crate) fn read(&self, id: RowId) -> Result<Vec<u8>, Error> {
-        let bytes = self.file.read(self.offset, self.len)?;
+        let bytes = match &self.opened {
+            Some(source) => self.file.read_from(&**source, self.offset, self.len)?,
+            None => self.file.read(self.offset, self.len)?,
+        };
         let wrong = || self.file.corrupt("a row with a wrong checksum", self.offset);
         checked_row(id, &bytes).map(<[u8]>::to_vec).ok_or_else(wrong)
     }

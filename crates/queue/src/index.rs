@@ -8,6 +8,8 @@ mod segment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use disk::Source;
+
 use crate::Error;
 use crate::batch::Since;
 use crate::record::RowId;
@@ -16,11 +18,13 @@ pub(crate) use segment::{Segment, Stored};
 use crate::file::SegmentFile;
 
 /// Where a row is: its checksum and itself.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Location {
     pub(crate) file: Arc<SegmentFile>,
     pub(crate) offset: u64,
     pub(crate) len: usize,
+    /// The open file, so that the row can be read after it was closed and unlinked.
+    pub(crate) opened: Option<Arc<dyn Source>>,
 }
 
 /// What a row is doing.

@@ -76,7 +76,7 @@ impl Log {
                 closed.insert(opened)
             }
         };
-        sink.write_all(batch).map_err(Error::disk(&path()))?;
+        sink.write_all(batch).map_err(|error| Error::disk(&path())(error))?;
         self.end += batch.len() as u64;
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Log {
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         if self.synced < self.end {
             if let Some(sink) = &mut self.sink {
-                sink.sync().map_err(Error::disk(&self.file.path()))?;
+                sink.sync().map_err(|error| Error::disk(&self.file.path())(error))?;
             }
             self.synced = self.end;
         }

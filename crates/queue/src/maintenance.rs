@@ -21,6 +21,7 @@ use crate::queue::{Queue, fail};
 use crate::record::{RowId, encode_moved};
 use crate::state::State;
 use crate::sync::{MutexGuard, wait};
+use crate::wait::{News, tell_all};
 use crate::{Counters, Error, Status};
 
 /// Bytes of a batch of moved rows.
@@ -65,6 +66,7 @@ impl Queue {
             state = wait(&self.turn, state);
         }
         state.usable()?;
+        self.touch(&mut state);
         state.maintaining = true;
         drop(state);
         let compacted = self.compact_all(worth);
@@ -162,6 +164,18 @@ impl Queue {
         written
     }
 
+    /// Closes the files when the queue was not used since this was last asked.
+    pub(crate) fn rest_if_idle(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.used) {
+            self.shared.schedule_rest(self);
+            return Ok(());
+        }
+        state.watched = false;
+        drop(state);
+        self.rest()
+    }
+
     /// Closes the files until the next use, after making everything durable.
     pub(crate) fn rest(&self) -> Result<(), Error> {
         let mut state = self.take_turn(self.lock());
@@ -242,6 +256,7 @@ impl Queue {
     pub(crate) fn drop_rows(&self) {
         let mut state = self.quiet();
         state.dropped = true;
+        tell_all(&mut state, &News::Dropped);
         state.index = Index::default();
         state.owners.clear();
         state.log = None;
@@ -273,7 +288,7 @@ impl Queue {
 
 fn place_of(row: &Indexed, file: &Arc<SegmentFile>) -> crate::index::Location {
     let len = usize::try_from(row.len).unwrap_or(usize::MAX);
-    crate::index::Location { file: file.clone(), offset: row.offset, len }
+    crate::index::Location { file: file.clone(), offset: row.offset, len, opened: None }
 }
 
 /// The next segments from `from` on that are worth rewriting and fit into one of `limit` bytes.

@@ -29,6 +29,45 @@ pub struct Origin {
     pub overwrite: bool,
 }
 
+impl std::fmt::Display for Origin {
+    /// As text that [`Origin::from_str`](std::str::FromStr::from_str) reads.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.source {
+            Source::Slot(slot) => write!(formatter, "{slot}")?,
+            Source::Incarnation(incarnation) => {
+                write!(formatter, "{:032x}", u128::from_be_bytes(incarnation))?
+            }
+        }
+        write!(formatter, ":{}:{}", self.row, self.floor)
+    }
+}
+
+impl std::str::FromStr for Origin {
+    type Err = ();
+
+    /// A source (a slot in decimal, or 32 hexadecimal digits), the row id there, the floor.
+    fn from_str(text: &str) -> Result<Origin, ()> {
+        let mut parts = text.split(':');
+        let (Some(source), Some(row), Some(floor), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(());
+        };
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |text: &str| if digits(text) { text.parse::<u64>().map_err(drop) } else { Err(()) };
+        let source = if source.len() == 32 && source.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            Source::Incarnation(u128::from_str_radix(source, 16).map_err(drop)?.to_be_bytes())
+        } else {
+            Source::Slot(u8::try_from(number(source)?).ok().filter(|slot| *slot < SLOTS).ok_or(())?)
+        };
+        let (row, floor) = (number(row)?, number(floor)?);
+        if row == 0 || floor > row {
+            return Err(());
+        }
+        Ok(Origin { source, row, floor, overwrite: false })
+    }
+}
+
 impl Origin {
     /// Whether this row is one that the earlier one makes a duplicate; `None` when the earlier one does not tell.
     pub(crate) fn repeats(&self, earlier: &Origin) -> Option<bool> {
@@ -197,6 +236,20 @@ mod tests {
 
     fn origin(source: Source, row: u64, floor: u64) -> Origin {
         Origin { source, row, floor, overwrite: false }
+    }
+
+    #[test]
+    fn text_is_read_as_it_was_written() {
+        let source = Source::Incarnation(*b"fedcba9876543210");
+        for origin in [origin(source, 8, 7), origin(Source::Slot(63), 1, 0)] {
+            assert_eq!(origin.to_string().parse(), Ok(origin));
+        }
+        let incarnation = "0".repeat(32);
+        for wrong in ["", "1", "1:2", "64:1:0", "-1:1:0", "1:+1:0", "1:0:0", "1:1:2", "1:1:0:0", "x:1:0"] {
+            assert_eq!(wrong.parse::<Origin>(), Err(()), "{wrong}");
+            let wrong = wrong.replacen('1', &format!("{incarnation}0"), 1);
+            assert_eq!(wrong.parse::<Origin>(), Err(()), "{wrong}");
+        }
     }
 
     #[test]

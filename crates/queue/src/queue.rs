@@ -13,11 +13,11 @@ use crate::file::SegmentFile;
 use crate::folder::Folder;
 use crate::index::{Arrival, Stored};
 use crate::log::Log;
-use crate::origin::Origin;
+use crate::origin::{Origin, Source};
 use crate::record::RowId;
 use crate::state::{Batch, Gather, Ownership, State};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait};
-use crate::wait::{Candidate, News, offer};
+use crate::wait::{Candidate, News, offer, tell_all};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
 
 /// Bytes that the rows of one statement may have.
@@ -92,6 +92,15 @@ impl Queue {
         lock(&self.state)
     }
 
+    /// Notes that files are used: before long somebody looks whether they still are.
+    pub(crate) fn touch(&self, state: &mut State) {
+        state.used = true;
+        if !state.watched {
+            state.watched = true;
+            self.shared.schedule_rest(self);
+        }
+    }
+
     /// Adds rows behind all others, all or none. When this returns they are as durable as the queue's definition
     /// says, and were offered to those who wait.
     ///
@@ -141,7 +150,10 @@ impl Queue {
                     let batch = batch.clone();
                     state = wait(&batch.done, state);
                 }
-                _ => return Ok(state),
+                _ => {
+                    self.touch(&mut state);
+                    return Ok(state);
+                }
             }
         }
     }
@@ -167,9 +179,15 @@ impl Queue {
             Ok(()) if !gather.bytes.is_empty() => {
                 let roll = roll(&state, &self.shared, &gather);
                 let log = state.log.take();
-                drop(state);
-                let (log, written) = self.write(log, &mut gather, roll);
-                state = self.lock();
+                // A write that is not followed by a sync takes less time than letting others in and waking them.
+                let (log, written) = if self.definition.sync == Sync::Always || roll.is_some() {
+                    drop(state);
+                    let written = self.write(log, &mut gather, roll);
+                    state = self.lock();
+                    written
+                } else {
+                    self.write(log, &mut gather, roll)
+                };
                 state.log = log;
                 written
             }
@@ -273,9 +291,9 @@ impl Queue {
     pub fn read(&self, id: RowId) -> Result<Option<Vec<u8>>, Error> {
         let mut state = self.lock();
         state.usable()?;
-        let Some(place) = state.index.locate(id)? else { return Ok(None) };
-        // Opened under the lock: afterwards the file may be unlinked.
-        place.file.open()?;
+        self.touch(&mut state);
+        let Some(mut place) = state.index.locate(id)? else { return Ok(None) };
+        place.open()?;
         drop(state);
         place.read(id).map(Some)
     }
@@ -298,6 +316,27 @@ impl Queue {
         Ok(condition)
     }
 
+    /// What a relay says of a row of this queue: where it is from, and the lowest row id that may still come from there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and [`Error::Dropped`] when
+    /// the queue is out of service.
+    pub fn origin(&self, row: RowId) -> Result<Origin, Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let waiting = state.index.next_waiting(RowId(0))?;
+        let owned = state.owners.keys().next().copied();
+        let floor = waiting.into_iter().chain(owned).min().unwrap_or(state.next).min(row);
+        let source = Source::Incarnation(state.incarnation);
+        Ok(Origin { source, row: row.0, floor: floor.0, overwrite: false })
+    }
+
+    /// How many rows are not gone: those that wait and those that somebody owns.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.lock().index.live()
+    }
+
     /// The rows that somebody owns.
     #[must_use]
     pub fn owned(&self) -> Vec<(RowId, Ownership)> {
@@ -307,6 +346,26 @@ impl Queue {
     /// Puts the queue out of service until the server is restarted: something about it can't be relied on any more.
     pub fn fail(&self, why: &str) {
         fail(&mut self.lock(), &Error::Failed { why: why.into() });
+    }
+
+    /// Lets nobody take a row until [`Queue::let_go`], so that what is there can be copied; false when somebody owns a row
+    /// already.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    pub fn hold_back(&self) -> Result<bool, Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        let free = state.owners.is_empty();
+        state.held_back += usize::from(free);
+        Ok(free)
+    }
+
+    /// Ends what [`Queue::hold_back`] began; those who wait look again.
+    pub fn let_go(&self) {
+        let mut state = self.lock();
+        state.held_back = state.held_back.saturating_sub(1);
+        tell_all(&mut state, &News::Again);
     }
 
     /// Syncs what was written, for queues that do not with every batch.
@@ -374,9 +433,7 @@ pub(crate) fn fail(state: &mut State, error: &Error) {
         error => error.to_string().into(),
     };
     state.failed.get_or_insert(why);
-    for (_, waiter) in std::mem::take(&mut state.waiters) {
-        waiter.bell.tell(Some(waiter.round), News::Broken(error.clone()));
-    }
+    tell_all(state, &News::Broken(error.clone()));
 }
 
 /// Notices when the writer does not come back: a panic must not leave the others waiting.

@@ -38,6 +38,8 @@ pub enum Waited {
     TimedOut,
     /// It was interrupted.
     Interrupted,
+    /// A queue was dropped, before or while it was waited for; nothing was taken.
+    Dropped,
 }
 
 /// How long to wait, and for how many rows.
@@ -134,25 +136,30 @@ impl Session {
         self.end()?;
         let until = patience.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let now = patience.timeout.is_some_and(|timeout| timeout.is_zero());
-        let tickets = match self.look(targets, patience.rows_max, !now)? {
-            Looked::Taken(target, held) => {
-                self.held = Some(held);
-                self.owning = true;
-                return Ok(Waited::Taken(target));
+        loop {
+            let tickets = match self.look(targets, patience.rows_max, !now) {
+                Ok(Looked::Taken(target, held)) => {
+                    self.held = Some(held);
+                    self.owning = true;
+                    return Ok(Waited::Taken(target));
+                }
+                Ok(Looked::Registered(tickets)) => tickets,
+                Err(Error::Dropped) => return self.heard(targets, Some(News::Dropped)),
+                Err(error) => return Err(error),
+            };
+            let news = if now { None } else { self.listen(until, patience) };
+            let last = self.bell.end();
+            unregister(targets, &tickets);
+            match (news, last) {
+                (Some(News::Interrupted), Some(News::Rows(given))) => {
+                    // Nobody is there to take what came at the last moment.
+                    self.held = Some(Held::from(given, targets));
+                    self.abort()?;
+                    return self.heard(targets, Some(News::Interrupted));
+                }
+                (Some(News::Again), None) | (None, Some(News::Again)) => {}
+                (news, last) => return self.heard(targets, last.or(news)),
             }
-            Looked::Registered(tickets) => tickets,
-        };
-        let news = if now { None } else { self.listen(until, patience) };
-        let last = self.bell.end();
-        unregister(targets, &tickets);
-        match (news, last) {
-            (Some(News::Interrupted), Some(News::Rows(given))) => {
-                // Nobody is there to take what came at the last moment.
-                self.held = Some(Held::from(given, targets));
-                self.abort()?;
-                self.heard(targets, Some(News::Interrupted))
-            }
-            (news, last) => self.heard(targets, last.or(news)),
         }
     }
 
@@ -166,7 +173,12 @@ impl Session {
                 self.owning = true;
                 Ok(Waited::Taken(target))
             }
-            Some(News::Interrupted) => Ok(Waited::Interrupted),
+            // Again is dealt with by looking again.
+            Some(News::Interrupted | News::Again) => Ok(Waited::Interrupted),
+            Some(News::Dropped) => {
+                self.owning = true;
+                Ok(Waited::Dropped)
+            }
             Some(News::Broken(error)) => Err(error),
             None => {
                 targets.iter().for_each(|target| target.queue.lock().counters.wait_timeout += 1);
@@ -203,6 +215,10 @@ impl Session {
             for (at, target) in targets.iter().enumerate() {
                 let Some(state) = locked.state(&target.queue) else { continue };
                 state.usable()?;
+                if state.held_back > 0 {
+                    continue;
+                }
+                target.queue.touch(state);
                 match scan(state, target.filter.as_deref(), rows_max, &mut budget)? {
                     Found::Rows(rows) => {
                         let since_ms = target.queue.shared.now_ms();
@@ -408,6 +424,7 @@ impl Cursor {
     fn fill(&mut self) -> Result<(), Error> {
         let mut state = self.queue.lock();
         state.usable()?;
+        self.queue.touch(&mut state);
         if state.epoch != self.epoch {
             return Ok(());
         }
@@ -418,8 +435,8 @@ impl Cursor {
             };
             let Some(id) = found.filter(|id| *id < self.end) else { break };
             self.next = RowId(id.0 + 1);
-            if let Some(place) = state.index.locate(id)? {
-                place.file.open()?;
+            if let Some(mut place) = state.index.locate(id)? {
+                place.open()?;
                 self.ready.push_back((id, place));
             }
         }

@@ -176,6 +176,12 @@ pub(crate) struct State {
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) conditions: Conditions,
+    /// Its files were used since somebody looked.
+    pub(crate) used: bool,
+    /// Somebody looks now and then whether its files are used.
+    pub(crate) watched: bool,
+    /// How many want that no row is taken.
+    pub(crate) held_back: usize,
     pub(crate) failed: Option<Arc<str>>,
     pub(crate) dropped: bool,
     pub(crate) counters: Counters,

@@ -30,6 +30,10 @@ pub(crate) enum News {
     Rows(Given),
     /// It shall stop waiting.
     Interrupted,
+    /// A queue that it waited on was held back and is no more: it shall look again.
+    Again,
+    /// A queue that it waited on was dropped.
+    Dropped,
     /// A queue it waited on is out of service.
     Broken(Error),
 }
@@ -112,6 +116,13 @@ pub(crate) struct Registration {
     pub(crate) alternatives: Vec<Alternative>,
 }
 
+/// Tells all who wait.
+pub(crate) fn tell_all(state: &mut State, news: &News) {
+    for (_, waiter) in std::mem::take(&mut state.waiters) {
+        waiter.bell.tell(Some(waiter.round), news.clone());
+    }
+}
+
 /// A row that became available, with its bytes if they are at hand.
 pub(crate) struct Candidate<'bytes> {
     pub(crate) id: RowId,
@@ -120,6 +131,9 @@ pub(crate) struct Candidate<'bytes> {
 
 /// Hands rows that became available to those who wait, in order.
 pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
+    if state.held_back > 0 {
+        return Ok(());
+    }
     let mut from = 0;
     while !candidates.is_empty() {
         let Some(ticket) = state.waiters.range(from..).next().map(|(ticket, _)| *ticket) else { break };

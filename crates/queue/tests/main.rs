@@ -8,6 +8,10 @@ mod basic;
 mod corrupt;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/hold.rs"]
+mod hold;
+#[path = "main/idle.rs"]
+mod idle;
 #[path = "main/large.rs"]
 mod large;
 #[path = "main/model.rs"]

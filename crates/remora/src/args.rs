@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
     Prune(commands::prune::Arguments),
+    Queue(commands::queue::Arguments),
     Restore(commands::restore::Arguments),
     Sandbox(commands::sandbox::Arguments),
     Url(commands::url::Arguments),

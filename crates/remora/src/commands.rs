@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod prune;
+pub(crate) mod queue;
 pub(crate) mod restore;
 pub(crate) mod sandbox;
 pub(crate) mod undo;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Load(arguments) => load::run(&arguments, password, report),
         Command::Lock(arguments) => lock::run(&arguments, password, report),
         Command::Prune(arguments) => prune::run(&arguments, report),
+        Command::Queue(arguments) => queue::run(arguments, password, report),
         Command::Restore(arguments) => restore::run(&arguments, report),
         Command::Sandbox(arguments) => sandbox::run(arguments, report),
         Command::Url(arguments) => url::run(arguments, report),

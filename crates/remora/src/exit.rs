@@ -136,7 +136,8 @@ fn of_server(error: &server::Error) -> Exit {
     }
 }
 
-fn stopped() -> Exit {
+/// How a command ends that was stopped by a signal.
+pub(crate) fn stopped() -> Exit {
     if crate::commands::terminated() { Exit::Terminated } else { Exit::Interrupted }
 }
 

@@ -3,23 +3,40 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use sandbox::Product;
 use server::{Environment, Overrides, Session, Target};
 
 /// A library that the server loads, and what to run there once.
 struct Plugin {
     library: &'static str,
     sql: &'static str,
+    /// The only server that takes it; left out for others, and where it was not built.
+    only: Option<Product>,
 }
 
-const PLUGINS: [Plugin; 1] =
-    [Plugin { library: "liburlpack_udf.so", sql: include_str!("../../../sql/urlpack.sql") }];
+const PLUGINS: [Plugin; 2] = [
+    Plugin { library: "liburlpack_udf.so", sql: include_str!("../../../sql/urlpack.sql"), only: None },
+    Plugin {
+        library: "ha_queue.so",
+        sql: include_str!("../../../sql/queue.sql"),
+        only: Some(Product::MariaDb1011),
+    },
+];
 
 /// The libraries, which lie beside the program or in `lib/remora` beside its folder.
-pub(crate) fn libraries() -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn libraries(product: Product) -> anyhow::Result<Vec<PathBuf>> {
     let program = std::env::current_exe().context("where this program is")?;
     let beside = program.parent().unwrap_or(Path::new("/"));
     let places = [beside.to_owned(), beside.join("../lib/remora")];
-    PLUGINS.iter().map(|plugin| find(plugin.library, &places)).collect()
+    let mut libraries = Vec::new();
+    for plugin in &PLUGINS {
+        match (find(plugin.library, &places), plugin.only) {
+            (Ok(library), only) if only.is_none_or(|only| only == product) => libraries.push(library),
+            (found, None) => drop(found?),
+            (_, Some(_)) => {}
+        }
+    }
+    Ok(libraries)
 }
 
 fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
@@ -32,8 +49,8 @@ fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Runs the SQL of all plugins on the server behind a socket.
-pub(crate) fn install(socket: &Path) -> anyhow::Result<()> {
+/// Runs the SQL of the plugins with these libraries on the server behind a socket.
+pub(crate) fn install(socket: &Path, libraries: &[PathBuf]) -> anyhow::Result<()> {
     let overrides = Overrides {
         socket: Some(socket.to_owned()),
         user: Some("root".to_owned()),
@@ -41,7 +58,8 @@ pub(crate) fn install(socket: &Path) -> anyhow::Result<()> {
         ..Overrides::default()
     };
     let mut session = Target::resolve(&overrides, &Environment::default())?.connect()?;
-    PLUGINS.iter().try_for_each(|plugin| run(&mut session, plugin.sql))
+    let there = |plugin: &&Plugin| libraries.iter().any(|library| library.ends_with(plugin.library));
+    PLUGINS.iter().filter(there).try_for_each(|plugin| run(&mut session, plugin.sql))
 }
 
 /// Runs statements one by one; none of ours has a semicolon inside.

@@ -26,6 +26,8 @@ mod duplicate;
 mod lock;
 #[path = "main/option.rs"]
 mod option;
+#[path = "main/queue.rs"]
+mod queue;
 #[path = "main/reject.rs"]
 mod reject;
 #[path = "main/round_trip.rs"]

@@ -243,6 +243,7 @@ impl Segment {
         let entries = self.entries()?;
         let at = Self::position(entries, base, id).filter(|at| entries[*at].doing() != Doing::Gone);
         Ok(at.map(|at| Location {
+            opened: None,
             file,
             offset: u64::from(entries[at].offset),
             len: usize::try_from(entries[at].bytes()).unwrap_or(usize::MAX),

@@ -70,7 +70,7 @@ struct Start {
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 
-    /// Load remora's plugins: the URL functions
+    /// Load remora's plugins: the URL functions, and ENGINE=QUEUE where it was built for this server
     #[arg(long)]
     plugins: bool,
 
@@ -129,10 +129,11 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         }
         found => found?,
     };
+    let libraries = if start.plugins { plugin::libraries(start.server)? } else { Vec::new() };
     let settings = Settings {
         folder: start.folder,
         options: start.option,
-        plugins: if start.plugins { plugin::libraries()? } else { Vec::new() },
+        plugins: libraries.clone(),
         port: start.port,
         tie_to_parent: start.tie,
         name: Some(start.name.clone()),
@@ -144,7 +145,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     }
     let sandbox = Sandbox::start(&installation, places, &settings)?;
     if start.plugins {
-        plugin::install(sandbox.socket())?;
+        plugin::install(sandbox.socket(), &libraries)?;
     }
     let socket = sandbox.socket().display();
     if report.is_json() {

@@ -1,0 +1,59 @@
+//! A queue that nobody uses closes its files, and opens them when it is used again.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use disk::RealDisk;
+use queue::{Engine, Options, RowId, Sync, Waited};
+
+use crate::support::{all, definition, options, poll, session};
+
+/// Files of a folder that this process has open, those twice that are open twice.
+fn open_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.starts_with(folder)).collect()
+}
+
+fn until(folder: &Path, wanted: impl Fn(&[PathBuf]) -> bool) {
+    let started = Instant::now();
+    while !wanted(&open_files(folder)) {
+        assert!(started.elapsed() < Duration::from_secs(60), "{:?} stay open", open_files(folder));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_idle_queue_holds_no_file_open() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().canonicalize().unwrap().join("jobs");
+    let options = Options { threads: 1, idle: Duration::from_millis(20), ..options(4096) };
+    let engine = Engine::start(std::sync::Arc::new(RealDisk), options).unwrap();
+    engine.create(&folder, &definition(Sync::Interval)).unwrap();
+    let queue = engine.open(&folder).unwrap();
+    until(&folder, <[PathBuf]>::is_empty);
+    for _ in 0..30 {
+        queue.publish(&[&[b'x'; 1000]], None).unwrap();
+    }
+    let mut one = session(1);
+    let mut cursor = one.cursor(&queue);
+    assert!(cursor.advance().unwrap().is_some());
+    // The cursor keeps the files of the rows that it has located; the one that is written was open twice.
+    until(&folder, |files| files.iter().collect::<BTreeSet<_>>().len() == files.len());
+    assert!(open_files(&folder).len() > 1);
+    // What it has seen it can read, although the files are closed and their rows are gone.
+    let rows: Vec<RowId> = (1..=30).map(RowId).collect();
+    one.delete(&queue, &rows).unwrap();
+    queue.maintain().unwrap();
+    let mut left = 0;
+    while cursor.advance().unwrap().is_some() {
+        left += 1;
+    }
+    assert_eq!(left, 29);
+    drop(cursor);
+    until(&folder, <[PathBuf]>::is_empty);
+    queue.publish(&[b"again"], None).unwrap();
+    assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    one.end().unwrap();
+}

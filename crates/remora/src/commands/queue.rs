@@ -1,0 +1,42 @@
+//! `remora queue`
+
+mod forward;
+mod status;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::Exit;
+use crate::report::Report;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora queue status                 every queue of the server: what waits, what is owned, how old
+  remora queue status --every 1       the same each second, with rates
+  remora queue forward unix:///a.sock shop.jobs unix:///b.sock
+      move rows from a queue to one of the same name on another server, each exactly once
+  remora queue forward mysql://app@db1 shop.jobs mysql://app@db2 shop.from_db1 --once
+      what waits now, then end";
+
+/// Look into the queues of a server (ENGINE=QUEUE), and relay them to another
+///
+/// A queue is a table of the engine that `cargo xtask plugin` builds; see docs/manual/queue.md.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show what waits and what is owned in every queue
+    Status(Box<status::Arguments>),
+    /// Move rows to a queue on another server, each exactly once
+    Forward(Box<forward::Arguments>),
+}
+
+pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    match arguments.action {
+        Action::Status(arguments) => status::run(&arguments, password, report),
+        Action::Forward(arguments) => forward::run(&arguments, password, report),
+    }
+}

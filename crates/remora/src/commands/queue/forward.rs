@@ -1,0 +1,262 @@
+//! `remora queue forward`
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use progress::Progress;
+use serde_json::json;
+use server::{Session, TableName, Target, quote_name};
+
+use crate::args::ServerArgs;
+use crate::commands::stop_flag;
+use crate::exit::{Exit, stopped};
+use crate::report::{self, Report};
+
+/// Seconds that the source waits for a row before it is asked whether to go on.
+const WAIT_S: u32 = 1;
+/// How long to wait before a server that went away is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The server with the rows: mysql://user@host:port or unix:///path
+    #[arg(value_name = "FROM")]
+    from: String,
+
+    /// The queue there: db.table
+    #[arg(value_name = "QUEUE")]
+    queue: TableName,
+
+    /// The server that gets them
+    #[arg(value_name = "TO")]
+    to: String,
+
+    /// The queue there, with columns of the same names [default: as on the source]
+    #[arg(value_name = "QUEUE")]
+    into: Option<TableName>,
+
+    /// End when nothing waits any more; otherwise it goes on until it is stopped
+    #[arg(long)]
+    once: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    let into = arguments.into.as_ref().unwrap_or(&arguments.queue);
+    if format!("{}{}", arguments.queue.schema, arguments.queue.table).contains(['.', ':']) {
+        bail!("{}: queue_wait() takes no name with a dot or a colon", arguments.queue);
+    }
+    let route = Route {
+        from: arguments.server.at(&arguments.from).target(password.clone())?,
+        to: arguments.server.at(&arguments.to).target(password)?,
+        queue: &arguments.queue,
+        into,
+        once: arguments.once,
+        stop: stop_flag(report)?,
+    };
+    let began = Instant::now();
+    let mut rows = 0;
+    let mut relay = Some(route.connect()?);
+    let ended = loop {
+        let Some(mut link) = relay.take() else { break Exit::Done };
+        match link.run(&route, &mut rows) {
+            Ok(ended) => break ended,
+            Err(error) if is_gone(&error) => report.say(&format!("{error:#}; trying again")),
+            Err(error) => return Err(error),
+        }
+        // What was owned went back with the connection, and is sent again: the destination knows whether it came.
+        relay = match route.reconnect()? {
+            Some(link) => Some(link),
+            None => break stopped(),
+        };
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    if report.is_json() {
+        report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
+    } else {
+        report.note(&format!("{rows} rows forwarded in {}", report::clock(seconds)));
+    }
+    Ok(ended)
+}
+
+/// Whether it makes sense to connect again.
+fn is_gone(error: &anyhow::Error) -> bool {
+    let Some(error) = error.downcast_ref::<server::Error>() else { return false };
+    // 1053: it is shutting down; 1927: the connection was killed.
+    let going = matches!(error.code(), Some(1053 | 1927));
+    going || error.is_connection_lost() || matches!(error, server::Error::Unreachable { .. })
+}
+
+/// From where to where.
+struct Route<'names> {
+    from: Target,
+    to: Target,
+    queue: &'names TableName,
+    into: &'names TableName,
+    once: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl Route<'_> {
+    fn connect(&self) -> Result<Relay> {
+        let mut source = self.from.connect()?;
+        let mut destination = self.to.connect()?;
+        for session in [&mut source, &mut destination] {
+            session.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")?;
+        }
+        let columns = columns(&mut source, self.queue)?;
+        let reads: Vec<String> = columns.iter().map(Column::read).collect();
+        let names: Vec<String> = columns.iter().map(|column| quote_name(&column.name)).collect();
+        let select = format!("SELECT queue_origin(), {} FROM {}", reads.join(", "), self.queue);
+        let insert = format!("INSERT INTO {} ({}) VALUES ", self.into, names.join(", "));
+        Ok(Relay { source, destination, columns, select, insert })
+    }
+
+    /// Connects as soon as both servers are there; none when it was stopped before.
+    fn reconnect(&self) -> Result<Option<Relay>> {
+        loop {
+            std::thread::park_timeout(AGAIN);
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            match self.connect() {
+                Ok(relay) => return Ok(Some(relay)),
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// A column of the queue, and how its values are carried without loss.
+struct Column {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Number,
+    Float,
+    Bit,
+    /// Text that needs no escaping: dates, addresses.
+    Plain,
+    /// Bytes in this character set; none for binary ones.
+    Bytes(Option<String>),
+}
+
+fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Column>> {
+    let (schema, table) = (source.quote(&queue.schema), source.quote(&queue.table));
+    let rows = source.strings(&format!(
+        "SELECT column_name, data_type, character_set_name FROM information_schema.columns \
+         WHERE table_schema = {schema} AND table_name = {table} AND is_generated = 'NEVER' ORDER BY ordinal_position"
+    ))?;
+    let columns = rows.into_iter().filter_map(|row| {
+        let [name, kind, charset] = <[Option<String>; 3]>::try_from(row).ok()?;
+        let kind = match kind?.as_str() {
+            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" => Kind::Number,
+            "float" | "double" => Kind::Float,
+            "bit" => Kind::Bit,
+            "date" | "time" | "datetime" | "timestamp" | "uuid" | "inet4" | "inet6" => Kind::Plain,
+            _ => Kind::Bytes(charset),
+        };
+        Some(Column { name: name?, kind })
+    });
+    let columns: Vec<Column> = columns.collect();
+    if columns.is_empty() {
+        bail!("{queue}: no such table, or no privilege to see it");
+    }
+    Ok(columns)
+}
+
+impl Column {
+    fn read(&self) -> String {
+        let name = quote_name(&self.name);
+        match self.kind {
+            Kind::Number | Kind::Plain => name,
+            // A FLOAT is printed with six digits, a DOUBLE with as many as it has.
+            Kind::Float => format!("CAST({name} AS DOUBLE)"),
+            Kind::Bit => format!("{name} + 0"),
+            Kind::Bytes(_) => format!("HEX({name})"),
+        }
+    }
+
+    fn literal(&self, value: Option<&str>) -> String {
+        let Some(value) = value else { return "NULL".to_owned() };
+        match &self.kind {
+            Kind::Number | Kind::Float | Kind::Bit => value.to_owned(),
+            Kind::Plain => format!("'{value}'"),
+            Kind::Bytes(None) => format!("x'{value}'"),
+            Kind::Bytes(Some(charset)) => format!("_{charset} x'{value}'"),
+        }
+    }
+}
+
+/// Both connections.
+struct Relay {
+    source: Session,
+    destination: Session,
+    columns: Vec<Column>,
+    select: String,
+    insert: String,
+}
+
+impl Relay {
+    /// Moves rows until it is stopped, or with `once` until there are none.
+    fn run(&mut self, route: &Route<'_>, rows: &mut u64) -> Result<Exit> {
+        let name = self.source.quote(&format!("{}.{}", route.queue.schema, route.queue.table));
+        // It also consumes the row before, which the destination has by then.
+        let wait = format!("SELECT queue_wait({name}, {})", if route.once { 0 } else { WAIT_S });
+        loop {
+            match self.source.value(&wait)?.as_deref() {
+                Some("1") => {
+                    self.send()?;
+                    *rows += 1;
+                }
+                Some(_) if route.once => {
+                    self.source.execute("SELECT queue_end()")?;
+                    return Ok(Exit::Done);
+                }
+                Some(_) => {}
+                None => bail!("{}: {}", route.queue, self.why()?),
+            }
+            if route.stop.load(Ordering::Relaxed) {
+                self.source.execute("SELECT queue_end()")?;
+                return Ok(stopped());
+            }
+        }
+    }
+
+    fn why(&mut self) -> Result<String> {
+        let warnings = self.source.warnings()?;
+        Ok(warnings
+            .into_iter()
+            .next()
+            .map_or_else(|| "queue_wait() gave NULL".to_owned(), |warning| warning.message))
+    }
+
+    /// Sends the row that is owned.
+    fn send(&mut self) -> Result<()> {
+        let row = self
+            .source
+            .strings(&self.select)?
+            .into_iter()
+            .next()
+            .context("the row that was taken is not there")?;
+        let [Some(origin), values @ ..] = row.as_slice() else {
+            bail!("the row that was taken has no origin")
+        };
+        let armed = format!("SELECT queue_set_origin({})", self.destination.quote(origin));
+        if self.destination.value(&armed)?.as_deref() != Some("1") {
+            bail!("the destination does not understand {origin}: is its engine of the same version?");
+        }
+        let literals: Vec<String> =
+            self.columns.iter().zip(values).map(|(column, value)| column.literal(value.as_deref())).collect();
+        self.destination.execute(&format!("{}({})", self.insert, literals.join(", ")))?;
+        Ok(())
+    }
+}

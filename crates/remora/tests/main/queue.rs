@@ -1,0 +1,146 @@
+//! Relaying a queue to another server while everything in between is killed.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use sandbox::{Product, Sandbox, Settings};
+use server::Session;
+
+use crate::support::{Ended, Running, connect, places, remora, until};
+
+/// The engine that `cargo xtask plugin` built.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.ancestors().nth(3).unwrap().join("plugin/ha_queue.so");
+    assert!(library.is_file(), "{} is not there: cargo xtask plugin builds it", library.display());
+    library
+}
+
+/// A server with the engine.
+fn start() -> Sandbox {
+    let library = library();
+    let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
+    let options = vec!["--innodb-buffer-pool-size=16M".to_owned()];
+    let settings = Settings { plugins: vec![library], options, ..Settings::default() };
+    let server = Sandbox::start(&installation, &places(), &settings).unwrap();
+    let mut session = connect(server.socket());
+    let lines = include_str!("../../../../sql/queue.sql").lines().filter(|line| !line.starts_with("--"));
+    lines.for_each(|statement| drop(session.execute(statement).unwrap()));
+    session.execute("CREATE DATABASE shop").unwrap();
+    server
+}
+
+fn url(server: &Sandbox) -> String {
+    format!("unix://{}", server.socket().display())
+}
+
+fn count(server: &Sandbox, table: &str) -> u64 {
+    let mut session = connect(server.socket());
+    session.value(&format!("SELECT COUNT(*) FROM {table}")).unwrap().unwrap().parse().unwrap()
+}
+
+fn forward(from: &Sandbox, to: &Sandbox, rest: &[&str]) -> Command {
+    let mut command = remora(&PathBuf::from("/"));
+    command.args(["queue", "forward", &url(from), "shop.jobs", &url(to)]).args(rest);
+    command.args(["--no-defaults", "-uroot"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_relay_brings_each_row_once_whatever_is_killed() {
+    const ROWS: u64 = 1200;
+    let (mut from, mut to) = (start(), start());
+    let table = "CREATE TABLE shop.jobs (v INT NOT NULL, body TEXT) ENGINE=QUEUE";
+    connect(from.socket()).execute(table).unwrap();
+    connect(to.socket()).execute(table).unwrap();
+    let fill = format!("INSERT INTO shop.jobs SELECT seq, REPEAT('j', 500) FROM shop.seq_1_to_{ROWS}");
+    connect(from.socket()).execute(&fill).unwrap();
+    // The program.
+    for part in 1..4 {
+        let running = Running::new(forward(&from, &to, &[]).spawn().unwrap());
+        until("some rows came", || count(&to, "shop.jobs") >= part * 100);
+        drop(running);
+    }
+    // The destination, then the source; the program goes on by itself.
+    let mut running = Running::new(forward(&from, &to, &[]).spawn().unwrap());
+    until("some rows came", || count(&to, "shop.jobs") >= 500);
+    to.kill().unwrap();
+    to.restart().unwrap();
+    let before = count(&to, "shop.jobs");
+    until("it goes on", || count(&to, "shop.jobs") >= before + 100);
+    from.kill().unwrap();
+    from.restart().unwrap();
+    let before = count(&to, "shop.jobs");
+    until("it goes on", || count(&to, "shop.jobs") >= (before + 100).min(ROWS));
+    running.must_run();
+    drop(running);
+    until("its row is back", || {
+        let owned = "SELECT COUNT(*) FROM information_schema.queue_owned";
+        connect(from.socket()).value(owned).unwrap().as_deref() == Some("0")
+    });
+    Ended::of(&forward(&from, &to, &["--once"]).output().unwrap()).exits(0).says(&["rows forwarded"]);
+    assert_eq!(count(&from, "shop.jobs"), 0);
+    let once = "SELECT COUNT(*), COUNT(DISTINCT v), MIN(v), MAX(v) FROM shop.jobs";
+    let found = connect(to.socket()).strings(once).unwrap();
+    let found: Vec<u64> = found[0].iter().map(|text| text.as_ref().unwrap().parse().unwrap()).collect();
+    assert_eq!(found, [ROWS, ROWS, 1, ROWS]);
+}
+
+#[test]
+fn a_sandbox_with_plugins_has_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("remora");
+    std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).unwrap();
+    std::fs::copy(library(), folder.path().join("ha_queue.so")).unwrap();
+    let urls = std::env::current_exe().unwrap().with_file_name("liburlpack_udf.so");
+    std::fs::copy(urls, folder.path().join("liburlpack_udf.so")).unwrap();
+    let (data, name) = (folder.path().join("server"), format!("queue-test-{}", std::process::id()));
+    let run = |arguments: &[&str]| Command::new(&program).arg("sandbox").args(arguments).output().unwrap();
+    let started = run(&["start", &name, "--plugins", "--folder", data.to_str().unwrap()]);
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let sql = "CREATE DATABASE IF NOT EXISTS d; CREATE OR REPLACE TABLE d.q (v INT) ENGINE=QUEUE; \
+        INSERT INTO d.q VALUES (7); SELECT v FROM d.q WHERE queue_wait('d.q', 0); SELECT queue_end()";
+    for when in ["after the first start", "started again without the option"] {
+        let output = run(&["shell", &name, "--", "-BNe", sql]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n1\n", "{when}: {output:?}");
+        assert!(run(&["stop", &name]).status.success());
+        assert!(run(&["start", &name]).status.success());
+    }
+    assert!(run(&["stop", &name, "--remove"]).status.success());
+}
+
+#[test]
+fn a_relay_carries_every_type_without_loss() {
+    let (from, to) = (start(), start());
+    let table = "CREATE TABLE shop.jobs (a TINYINT UNSIGNED, b BIGINT, c DECIMAL(30,10), d FLOAT, e DOUBLE, f DATE, g TIME(6), \
+        h DATETIME(6), i TIMESTAMP(3) NULL, j YEAR, k CHAR(10), l VARCHAR(300) CHARACTER SET utf8mb4, m BLOB, n ENUM('x','y'), \
+        o SET('x','y'), p BIT(40), q VARBINARY(20), r JSON, s POINT, t UUID, u INET6, v TEXT CHARACTER SET ucs2) ENGINE=QUEUE";
+    let run = |session: &mut Session, sql: &str| drop(session.execute(sql).unwrap());
+    let (mut source, mut destination) = (connect(from.socket()), connect(to.socket()));
+    run(&mut source, table);
+    run(&mut destination, table);
+    run(
+        &mut source,
+        "INSERT INTO shop.jobs VALUES (255, -9223372036854775808, -12345678901234567890.0123456789, 0.1, 1/3, '2026-11-21', \
+         '-838:59:59', '2026-11-21 23:59:59.999999', '2026-03-29 02:30:00.125', 1901, 'it''s', CONCAT('\\\\', CHAR(0), 0xf09f9982), \
+         0x00ff5c27, 'y', 'x,y', b'1111000011110000111100001111000011110000', 0x00, '{\"a\": \"\\\\n\"}', POINT(1, 0.1), \
+         '123e4567-e89b-12d3-a456-426655440000', '::1', 'wide')",
+    );
+    run(&mut source, "INSERT INTO shop.jobs () VALUES ()");
+    run(&mut source, "INSERT INTO shop.jobs (a, l, m, r) VALUES (0, '', '', NULL)");
+    let sum = |session: &mut Session| session.strings("CHECKSUM TABLE shop.jobs").unwrap()[0][1].clone();
+    let before = sum(&mut source);
+    Ended::of(&forward(&from, &to, &["--once"]).output().unwrap()).exits(0).says(&["3 rows forwarded"]);
+    assert_eq!(sum(&mut destination), before);
+    let output = remora(&PathBuf::from("/"))
+        .args(["queue", "status", "--url", &url(&to), "--no-defaults", "-uroot", "--json"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\"name\":\"shop.jobs\"") && text.contains("\"waiting\":3"), "{text}");
+    // What is no queue, and a server without the engine.
+    run(&mut source, "CREATE TABLE shop.plain (v INT) ENGINE=InnoDB");
+    let mut command = remora(&PathBuf::from("/"));
+    command.args(["queue", "forward", &url(&from), "shop.plain", &url(&to), "--no-defaults", "-uroot"]);
+    Ended::of(&command.output().unwrap()).exits(1).says(&["no queue"]);
+}

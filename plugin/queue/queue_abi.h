@@ -1,0 +1,153 @@
+/*
+  What ha_queue.cc knows of the queue core: handles, slices, codes. plugin/queue/src implements it.
+
+  Every function returns one of the codes below, and fills the error when it is not RQ_OK. Handles are used by one
+  thread at a time, but for rq_interrupt, which any thread may call, and rq_queue, which all share.
+*/
+#ifndef QUEUE_ABI_H
+#define QUEUE_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  RQ_OK = 0,
+  RQ_MISSING = 1,   /* there is no queue in the folder */
+  RQ_EXISTS = 2,    /* there is one already */
+  RQ_DROPPED = 3,   /* it was dropped meanwhile */
+  RQ_CORRUPT = 4,   /* its files are damaged, or of a later version */
+  RQ_DISK = 5,      /* a read failed */
+  RQ_FAILED = 6,    /* out of service since a write failed */
+  RQ_TOO_LARGE = 7, /* too many bytes in one statement */
+  RQ_CONDITION = 8, /* a condition that is none */
+  RQ_PANIC = 9,     /* a fault of ours; the queue is out of service */
+  RQ_END = 10       /* no more rows, or no such row */
+};
+
+/* How a wait ended, beside the errors. */
+enum { RQ_TAKEN = 0, RQ_TIMED_OUT = 1, RQ_INTERRUPTED = 2, RQ_GONE = 3 /* a table was dropped */ };
+
+/* What a column holds: crates/queue/src/condition/schema.rs. */
+enum {
+  RQ_INTEGER = 0,   /* one: whether it has a sign */
+  RQ_DECIMAL = 1,   /* one: precision, two: scale */
+  RQ_YEAR = 2,
+  RQ_DATE = 3,
+  RQ_TIME = 4,      /* one: digits behind the seconds */
+  RQ_DATETIME = 5,  /* the same */
+  RQ_TIMESTAMP = 6, /* the same */
+  RQ_TEXT = 7,      /* one: collation */
+  RQ_OPAQUE = 8
+};
+
+typedef struct rq_queue rq_queue;
+typedef struct rq_session rq_session;
+typedef struct rq_interrupter rq_interrupter;
+typedef struct rq_cursor rq_cursor;
+typedef struct rq_hold rq_hold;
+
+typedef struct {
+  const unsigned char *bytes;
+  size_t len;
+} rq_slice;
+
+typedef struct {
+  char text[512];
+} rq_error;
+
+typedef struct {
+  rq_slice name;
+  uint32_t kind, one, two;
+  uint32_t is_variable;
+  uint32_t place, len; /* fixed: offset and length; variable: how many are before it */
+  int32_t null_bit;    /* -1: NOT NULL */
+} rq_column;
+
+typedef struct {
+  uint32_t sync; /* 0 always, 1 interval, 2 none */
+  uint32_t null_bytes, fixed_bytes;
+  const rq_column *columns;
+  size_t column_count;
+} rq_definition;
+
+typedef struct {
+  const rq_queue *queue;
+  rq_slice condition; /* empty: all rows */
+} rq_target;
+
+typedef struct {
+  uint64_t waiting, owned, oldest_ms, bytes, live_bytes, memory, waiters;
+  uint64_t rows_written, rows_removed, batches;
+  uint64_t wait_immediate, wait_delayed, wait_timeout, handed_over;
+  uint64_t restored_by_abort, restored_by_close, duplicates, evaluations;
+  uint64_t compacted, checkpoints, maintenance_errors;
+} rq_status;
+
+/* What the core asks of the server. encode returns the length, or -1 when the literal has no such characters. */
+typedef struct {
+  int (*equal)(uint32_t collation, rq_slice one, rq_slice other);
+  long (*encode)(uint32_t collation, rq_slice literal, unsigned char *out, size_t room);
+} rq_server;
+
+int rq_start(const rq_server *server, rq_error *error);
+int rq_stop(void);
+
+int rq_create(rq_slice folder, const rq_definition *definition, rq_error *error);
+int rq_drop(rq_slice folder, rq_error *error);
+int rq_rename(rq_slice from, rq_slice to, rq_error *error);
+int rq_open(rq_slice folder, const rq_queue **queue, rq_error *error);
+void rq_release(const rq_queue *queue);
+int rq_truncate(const rq_queue *queue, rq_error *error);
+int rq_compact(const rq_queue *queue, rq_error *error);
+/*
+  Lets nobody take a row until rq_let_go, which may come after rq_release; null when somebody owns one already. Until
+  then rq_open waits when it finds no queue in this folder: its successor is on the way.
+*/
+int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
+void rq_let_go(rq_hold *hold);
+/* How many rows are not gone: in no time, unlike the status. */
+uint64_t rq_rows(const rq_queue *queue);
+int rq_get_status(const rq_queue *queue, rq_status *status);
+/* Calls `each` for every open queue with its folder; stops when it returns other than 0. */
+int rq_each(int (*each)(void *context, rq_slice folder, const rq_status *status), void *context);
+/* Calls `each` for every owned row of every open queue. */
+int rq_each_owned(int (*each)(void *context, rq_slice folder, uint64_t row, uint64_t owner, uint64_t since_ms),
+                  void *context);
+
+int rq_session_new(uint64_t number, rq_session **session, rq_interrupter **interrupter);
+void rq_session_free(rq_session *session, rq_interrupter *interrupter);
+void rq_interrupt(const rq_interrupter *interrupter);
+int rq_is_owner(const rq_session *session);
+/* The first owned row's id, 0 when there is none. */
+uint64_t rq_owned_row(const rq_session *session);
+uint64_t rq_count(const rq_session *session, const rq_queue *queue);
+/* The next publish carries this; slot 0 to 63. */
+int rq_set_origin(rq_session *session, uint32_t slot, int overwrite, uint64_t row);
+/* What a relay says of the first owned row, as text; RQ_END when there is none. */
+int rq_origin(const rq_session *session, rq_error *text, rq_error *error);
+/* The next publish carries this, which rq_origin wrote; RQ_END when it is no such text. */
+int rq_set_origin_text(rq_session *session, rq_slice text);
+
+int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
+int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
+/* timeout_ms below 0: for ever. `alive` is asked now and then; 0 ends the wait. */
+int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int64_t timeout_ms,
+            int (*alive)(void *context), void *context, int *outcome, size_t *target, rq_error *error);
+int rq_end(rq_session *session, rq_error *error);
+int rq_abort(rq_session *session, rq_error *error);
+
+int rq_scan(const rq_session *session, const rq_queue *queue, rq_cursor **cursor);
+/* The row belongs to the cursor until its next use. */
+int rq_next(rq_cursor *cursor, uint64_t *id, rq_slice *row, rq_error *error);
+/* Reads a row by its id, into the cursor. */
+int rq_read(rq_cursor *cursor, uint64_t id, rq_slice *row, rq_error *error);
+void rq_scan_end(rq_cursor *cursor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

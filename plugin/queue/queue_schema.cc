@@ -1,0 +1,155 @@
+/*
+  information_schema.QUEUES: the queues that were used since the start, and what is in them.
+  information_schema.QUEUE_OWNED: rows that somebody owns.
+*/
+#define MYSQL_SERVER 1
+
+#include <my_global.h>
+
+#include <string>
+#include <vector>
+
+#include "sql_class.h"
+#include "sql_i_s.h"
+#include "sql_show.h"
+#include "sql_table.h"
+#include "sql_acl.h"
+#include "sql_parse.h"
+#include "tztime.h"
+
+#include "queue_abi.h"
+#include "queue_schema.h"
+
+namespace Show {
+
+static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                       Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                       Column("WAITING", ULonglong(), NOT_NULL),
+                                       Column("OWNED", ULonglong(), NOT_NULL),
+                                       Column("OLDEST", Datetime(0), NULLABLE),
+                                       Column("WAITERS", ULonglong(), NOT_NULL),
+                                       Column("BYTES", ULonglong(), NOT_NULL),
+                                       Column("LIVE_BYTES", ULonglong(), NOT_NULL),
+                                       Column("MEMORY", ULonglong(), NOT_NULL),
+                                       Column("ROWS_WRITTEN", ULonglong(), NOT_NULL),
+                                       Column("ROWS_REMOVED", ULonglong(), NOT_NULL),
+                                       Column("BATCHES", ULonglong(), NOT_NULL),
+                                       CEnd()};
+
+static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                      Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NOT_NULL),
+                                      Column("ROW_ID", ULonglong(), NOT_NULL),
+                                      Column("CONNECTION_ID", ULonglong(), NOT_NULL),
+                                      Column("SINCE", Datetime(3), NOT_NULL),
+                                      CEnd()};
+
+} // namespace Show
+
+/* A line of one of the tables. */
+struct Line {
+  std::string schema, name;
+  std::vector<ulonglong> values;
+};
+
+/* `./db/table.queue`, as file names are written. */
+static Line line_of(rq_slice folder)
+{
+  std::string path(reinterpret_cast<const char *>(folder.bytes), folder.len);
+  const size_t end= path.rfind(".queue"), name= path.rfind('/');
+  const size_t schema= name == std::string::npos || !name ? std::string::npos : path.rfind('/', name - 1);
+  Line line;
+  if (end == std::string::npos || name == std::string::npos || end < name)
+    return line;
+  char decoded[NAME_LEN + 1];
+  std::string part= path.substr(name + 1, end - name - 1);
+  line.name.assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
+  part= path.substr(schema == std::string::npos ? 0 : schema + 1, name - (schema == std::string::npos ? 0 : schema + 1));
+  line.schema.assign(decoded, filename_to_tablename(part.c_str(), decoded, sizeof(decoded), true));
+  return line;
+}
+
+static int collect_queue(void *context, rq_slice folder, const rq_status *status)
+{
+  Line line= line_of(folder);
+  line.values= {status->waiting,    status->owned,  status->oldest_ms,    status->waiters,      status->bytes,
+                status->live_bytes, status->memory, status->rows_written, status->rows_removed, status->batches};
+  static_cast<std::vector<Line> *>(context)->push_back(line);
+  return 0;
+}
+
+static int collect_owned(void *context, rq_slice folder, uint64_t row, uint64_t owner, uint64_t since_ms)
+{
+  Line line= line_of(folder);
+  line.values= {row, owner, since_ms};
+  static_cast<std::vector<Line> *>(context)->push_back(line);
+  return 0;
+}
+
+/* `time` is the place of the value that is a time in milliseconds since 1970, 0 for NULL. */
+static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t time)
+{
+  for (const Line &line : lines) {
+    restore_record(table, s->default_values);
+    table->field[0]->store(line.schema.data(), line.schema.size(), system_charset_info);
+    table->field[1]->store(line.name.data(), line.name.size(), system_charset_info);
+    for (size_t at= 0; at < line.values.size(); at++) {
+      Field *field= table->field[at + 2];
+      const ulonglong value= line.values[at];
+      if (at != time) {
+        field->store(static_cast<longlong>(value), true);
+        continue;
+      }
+      if (!value) {
+        field->set_null();
+        continue;
+      }
+      MYSQL_TIME when;
+      thd->variables.time_zone->gmt_sec_to_TIME(&when, static_cast<my_time_t>(value / 1000));
+      when.second_part= static_cast<ulong>(value % 1000 * 1000);
+      thd->used|= THD::TIME_ZONE_USED;
+      field->set_notnull();
+      field->store_time(&when);
+    }
+    if (schema_table_store_record(thd, table))
+      return 1;
+  }
+  return 0;
+}
+
+/* What others do is for those who may see it. */
+static bool may_see(THD *thd)
+{
+  return !check_global_access(thd, PROCESS_ACL, true);
+}
+
+static int fill_queues(THD *thd, TABLE_LIST *tables, COND *)
+{
+  std::vector<Line> lines;
+  if (may_see(thd))
+    rq_each(collect_queue, &lines);
+  return store(thd, tables->table, lines, 2);
+}
+
+static int fill_owned(THD *thd, TABLE_LIST *tables, COND *)
+{
+  std::vector<Line> lines;
+  if (may_see(thd))
+    rq_each_owned(collect_owned, &lines);
+  return store(thd, tables->table, lines, 2);
+}
+
+int queue_schema_queues_init(void *plugin)
+{
+  auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
+  schema->fields_info= Show::queues_fields;
+  schema->fill_table= fill_queues;
+  return 0;
+}
+
+int queue_schema_owned_init(void *plugin)
+{
+  auto *schema= static_cast<ST_SCHEMA_TABLE *>(plugin);
+  schema->fields_info= Show::owned_fields;
+  schema->fill_table= fill_owned;
+  return 0;
+}

@@ -1,0 +1,385 @@
+//! Queues: starting and stopping the engine, creating, opening, dropping; what is in them.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use queue::{Column, Definition, Engine, Error, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
+
+use crate::abi::{Fault, OK, RqColumn, RqDefinition, RqError, RqServer, RqSlice, RqStatus, array, guard};
+use crate::{ENGINE, Running, SERVER, engine, now_ms, random};
+
+/// # Safety
+/// As [`RqSlice::get`].
+unsafe fn path<'bytes>(folder: RqSlice) -> &'bytes Path {
+    // SAFETY: the caller promises it.
+    Path::new(OsStr::from_bytes(unsafe { folder.get() }))
+}
+
+/// Starts the engine.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_start(server: *const RqServer, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's structure.
+        let server = unsafe { *server };
+        SERVER.get_or_init(|| server);
+        let engine = Engine::start(Arc::new(RealDisk), Options::new(now_ms, random));
+        let engine = engine.map_err(|error| Fault::Other(6, error.to_string()))?;
+        *ENGINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running(Arc::new(engine)));
+        Ok(OK)
+    })
+}
+
+/// Stops the engine: everything is synced and its threads have ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn rq_stop() -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        drop(ENGINE.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(OK)
+    })
+}
+
+fn kind(column: &RqColumn) -> Result<Kind, Fault> {
+    let wrong = || Fault::Other(9, format!("column kind {}, {}", column.kind, column.one));
+    let one = u8::try_from(column.one).map_err(|_| wrong());
+    Ok(match column.kind {
+        0 => Kind::Integer { signed: column.one != 0 },
+        1 => Kind::Decimal { precision: one?, scale: u8::try_from(column.two).map_err(|_| wrong())? },
+        2 => Kind::Year,
+        3 => Kind::Date,
+        4 => Kind::Time(one?),
+        5 => Kind::DateTime(one?),
+        6 => Kind::Timestamp(one?),
+        7 => Kind::Text(column.one),
+        8 => Kind::Opaque,
+        _ => return Err(wrong()),
+    })
+}
+
+/// # Safety
+/// As [`RqSlice::get`], for all names.
+unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
+    let mut columns = Vec::new();
+    // SAFETY: the caller promises it.
+    for column in unsafe { array(definition.columns, definition.column_count) } {
+        // SAFETY: the caller promises it.
+        let name = String::from_utf8_lossy(unsafe { column.name.get() }).into_owned();
+        let place = match column.is_variable {
+            0 => Place::Fixed(column.place, column.len),
+            _ => Place::Variable(column.place),
+        };
+        columns.push(Column {
+            name,
+            kind: kind(column)?,
+            place,
+            null_bit: u32::try_from(column.null_bit).ok(),
+        });
+    }
+    Ok(Schema { null_bytes: definition.null_bytes, fixed_bytes: definition.fixed_bytes, columns })
+}
+
+/// Makes a queue.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_create(
+    folder: RqSlice,
+    definition: *const RqDefinition,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's structure.
+        let definition = unsafe { &*definition };
+        let sync = match definition.sync {
+            0 => Sync::Always,
+            1 => Sync::Interval,
+            _ => Sync::Never,
+        };
+        // SAFETY: the caller's structure.
+        let schema = unsafe { schema(definition) }?.encode();
+        // SAFETY: the caller's string.
+        engine()?.create(unsafe { path(folder) }, &Definition { sync, schema })?;
+        Ok(OK)
+    })
+}
+
+/// Drops a queue.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's string.
+        engine()?.remove(unsafe { path(folder) })?;
+        Ok(OK)
+    })
+}
+
+/// Gives a queue another folder.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_rename(from: RqSlice, to: RqSlice, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's string.
+        let from = unsafe { path(from) };
+        // SAFETY: the caller's string.
+        let to = unsafe { path(to) };
+        engine()?.rename(from, to)?;
+        Ok(OK)
+    })
+}
+
+/// Opens a queue; [`rq_release`] lets go of it.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_open(folder: RqSlice, queue: *mut *const Queue, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's string.
+        let opened = open(unsafe { path(folder) })?;
+        // SAFETY: the caller's variable.
+        unsafe { *queue = Arc::into_raw(opened) };
+        Ok(OK)
+    })
+}
+
+/// Lets go of a queue.
+///
+/// # Safety
+/// It came from [`rq_open`] and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_release(queue: *const Queue) {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller promises it.
+        drop(unsafe { Arc::from_raw(queue) });
+        Ok(OK)
+    });
+}
+
+/// Empties a queue.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_truncate(queue: *const Queue, error: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || Ok(queue.truncate().map(|()| OK)?))
+}
+
+/// Rewrites what has dead rows.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || Ok(queue.compact().map(|()| OK)?))
+}
+
+/// Folders of queues that are being replaced by a changed copy.
+static CHANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// One of them is complete.
+static CHANGED: Condvar = Condvar::new();
+
+/// How long an opening waits for a queue that is being replaced.
+const CHANGE_WAIT: Duration = Duration::from_secs(10);
+
+/// A queue that nobody takes from.
+pub struct RqHold {
+    queue: Arc<Queue>,
+    /// Where it was, and where its successor will be.
+    folder: PathBuf,
+}
+
+impl Drop for RqHold {
+    fn drop(&mut self) {
+        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.folder);
+        CHANGED.notify_all();
+        self.queue.let_go();
+    }
+}
+
+/// Lets nobody take a row of a queue; the hold is null when somebody owns one already.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_back(
+    queue: *const Queue,
+    hold: *mut *mut RqHold,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: it is a handle that was not released; the hold has one of its own.
+    unsafe { Arc::increment_strong_count(queue) };
+    // SAFETY: the count was just raised for it.
+    let queue = unsafe { Arc::from_raw(queue) };
+    guard(error, Some(&queue), || {
+        let mut held = std::ptr::null_mut();
+        if queue.hold_back()? {
+            let folder = queue.folder();
+            CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone());
+            held = Box::into_raw(Box::new(RqHold { queue: queue.clone(), folder }));
+        }
+        // SAFETY: the caller's variable.
+        unsafe { *hold = held };
+        Ok(OK)
+    })
+}
+
+/// Ends what [`rq_hold_back`] began.
+///
+/// # Safety
+/// It came from there and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller promises it.
+        drop(unsafe { Box::from_raw(hold) });
+        Ok(OK)
+    });
+}
+
+/// The queue in a folder. One that is just being replaced is not there for a moment: then its successor is.
+fn open(folder: &Path) -> Result<Arc<Queue>, Fault> {
+    let started = Instant::now();
+    loop {
+        match engine()?.open(folder) {
+            Err(Error::Missing { .. }) => {}
+            other => return Ok(other?),
+        }
+        let mut changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        if !changing.contains(folder) {
+            drop(changing);
+            // It may have come between the two looks.
+            return Ok(engine()?.open(folder)?);
+        }
+        while changing.contains(folder) {
+            let left = CHANGE_WAIT.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(engine()?.open(folder)?);
+            }
+            changing = CHANGED.wait_timeout(changing, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+fn status(queue: &Queue) -> RqStatus {
+    let status = queue.status();
+    let counters = status.counters;
+    RqStatus {
+        values: [
+            status.waiting,
+            status.owned,
+            status.oldest_ms.unwrap_or(0),
+            status.bytes,
+            status.live_bytes,
+            status.memory,
+            status.waiters,
+            counters.rows_written,
+            counters.rows_removed,
+            counters.batches,
+            counters.wait_immediate,
+            counters.wait_delayed,
+            counters.wait_timeout,
+            counters.handed_over,
+            counters.restored_by_abort,
+            counters.restored_by_close,
+            counters.duplicates,
+            counters.evaluations,
+            counters.compacted,
+            counters.checkpoints,
+            counters.maintenance_errors,
+        ],
+    }
+}
+
+/// What is in a queue.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(std::ptr::null_mut(), Some(queue), || {
+        // SAFETY: the caller's structure.
+        unsafe { *out = status(queue) };
+        Ok(OK)
+    })
+}
+
+/// How many rows are not gone.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_rows(queue: *const Queue) -> u64 {
+    let mut rows = 0;
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(std::ptr::null_mut(), None, || {
+        rows = queue.rows();
+        Ok(OK)
+    });
+    rows
+}
+
+/// All open queues.
+///
+/// # Safety
+/// `each` may be called with `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_each(
+    each: extern "C" fn(*mut c_void, RqSlice, *const RqStatus) -> c_int,
+    context: *mut c_void,
+) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        for queue in engine()?.queues() {
+            let folder = queue.folder();
+            let status = status(&queue);
+            let code = each(context, RqSlice::new(folder.as_os_str().as_bytes()), &raw const status);
+            if code != 0 {
+                return Ok(code);
+            }
+        }
+        Ok(OK)
+    })
+}
+
+/// All rows that somebody owns.
+///
+/// # Safety
+/// `each` may be called with `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_each_owned(
+    each: extern "C" fn(*mut c_void, RqSlice, u64, u64, u64) -> c_int,
+    context: *mut c_void,
+) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        for queue in engine()?.queues() {
+            let folder = queue.folder();
+            let name = RqSlice::new(folder.as_os_str().as_bytes());
+            for (row, ownership) in queue.owned() {
+                let code = each(context, name, row.0, ownership.owner.0, ownership.since_ms);
+                if code != 0 {
+                    return Ok(code);
+                }
+            }
+        }
+        Ok(OK)
+    })
+}

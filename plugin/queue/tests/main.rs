@@ -1,0 +1,15 @@
+//! The engine in a real server: what Q4M's own test cases ask for, and what happens when the server is killed.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+#[path = "main/case.rs"]
+mod case;
+#[path = "../../../examples/crawler/crawl.rs"]
+mod crawl;
+#[path = "main/crawler.rs"]
+mod crawler;
+#[path = "main/ddl.rs"]
+mod ddl;
+#[path = "main/kill.rs"]
+mod kill;
+#[path = "main/server.rs"]
+mod server;

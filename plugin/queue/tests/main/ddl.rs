@@ -1,0 +1,327 @@
+//! Changes of tables, connections and the server while rows are owned and waited for.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread::scope;
+
+use mysql::prelude::Queryable;
+
+use crate::server::Server;
+
+#[test]
+fn a_table_changes_under_owners_and_waiters() {
+    let server = Server::start();
+    alter_while_taking(&server, "altered");
+    drop_wakes(&server, "dropped");
+    rename(&server, "renamed");
+    options(&server, "options");
+    quiet_statements(&server, "quiet");
+    backup_stages(&server, "stages");
+}
+
+/// Rows are taken and ended while the table is copied: none comes back with the copy, none is lost.
+fn alter_while_taking(server: &Server, name: &str) {
+    const ROWS: i64 = 4000;
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL, body TEXT) ENGINE=QUEUE SYNC=none");
+    for block in 0..ROWS / 500 {
+        let values: Vec<String> =
+            (block * 500..block * 500 + 500).map(|v| format!("({v}, REPEAT('a', 500))")).collect();
+        one.run(&format!("INSERT INTO t VALUES {}", values.join(",")));
+    }
+    let got = Mutex::new(Vec::new());
+    scope(|scope| {
+        for _ in 0..2 {
+            let mut client = server.connect(name);
+            let got = &got;
+            scope.spawn(move || {
+                while got.lock().unwrap().len() < usize::try_from(ROWS).unwrap() {
+                    // 0 when the table was replaced meanwhile: so again. NULL would be an error.
+                    if client.value("SELECT queue_wait('t', 1)").unwrap() == 1 {
+                        let row = client.column("SELECT v FROM t");
+                        client.value("SELECT queue_end()");
+                        got.lock().unwrap().extend(row);
+                    }
+                }
+            });
+        }
+        let mut altered = 0;
+        while got.lock().unwrap().len() < usize::try_from(ROWS).unwrap() || altered == 0 {
+            let change = if altered % 2 == 0 { "ADD COLUMN w INT" } else { "DROP COLUMN w" };
+            match one.query_drop(format!("ALTER TABLE t {change}")) {
+                Ok(()) => altered += 1,
+                Err(error) => assert!(error.to_string().contains("are owned"), "{error}"),
+            }
+        }
+    });
+    let mut got = got.into_inner().unwrap();
+    got.sort_unstable();
+    assert_eq!(got, (0..ROWS).collect::<Vec<_>>());
+    assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+}
+
+fn drop_wakes(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    for statement in ["DROP TABLE t", "ALTER TABLE t ADD COLUMN w INT"] {
+        one.run("CREATE OR REPLACE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+        one.run("CREATE OR REPLACE TABLE u (v INT NOT NULL) ENGINE=QUEUE");
+        scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let waited = one.value("SELECT queue_wait('u', 't', 3600)");
+                let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
+                (waited, warnings)
+            });
+            two.until_waiting(1);
+            two.run(statement);
+            let (waited, warnings) = waiter.join().unwrap();
+            assert_eq!(waited, Some(0), "{statement}");
+            assert!(warnings[0].2.contains("was dropped"), "{warnings:?}");
+        });
+        assert_eq!(one.value("SELECT @@queue_owner"), Some(1), "as after any wait in vain");
+        one.value("SELECT queue_end()");
+    }
+    two.run(&format!("DROP DATABASE {name}"));
+    assert!(!server.0.data().join(name).exists(), "no file is left");
+}
+
+fn rename(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("INSERT INTO t VALUES (1), (2)");
+    assert_eq!(one.value("SELECT queue_wait('t')"), Some(1));
+    two.run("RENAME TABLE t TO `u-\u{fc}`");
+    assert_eq!(one.column("SELECT * FROM `u-\u{fc}`"), [1]);
+    assert_eq!(two.column("SELECT * FROM `u-\u{fc}`"), [2]);
+    assert_eq!(one.value("SELECT queue_end()"), Some(1));
+    assert_eq!(one.value("SELECT queue_wait('u-\u{fc}', 0)"), Some(1));
+    assert_eq!(one.column("SELECT * FROM `u-\u{fc}`"), [2]);
+    one.value("SELECT queue_end()");
+    scope(|scope| {
+        let waiter = scope.spawn(|| one.value("SELECT queue_wait('u-\u{fc}', 60)"));
+        two.until_waiting(1);
+        two.run("RENAME TABLE `u-\u{fc}` TO t");
+        two.run("INSERT INTO t VALUES (3)");
+        assert_eq!(waiter.join().unwrap(), Some(1));
+    });
+    assert_eq!(one.column("SELECT * FROM t"), [3]);
+}
+
+fn options(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE SYNC='interval'");
+    one.run("INSERT INTO t VALUES (1), (2)");
+    one.run("ALTER TABLE t SYNC=none");
+    let shown: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");
+    assert!(shown[0].1.contains("`SYNC`='none'"), "{shown:?}");
+    // A condition names the columns of today.
+    one.run("ALTER TABLE t RENAME COLUMN v TO w");
+    assert_eq!(one.value("SELECT queue_wait('t:w = 2', 0)"), Some(1));
+    assert_eq!(one.value("SELECT queue_wait('t:v = 1', 0)"), None);
+    assert_eq!(one.column("SELECT * FROM t"), [1]);
+    one.run("ALTER TABLE t SYNC=DEFAULT");
+    one.run("ALTER TABLE t ENGINE=InnoDB");
+    assert_eq!(one.column("SELECT * FROM t"), [1]);
+    one.run("ALTER TABLE t ENGINE=QUEUE");
+    assert_eq!(one.column("SELECT * FROM t"), [1]);
+}
+
+/// Statements that must not mind that somebody waits.
+fn quiet_statements(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    scope(|scope| {
+        let waiter = scope.spawn(|| one.value("SELECT queue_wait('t', 60)"));
+        two.until_waiting(1);
+        for statement in [
+            "FLUSH TABLES",
+            "FLUSH TABLES t",
+            "ANALYZE TABLE t",
+            "CHECK TABLE t",
+            "REPAIR TABLE t",
+            "OPTIMIZE TABLE t",
+            "TRUNCATE t",
+            "SHOW ENGINE QUEUE STATUS",
+            "SHOW TABLE STATUS",
+            "SELECT * FROM information_schema.tables WHERE table_name = 't'",
+            "CREATE OR REPLACE VIEW w AS SELECT * FROM t WHERE queue_wait('t', 0)",
+            "EXPLAIN SELECT * FROM t WHERE queue_wait('t', 0)",
+        ] {
+            two.run(statement);
+        }
+        assert_eq!(two.value("SELECT COUNT(*) FROM t"), Some(0));
+        two.run("INSERT INTO t VALUES (1), (2)");
+        assert_eq!(waiter.join().unwrap(), Some(1));
+    });
+    assert_eq!(two.column("SELECT v FROM w"), [2], "through a view");
+}
+
+/// Nothing of a queue waits for a backup but what the server itself blocks.
+fn backup_stages(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("INSERT INTO t VALUES (1), (2)");
+    for stage in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
+        two.run(&format!("BACKUP STAGE {stage}"));
+        assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
+        assert_eq!(one.column("SELECT * FROM t"), [1]);
+        assert_eq!(one.value("SELECT queue_abort()"), Some(1));
+    }
+    two.run("BACKUP STAGE END");
+    two.run("FLUSH TABLES WITH READ LOCK");
+    assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
+    assert_eq!(one.value("SELECT queue_end()"), Some(1));
+    two.run("UNLOCK TABLES");
+    assert_eq!(one.column("SELECT * FROM t"), [2]);
+}
+
+#[test]
+fn a_connection_ends_in_many_ways() {
+    let server = Server::start();
+    let name = "ends";
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    two.run("INSERT INTO t VALUES (1)");
+    // A pool resets the connection and lays it by: the row comes back although nobody touches it any more.
+    assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
+    one.reset().unwrap();
+    assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
+    assert_eq!(two.value("SELECT queue_abort()"), Some(1));
+    one.run(&format!("USE {name}"));
+    assert_eq!(one.value("SELECT @@queue_owner"), Some(0));
+    assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
+    one.change_user(mysql::ChangeUserOpts::new().with_user(Some("root".to_owned()))).unwrap();
+    assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
+    assert_eq!(two.value("SELECT queue_abort()"), Some(1));
+    // A client that waits and is no more is given nothing.
+    one.run(&format!("USE {name}"));
+    two.run("DELETE FROM t");
+    let id = one.value("SELECT CONNECTION_ID()").unwrap();
+    scope(|scope| {
+        let waiter = scope.spawn(|| one.error("SELECT queue_wait('t', 3600)"));
+        two.until_waiting(1);
+        two.run(&format!("KILL CONNECTION {id}"));
+        waiter.join().unwrap();
+    });
+    two.run("INSERT INTO t VALUES (5)");
+    assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
+}
+
+/// Functions everywhere that SQL allows one.
+#[test]
+fn a_function_is_evaluated_once_in_a_statement() {
+    let server = Server::start();
+    let name = "places";
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("CREATE TABLE i (v INT NOT NULL) ENGINE=InnoDB");
+    one.run("INSERT INTO i VALUES (1), (2), (3)");
+    one.run("INSERT INTO t VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12)");
+    for (nth, statement) in [
+        "SELECT v FROM t WHERE queue_wait('t') AND v > 0",
+        "SELECT v FROM t WHERE queue_wait('t') LIMIT 1",
+        "SELECT MAX(v) FROM t WHERE queue_wait('t')",
+        "SELECT v FROM (SELECT v FROM t WHERE queue_wait('t')) AS x",
+        "WITH x AS (SELECT v FROM t WHERE queue_wait('t')) SELECT v FROM x",
+        "SELECT t.v FROM t STRAIGHT_JOIN i WHERE queue_wait('t') AND i.v = 2",
+        "SELECT v FROM t WHERE queue_wait('t') > 0 AND v > 0 ORDER BY v DESC",
+        "SELECT (SELECT v FROM t WHERE queue_wait('t'))",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let v = i64::try_from(nth).unwrap() + 1;
+        assert_eq!(one.column(statement), [v], "{statement}");
+    }
+    assert_eq!(one.column("SELECT queue_wait('t', 0) FROM i"), [1, 1, 1]);
+    assert_eq!(one.column("SELECT v FROM t"), [9]);
+    one.run("CREATE TABLE c (v INT)");
+    one.run("INSERT INTO c SELECT v FROM t WHERE queue_wait('t')");
+    assert_eq!(one.column("SELECT v FROM c"), [10]);
+    // In a loop each round is a statement.
+    one.run(
+        "CREATE PROCEDURE p() BEGIN
+           WHILE queue_wait('t', 0) DO INSERT INTO c SELECT v FROM t; END WHILE;
+           SET @ended = queue_end();
+         END",
+    );
+    one.run("CALL p()");
+    assert_eq!(one.column("SELECT v FROM c ORDER BY v"), [10, 11, 12]);
+    assert_eq!(one.value("SELECT @ended"), Some(1));
+    one.run("INSERT INTO t VALUES (1), (2), (3)");
+    // Behind rows that were read already it would show others than it took.
+    assert!(one.column("SELECT v FROM t WHERE queue_wait('t') OR v < 0").is_empty());
+    let rows: Vec<(i64, Option<i64>)> = one.rows("SELECT v, queue_wait('t', 0) FROM t");
+    assert_eq!(rows, [(1, None), (2, None), (3, None)]);
+    assert_eq!(one.value("SELECT @@queue_owner"), Some(0));
+    assert!(one.error("DELETE FROM t WHERE queue_wait(v)").contains("constants"));
+    assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(3));
+}
+
+#[test]
+fn who_may_not_read_and_delete_may_not_take() {
+    let server = Server::start();
+    let name = "rights";
+    let mut root = server.connect(name);
+    root.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    root.run("CREATE TABLE u (v INT NOT NULL) ENGINE=QUEUE");
+    root.run("INSERT INTO t VALUES (1), (2), (3)");
+    root.run("CREATE USER some@localhost");
+    let statement = format!("SELECT queue_wait('{name}.t', 0)");
+    for (grant, taken) in [
+        (String::new(), None),
+        (format!("GRANT SELECT ON {name}.t TO some@localhost"), None),
+        (format!("GRANT SELECT, DELETE ON {name}.u TO some@localhost"), None),
+        (format!("GRANT DELETE ON {name}.t TO some@localhost"), Some(1)),
+        (format!("REVOKE ALL ON {name}.t FROM some@localhost"), None),
+        (format!("GRANT SELECT, DELETE ON {name}.* TO some@localhost"), Some(1)),
+        (format!("REVOKE DELETE ON {name}.* FROM some@localhost"), None),
+        ("GRANT SELECT, DELETE ON *.* TO some@localhost".to_owned(), Some(1)),
+    ] {
+        if !grant.is_empty() {
+            root.run(&grant);
+        }
+        let mut some = server.connect_as("some");
+        assert_eq!(some.value(&statement), taken, "after {grant}");
+        if taken.is_some() {
+            some.value("SELECT queue_abort()");
+        } else {
+            let warnings: Vec<(String, u32, String)> = some.rows("SHOW WARNINGS");
+            assert!(warnings[0].2.contains("no privilege"), "{warnings:?}");
+        }
+        let queues: i64 = some.value("SELECT COUNT(*) FROM information_schema.queues").unwrap();
+        assert_eq!(queues, 0, "PROCESS is needed");
+    }
+}
+
+/// Rows of a queue are not in the binary log; what goes through triggers needs row format.
+#[test]
+fn queues_are_not_replicated() {
+    let server = Server::start_with(&["--log-bin=log", "--server-id=1"]);
+    let mut one = server.connect("logged");
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("CREATE TABLE i (v INT NOT NULL) ENGINE=InnoDB");
+    one.run("INSERT INTO t VALUES (1)");
+    one.run("INSERT INTO i VALUES (2)");
+    one.run("CREATE TRIGGER g AFTER INSERT ON i FOR EACH ROW INSERT INTO t VALUES (NEW.v)");
+    one.run("SET SESSION binlog_format = STATEMENT");
+    one.error("INSERT INTO i VALUES (3)");
+    one.run("SET SESSION binlog_format = ROW");
+    one.run("INSERT INTO i VALUES (4)");
+    assert_eq!(one.column("SELECT * FROM i"), [2, 4]);
+    let queued: BTreeSet<i64> = one.column("SELECT * FROM t").into_iter().collect();
+    assert!(queued.contains(&1) && queued.contains(&4));
+    one.run("FLUSH BINARY LOGS");
+    type Event = (String, u64, String, u32, u64, String);
+    let events: Vec<Event> = one.rows("SHOW BINLOG EVENTS IN 'log.000001'");
+    let said = |text: &str| events.iter().any(|event| event.5.contains(text));
+    assert!(said("INSERT INTO i VALUES (2)"), "{events:?}");
+    assert!(said("CREATE TABLE t"));
+    assert!(!said("INSERT INTO t") || said("CREATE DEFINER"), "only the trigger's text");
+    assert!(!said("INSERT INTO t VALUES (1)"));
+    assert!(!events.iter().any(|event| event.5.contains("logged.t)")), "{events:?}");
+}

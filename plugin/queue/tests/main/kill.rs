@@ -1,0 +1,134 @@
+//! The server is killed under load, again and again: what was acknowledged stays.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::scope;
+
+use mysql::prelude::Queryable;
+
+use crate::server::Server;
+
+const ROUNDS: usize = 4;
+const PUBLISHERS: usize = 6;
+const TAKERS: usize = 6;
+
+/// What clients know.
+#[derive(Default)]
+struct Known {
+    /// INSERTs that returned.
+    published: BTreeSet<i64>,
+    /// INSERTs that were sent.
+    sent: BTreeSet<i64>,
+    /// Rows whose end returned.
+    ended: BTreeSet<i64>,
+    /// Rows that somebody was ending when the server went.
+    ending: BTreeSet<i64>,
+}
+
+#[test]
+fn kill_9_loses_no_row_and_brings_none_back() {
+    let mut server = Server::start();
+    server.connect("k").run("CREATE TABLE t (v BIGINT NOT NULL, body TEXT) ENGINE=QUEUE");
+    let known = Mutex::new(Known::default());
+    let next = AtomicI64::new(0);
+    for round in 0..ROUNDS {
+        let goal = known.lock().unwrap().ended.len() + 150 + 100 * round;
+        scope(|scope| {
+            for _ in 0..PUBLISHERS {
+                scope.spawn(|| publish(&server, &known, &next));
+            }
+            for _ in 0..TAKERS {
+                scope.spawn(|| take(&server, &known));
+            }
+            while known.lock().unwrap().ended.len() < goal {
+                std::thread::yield_now();
+            }
+            // Not by the sandbox: the clients hold it.
+            let killed = Command::new("kill").args(["-9", &server.0.pid().to_string()]).status();
+            assert!(killed.unwrap().success());
+        });
+        server.0.kill().unwrap();
+        server.0.restart().unwrap();
+        let there = server.connect("k").column("SELECT v FROM t");
+        check(&there, &mut known.lock().unwrap()).unwrap();
+    }
+    canary(&server, &mut known.lock().unwrap());
+}
+
+/// A server that loses a row, or brings one back, is found out.
+fn canary(server: &Server, known: &mut Known) {
+    let mut client = server.connect("k");
+    let next = known.sent.last().unwrap() + 1;
+    client.run(&format!("INSERT INTO t VALUES ({next}, '')"));
+    known.sent.insert(next);
+    known.published.insert(next);
+    check(&client.column("SELECT v FROM t"), known).unwrap();
+    client.run(&format!("DELETE FROM t WHERE v = {next}"));
+    assert!(check(&client.column("SELECT v FROM t"), known).unwrap_err().contains("is lost"));
+    known.ended.insert(next);
+    check(&client.column("SELECT v FROM t"), known).unwrap();
+    client.run(&format!("INSERT INTO t VALUES ({next}, '')"));
+    assert!(check(&client.column("SELECT v FROM t"), known).unwrap_err().contains("came back"));
+}
+
+/// Inserts until the server is gone.
+fn publish(server: &Server, known: &Mutex<Known>, next: &AtomicI64) {
+    let mut client = server.connect("k");
+    loop {
+        let v = next.fetch_add(1, Ordering::Relaxed);
+        known.lock().unwrap().sent.insert(v);
+        if client.query_drop(format!("INSERT INTO t VALUES ({v}, REPEAT('k', 2000))")).is_err() {
+            return;
+        }
+        known.lock().unwrap().published.insert(v);
+    }
+}
+
+/// Takes and ends until the server is gone.
+fn take(server: &Server, known: &Mutex<Known>) {
+    let mut client = server.connect("k");
+    loop {
+        let taken: Result<Vec<i64>, _> = client.query("SELECT v FROM t WHERE queue_wait('t', 60)");
+        let Ok(taken) = taken else { return };
+        let v = taken[0];
+        {
+            let mut known = known.lock().unwrap();
+            assert!(!known.ended.contains(&v), "{v} came back");
+            known.ending.insert(v);
+        }
+        if client.query_drop("SELECT queue_end()").is_err() {
+            return;
+        }
+        let mut known = known.lock().unwrap();
+        known.ending.remove(&v);
+        known.ended.insert(v);
+    }
+}
+
+/// What is there against what the clients know.
+fn check(there: &[i64], known: &mut Known) -> Result<(), String> {
+    let set: BTreeSet<i64> = there.iter().copied().collect();
+    if set.len() != there.len() {
+        return Err("a row is there twice".to_owned());
+    }
+    for v in &known.published {
+        let gone = known.ended.contains(v) || known.ending.contains(v);
+        if !gone && !set.contains(v) {
+            return Err(format!("{v} is lost"));
+        }
+    }
+    for v in &set {
+        if !known.sent.contains(v) {
+            return Err(format!("{v} was never sent"));
+        }
+        if known.ended.contains(v) {
+            return Err(format!("{v} came back"));
+        }
+    }
+    // What was being ended is decided now.
+    let ending = std::mem::take(&mut known.ending);
+    known.ended.extend(ending.difference(&set));
+    Ok(())
+}

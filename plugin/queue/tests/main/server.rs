@@ -1,0 +1,120 @@
+//! A private server with the engine, and connections to it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use mysql::prelude::{FromRow, Queryable};
+use mysql::{Conn, OptsBuilder};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use sandbox::{Places, Product, Sandbox, Settings};
+
+/// Bytes that the test and each server may map.
+const ADDRESS_SPACE: u64 = 6 << 30;
+
+/// A server that ends with the test.
+pub(crate) struct Server(pub(crate) Sandbox);
+
+/// What `cargo xtask plugin` built.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let target = test.ancestors().nth(3).unwrap();
+    let library = target.join("plugin/ha_queue.so");
+    assert!(library.is_file(), "{} is not there: cargo xtask plugin builds it", library.display());
+    library
+}
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    pub(crate) fn start_with(options: &[&str]) -> Server {
+        // What the server inherits: one that goes mad must not take the machine with it.
+        let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: Some(ADDRESS_SPACE) };
+        setrlimit(Resource::As, limit).unwrap();
+        let places = Places::customary(|name| std::env::var_os(name)).unwrap();
+        let installation = sandbox::find(&places, Product::MariaDb1011).unwrap();
+        let mut all = vec!["--max-connections=200".to_owned()];
+        all.extend(options.iter().map(|option| (*option).to_owned()));
+        let settings = Settings { plugins: vec![library()], options: all, ..Settings::default() };
+        let server = Server(Sandbox::start(&installation, &places, &settings).unwrap());
+        let mut client = server.connect("");
+        let lines = include_str!("../../../../sql/queue.sql").lines().filter(|line| !line.starts_with("--"));
+        lines.for_each(|statement| client.run(statement));
+        server
+    }
+
+    /// A connection without a database.
+    pub(crate) fn connect_as(&self, user: &str) -> Client {
+        let options = OptsBuilder::new()
+            .socket(Some(self.0.socket().to_string_lossy().into_owned()))
+            .user(Some(user))
+            .prefer_socket(true);
+        Client(Conn::new(options).unwrap())
+    }
+
+    /// A connection, with a database of its own if that has a name.
+    pub(crate) fn connect(&self, database: &str) -> Client {
+        let mut client = self.connect_as("root");
+        if !database.is_empty() {
+            client.run(&format!("CREATE DATABASE IF NOT EXISTS `{database}`"));
+            client.run(&format!("USE `{database}`"));
+        }
+        client
+    }
+}
+
+/// A connection.
+pub(crate) struct Client(Conn);
+
+impl std::ops::Deref for Client {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Client {
+    fn deref_mut(&mut self) -> &mut Conn {
+        &mut self.0
+    }
+}
+
+impl Client {
+    /// A statement without a result.
+    pub(crate) fn run(&mut self, sql: &str) {
+        self.0.query_drop(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    pub(crate) fn rows<T: FromRow>(&mut self, sql: &str) -> Vec<T> {
+        self.0.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// The one value of a statement, none when it is NULL.
+    pub(crate) fn value(&mut self, sql: &str) -> Option<i64> {
+        let mut rows: Vec<Option<i64>> = self.rows(sql);
+        assert_eq!(rows.len(), 1, "{sql}");
+        rows.remove(0)
+    }
+
+    /// What a statement that must fail says.
+    pub(crate) fn error(&mut self, sql: &str) -> String {
+        // Not query_drop, which does not tell of errors behind the names of the columns.
+        self.0.query::<mysql::Row, _>(sql).expect_err(sql).to_string()
+    }
+
+    /// The values of a column of integers.
+    pub(crate) fn column(&mut self, sql: &str) -> Vec<i64> {
+        self.rows(sql)
+    }
+
+    /// Waits until this many sessions wait for a row.
+    pub(crate) fn until_waiting(&mut self, count: usize) {
+        let sql = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting in queue_wait'";
+        let started = Instant::now();
+        while self.value(sql) != i64::try_from(count).ok() {
+            assert!(started.elapsed() < Duration::from_secs(60), "nobody waits");
+        }
+    }
+}

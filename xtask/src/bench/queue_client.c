@@ -1,0 +1,213 @@
+/*
+  The leanest client that there is for statements in the text protocol: libmariadb, a thread for each connection.
+
+  queue_client SOCKET MODE CONNECTIONS SECONDS [COUNT]
+
+  Every connection repeats what MODE says until the time is over or COUNT messages were had by all of them together.
+  Prints messages, seconds and, for "handoff", microseconds at the median and at 99 of 100.
+*/
+#include <mariadb/mysql.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *socket_path, *mode;
+static double seconds;
+static long wanted;
+static long had;
+static pthread_barrier_t start;
+
+static double now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static void fail(MYSQL *link, const char *sql)
+{
+  fprintf(stderr, "%.100s: %s\n", sql, mysql_error(link));
+  exit(1);
+}
+
+static MYSQL *connect_to(void)
+{
+  MYSQL *link = mysql_init(NULL);
+  if (!mysql_real_connect(link, NULL, "root", NULL, "bench", 0, socket_path, 0))
+    fail(link, "connect");
+  return link;
+}
+
+/* Runs a statement; returns its rows, and puts the first value of the last one into `value`. */
+static long run(MYSQL *link, const char *sql, char *value)
+{
+  if (mysql_real_query(link, sql, strlen(sql)))
+    fail(link, sql);
+  if (value)
+    value[0] = 0;
+  if (!mysql_field_count(link))
+    return 0;
+  MYSQL_RES *result = mysql_use_result(link);
+  MYSQL_ROW row;
+  long rows = 0;
+  while ((row = mysql_fetch_row(result))) {
+    rows++;
+    if (value && row[0])
+      snprintf(value, 64, "%s", row[0]);
+  }
+  if (mysql_errno(link))
+    fail(link, sql);
+  mysql_free_result(result);
+  return rows;
+}
+
+static char *rows_of(int rows)
+{
+  char *sql = malloc(64 + rows * 120), *at = sql + sprintf(sql, "INSERT INTO q VALUES ");
+  for (int i = 0; i < rows; i++)
+    at += sprintf(at, "%s(%d,'%080d')", i ? "," : "", i, i);
+  return sql;
+}
+
+/* One message of InnoDB, as its users take them; 0 when there is none. */
+static long skip_locked(MYSQL *link)
+{
+  char id[64], sql[128];
+  run(link, "BEGIN", NULL);
+  long rows = run(link, "SELECT id, body FROM jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED", id);
+  if (rows) {
+    snprintf(sql, sizeof(sql), "DELETE FROM jobs WHERE id = %s", id);
+    run(link, sql, NULL);
+  }
+  run(link, "COMMIT", NULL);
+  return rows;
+}
+
+/* What one round brings; -1 when there is nothing more. */
+static long round_of(MYSQL *link, const char *insert, int rows)
+{
+  char value[64];
+  if (!strcmp(mode, "select1"))
+    return run(link, "SELECT 1", NULL);
+  if (!strcmp(mode, "row"))
+    return run(link, "SELECT * FROM single", NULL);
+  if (!strcmp(mode, "one")) {
+    long got = run(link, "SELECT * FROM q WHERE queue_wait('q', 0)", NULL);
+    return got ? got : -1;
+  }
+  if (!strcmp(mode, "two")) {
+    run(link, "SELECT queue_wait('q', 0)", value);
+    return value[0] == '1' ? run(link, "SELECT * FROM q", NULL) : -1;
+  }
+  if (!strcmp(mode, "batch")) {
+    long got = run(link, "SELECT * FROM q WHERE queue_wait_n(100, 'q', 0)", NULL);
+    return got ? got : -1;
+  }
+  if (!strcmp(mode, "skip")) {
+    long got = skip_locked(link);
+    return got ? got : -1;
+  }
+  run(link, insert, NULL);
+  return rows;
+}
+
+static void *worker(void *unused)
+{
+  (void) unused;
+  MYSQL *link = connect_to();
+  const int rows = !strcmp(mode, "publish100") ? 100 : 1;
+  char *insert = rows_of(rows);
+  if (!strcmp(mode, "skip"))
+    run(link, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL);
+  pthread_barrier_wait(&start);
+  const double until = now() + seconds;
+  for (long turn = 0;; turn++) {
+    long got = round_of(link, insert, rows);
+    if (got < 0)
+      break;
+    if (__atomic_add_fetch(&had, got, __ATOMIC_RELAXED) >= wanted)
+      break;
+    if ((turn & 15) == 0 && now() > until)
+      break;
+  }
+  mysql_close(link);
+  return NULL;
+}
+
+static int ascending(const void *a, const void *b)
+{
+  double x = *(const double *) a, y = *(const double *) b;
+  return (x > y) - (x < y);
+}
+
+/* A waiter: each message carries the time at which its INSERT was sent. */
+static double *delays;
+static long delayed;
+
+static void *waiter(void *unused)
+{
+  (void) unused;
+  MYSQL *link = connect_to();
+  char sent[64];
+  pthread_barrier_wait(&start);
+  while (delayed < wanted && run(link, "SELECT body FROM q WHERE queue_wait('q', 5)", sent)) {
+    const double delay = now() - atof(sent);
+    delays[delayed] = delay * 1e6;
+    __atomic_add_fetch(&delayed, 1, __ATOMIC_RELEASE);
+  }
+  mysql_close(link);
+  return NULL;
+}
+
+static int handoff(void)
+{
+  pthread_t thread;
+  char sql[128];
+  delays = calloc(wanted, sizeof(*delays));
+  pthread_barrier_init(&start, NULL, 2);
+  pthread_create(&thread, NULL, waiter, NULL);
+  MYSQL *link = connect_to();
+  pthread_barrier_wait(&start);
+  for (long nth = 0; nth < wanted; nth++) {
+    /* Until it waits again, so that the message is handed over and not found. */
+    while (__atomic_load_n(&delayed, __ATOMIC_ACQUIRE) < nth)
+      ;
+    char waiters[64];
+    do
+      run(link, "SELECT waiters FROM information_schema.queues WHERE table_name = 'q'", waiters);
+    while (waiters[0] != '1');
+    snprintf(sql, sizeof(sql), "INSERT INTO q VALUES (1, '%.9f')", now());
+    run(link, sql, NULL);
+  }
+  pthread_join(thread, NULL);
+  qsort(delays, delayed, sizeof(*delays), ascending);
+  printf("%ld 0 %.1f %.1f\n", delayed, delays[delayed / 2], delays[delayed * 99 / 100]);
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  if (argc < 5)
+    return 2;
+  socket_path = argv[1];
+  mode = argv[2];
+  const int connections = atoi(argv[3]);
+  seconds = atof(argv[4]);
+  wanted = argc > 5 ? atol(argv[5]) : INT64_MAX;
+  mysql_library_init(0, NULL, NULL);
+  if (!strcmp(mode, "handoff"))
+    return handoff();
+  pthread_t threads[connections];
+  pthread_barrier_init(&start, NULL, connections + 1);
+  for (int i = 0; i < connections; i++)
+    pthread_create(&threads[i], NULL, worker, NULL);
+  pthread_barrier_wait(&start);
+  const double began = now();
+  for (int i = 0; i < connections; i++)
+    pthread_join(threads[i], NULL);
+  printf("%ld %.6f\n", had, now() - began);
+  return 0;
+}
