@@ -21,6 +21,7 @@ pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error
     if disk.stat(&folder.join(crate::manifest::NAME)).is_ok() {
         return Err(Error::Mismatch(format!("{}: the dump in it is complete", folder.display())));
     }
+    journal::set_aside(disk, folder)?;
     Ok(journal::left(disk, folder)?.map(|manifest| Left { manifest }))
 }
 

@@ -64,6 +64,11 @@ fn a_killed_dump_is_none_and_goes_on() {
         }
         pair.dump(&[&arguments[..], &["--resume"]].concat()).exits(1).says(&["complete"]);
         pair.dump(&["keys", "-o", "none.dump", "--resume"]).exits(1).says(&["no such folder"]);
+        let strays = std::fs::read_dir(pair.path("keys.dump")).unwrap().filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name();
+            ["journal.", "dump.lock", ".partial"].iter().any(|word| name.to_string_lossy().contains(word))
+        });
+        assert_eq!(strays.count(), 0);
         pair.load(&["keys.dump"]).exits(0);
         assert_equal(&pair, "keys");
     });
