@@ -17,6 +17,8 @@ use crate::manifest::{self, Chunk, Manifest};
 
 /// The file's name.
 const NAME: &str = "journal.jsonl";
+/// The journal of a dump that was stopped, while another goes on with it.
+const LEFT: &str = "journal.left.jsonl";
 /// The file that is locked while a dump is under way.
 const LOCK: &str = "dump.lock";
 /// How often it is made sure that others, on another machine maybe, see what was written.
@@ -76,6 +78,10 @@ impl Journal {
             let mut output = Output::create(disk, &path)?;
             output.write_all(&text)?;
             output.finish()?;
+            match disk.remove(&folder.join(LEFT)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             disk.append(&path, text.len() as u64)
         };
         let sink = write().map_err(Error::file(&path))?;
@@ -122,7 +128,11 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(folder: &Path) -> Reader {
-        Reader { path: folder.join(NAME), at: 0, rest: Vec::new() }
+        Reader::of(folder.join(NAME))
+    }
+
+    fn of(path: PathBuf) -> Reader {
+        Reader { path, at: 0, rest: Vec::new() }
     }
 
     /// The steps that were added since the last call; none while there is no journal.
@@ -160,14 +170,24 @@ impl Reader {
     }
 }
 
+/// Takes the journal of a stopped dump out of the way, so that whoever follows waits for the one that goes on. It needs
+/// the lock.
+pub(crate) fn set_aside(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+    match disk.rename(&folder.join(NAME), &folder.join(LEFT)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// What a stopped dump left: its manifest, with the chunks of the tables that are whole. `None` when it was stopped
 /// before it had written anything.
 pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, Error> {
-    let mut reader = Reader::new(folder);
-    let mut steps = reader.steps(disk)?.into_iter();
+    let path = [NAME, LEFT].map(|name| folder.join(name)).into_iter().find(|path| disk.stat(path).is_ok());
+    let steps = path.map_or(Ok(Vec::new()), |path| Reader::of(path).steps(disk))?;
+    let mut steps = steps.into_iter();
     let Some(Step::Begin(mut manifest)) = steps.next() else {
         let names = disk.list(folder).map_err(Error::file(folder))?;
-        let ours = |name: &std::ffi::OsString| name == LOCK || name.to_string_lossy().starts_with(NAME);
+        let ours = |name: &std::ffi::OsString| name == LOCK || name.to_string_lossy().starts_with("journal.");
         return if names.iter().all(ours) {
             Ok(None)
         } else {
@@ -263,6 +283,11 @@ mod tests {
         let states: Vec<_> = left.tables.iter().map(|entry| (entry.earlier, entry.chunks.len())).collect();
         assert_eq!(states, [(None, 0), (Some(0), 2)]);
         assert_eq!(left.tables[1].chunks[0].number, 0);
+        set_aside(&RealDisk, folder).unwrap();
+        set_aside(&RealDisk, folder).unwrap();
+        let kept = super::left(&RealDisk, folder).unwrap().unwrap();
+        assert_eq!(kept.tables[1].chunks.len(), 2);
+        RealDisk.rename(&folder.join(LEFT), &folder.join(NAME)).unwrap();
         journal.sink.lock().unwrap().0.write_all(b"0}\n").unwrap();
         assert!(matches!(reader.steps(&RealDisk).unwrap()[..], [Step::Table(0)]));
     }

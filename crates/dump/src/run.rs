@@ -110,10 +110,11 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     world.progress.phase("reading the catalogue", None);
     let before = Catalogue::read(&mut session, &request.selection)?;
     request.selection.check(&before)?;
-    if !request.resume {
+    if request.resume {
+        // Before the lock, which would leave its file.
+        resume::check_folder(disk, folder)?;
+    } else {
         make_folder(disk, folder)?;
-    } else if disk.list(folder).is_err() {
-        return Err(Error::Mismatch(format!("{}: no such folder; leave --resume out", folder.display())));
     }
     let lock = journal::lock(disk, folder)?;
     let left = if request.resume { resume::find(disk, folder)? } else { None };

@@ -16,11 +16,22 @@ pub(super) struct Left {
     manifest: Manifest,
 }
 
-/// Finds what a stopped dump left in the folder; `None` when it had not come to anything yet.
+/// Whether there is a folder that a dump may go on in.
+pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+    let what = if disk.list(folder).is_err() {
+        "no such folder; leave --resume out"
+    } else if disk.stat(&folder.join(crate::manifest::NAME)).is_ok() {
+        "the dump in it is complete"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Mismatch(format!("{}: {what}", folder.display())))
+}
+
+/// Finds what a stopped dump left in the folder, which is ours; `None` when it had not come to anything yet.
 pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error> {
-    if disk.stat(&folder.join(crate::manifest::NAME)).is_ok() {
-        return Err(Error::Mismatch(format!("{}: the dump in it is complete", folder.display())));
-    }
+    check_folder(disk, folder)?;
+    journal::set_aside(disk, folder)?;
     Ok(journal::left(disk, folder)?.map(|manifest| Left { manifest }))
 }
 
