@@ -68,7 +68,12 @@ pub(crate) fn run() -> Result<()> {
     let settings = Settings { name: Some(NAME.to_owned()), plugins, ..Settings::default() };
     let server = Sandbox::start(&installation, &places, &settings)?;
     println!("{} ({}), {:.1} s", Product::MariaDb1011, installation.version, began.elapsed().as_secs_f64());
-    let result = acts(&remora, &server);
+    let second = Settings { options: vec!["--innodb-buffer-pool-size=1G".to_owned()], ..Settings::default() };
+    let result = acts(&remora, &server).and_then(|()| {
+        title("Onto another server, proven equal");
+        let second = Sandbox::start(&installation, &places, &second)?;
+        copy(&remora, &server, &second)
+    });
     if result.is_ok() {
         println!("\nThe demo took {:.0} s. A shell on its server:\n", began.elapsed().as_secs_f64());
         println!("  {} sandbox shell {NAME}\n", shown(&remora));
@@ -115,6 +120,24 @@ fn acts(remora: &Path, server: &Sandbox) -> Result<()> {
     for (question, sql) in PACKED_QUESTIONS {
         println!("{question}");
         println!("{}", query(server, sql)?);
+    }
+    Ok(())
+}
+
+/// Dumps the database, loads it elsewhere, and compares the two servers.
+fn copy(remora: &Path, from: &Sandbox, to: &Sandbox) -> Result<()> {
+    let [one, other] = [from, to].map(|server| format!("unix://{}", server.socket().display()));
+    for arguments in [
+        ["dump", "web", "--output=web.dump", "--url", &one],
+        ["load", "web.dump", "--url", &other, "--no-users"],
+        ["diff", &one, &other, "--only", "web"],
+    ] {
+        println!("$ remora {}", arguments.join(" "));
+        let mut command = Command::new(remora);
+        command.args(arguments).args(["--no-defaults", "--user=root"]);
+        if !command.current_dir(from.folder().join("demo")).status()?.success() {
+            bail!("remora {} failed", arguments[0]);
+        }
     }
     Ok(())
 }

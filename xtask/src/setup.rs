@@ -9,12 +9,14 @@ use sandbox::Product;
 use crate::places;
 
 /// A program or file that must be there, and the Debian package that brings it.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 7] = [
     ("c++", "g++"),
     ("mariadbd", "mariadb-server-core"),
     ("mariadb", "mariadb-client"),
     ("my_print_defaults", "mariadb-client"),
     ("openssl", "openssl"),
+    ("sshd", "openssh-server"),
+    ("ssh", "openssh-client"),
 ];
 
 /// Fetch the servers that Debian does not have.

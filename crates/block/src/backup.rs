@@ -3,21 +3,21 @@
 mod change;
 mod salvage;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use crossbeam_channel::{Receiver, Sender, bounded};
-use disk::Source;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::atomic::AtomicBool;
 
 use crate::backup::change::{Changer, Found};
 use crate::backup::salvage::{Salvage, Salvaged};
 use crate::chain::{Chain, Chunk};
+use crate::feed::{Feed, Seen};
 use crate::fetch::Fetcher;
 use crate::format::{Header, Record, ZERO, chunks_of};
 use crate::repository::Repository;
-use crate::scan::{Pace, Scan};
+use crate::scan::Pace;
 use crate::writer::Writer;
 use crate::{CHUNK, Error};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use progress::Progress;
 
 /// Most threads that make sense: more would only need more memory.
@@ -25,9 +25,7 @@ const JOBS_MAX: usize = 12;
 
 /// What to back up, and how.
 pub struct Request<'a> {
-    /// The volume.
-    pub source: &'a dyn Source,
-    /// How it is called in messages.
+    /// How the volume is called in messages.
     pub name: &'a str,
     /// When it was as it is, seconds since the epoch.
     pub taken_s: i64,
@@ -76,12 +74,14 @@ struct Counts {
     reused: u64,
 }
 
-/// A chunk on its way to a worker: no buffer if it is a hole.
+/// A chunk on its way to a worker.
 struct Job {
     number: u64,
     prior: Option<Chunk>,
     /// What an interrupted run has stored of it.
     salvaged: Option<Salvaged>,
+    seen: Seen,
+    /// None if it is a hole.
     buffer: Option<Vec<u8>>,
 }
 
@@ -92,21 +92,23 @@ struct Done {
     buffer: Option<Vec<u8>>,
 }
 
-/// Makes a generation.
+/// Makes a generation of what `feed` reads.
 ///
 /// # Errors
 /// When the source can't be read from start to end, or the repository not be written. Then there is no new
 /// generation, and the old ones are as they were.
-pub fn backup(repository: &Repository, request: &Request<'_>, world: World<'_>) -> Result<Summary, Error> {
+pub fn backup(
+    repository: &Repository,
+    feed: &mut dyn Feed,
+    request: &Request<'_>,
+    world: World<'_>,
+) -> Result<Summary, Error> {
     let _alone = repository.writing()?;
     let loaded = repository.load()?;
     let parent = if request.full { None } else { loaded.newest()? };
     let chain = parent.map(|newest| Chain::new(&loaded.generations, newest)).transpose()?;
-    let state = || {
-        let failed = |source| Error::Source { name: request.name.to_owned(), source };
-        request.source.stat().map_err(failed)
-    };
-    let before = state()?;
+    let failed = |source| Error::Source { name: request.name.to_owned(), source };
+    let before = feed.stat().map_err(failed)?;
     let parent_file = chain.as_ref().and_then(Chain::newest);
     let header = Header {
         generation: loaded.next_generation(),
@@ -123,14 +125,14 @@ pub fn backup(repository: &Repository, request: &Request<'_>, world: World<'_>) 
     }
     let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
     let pipeline = Pipeline { repository, request, world, chain: chain.as_ref(), len: before.len };
-    let counts = match pipeline.run(salvage, &mut writer) {
+    let counts = match pipeline.run(feed, salvage, &mut writer) {
         Ok(counts) => counts,
         Err(error) => {
             writer.leave();
             return Err(error);
         }
     };
-    if before.regular && !request.live && state()? != before {
+    if before.regular && !request.live && feed.stat().map_err(failed)? != before {
         writer.leave();
         return Err(Error::Changed { name: request.name.to_owned() });
     }
@@ -155,7 +157,12 @@ struct Pipeline<'a> {
 }
 
 impl Pipeline<'_> {
-    fn run(&self, salvage: Option<Salvage>, writer: &mut Writer<'_>) -> Result<Counts, Error> {
+    fn run(
+        &self,
+        feed: &mut dyn Feed,
+        salvage: Option<Salvage>,
+        writer: &mut Writer<'_>,
+    ) -> Result<Counts, Error> {
         let workers = self.request.jobs.clamp(1, JOBS_MAX);
         // Buffers go round: the writer gives them back. One more is with the reader.
         let count = 2 * workers + 1;
@@ -165,7 +172,7 @@ impl Pipeline<'_> {
         let (to_writer, done) = bounded::<Result<Done, Error>>(count);
         let fetcher = Fetcher::new(self.repository.store());
         std::thread::scope(|scope| {
-            let reader = scope.spawn(move || self.read(salvage, &take, &to_workers));
+            let reader = scope.spawn(move || self.read(feed, salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
                 scope.spawn(move || work(&jobs, &to_writer, fetcher));
@@ -183,36 +190,55 @@ impl Pipeline<'_> {
 
     fn read(
         &self,
+        feed: &mut dyn Feed,
         mut salvage: Option<Salvage>,
         take: &Receiver<Vec<u8>>,
         to_workers: &Sender<Job>,
     ) -> Result<(), Error> {
-        let pace = Pace::new(self.request.rate, self.world.stop);
-        let mut scan = Scan::new(self.request.source, self.request.name, self.len, pace);
+        let mut pace = Pace::new(self.request.rate, self.world.stop);
         let mut walk = self.chain.map(Chain::walk);
         let chunks = chunks_of(self.len);
-        let mut hole = chunks > 0 && scan.is_hole(0)?;
+        let (mut priors, mut announced) = (VecDeque::new(), 0);
+        let mut spare = None;
         for number in 0..chunks {
-            let prior = walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
-            let next_hole = number + 1 == chunks || scan.is_hole(number + 1)?;
-            let buffer = if hole {
-                if self.world.stop.load(Ordering::Relaxed) {
-                    return Err(Error::Stopped);
-                }
+            while announced < chunks.min(number + 1 + feed.ahead()) {
+                let prior = walk.as_mut().map(|walk| walk.chunk(announced)).transpose()?;
+                let known = prior.as_ref().map(Chunk::hashes);
+                feed.expect(bytes_of(announced, self.len), known)
+                    .map_err(|error| self.failed(announced, error))?;
+                priors.push_back(prior);
+                announced += 1;
+            }
+            pace.wait()?;
+            let mut buffer = match spare.take() {
+                Some(buffer) => buffer,
+                None => take.recv().map_err(|_| Error::Worker)?,
+            };
+            let seen = feed.read(&mut buffer).map_err(|error| self.failed(number, error))?;
+            let buffer = if seen == Seen::Hole {
+                spare = Some(buffer);
                 None
             } else {
-                let mut buffer = take.recv().map_err(|_| Error::Worker)?;
-                scan.read(number, &mut buffer, !next_hole)?;
+                pace.spend(bytes_of(number, self.len));
                 Some(buffer)
             };
-            hole = next_hole;
             let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));
-            if to_workers.send(Job { number, prior, salvaged, buffer }).is_err() {
+            let prior = priors.pop_front().flatten();
+            if to_workers.send(Job { number, prior, salvaged, seen, buffer }).is_err() {
                 // The others have failed, and have said so.
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    fn failed(&self, chunk: u64, error: io::Error) -> Error {
+        let source = if error.kind() == io::ErrorKind::UnexpectedEof {
+            io::Error::new(error.kind(), format!("it ends before its length of {} bytes", self.len))
+        } else {
+            error
+        };
+        Error::Source { name: format!("{} at byte {}", self.request.name, chunk * CHUNK as u64), source }
     }
 
     fn write(
@@ -238,12 +264,17 @@ impl Pipeline<'_> {
                     // The reader may have read everything, and needs no more.
                     give.send(buffer).ok();
                 }
-                self.world.progress.read((self.len - next * CHUNK as u64).min(CHUNK as u64));
+                self.world.progress.read(bytes_of(next, self.len) as u64);
                 next += 1;
             }
         }
         if next == chunks_of(self.len) { Ok(counts) } else { Err(Error::Worker) }
     }
+}
+
+/// Bytes of a chunk of a volume of `len` bytes.
+fn bytes_of(chunk: u64, len: u64) -> usize {
+    usize::try_from(len - chunk * CHUNK as u64).unwrap_or(CHUNK).min(CHUNK)
 }
 
 fn work(jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, fetcher: &Fetcher<'_>) {
@@ -252,7 +283,7 @@ fn work(jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, fetcher: 
         let done = match job.buffer {
             None => Ok(hole(&job)),
             Some(buffer) => {
-                let found = changer.changes(&buffer, job.prior.as_ref(), job.salvaged);
+                let found = changer.changes(&buffer, &job.seen, job.prior.as_ref(), job.salvaged);
                 let number = job.number;
                 found.map(|found| Done { number, found, buffer: Some(buffer) })
             }

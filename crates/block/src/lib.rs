@@ -1,7 +1,7 @@
 //! Backups of volumes, block by block: a full one first, then only what changed.
 //!
 //! A volume is anything that has a length and can be read at an offset: a file, a block device. The way of a
-//! block: [`backup()`] reads the volume once (`scan`), finds out what changed (`backup/change`) against the
+//! block: [`backup()`] reads the volume once (a [`Feed`], `scan` for what is at hand), finds out what changed (`backup/change`) against the
 //! generation before (`chain`), compresses it (`pack`) and writes a file (`writer`, `format`) into a
 //! [`Store`]. [`restore`] and [`verify()`] bring blocks back (`fetch`), each proven by its hash. [`prune()`]
 //! forgets generations without copying what the others still need.
@@ -13,6 +13,7 @@ pub mod backup;
 mod catalogue;
 mod chain;
 mod error;
+mod feed;
 mod fetch;
 mod file;
 pub mod format;
@@ -29,8 +30,10 @@ mod writer;
 
 pub use backup::{World, backup};
 pub use error::Error;
-pub use format::{BLOCK, CHUNK};
+pub use feed::{Feed, Seen};
+pub use format::{BLOCK, CHUNK, Hash};
 pub use prune::prune;
 pub use repository::{Generation, Listing, Repository};
+pub use scan::Scan;
 pub use store::{Folder, Store, Upload};
 pub use verify::verify;

@@ -35,7 +35,17 @@ enum Inner {
 /// # Errors
 /// What reading the first bytes reports. Later reads give `InvalidData` for a damaged stream and
 /// `UnexpectedEof` for one that stops in the middle, both naming the codec.
-pub fn decoder(mut source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> {
+pub fn decoder(source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> {
+    // `zstd --long=31` needs the whole window; the library's default would refuse such a file.
+    bounded_decoder(source, 31)
+}
+
+/// The same for streams of somebody who may mean harm: a zstd stream that claims a window of more than `2^window_log`
+/// bytes is damaged, instead of taking that much memory.
+///
+/// # Errors
+/// As [`decoder`].
+pub fn bounded_decoder(mut source: Box<dyn Read + Send>, window_log: u32) -> io::Result<(Codec, Reader)> {
     let mut head = Vec::with_capacity(Codec::MAGIC_BYTES);
     source.by_ref().take(Codec::MAGIC_BYTES as u64).read_to_end(&mut head)?;
     let codec = Codec::recognise(&head);
@@ -46,8 +56,7 @@ pub fn decoder(mut source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> 
         Codec::Gzip => Inner::Gzip(MultiGzDecoder::new(buffered(rest))),
         Codec::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(rest))?;
-            // `zstd --long=31` needs the whole window; the default would refuse such a file.
-            decoder.window_log_max(31)?;
+            decoder.window_log_max(window_log)?;
             Inner::Zstd(Box::new(decoder))
         }
         Codec::Lz4 => Inner::Lz4(Lz4::new(buffered(rest))),

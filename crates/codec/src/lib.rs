@@ -23,7 +23,7 @@ mod decode;
 mod encode;
 pub mod single;
 
-pub use decode::{Reader, decoder};
+pub use decode::{Reader, bounded_decoder, decoder};
 pub use encode::Encoder;
 
 use std::fmt;

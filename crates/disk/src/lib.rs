@@ -23,10 +23,12 @@
 
 #[cfg(feature = "faults")]
 pub mod faults;
+mod mount;
 mod output;
 mod real;
 mod residency;
 
+pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::RealDisk;
 

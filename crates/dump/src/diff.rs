@@ -102,6 +102,10 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
         Side::Folder(folder) => {
             let mut manifest = Manifest::read(&*world.disk, folder)?;
             crate::load::select(&mut manifest, selection)?;
+            manifest
+                .states()
+                .iter()
+                .for_each(|line| world.progress.note(&format!("{}: {line}", folder.display())));
             Ok(Read {
                 title: folder.display().to_string(),
                 version: manifest.source.server_version,
@@ -115,10 +119,12 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
             let mut session = snapshot::connect(target)?;
             let catalogue = Catalogue::read(&mut session, selection)?;
             let tables = catalogue.tables.into_iter().map(|table| TableEntry {
+                place: 0,
                 folder: name::folder(&table.name),
                 history: table.versioned
                     && table.columns.iter().any(|column| column.origin == Origin::RowTime),
                 data: table.holds_rows(),
+                earlier: None,
                 chunks: Vec::new(),
                 sum: Sum::default(),
                 table,
@@ -173,6 +179,8 @@ fn definitions(a: &Read, b: &Read) -> Vec<String> {
 /// Cuts a server's tables into chunks, so that several sessions read the large ones.
 fn cut(target: &Target, entries: &mut [TableEntry]) -> Result<(), Error> {
     let mut session = verify::reader(target)?;
+    session.execute("START TRANSACTION")?;
+    session.execute(plan::MARK)?;
     for entry in entries {
         let mut chunks = Vec::new();
         plan::cut(&mut session, &entry.table, None, CHUNK_BYTES, &mut |range| {

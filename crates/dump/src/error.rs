@@ -47,9 +47,9 @@ pub enum Error {
         differences: Vec<String>,
     },
 
-    /// Another load of the same dump is running.
-    #[error("another load of this dump into this server is running; wait until it has ended")]
-    Busy,
+    /// Another load of the same dump, or another dump into the same folder, is running.
+    #[error("{0} is running; wait until it has ended")]
+    Busy(String),
 
     /// The user stopped it.
     #[error("stopped by a signal; {0}")]

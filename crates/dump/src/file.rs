@@ -1,16 +1,17 @@
 //! Data files: from lines to a compressed file with its checksum, and back.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use codec::{Codec, Encoder};
 use disk::{Disk, Output};
 
 use crate::format::Encode;
-use crate::manifest::Chunk;
 
 /// How much is decompressed at once.
 const READ_BYTES: usize = 256 << 10;
+/// The largest window that a level of zstd writes with: 128 MiB.
+const WINDOW_LOG_MAX: u32 = 27;
 
 /// A file being written.
 pub(crate) struct Writer<'disk> {
@@ -79,46 +80,75 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// Reads a chunk's file and hands its text on in pieces. Only when this returns well was the file the one the manifest
-/// describes: what was handed on must not be kept before.
-pub(crate) fn read(
-    disk: &dyn Disk,
-    path: &Path,
-    chunk: &Chunk,
-    compressed: bool,
-    each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<()> {
-    let damaged = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-    let source = disk.open(path)?;
-    let stat = source.stat()?;
-    if stat.len != chunk.file_bytes {
-        return Err(damaged(format!("it has {} bytes, the manifest says {}", stat.len, chunk.file_bytes)));
-    }
-    let (told, checksum) = crossbeam_channel::bounded(1);
-    let reader = HashedReader { from: source, hasher: blake3::Hasher::new(), told };
-    // Rows may begin with the very bytes that a codec is recognised by.
-    let mut decoder: Box<dyn Read> =
-        if compressed { Box::new(codec::decoder(Box::new(reader))?.1) } else { Box::new(reader) };
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let got = match decoder.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other?,
-        };
-        if got == 0 {
-            break;
+/// A data file that is to be read, and what the manifest says of it.
+#[derive(Clone, Debug)]
+pub(crate) struct DataFile {
+    pub(crate) path: PathBuf,
+    pub(crate) codec: Codec,
+    pub(crate) bytes: u64,
+    pub(crate) blake3: String,
+    /// It never holds more text than this.
+    pub(crate) text_bytes_max: u64,
+}
+
+impl DataFile {
+    /// Reads it and hands its text on in pieces. Only when this returns well was the file the one the manifest
+    /// describes: what was handed on must not be kept before.
+    pub(crate) fn read(
+        &self,
+        disk: &dyn Disk,
+        each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let source = disk.open(&self.path)?;
+        let stat = source.stat()?;
+        if stat.len != self.bytes {
+            return Err(damaged(&format!("it has {} bytes, the manifest says {}", stat.len, self.bytes)));
         }
-        each(&buffer[..got])?;
+        let (told, checksum) = crossbeam_channel::bounded(1);
+        let reader = HashedReader { from: source, hasher: blake3::Hasher::new(), told };
+        let mut decoder = self.decoder(reader)?;
+        let mut buffer = vec![0; READ_BYTES];
+        let mut text = 0_u64;
+        loop {
+            let got = match decoder.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            if got == 0 {
+                break;
+            }
+            text += got as u64;
+            if text > self.text_bytes_max {
+                return Err(damaged("it holds more than the manifest says"));
+            }
+            each(&buffer[..got])?;
+        }
+        // The decoder has seen the end of the stream; the reader tells its checksum when it goes.
+        drop(decoder);
+        let found: Option<(String, u64)> = checksum.recv().ok();
+        match found {
+            Some((found, bytes)) if found == self.blake3 && bytes == self.bytes => Ok(()),
+            _ => Err(damaged("its BLAKE3 is not the one in the manifest: the file was changed or damaged")),
+        }
     }
-    // The decoder has seen the end of the stream; the reader tells its checksum when it goes.
-    drop(decoder);
-    let found: Option<(String, u64)> = checksum.recv().ok();
-    match found {
-        Some((found, bytes)) if found == chunk.blake3 && bytes == chunk.file_bytes => Ok(()),
-        _ => Err(damaged(
-            "its BLAKE3 is not the one in the manifest: the file was changed or damaged".to_owned(),
-        )),
+
+    /// Rows may begin with the very bytes that a codec is recognised by, and what is recognised may be one that takes
+    /// all the memory a stream asks for: only the codec that the file's name tells is let in.
+    fn decoder<R: Read + Send + 'static>(&self, reader: R) -> io::Result<Box<dyn Read>> {
+        if self.codec == Codec::Plain || self.bytes == 0 {
+            return Ok(Box::new(reader));
+        }
+        let (found, decoder) = codec::bounded_decoder(Box::new(reader), WINDOW_LOG_MAX)?;
+        if found == self.codec {
+            Ok(Box::new(decoder))
+        } else {
+            Err(damaged(&format!("its content is {found} and not {}", self.codec)))
+        }
     }
+}
+
+fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
 struct HashedReader<R: Read> {
@@ -139,5 +169,71 @@ impl<R: Read> Drop for HashedReader<R> {
     fn drop(&mut self) {
         // Nobody listens after an error.
         self.told.try_send((self.hasher.finalize().to_hex().to_string(), self.hasher.count())).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use disk::RealDisk;
+
+    use super::*;
+
+    fn read(content: &[u8], codec: Codec, text_bytes_max: u64) -> io::Result<Vec<u8>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("file");
+        let mut output = Output::create(&RealDisk, &path)?;
+        output.write_all(content)?;
+        output.finish()?;
+        let file = DataFile {
+            path,
+            codec,
+            bytes: content.len() as u64,
+            blake3: blake3::hash(content).to_hex().to_string(),
+            text_bytes_max,
+        };
+        let mut text = Vec::new();
+        file.read(&RealDisk, &mut |piece| {
+            text.extend_from_slice(piece);
+            Ok(())
+        })?;
+        Ok(text)
+    }
+
+    fn packed(codec: Codec, text: &[u8]) -> Vec<u8> {
+        let mut encoder = codec.encoder(Vec::new(), 1).unwrap();
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_what_was_promised() {
+        for codec in [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip] {
+            let zeros = vec![0; 1 << 20];
+            for text in [&zeros[..], b"", b"\x28\xb5\x2f\xfd looks like zstd"] {
+                let content = packed(codec, text);
+                assert_eq!(read(&content, codec, text.len() as u64).unwrap(), text, "{codec}");
+            }
+            let error = read(&packed(codec, &zeros), codec, (1 << 20) - 1).unwrap_err();
+            assert!(error.to_string().contains("more than the manifest says"), "{codec}: {error}");
+        }
+    }
+
+    #[test]
+    fn another_codec_than_the_name_says_is_refused() {
+        for codec in [Codec::Xz, Codec::Bzip2, Codec::Gzip, Codec::Plain] {
+            let error = read(&packed(codec, b"text"), Codec::Zstd, 100).unwrap_err();
+            assert!(error.to_string().contains("and not zstd"), "{codec}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_window_larger_than_any_level_has_is_refused() {
+        // The frame's head as RFC 8878 has it, and one last block of three bytes: exponents 17 and 18 are windows of
+        // 128 and 256 MiB.
+        let frame =
+            |exponent: u8| [b"\x28\xb5\x2f\xfd\x00", &[exponent << 3][..], b"\x19\x00\x00abc"].concat();
+        assert_eq!(read(&frame(17), Codec::Zstd, 3).unwrap(), b"abc");
+        let error = read(&frame(18), Codec::Zstd, 3).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
     }
 }

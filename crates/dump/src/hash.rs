@@ -23,7 +23,7 @@ pub struct Sum {
 impl Sum {
     /// Takes other rows in.
     pub fn add(&mut self, other: Sum) {
-        self.rows += other.rows;
+        self.rows = self.rows.wrapping_add(other.rows);
         self.hash = Hash(self.hash.0.wrapping_add(other.hash.0));
     }
 

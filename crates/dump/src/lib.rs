@@ -10,11 +10,13 @@
 //!
 //! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`progress::Progress`].
 
+mod definer;
 mod diff;
 mod error;
 mod file;
 mod format;
 mod hash;
+mod journal;
 mod line;
 mod load;
 mod manifest;
@@ -25,10 +27,11 @@ mod schema;
 mod select;
 mod verify;
 
+pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
 pub use error::Error;
 pub use format::Format;
 pub use hash::{Hash, Sum};
-pub use load::{Definer, LoadRequest, LoadSummary, Verify, load};
-pub use manifest::{Chunk, Manifest, Source, TableEntry};
+pub use load::{LoadRequest, LoadSummary, Verify, load};
+pub use manifest::{Chunk, Earlier, Manifest, Source, TableEntry};
 pub use run::{DumpRequest, DumpSummary, Limits, Pattern, Selection, World, dump};

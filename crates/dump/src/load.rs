@@ -2,26 +2,28 @@
 
 mod check;
 mod data;
+mod follow;
 mod ledger;
 mod object;
 mod rewrite;
+mod trial;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use server::catalogue::Kind;
 use server::{Session, Target, snapshot};
 
+use crate::definer::{self, Definer};
 use crate::manifest::{Manifest, TableEntry};
 use crate::run::{Selection, World};
 use crate::verify::{self, Part};
 use crate::{Error, hash::Sum};
 
+use follow::Follow;
 use ledger::Ledger;
 
 pub(crate) use check::select;
-pub use rewrite::Definer;
 
 /// What is proven after loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub struct LoadRequest {
     pub sessions: usize,
     /// Go on with a load that was stopped.
     pub resume: bool,
+    /// Begin while the dump is still being made.
+    pub follow: bool,
     /// What to prove.
     pub verify: Verify,
     /// Who is to be the definer of views, routines, triggers and events.
@@ -82,6 +86,8 @@ pub(crate) struct Load<'a> {
     pub(crate) manifest: Manifest,
     pub(crate) ledger: Ledger,
     pub(crate) summary: LoadSummary,
+    /// The dump, while it is being made.
+    follow: Option<Follow>,
 }
 
 /// Loads a dump into a server that has none of its tables.
@@ -90,40 +96,32 @@ pub(crate) struct Load<'a> {
 /// [`Error::Different`] when what is on the server is not what is in the dump; [`Error::Interrupted`] when it can go on
 /// with `resume`; [`Error::Mismatch`] for what the target can't take, before anything is changed.
 pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<LoadSummary, Error> {
-    let mut manifest = Manifest::read(&*world.disk, &request.folder)?;
+    let (mut manifest, follow) = if request.follow {
+        Follow::begin(world, &request.folder)?
+    } else {
+        (Manifest::read(&*world.disk, &request.folder)?, None)
+    };
     select(&mut manifest, &request.selection)?;
     let mut session = connect(target, request)?;
     let rewrites = rewrite::apply(&mut session, &mut manifest)?;
     let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
     summary.rewrites.extend(rewrite::clients(&mut manifest));
-    summary.rewrites.extend(rewrite::definers(&mut manifest, &request.definer));
+    summary.rewrites.extend(definer::apply(&mut manifest, &request.definer));
     let ledger = Ledger::new(&manifest.id);
     if !session.lock(&ledger.lock_name(), 0)? {
-        return Err(Error::Busy);
+        return Err(Error::Busy("another load of this dump into this server".to_owned()));
     }
+    manifest.states().iter().for_each(|line| world.progress.note(line));
     check::files(world, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
-    tell(world, &summary.rewrites);
+    if !request.resume {
+        trial::run(&mut session, &manifest)?;
+    }
+    definer::tell(world, &summary.rewrites);
     summary.tables = manifest.tables.len();
-    let mut load = Load { world, target, request, manifest, ledger, summary };
+    let mut load = Load { world, target, request, manifest, ledger, summary, follow };
     load.run(&mut session)?;
     Ok(load.summary)
-}
-
-/// A line for each rewrite and not for each object: one may be in all of them.
-fn tell(world: &World, rewrites: &[String]) {
-    let mut by_rewrite: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (object, rewrite) in rewrites.iter().filter_map(|line| line.rsplit_once(": ")) {
-        by_rewrite.entry(rewrite).or_default().push(object);
-    }
-    for (rewrite, objects) in by_rewrite {
-        let more = match objects.len() {
-            0..=3 => String::new(),
-            count => format!(" and {} more", count - 3),
-        };
-        let first: Vec<_> = objects.into_iter().take(3).collect();
-        world.progress.note(&format!("rewritten: {rewrite}, in {}{more}", first.join(", ")));
-    }
 }
 
 impl Load<'_> {
@@ -177,12 +175,17 @@ pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session,
          lock_wait_timeout = {}",
         LOCK_WAIT.as_secs()
     ))?;
-    for setting in
-        ["check_constraint_checks = 0", "system_versioning_insert_history = 1", "innodb_strict_mode = 0"]
-    {
+    for setting in [
+        "check_constraint_checks = 0",
+        "system_versioning_insert_history = 1",
+        "innodb_strict_mode = 0",
+        // Definitions say all there is to a TIMESTAMP, and which collation they mean.
+        "explicit_defaults_for_timestamp = 1",
+        "character_set_collations = ''",
+    ] {
         match session.execute(&format!("SET SESSION {setting}")) {
             // A variable this server does not have, or does not let us set.
-            Err(error) if matches!(error.code(), Some(1193 | 1238)) => {}
+            Err(error) if matches!(error.code(), Some(1193 | 1227 | 1238)) => {}
             other => {
                 other?;
             }

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use codec::Codec;
 use disk::{Disk, Output};
 use serde::{Deserialize, Serialize};
+use server::Position;
 use server::catalogue::{Object, Origin, Table};
-use server::snapshot::{Position, Way};
+use server::snapshot::Way;
 use server::{Flavour, Version};
 
+use crate::file::DataFile;
 use crate::hash::Sum;
 use crate::plan::Range;
 use crate::{Error, Format, name};
@@ -20,6 +22,12 @@ pub(crate) const NAME: &str = "manifest.json";
 const FORMAT: &str = "remora dump";
 /// The version that is written, and the only one that is read.
 const VERSION: u32 = 1;
+/// The codecs of data files.
+const CODECS: [Codec; 4] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip];
+/// No codec makes more of a byte: a block of zstd's, of four bytes, can stand for 128 KiB.
+const EXPANSION_MAX: u64 = 32 << 10;
+/// What a file may hold beyond that, be it ever so small.
+const EXPANSION_FREE: u64 = 1 << 20;
 /// A manifest of a hundred thousand tables stays below this.
 const BYTES_MAX: u64 = 1 << 30;
 
@@ -41,6 +49,10 @@ pub struct Manifest {
     /// Condition that all rows meet; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// The states of the server that some tables are of, when the dump was stopped and went on; those of the rest are
+    /// of `source`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
     /// Everything but tables, in an order in which it can be made.
     pub objects: Vec<Object>,
     /// Tables.
@@ -85,18 +97,33 @@ impl Source {
     }
 }
 
+/// A state of the server, before the one in [`Source`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// How all sessions came to see the same.
+    pub snapshot: Way,
+    /// Where it stands in the server's binary log.
+    pub position: Option<Position>,
+}
+
 /// A table, its rows included.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TableEntry {
     /// What it is.
     #[serde(flatten)]
     pub table: Table,
+    /// Its number in the whole manifest, which stays when a part of it is chosen.
+    #[serde(skip)]
+    pub(crate) place: usize,
     /// The folder of its data files.
     pub folder: String,
     /// Whether old rows of a versioned table are among them.
     pub history: bool,
     /// Whether its rows were to be dumped.
     pub data: bool,
+    /// The number of the earlier state that its rows are of; `None` for that of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<usize>,
     /// Its data files; they may be loaded in any order, but in this one they are in the order of the key.
     pub chunks: Vec<Chunk>,
     /// Sum of all its rows.
@@ -125,6 +152,21 @@ pub struct Chunk {
 }
 
 impl TableEntry {
+    /// Whether its rows are still to be dumped.
+    pub(crate) fn is_due(&self) -> bool {
+        self.data && self.earlier.is_none()
+    }
+
+    /// Takes its chunks, in any order.
+    pub(crate) fn set_chunks(&mut self, mut chunks: Vec<Chunk>) {
+        chunks.sort_by_key(|chunk| chunk.number);
+        self.sum = chunks.iter().fold(Sum::default(), |mut sum, chunk| {
+            sum.add(chunk.sum);
+            sum
+        });
+        self.chunks = chunks;
+    }
+
     /// The columns in its data files, in order.
     pub(crate) fn columns(&self) -> Vec<&server::catalogue::Column> {
         let wanted = |origin| match origin {
@@ -151,10 +193,46 @@ impl Manifest {
             data_format: format,
             data_extension: extension,
             condition: None,
+            earlier: Vec::new(),
             objects: Vec::new(),
             tables: Vec::new(),
             omitted: Vec::new(),
         }
+    }
+
+    /// For each earlier state a line that tells which tables are of it; empty for a dump that was made at once.
+    #[must_use]
+    pub fn states(&self) -> Vec<String> {
+        let line = |(at, earlier): (usize, &Earlier)| {
+            let tables: Vec<_> = self.tables.iter().filter(|entry| entry.earlier == Some(at)).collect();
+            let first: Vec<_> = tables.iter().take(5).map(|entry| entry.table.name.to_string()).collect();
+            let more =
+                if tables.len() > 5 { format!(" and {} more", tables.len() - 5) } else { String::new() };
+            let position = earlier.position.as_ref().map_or_else(
+                || "without a position in the binary log".to_owned(),
+                |position| format!("at {}:{} {}", position.file, position.offset, position.gtid),
+            );
+            format!(
+                "the dump was stopped and went on: {} tables are of an earlier state of the server than the rest, {}: {}{more}",
+                tables.len(),
+                position.trim_end(),
+                first.join(", ")
+            )
+        };
+        self.earlier.iter().enumerate().map(line).collect()
+    }
+
+    /// Takes over the states that kept tables are of; one that none is of any more is left out.
+    pub(crate) fn set_earlier(&mut self, mut earlier: Vec<Earlier>) {
+        for at in (0..earlier.len()).rev() {
+            if self.tables.iter().all(|entry| entry.earlier != Some(at)) {
+                earlier.remove(at);
+                for entry in &mut self.tables {
+                    entry.earlier = entry.earlier.map(|own| own - usize::from(own > at));
+                }
+            }
+        }
+        self.earlier = earlier;
     }
 
     /// Where a chunk's file is.
@@ -162,9 +240,21 @@ impl Manifest {
         folder.join(&table.folder).join(format!("{number:05}.{}", self.data_extension))
     }
 
-    /// Whether data files are compressed.
-    pub(crate) fn is_compressed(&self) -> bool {
-        self.data_extension != self.data_format.extension()
+    /// A chunk's file, and what is to be found in it.
+    pub(crate) fn data_file(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> DataFile {
+        let end = self.data_extension.rsplit('.').next();
+        let codec = CODECS.into_iter().find(|codec| Some(codec.extension()) == end).unwrap_or(Codec::Plain);
+        DataFile {
+            path: self.path(folder, table, chunk.number),
+            codec,
+            bytes: chunk.file_bytes,
+            blake3: chunk.blake3.clone(),
+            text_bytes_max: match self.data_format {
+                Format::Tsv => chunk.text_bytes,
+                // An empty value and its tab become four bytes, a quote two; nothing grows by more.
+                Format::Csv | Format::Sql => chunk.text_bytes.saturating_mul(4),
+            },
+        }
     }
 
     /// Writes it; from then on the folder is a dump.
@@ -201,7 +291,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// Checks what it says as far as it could do harm.
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.format != FORMAT {
             return Err(format!("its format is {:?} and not {FORMAT:?}", self.format));
         }
@@ -211,14 +302,35 @@ impl Manifest {
         if self.id.is_empty() || !self.id.bytes().all(|byte| byte.is_ascii_hexdigit()) || self.id.len() > 32 {
             return Err("its id is not hexadecimal".to_owned());
         }
-        let known = Codec::ALL.iter().any(|codec| {
+        let known = CODECS.iter().any(|codec| {
             Manifest::new(String::new(), self.source.clone(), self.data_format, *codec).data_extension
                 == self.data_extension
         });
         if !known {
             return Err(format!("data files ending in {:?} are not known", self.data_extension));
         }
-        self.tables.iter().try_for_each(TableEntry::check)
+        if self.tables.iter().any(|entry| entry.earlier.is_some_and(|at| at >= self.earlier.len())) {
+            return Err("a table is of a state that is not described".to_owned());
+        }
+        self.tables.iter().try_for_each(TableEntry::check)?;
+        let chunks = self.tables.iter().flat_map(|entry| &entry.chunks);
+        let total = chunks.fold(0_u64, |total, chunk| total.saturating_add(chunk.text_bytes));
+        if total > 1 << 62 { Err("it is too large to be true".to_owned()) } else { Ok(()) }
+    }
+}
+
+impl Chunk {
+    /// Whether a file of that length can hold what it is said to hold.
+    fn check(&self) -> Result<(), String> {
+        let text_max = self.file_bytes.saturating_mul(EXPANSION_MAX).saturating_add(EXPANSION_FREE);
+        // A row has a newline at least.
+        if self.sum.rows > self.text_bytes || self.text_bytes > text_max || self.file_bytes >= 1 << 48 {
+            return Err(format!(
+                "{} rows of {} bytes don't fit into a file of {}",
+                self.sum.rows, self.text_bytes, self.file_bytes
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -233,6 +345,7 @@ impl TableEntry {
             if chunk.number as usize != number {
                 return Err(format!("the chunks of table {name} are not numbered from 0"));
             }
+            chunk.check().map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
             if let Some(range) = &chunk.range {
                 range
                     .check(self.table.key.len())
@@ -247,6 +360,6 @@ impl TableEntry {
     }
 }
 
-fn corrupt(path: &Path, what: &str) -> Error {
+pub(crate) fn corrupt(path: &Path, what: &str) -> Error {
     Error::Corrupt { what: what.to_owned(), place: path.display().to_string() }
 }

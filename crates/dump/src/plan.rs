@@ -113,7 +113,13 @@ impl Literal {
     }
 }
 
-/// Cuts a table, or one partition of it, into chunks of about `chunk_bytes`, and hands them on in the order of the key.
+/// Marks the begin of the snapshot, for [`FORGET`].
+pub(crate) const MARK: &str = "SAVEPOINT remora";
+/// Lets go of all tables that were read since, and keeps the snapshot: nobody's DDL waits for the end of the dump.
+pub(crate) const FORGET: &str = "ROLLBACK TO SAVEPOINT remora";
+
+/// Cuts a table, or one partition of it, into chunks of about `chunk_bytes`, and hands them on in the order of the key. The
+/// session is in a transaction that has the [`MARK`].
 pub(crate) fn cut(
     session: &mut Session,
     table: &Table,
@@ -151,6 +157,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn emit(&mut self, upto: Option<Vec<String>>) -> Result<(), Error> {
+        // Lets go of the table: it may take long until somebody takes the chunk.
+        self.session.execute(FORGET)?;
         let after = std::mem::replace(&mut self.after, upto.clone());
         (self.each)(Some(Range { after, upto }))
     }

@@ -1,5 +1,6 @@
 //! A dump from begin to end.
 
+mod resume;
 mod selection;
 mod throttle;
 mod worker;
@@ -14,14 +15,17 @@ use disk::Disk;
 use server::catalogue::{Catalogue, Kind, Object, Origin, Table};
 use server::definition::without_counter;
 use server::snapshot::{self, Snapshot, SnapshotRequest};
-use server::{Flavour, Session, TableName, Target};
+use server::{Flavour, Session, TableName, Target, Version};
 
 pub use selection::{Pattern, Selection};
 pub use throttle::Limits;
+pub(crate) use throttle::pause;
 
+use crate::definer::{self, Definer};
 use crate::hash::Sum;
+use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, Source, TableEntry};
-use crate::{Error, Format, name, schema};
+use crate::{Error, Format, name, plan, schema};
 use progress::Progress;
 
 /// What the caller brings.
@@ -60,6 +64,10 @@ pub struct DumpRequest {
     pub data: bool,
     /// Whether old rows of system-versioned tables are.
     pub history: bool,
+    /// Go on with a dump into this folder that was stopped: tables that are whole are kept.
+    pub resume: bool,
+    /// Who is to be the definer of views, routines, triggers and events.
+    pub definer: Definer,
     /// About how many bytes of a table make a chunk; `None` for a size that fits its sessions.
     pub chunk_bytes: Option<u64>,
     /// What it leaves to others.
@@ -90,33 +98,63 @@ const CHUNK_BYTES: (u64, u64) = (4 << 20, 64 << 20);
 /// How many chunks each session gets, so that the last ones end together.
 const CHUNKS_PER_SESSION: u64 = 8;
 
-/// Dumps a server into a new folder.
+/// Dumps a server into a new folder, or goes on with a dump that was stopped.
 ///
 /// # Errors
 /// [`Error::Altered`] when DDL got between, [`Error::Mismatch`] when the folder exists; otherwise what the server or the
 /// operating system reports. What was written of an unfinished dump stays, without a manifest.
 pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
+    let (disk, folder) = (&*world.disk, &request.folder);
     let mut session = snapshot::connect(target)?;
     session.execute(&format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1)))?;
     world.progress.phase("reading the catalogue", None);
     let before = Catalogue::read(&mut session, &request.selection)?;
     request.selection.check(&before)?;
-    make_folder(&*world.disk, &request.folder)?;
-    let mut snapshot = begin(world, target, request, &before)?;
-    let mut manifest = manifest(&mut session, &snapshot, request)?;
-    manifest.tables = before.tables.iter().map(|table| entry(table, request)).collect();
-    for table in manifest.tables.iter().filter(|entry| entry.data) {
-        let path = request.folder.join(&table.folder);
-        world.disk.create_folder(&path).map_err(Error::file(&path))?;
+    if !request.resume {
+        make_folder(disk, folder)?;
+    } else if disk.list(folder).is_err() {
+        return Err(Error::Mismatch(format!("{}: no such folder; leave --resume out", folder.display())));
     }
-    worker::run(world, request, &mut snapshot, &mut manifest)?;
-    let after = Catalogue::read(&mut session, &request.selection)?;
-    let mut omitted = left_out(&before, &manifest, request);
-    omitted.extend(changes(&before, &after));
-    manifest.objects = before.objects;
-    manifest.omitted = omitted.clone();
-    schema::write(&*world.disk, &request.folder, &manifest)?;
-    manifest.write(&*world.disk, &request.folder)?;
+    let lock = journal::lock(disk, folder)?;
+    let left = if request.resume { resume::find(disk, folder)? } else { None };
+    let mut tables: Vec<TableEntry> = before.tables.iter().map(|table| entry(table, request)).collect();
+    let earlier = match left {
+        Some(left) => {
+            left.check(request, &session)?;
+            left.keep(world, request, &mut tables)?.earlier
+        }
+        None => Vec::new(),
+    };
+    let held = hold_off_ddl(target, &tables)?;
+    let mut snapshot = begin(world, target, request, &tables)?;
+    let mut manifest = manifest(&mut session, &snapshot, request)?;
+    manifest.tables = tables;
+    manifest.set_earlier(earlier);
+    manifest.objects = before.objects.clone();
+    definer::tell(world, &definer::apply(&mut manifest, &request.definer));
+    let journal = Journal::begin(disk, folder, &manifest)?;
+    let run = || -> Result<Vec<String>, Error> {
+        for table in manifest.tables.iter().filter(|entry| entry.is_due()) {
+            let path = folder.join(&table.folder);
+            disk.create_folder(&path).map_err(Error::file(&path))?;
+        }
+        worker::run(world, request, &mut snapshot, (&mut manifest, &journal))?;
+        // Whoever waits to alter one of them may go on.
+        drop(held);
+        let after = Catalogue::read(&mut session, &request.selection)?;
+        let mut omitted = left_out(&before, &manifest, request);
+        omitted.extend(changes(&before, &after));
+        manifest.omitted = omitted.clone();
+        schema::write(disk, folder, &manifest)?;
+        manifest.write(disk, folder)?;
+        Ok(omitted)
+    };
+    let omitted = run().inspect_err(|error| {
+        // Whoever follows need not wait until the lock is gone.
+        journal.add(&Step::Failed(error.to_string())).ok();
+    })?;
+    journal.remove(disk, folder)?;
+    drop(lock);
     let chunks = || manifest.tables.iter().flat_map(|table| &table.chunks);
     Ok(DumpSummary {
         rows: chunks().map(|chunk| chunk.sum.rows).sum(),
@@ -130,21 +168,39 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.create_folder(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::Mismatch(format!(
-            "{}: it is there already; name a folder that is not, or remove it",
+            "{}: it is there already; name a folder that is not, remove it, or go on with a stopped dump by --resume",
             folder.display()
         ))),
         other => other.map_err(Error::file(folder)),
     }
 }
 
+/// A session that keeps DDL off tables where it would go unnoticed. A partition that changes places with another table is
+/// seen by no snapshot and leaves no trace in any definition; nor does TRUNCATE before MySQL 8.
+fn hold_off_ddl(target: &Target, tables: &[TableEntry]) -> Result<Option<Session>, Error> {
+    let mut session = snapshot::connect(target)?;
+    let about = &session.about;
+    let all = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
+    let held = |entry: &&TableEntry| entry.is_due() && (all || !entry.table.partitions.is_empty());
+    let names: Vec<&TableName> = tables.iter().filter(held).map(|entry| &entry.table.name).collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    session.execute("START TRANSACTION")?;
+    for name in names {
+        session.execute(&format!("SELECT 1 FROM {name} LIMIT 0"))?;
+    }
+    Ok(Some(session))
+}
+
 fn begin(
     world: &World,
     target: &Target,
     request: &DumpRequest,
-    catalogue: &Catalogue,
+    tables: &[TableEntry],
 ) -> Result<Snapshot, Error> {
     world.progress.phase("beginning one snapshot", None);
-    let with_rows = || catalogue.tables.iter().filter(|table| request.data && table.holds_rows());
+    let with_rows = || tables.iter().filter(|entry| entry.is_due()).map(|entry| &entry.table);
     let unversioned: Vec<TableName> =
         with_rows().filter(|table| !table.is_transactional()).map(|table| table.name.clone()).collect();
     if !unversioned.is_empty() {
@@ -180,7 +236,7 @@ fn begin(
     for session in &mut snapshot.sessions {
         // From here on values come in the bytes of their column, and metadata locks last for one chunk.
         session.execute("SET character_set_results = NULL")?;
-        session.execute("SAVEPOINT remora")?;
+        session.execute(plan::MARK)?;
     }
     Ok(snapshot)
 }
@@ -188,7 +244,7 @@ fn begin(
 fn manifest(session: &mut Session, snapshot: &Snapshot, request: &DumpRequest) -> Result<Manifest, Error> {
     let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
     let about = &session.about;
-    let mut source = Source {
+    let source = Source {
         flavour: if about.flavour == Flavour::MariaDb { "mariadb" } else { "mysql" }.to_owned(),
         server_version: about.version_text.clone(),
         host: about.hostname.clone(),
@@ -196,28 +252,23 @@ fn manifest(session: &mut Session, snapshot: &Snapshot, request: &DumpRequest) -
         lower_case_table_names: about.lower_case_table_names,
         snapshot: snapshot.way,
         position: snapshot.position.clone(),
-        replica_of: Vec::new(),
+        // It may have moved on since the snapshot was begun: it is for finding the place again, not for starting another
+        // replica blindly.
+        replica_of: session.source_position()?,
     };
-    source.replica_of = replica_of(session);
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
     manifest.condition = request.condition.clone();
     Ok(manifest)
 }
 
-/// Where a replica is in its source's log. It may move on while the snapshot is begun: it is for finding the place
-/// again, not for starting another replica blindly.
-fn replica_of(session: &mut Session) -> Vec<(String, String)> {
-    const NAMES: [&str; 2] = ["Relay_Master_Log_File", "Exec_Master_Log_Pos"];
-    let found = session.named_row("SHOW SLAVE STATUS").unwrap_or_default();
-    found.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect()
-}
-
 fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
     let times = |origin| table.columns.iter().any(|column| column.origin == origin);
     TableEntry {
+        place: 0,
         folder: name::folder(&table.name),
         history: table.versioned && request.history && times(Origin::RowTime),
         data: request.data && table.holds_rows(),
+        earlier: None,
         chunks: Vec::new(),
         sum: Sum::default(),
         table: table.clone(),
@@ -269,6 +320,11 @@ fn changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
     let same = |one: &Object, other: &Object| {
         one.kind == other.kind && one.schema == other.schema && one.name == other.name
     };
+    for object in before.objects.iter().filter(plain) {
+        if !after.objects.iter().any(|known| same(known, object)) {
+            lines.push(format!("{}: dropped while the dump ran; it is in the dump", object.title()));
+        }
+    }
     for object in after.objects.iter().filter(plain) {
         if !before.objects.iter().any(|known| known == object) {
             let known = before.objects.iter().any(|known| same(known, object));

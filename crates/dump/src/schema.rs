@@ -46,7 +46,7 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
         ));
     }
     file("1-tables.sql", &tables)?;
-    let mut programs = format!("SET NAMES utf8mb4;\nDELIMITER {DELIMITER}\n");
+    let mut programs = format!("DELIMITER {DELIMITER}\n");
     let (some, accounts): (Vec<_>, Vec<_>) = manifest
         .objects
         .iter()
@@ -61,11 +61,17 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
 }
 
 fn program(object: &Object, out: &mut String) {
-    out.push_str(&format!("USE {}{DELIMITER}\n", quote_name(&object.schema)));
-    let Settings { sql_mode, time_zone, collation, .. } = &object.settings;
-    for (name, value) in
-        [("sql_mode", sql_mode), ("time_zone", time_zone), ("collation_connection", collation)]
-    {
+    out.push_str(&format!("SET NAMES utf8mb4{DELIMITER}\nUSE {}{DELIMITER}\n", quote_name(&object.schema)));
+    let Settings { sql_mode, time_zone, collation, character_set, .. } = &object.settings;
+    // Programs remember this one. Letters beyond ASCII are in utf8mb4 here.
+    let ascii = object.statements.iter().all(|text| text.is_ascii());
+    let character_set = character_set.as_ref().filter(|set| ascii || set.starts_with("utf8"));
+    for (name, value) in [
+        ("sql_mode", sql_mode.as_ref()),
+        ("time_zone", time_zone.as_ref()),
+        ("character_set_client", character_set),
+        ("collation_connection", collation.as_ref()),
+    ] {
         if let Some(value) = value {
             out.push_str(&format!("SET {name} = '{}'{DELIMITER}\n", value.replace('\'', "''")));
         }

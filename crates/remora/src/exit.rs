@@ -1,7 +1,6 @@
 //! The exit codes, all of them, in one table.
 
-use std::error::Error as _;
-use std::io;
+use std::io::{self, Write};
 
 use signal_hook::consts::SIGTERM;
 
@@ -120,7 +119,7 @@ fn of_dump(error: &dump::Error) -> Exit {
     match error {
         E::Corrupt { .. } | E::Different { .. } => Exit::Damaged,
         E::File { source, .. } if source.kind() == io::ErrorKind::InvalidData => Exit::Damaged,
-        E::Busy => Exit::Busy,
+        E::Busy(_) => Exit::Busy,
         E::Stopped(_) => stopped(),
         E::Interrupted { source, .. } => of_dump(source),
         E::Server(error) => of_server(error),
@@ -183,10 +182,44 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Usage(text.into()))
 }
 
-/// The reader of our output went away: `remora ... | head` is no failure.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+/// The reader of our output went away: `remora ... | head` is no failure. A broken pipe anywhere else is one.
+#[derive(Debug)]
+struct ReaderGone;
+
+impl std::fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the reader of the output went away")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Standard output.
+pub(crate) struct Stdout(io::StdoutLock<'static>);
+
+/// Standard output, for one thread.
+pub(crate) fn stdout() -> Stdout {
+    Stdout(io::stdout().lock())
+}
+
+fn told(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe { io::Error::new(error.kind(), ReaderGone) } else { error }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(told)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(told)
+    }
+}
+
+/// Whether the program ends because nobody reads what it says.
+pub(crate) fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let io = cause.downcast_ref::<io::Error>();
-        io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe && error.source().is_none())
+        io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<ReaderGone>())
     })
 }

@@ -5,6 +5,7 @@ mod calendar;
 mod child;
 mod commands;
 mod exit;
+mod host;
 mod password;
 mod plugin;
 mod report;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(report: &Report, error: &anyhow::Error) -> ExitCode {
-    if exit::is_broken_pipe(error) {
+    if exit::is_reader_gone(error) {
         return ExitCode::from(0);
     }
     let exit = Exit::of(error);

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::Progress;
 use serde_json::json;
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 
 /// How often a line is printed where nothing moves.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ impl Report {
 
     /// Data for stdout.
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = exit::stdout();
         writeln!(out, "{text}")?;
         out.flush()
     }

@@ -1,17 +1,60 @@
 //! What can be backed up, as it is written on the command line.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use disk::{Disk, RealDisk};
+use block::Feed;
+
+use crate::host::{Address, Machine};
+
+/// A place on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) host: Option<Address>,
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        let (host, path) = match text.strip_prefix("ssh://") {
+            None => (None, text),
+            Some(rest) => {
+                let at = rest.find('/').ok_or_else(|| format!("'{text}' lacks a path"))?;
+                let (host, path) = rest.split_at(at);
+                (Some(host.parse()?), path)
+            }
+        };
+        if path.is_empty() {
+            Err("a path is missing".to_owned())
+        } else {
+            Ok(Place { host, path: path.into() })
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.host.as_ref().map_or(Ok(()), |host| write!(f, "ssh://{host}"))?;
+        write!(f, "{}", self.path.display())
+    }
+}
 
 /// A source: what kind it is and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) struct Source {
+    kind: Kind,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
     /// A regular file.
-    File(PathBuf),
+    File,
     /// A block device.
-    Block(PathBuf),
+    Block,
 }
 
 impl FromStr for Source {
@@ -19,50 +62,51 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Source, String> {
         let (kind, rest) = text.split_once(':').unwrap_or(("", text));
-        let source = match kind {
-            "file" => Source::File(rest.into()),
-            "block" => Source::Block(rest.into()),
+        let kind = match kind {
+            "file" => Kind::File,
+            "block" => Kind::Block,
             _ => return Err(format!("'{text}' does not say what it is; write file:{text} or block:{text}")),
         };
-        if rest.is_empty() { Err(format!("'{text}' lacks a path")) } else { Ok(source) }
+        Ok(Source { kind, place: rest.parse()? })
     }
 }
 
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Source::File(path) => write!(f, "file:{}", path.display()),
-            Source::Block(path) => write!(f, "block:{}", path.display()),
-        }
+        let kind = match self.kind {
+            Kind::File => "file",
+            Kind::Block => "block",
+        };
+        write!(f, "{kind}:{}", self.place)
     }
 }
 
 impl Source {
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Source::File(path) | Source::Block(path) => path,
-        }
-    }
-
     /// The name of its backups when none is given: that of the file.
     pub(crate) fn default_name(&self) -> Option<String> {
-        let name = self.path().file_name()?.to_str()?;
+        let name = self.place.path.file_name()?.to_str()?;
         is_name(name).then(|| name.to_owned())
     }
 
-    /// Opens it, if it is what it is said to be.
-    pub(crate) fn open(&self) -> Result<Box<dyn disk::Source>, block::Error> {
-        let failed = |source| block::Error::Source { name: self.to_string(), source };
-        let source = RealDisk.open(self.path()).map_err(failed)?;
-        let stat = source.stat().map_err(failed)?;
-        let (fits, kind) = match self {
-            Source::File(_) => (stat.regular, "regular file"),
-            Source::Block(_) => (stat.block_device, "block device"),
+    /// The machine that it lies on. `options` are ssh's; `nice`: all other programs of that machine go first.
+    pub(crate) fn reach(&self, options: &[String], nice: bool) -> Result<Machine, block::Error> {
+        Machine::reach(self.place.host.as_ref(), options, nice).map_err(|error| self.failed(error))
+    }
+
+    /// Opens it there, if it is what it is said to be.
+    pub(crate) fn open(&self, machine: &Machine) -> Result<Box<dyn Feed>, block::Error> {
+        let mut feed = machine.scan(&self.place.path).map_err(|error| self.failed(error))?;
+        let stat = feed.stat().map_err(|error| self.failed(error))?;
+        let (fits, kind) = match self.kind {
+            Kind::File => (stat.regular, "regular file"),
+            Kind::Block => (stat.block_device, "block device"),
         };
-        if fits {
-            return Ok(source);
-        }
-        Err(failed(std::io::Error::other(format!("is no {kind}"))))
+        if fits { Ok(feed) } else { Err(self.failed(io::Error::other(format!("is no {kind}")))) }
+    }
+
+    /// That it can't be backed up, and why.
+    pub(crate) fn failed(&self, source: io::Error) -> block::Error {
+        block::Error::Source { name: self.to_string(), source }
     }
 }
 
@@ -76,16 +120,22 @@ pub(crate) fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn parsed(text: &str) -> Result<String, String> {
+        text.parse::<Source>().map(|source| source.to_string())
+    }
+
     #[test]
-    fn a_source_says_what_it_is() {
-        assert_eq!("file:/a b:c".parse(), Ok(Source::File("/a b:c".into())));
-        assert_eq!("block:/dev/sdb".parse(), Ok(Source::Block("/dev/sdb".into())));
-        assert_eq!(
-            "/dev/sdb".parse::<Source>(),
-            Err("'/dev/sdb' does not say what it is; write file:/dev/sdb or block:/dev/sdb".into())
-        );
-        assert!("file:".parse::<Source>().is_err());
-        assert!("ftp:x".parse::<Source>().is_err());
+    fn a_source_says_what_it_is_and_where() {
+        for good in
+            ["file:/a b:c", "block:/dev/sdb", "block:ssh://root@db1:22/dev/vg/data", "file:ssh://h/x@y"]
+        {
+            assert_eq!(parsed(good).as_deref(), Ok(good));
+        }
+        let text = "'/dev/sdb' does not say what it is; write file:/dev/sdb or block:/dev/sdb";
+        assert_eq!(parsed("/dev/sdb"), Err(text.to_owned()));
+        for bad in ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x"] {
+            assert!(parsed(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -96,7 +146,8 @@ mod tests {
         for bad in ["", ".", "..", "-x", "a/b", "a@1", "a\nb", ".hidden"] {
             assert!(!is_name(bad), "{bad}");
         }
-        assert_eq!(Source::File("/x/..".into()).default_name(), None);
-        assert_eq!(Source::File("/x/disk.img".into()).default_name(), Some("disk.img".into()));
+        let name = |text: &str| text.parse::<Source>().unwrap().default_name();
+        assert_eq!(name("file:/x/.."), None);
+        assert_eq!(name("file:ssh://db1/x/disk.img"), Some("disk.img".into()));
     }
 }

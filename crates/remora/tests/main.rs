@@ -8,6 +8,8 @@ mod support;
 
 #[path = "main/backup.rs"]
 mod backup;
+#[path = "main/boot.rs"]
+mod boot;
 #[path = "main/byte.rs"]
 mod byte;
 #[path = "main/concurrent.rs"]
@@ -32,6 +34,8 @@ mod reject;
 mod round_trip;
 #[path = "main/size.rs"]
 mod size;
+#[path = "main/ssh.rs"]
+mod ssh;
 #[path = "main/table.rs"]
 mod table;
 #[path = "main/url.rs"]

@@ -44,8 +44,13 @@ fn check_name(name: &str) -> Result<(), Error> {
     if good { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
 }
 
-/// Makes sure that the folder holds a stopped sandbox of this server.
-pub(crate) fn prepare(folder: &Path, wanted: &State, places: &Places) -> Result<(), Error> {
+/// Makes sure that the folder holds a stopped sandbox of this server, with data of its own or those that are given.
+pub(crate) fn prepare(
+    folder: &Path,
+    wanted: &State,
+    given: Option<&Path>,
+    places: &Places,
+) -> Result<(), Error> {
     let occupied = |why: String| Error::Occupied { folder: folder.to_owned(), why };
     let data = state::data(folder);
     match State::read(folder) {
@@ -69,6 +74,9 @@ pub(crate) fn prepare(folder: &Path, wanted: &State, places: &Places) -> Result<
     folder::create(&temp(folder))?;
     if data.is_dir() {
         return Ok(());
+    }
+    if let Some(given) = given {
+        return symlink(given, &data).at("cannot link", &data);
     }
     let new = folder.join("data.new");
     folder::remove(&new)?;

@@ -35,6 +35,8 @@ pub struct Settings {
     /// None: a folder in the cache for a sandbox with a name, else a temporary one, which goes with the sandbox when
     /// that is tied to this process.
     pub folder: Option<PathBuf>,
+    /// A data folder that is there already, for the server to work on. None: a new one.
+    pub data: Option<PathBuf>,
     /// Further options for the server, such as `--innodb-buffer-pool-size=1G`; they override the default ones.
     pub options: Vec<String>,
     /// Libraries of plugins, copied into a plugin folder of the sandbox's own beside links to the server's plugins.
@@ -53,6 +55,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             folder: None,
+            data: None,
             options: Vec::new(),
             plugins: Vec::new(),
             port: None,
@@ -100,7 +103,7 @@ impl Sandbox {
             port: settings.port,
             pid: 0,
         };
-        place::prepare(&folder, &state, places)?;
+        place::prepare(&folder, &state, settings.data.as_deref(), places)?;
         plugin::lay_out(&folder, installation, &settings.plugins)?;
         let mut sandbox = Sandbox {
             data: state::data(&folder),

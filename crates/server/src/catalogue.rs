@@ -253,10 +253,27 @@ impl Catalogue {
         program::views(session, &found.views, &mut catalogue)?;
         program::triggers(session, &schemas, wanted, &mut catalogue)?;
         program::events(session, &schemas, wanted, &mut catalogue)?;
+        catalogue.leave_empty_out(wanted);
         if wanted.accounts() {
             account::read(session, &mut catalogue)?;
         }
         Ok(catalogue)
+    }
+
+    /// A database that was looked through for tables, and had none that are wanted, is not wanted itself.
+    fn leave_empty_out(&mut self, wanted: &dyn Wanted) {
+        let used: BTreeSet<String> = (self.tables.iter().map(|table| &table.name.schema))
+            .chain(
+                self.objects
+                    .iter()
+                    .filter(|object| object.kind != Kind::Database)
+                    .map(|object| &object.schema),
+            )
+            .cloned()
+            .collect();
+        self.objects.retain(|object| {
+            object.kind != Kind::Database || wanted.programs(&object.name) || used.contains(&object.name)
+        });
     }
 }
 

@@ -80,11 +80,11 @@ pub enum Error {
 
     /// A lock could not be had in time.
     #[error(
-        "{lock}: waited {seconds} s; in the way is {blocker}. Wait for it, give a longer --lock-wait, or end it with --kill-long-queries"
+        "no lock ({lock}) within {seconds} s; in the way is {blocker}. Wait for it (--lock-wait), KILL it, or have statements ended (--kill-long-queries)"
     )]
     LockWait {
-        /// The statement that waited.
-        lock: String,
+        /// Which, as [`HoldMode::name`](crate::HoldMode::name) says.
+        lock: &'static str,
         /// How long it waited.
         seconds: u64,
         /// The query or transaction that most likely holds it up.

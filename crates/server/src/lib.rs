@@ -22,6 +22,7 @@
 //! ```
 
 mod about;
+mod blocker;
 pub mod catalogue;
 mod connect;
 pub mod definition;
@@ -31,6 +32,7 @@ mod load;
 mod name;
 mod options;
 mod password;
+mod position;
 mod privilege;
 mod redact;
 mod session;
@@ -41,12 +43,14 @@ mod tls;
 mod url;
 
 pub use about::{About, Flavour, Version};
+pub use blocker::Blocker;
 pub use error::Error;
-pub use hold::{Attempt, Blocker, Coordinates, Hold, HoldMode};
+pub use hold::{Attempt, Hold, HoldMode};
 pub use load::{LoadReport, Source};
 pub use name::{TableName, quote_name};
 pub use options::{OptionFile, OptionFiles, OptionLine, read_option_files};
 pub use password::Password;
+pub use position::Position;
 pub use session::{Cells, Done, Row, Session, Warning};
 pub use stream::RowSink;
 pub use target::{Environment, Overrides, Target};

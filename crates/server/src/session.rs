@@ -92,7 +92,8 @@ impl Session {
             no_backslash_escapes: false,
             encrypted,
         };
-        session.execute("SET NAMES utf8mb4")?;
+        // A server may be set to cut every answer short, also the one to the next question.
+        session.execute("SET NAMES utf8mb4, sql_select_limit = 18446744073709551615")?;
         session.about = About::from_rows(&session.strings(About::STATEMENT)?);
         Ok(session)
     }

@@ -1,5 +1,7 @@
 //! The comparison of ways to dump a large table and load it again, zstd or gzip compressed, durable when finished.
 
+mod data;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,12 +9,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use sandbox::{Product, Sandbox, Settings};
 
-use super::import::{TABLE, done, write_nodes};
-use super::measure::as_f64;
-use super::measure::{Cost, measure, median};
+use data::Data;
+
+use super::import::done;
+use super::measure::{Cost, as_f64, measure, median, median_ratio};
 use crate::{places, release, setup};
 
-const ROWS: u64 = 5_400_000;
 const ROUNDS: usize = 3;
 
 /// Programs that the peers consist of.
@@ -60,6 +62,7 @@ impl Method {
     }
 }
 
+/// `cargo xtask bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD]`
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     setup::install(&PEERS)?;
@@ -68,70 +71,97 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let at = arguments.iter().position(|argument| argument == name)?;
         arguments.get(at + 1).map(String::as_str)
     };
-    let rows = value("--rows").map_or(Ok(ROWS), str::parse).context("--rows takes a number")?;
+    let rows = value("--rows").map(str::parse::<u64>).transpose().context("--rows takes a number")?;
+    let chosen = |data: &Data| value("--data").is_none_or(|name| name == data.name());
     let product: Product = value("--server").map_or(Ok(Product::MariaDb1011), str::parse)?;
-    let places = places()?;
-    let installation = sandbox::find(&places, product)?;
-    let options = [
-        "--innodb-buffer-pool-size=6G",
-        "--innodb-log-file-size=2G",
-        "--max-allowed-packet=64M",
-        "--local-infile=1",
-    ];
-    let settings = Settings { options: options.map(str::to_owned).to_vec(), ..Settings::default() };
-    let server = Sandbox::start(&installation, &places, &settings)?;
-    let folder = server.folder().join("bench");
-    std::fs::create_dir_all(&folder)?;
-    let bench = Bench { server, folder, remora };
-    bench.query("CREATE DATABASE bench")?;
-    write_nodes(&bench.folder, rows)?;
-    bench.query(&format!("{TABLE} ENGINE=InnoDB"))?;
-    bench.query(&bench.load_data())?;
-    bench.query("ANALYZE TABLE bench.nodes")?;
-    println!("\n### {product} ({}), {rows} rows\n", installation.version);
-    bench.table(rows, &Method::DUMPS, value("--only").unwrap_or_default())?;
-    // What the loads read.
-    for method in [Method::RemoraDump, Method::DumpZstd, Method::MydumperPlain] {
-        bench.measure(method, rows)?;
+    let only = value("--only").unwrap_or_default();
+    for data in Data::ALL.into_iter().filter(chosen) {
+        let bench = Bench::start(product, &remora, data, rows.unwrap_or(data.rows()))?;
+        bench.table(&Method::DUMPS, only)?;
+        // What the loads read.
+        for method in [Method::RemoraDump, Method::DumpZstd, Method::MydumperPlain] {
+            bench.measure(method)?;
+        }
+        bench.table(&Method::LOADS, only)?;
     }
-    bench.table(rows, &Method::LOADS, value("--only").unwrap_or_default())
+    Ok(())
 }
 
 struct Bench {
     server: Sandbox,
     folder: PathBuf,
     remora: PathBuf,
+    data: Data,
+    /// Rows of the largest table.
+    rows: String,
 }
 
 impl Bench {
-    fn table(&self, rows: u64, methods: &[Method], only: &str) -> Result<()> {
+    fn start(product: Product, remora: &Path, data: Data, rows: u64) -> Result<Bench> {
+        let places = places()?;
+        let installation = sandbox::find(&places, product)?;
+        let options = [
+            "--innodb-buffer-pool-size=6G",
+            "--innodb-log-file-size=2G",
+            "--max-allowed-packet=64M",
+            "--local-infile=1",
+        ];
+        let settings = Settings { options: options.map(str::to_owned).to_vec(), ..Settings::default() };
+        let server = Sandbox::start(&installation, &places, &settings)?;
+        let folder = server.folder().join("bench");
+        std::fs::create_dir_all(&folder)?;
+        let mut bench = Bench { server, folder, remora: remora.to_owned(), data, rows: String::new() };
+        bench.query("CREATE DATABASE bench")?;
+        data.make(&bench, rows)?;
+        bench.rows = bench.count()?;
+        println!(
+            "\n### {product} ({}), {}, {} rows in {}\n",
+            installation.version,
+            data.name(),
+            bench.rows,
+            data.table()
+        );
+        Ok(bench)
+    }
+
+    fn count(&self) -> Result<String> {
+        Ok(self.query(&format!("SELECT COUNT(*) FROM bench.{}", self.data.table()))?.trim().to_owned())
+    }
+
+    /// Runs every method in turn, some rounds, and prints a table. The ratio is that of runs of the same round.
+    fn table(&self, methods: &[Method], only: &str) -> Result<()> {
+        let possible = |method: &&Method| **method != Method::LoadData || self.data.definition().is_some();
         let mut results: Vec<(Method, Vec<Cost>)> = methods
             .iter()
+            .filter(possible)
             .filter(|method| method.name().contains(only))
             .map(|method| (*method, Vec::new()))
             .collect();
-        let mut sizes = Vec::new();
+        // The first run finds caches empty that all others find full.
+        if let Some((first, _)) = results.first() {
+            self.measure(*first)?;
+        }
         for _ in 0..ROUNDS {
             for (method, costs) in &mut results {
-                costs.push(self.measure(*method, rows)?);
-                sizes.push((*method, self.size(*method)?));
+                costs.push(self.measure(*method)?);
             }
             results.rotate_left(1);
         }
         results.sort_by_key(|(method, _)| methods.iter().position(|one| one == method));
-        let first = results.first().and_then(|(_, costs)| median(costs.clone())).map(|cost| cost.wall_s);
-        println!("| method | wall s | server s | client s | MB | wall / remora |\n|---|--:|--:|--:|--:|--:|");
+        let ours = results.first().map(|(_, costs)| costs.clone()).unwrap_or_default();
+        println!(
+            "| method | wall s | server s | client s | MB | wall / the first |\n|---|--:|--:|--:|--:|--:|"
+        );
         for (method, costs) in results {
+            let ratio = median_ratio(&costs, &ours).unwrap_or(1.0);
             let Some(cost) = median(costs) else { continue };
-            let bytes = sizes.iter().find(|(one, _)| *one == method).map_or(0, |(_, bytes)| *bytes);
             println!(
-                "| {} | {:.2} | {:.2} | {:.2} | {:.0} | {:.2} |",
+                "| {} | {:.2} | {:.2} | {:.2} | {:.0} | {ratio:.2} |",
                 method.name(),
                 cost.wall_s,
                 cost.server_s,
                 cost.client_s,
-                as_f64(bytes) / 1e6,
-                cost.wall_s / first.unwrap_or(cost.wall_s),
+                as_f64(self.size(method)?) / 1e6,
             );
         }
         println!();
@@ -145,8 +175,13 @@ impl Bench {
             Method::DumpZstd | Method::Client => "dump.sql.zst",
             Method::MydumperGzip => "mydumper.gz",
             Method::MydumperPlain | Method::Myloader => "mydumper",
-            Method::LoadData => "nodes.tsv",
+            Method::LoadData => return self.text(self.data),
         })
+    }
+
+    /// The text that LOAD DATA reads.
+    fn text(&self, data: Data) -> PathBuf {
+        self.folder.join(format!("{}.tsv", data.name()))
     }
 
     /// Bytes of what a method reads or writes.
@@ -160,22 +195,26 @@ impl Bench {
         walk(&self.path(method))
     }
 
-    fn measure(&self, method: Method, rows: u64) -> Result<Cost> {
+    fn measure(&self, method: Method) -> Result<Cost> {
         let path = self.path(method);
         if Method::DUMPS.contains(&method) {
             if path.is_dir() {
                 std::fs::remove_dir_all(&path)?;
             }
         } else {
-            self.query("DROP DATABASE bench; CREATE DATABASE bench")?;
-            if method == Method::LoadData {
-                self.query(&format!("{TABLE} ENGINE=InnoDB"))?;
+            self.query("SET foreign_key_checks = 0; DROP DATABASE bench; CREATE DATABASE bench")?;
+            if let (Method::LoadData, Some(definition)) = (method, self.data.definition()) {
+                self.query(&definition)?;
+            }
+            if self.server.product() != Product::MySql56 {
+                // What the run before left to purge is not this one's to pay.
+                self.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
             }
         }
         let cost = measure(self.server.pid(), || self.run(method, &path))?;
-        let found = self.query("SELECT COUNT(*) FROM bench.nodes")?;
-        if found.trim() != rows.to_string() {
-            bail!("{}: {} rows of {rows}", method.name(), found.trim());
+        let found = self.count()?;
+        if found != self.rows {
+            bail!("{}: {found} rows of {}", method.name(), self.rows);
         }
         Ok(cost)
     }
@@ -199,7 +238,7 @@ impl Bench {
                 tool(&self.remora, &[&["load", &folder, "--no-verify"][..], &ours].concat())
             }
             Method::MydumperGzip | Method::MydumperPlain => {
-                let mut all = vec!["-u", "root", "-S", &socket, "-B", "bench", "-t", "2", "-r", "500000", "-o", &folder];
+                let mut all = vec!["-u", "root", "-S", &socket, "-B", "bench", "-t", "2", "-r", "500000", "-G", "-E", "-R", "-o", &folder];
                 all.extend((method == Method::MydumperGzip).then_some("-c"));
                 tool(Path::new("mydumper"), &all)
             }
@@ -207,13 +246,13 @@ impl Bench {
                 tool(Path::new("myloader"), &["-u", "root", "-S", &socket, "-t", "2", "-d", &folder])
             }
             Method::DumpZstd => self.shell(&format!(
-                "set -o pipefail; mariadb-dump --no-defaults -u root -S '{socket}' --single-transaction --quick \
+                "set -o pipefail; mariadb-dump --no-defaults -u root -S '{socket}' --single-transaction --quick --routines --events \
                  --databases bench | zstd -1 -q -f -o '{folder}'"
             )),
             Method::Client => {
                 self.shell(&format!("set -o pipefail; zstd -dcq '{folder}' | mariadb --no-defaults -u root -S '{socket}'"))
             }
-            Method::LoadData => self.query(&self.load_data()).map(drop),
+            Method::LoadData => self.query(&self.load_data(self.data)).map(drop),
         }
     }
 
@@ -222,8 +261,8 @@ impl Bench {
         done(Command::new("bash").args(["-c", line]).stderr(Stdio::from(log)))
     }
 
-    fn load_data(&self) -> String {
-        format!("LOAD DATA INFILE '{}' INTO TABLE bench.nodes", self.folder.join("nodes.tsv").display())
+    fn load_data(&self, data: Data) -> String {
+        format!("LOAD DATA INFILE '{}' INTO TABLE bench.{}", self.text(data).display(), data.table())
     }
 
     fn query(&self, sql: &str) -> Result<String> {

@@ -5,6 +5,7 @@ use std::io;
 use crate::Error;
 use crate::backup::salvage::Salvaged;
 use crate::chain::Chunk;
+use crate::feed::Seen;
 use crate::fetch::Fetcher;
 use crate::format::{
     BLOCK, CHUNK_BLOCKS, Change, GROUP_BLOCKS, Group, Hash, Place, ZERO, block_hash, chunk_hash,
@@ -50,13 +51,19 @@ impl<'a> Changer<'a> {
     pub(super) fn changes(
         &mut self,
         data: &[u8],
+        seen: &Seen,
         prior: Option<&Chunk>,
         salvaged: Option<Salvaged>,
     ) -> Result<Found, Error> {
-        let hashes: Vec<Hash> = data.chunks(BLOCK).map(block_hash).collect();
-        let content = chunk_hash(&hashes);
         let was = |block: usize| prior.and_then(|prior| prior.blocks.get(block)).and_then(Option::as_ref);
         let was_hash = |block: usize| was(block).map_or(ZERO, |place| place.hash);
+        let is_read = |block: usize| match seen {
+            Seen::Blocks(blocks) => blocks.get(block) == Some(&true),
+            Seen::Hole | Seen::Whole => true,
+        };
+        let hash = |(block, bytes)| if is_read(block) { block_hash(bytes) } else { was_hash(block) };
+        let hashes: Vec<Hash> = data.chunks(BLOCK).enumerate().map(hash).collect();
+        let content = chunk_hash(&hashes);
         let differing: Vec<New> = hashes
             .iter()
             .enumerate()

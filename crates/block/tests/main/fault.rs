@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::Request;
-use block::{BLOCK, CHUNK, Error, World, backup, restore};
+use block::{BLOCK, CHUNK, Error, Feed, Scan, Seen, World, backup, restore};
 use disk::faults::FaultDisk;
-use disk::{Disk, Source, Stat};
+use disk::{Disk, Stat};
 use progress::Silent;
 
 use crate::support::{
@@ -34,49 +34,36 @@ fn a_bad_sector_is_no_backup_and_harms_none() {
     assert!(!disk.names().iter().any(|name| name.to_string_lossy().contains("partial")), "nothing is left");
 }
 
-/// A source that ends before its length.
-struct Short(Box<dyn Source>, u64);
+/// What a source is made to do while it is read.
+struct Odd<'a> {
+    scan: Scan,
+    longer: u64,
+    meanwhile: &'a (dyn Fn() + Sync),
+}
 
-impl io::Read for Short {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
+impl Feed for Odd<'_> {
+    fn stat(&mut self) -> io::Result<Stat> {
+        let stat = self.scan.stat()?;
+        Ok(Stat { len: stat.len + self.longer, ..stat })
+    }
+    fn ahead(&self) -> u64 {
+        self.scan.ahead()
+    }
+    fn expect(&mut self, bytes: usize, known: Option<Vec<block::Hash>>) -> io::Result<()> {
+        self.scan.expect(bytes, known)
+    }
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+        (self.meanwhile)();
+        self.scan.read(buffer)
     }
 }
 
-impl io::Seek for Short {
-    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
-        self.0.seek(to)
-    }
+fn scan(disk: &FaultDisk) -> Scan {
+    Scan::new(disk.open(Path::new(VOLUME)).unwrap())
 }
 
-impl Source for Short {
-    fn stat(&self) -> io::Result<Stat> {
-        Ok(Stat { len: self.1, ..self.0.stat()? })
-    }
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(at, buffer)
-    }
-    fn absent(&self, _: u64, _: usize) -> io::Result<Vec<std::ops::Range<u64>>> {
-        Ok(Vec::new())
-    }
-    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
-        Ok(Some(at))
-    }
-    fn prefetch(&self, _: u64, _: u64) {}
-    fn forget(&self, _: u64, _: u64) {}
-}
-
-fn request(source: &dyn Source) -> Request<'_> {
-    Request {
-        source,
-        name: "source",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        live: false,
-        jobs: 2,
-        rate: None,
-    }
+fn request() -> Request<'static> {
+    Request { name: "source", taken_s: 0, note: String::new(), full: false, live: false, jobs: 2, rate: None }
 }
 
 #[test]
@@ -84,55 +71,24 @@ fn a_short_read_is_an_error() {
     let disk = FaultDisk::default();
     disk.put(Path::new(VOLUME), &Random(1).volume(10));
     for more in [1, CHUNK as u64] {
-        let source = Short(disk.open(Path::new(VOLUME)).unwrap(), 10 * BLOCK as u64 + more);
-        let error = backup(&repository(&disk), &request(&source), world()).unwrap_err().to_string();
+        let mut short = Odd { scan: scan(&disk), longer: more, meanwhile: &|| {} };
+        let error = backup(&repository(&disk), &mut short, &request(), world()).unwrap_err().to_string();
         assert!(error.contains("ends before"), "{error}");
     }
     assert_eq!(generations(&disk), Vec::<u64>::new());
-}
-
-/// A source that is written to while it is read.
-struct Moving(Box<dyn Source>, FaultDisk);
-
-impl io::Read for Moving {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl io::Seek for Moving {
-    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
-        self.0.seek(to)
-    }
-}
-
-impl Source for Moving {
-    fn stat(&self) -> io::Result<Stat> {
-        self.0.stat()
-    }
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.1.volume(Path::new(VOLUME))?.write_at(0, b"new")?;
-        self.0.read_at(at, buffer)
-    }
-    fn absent(&self, _: u64, _: usize) -> io::Result<Vec<std::ops::Range<u64>>> {
-        Ok(Vec::new())
-    }
-    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
-        Ok(Some(at))
-    }
-    fn prefetch(&self, _: u64, _: u64) {}
-    fn forget(&self, _: u64, _: u64) {}
 }
 
 #[test]
 fn a_file_that_changes_meanwhile_is_refused_unless_that_is_wanted() {
     let disk = FaultDisk::default();
     disk.put(Path::new(VOLUME), &Random(1).volume(10));
-    let source = Moving(disk.open(Path::new(VOLUME)).unwrap(), disk.clone());
-    let error = backup(&repository(&disk), &request(&source), world()).unwrap_err();
+    let write = || disk.volume(Path::new(VOLUME)).unwrap().write_at(0, b"new").unwrap();
+    let moving = || Odd { scan: scan(&disk), longer: 0, meanwhile: &write };
+    let error = backup(&repository(&disk), &mut moving(), &request(), world()).unwrap_err();
     assert!(matches!(error, Error::Changed { .. }), "{error}");
     assert_eq!(generations(&disk), Vec::<u64>::new());
-    backup(&repository(&disk), &Request { live: true, ..request(&source) }, world()).unwrap();
+    let live = Request { live: true, ..request() };
+    backup(&repository(&disk), &mut moving(), &live, world()).unwrap();
     assert_eq!(generations(&disk), [1]);
 }
 
@@ -248,10 +204,9 @@ fn an_interrupted_run_is_gone_on_with() {
 fn a_run_that_is_stopped_adds_nothing() {
     let disk = FaultDisk::default();
     disk.put(Path::new(VOLUME), &Random(4).volume(20));
-    let source = disk.open(Path::new(VOLUME)).unwrap();
     let stop = AtomicBool::new(true);
     let world = World { stop: &stop, progress: &Silent };
-    assert!(matches!(backup(&repository(&disk), &request(&*source), world), Err(Error::Stopped)));
+    assert!(matches!(backup(&repository(&disk), &mut scan(&disk), &request(), world), Err(Error::Stopped)));
     assert_eq!(generations(&disk), Vec::<u64>::new());
     back_up(&disk, false).unwrap();
     sound(&disk);

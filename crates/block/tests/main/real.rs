@@ -2,13 +2,28 @@
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use block::backup::Request;
-use block::{Folder, Repository, backup, restore};
+use block::{Folder, Repository, Scan, backup, restore};
 use disk::{Disk, RealDisk};
 
 use crate::support::{Random, world};
+
+fn back_up_file(repository: &Repository, path: &Path) {
+    let request = Request {
+        name: "image",
+        taken_s: 0,
+        note: String::new(),
+        full: false,
+        live: false,
+        jobs: 2,
+        rate: None,
+    };
+    let mut scan = Scan::new(RealDisk.open(path).unwrap());
+    backup(repository, &mut scan, &request, world()).unwrap();
+}
 
 #[test]
 fn a_file_with_a_large_hole_is_quick_and_stays_one() {
@@ -22,18 +37,7 @@ fn a_file_with_a_large_hole_is_quick_and_stays_one() {
     file.seek(SeekFrom::Start(50 << 30)).unwrap();
     file.write_all(&Random(2).volume(300)).unwrap();
     file.sync_all().unwrap();
-    let source = RealDisk.open(&path).unwrap();
-    let request = Request {
-        source: &*source,
-        name: "image",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        live: false,
-        jobs: 2,
-        rate: None,
-    };
-    backup(&repository, &request, world()).unwrap();
+    back_up_file(&repository, &path);
     let request = restore::Request { generation: None, delta: false, jobs: 2 };
     restore::to_new_file(&repository, &RealDisk, &target, request, world()).unwrap();
     let (before, after) = (std::fs::metadata(&path).unwrap(), std::fs::metadata(&target).unwrap());
@@ -60,17 +64,7 @@ fn a_backup_leaves_the_page_cache_as_it_was() {
     file.seek(SeekFrom::Start(9 << 20)).unwrap();
     file.read_exact(&mut vec![0; 2 << 20]).unwrap();
     let before = source.absent(0, len).unwrap();
-    let request = Request {
-        source: &*source,
-        name: "image",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        live: false,
-        jobs: 2,
-        rate: None,
-    };
-    backup(&repository, &request, world()).unwrap();
+    back_up_file(&repository, &path);
     assert_eq!(source.absent(0, len).unwrap(), before);
     // In memory itself, such as tmpfs, a file can't be forgotten, and there is nothing to see.
     let absent: u64 = before.iter().map(|range| range.end - range.start).sum();

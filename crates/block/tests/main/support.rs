@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use block::backup::{Request, Summary};
-use block::{BLOCK, Error, Folder, Repository, World, backup, prune, restore, verify};
+use block::{BLOCK, Error, Folder, Repository, Scan, World, backup, prune, restore, verify};
 use disk::Disk;
 use disk::faults::FaultDisk;
 use progress::Silent;
@@ -28,9 +28,8 @@ pub(crate) fn repository(disk: &FaultDisk) -> Repository {
 /// One more generation of what `VOLUME` is now.
 pub(crate) fn back_up(disk: &FaultDisk, full: bool) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
-    let source = disk.open(Path::new(VOLUME)).map_err(failed)?;
+    let mut scan = Scan::new(disk.open(Path::new(VOLUME)).map_err(failed)?);
     let request = Request {
-        source: &*source,
         name: VOLUME,
         taken_s: 1_700_000_000,
         note: "{}".to_owned(),
@@ -39,7 +38,7 @@ pub(crate) fn back_up(disk: &FaultDisk, full: bool) -> Result<Summary, Error> {
         jobs: 2,
         rate: None,
     };
-    backup(&repository(disk), &request, world())
+    backup(&repository(disk), &mut scan, &request, world())
 }
 
 pub(crate) fn back_up_bytes(disk: &FaultDisk, bytes: &[u8]) -> Summary {

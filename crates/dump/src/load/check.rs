@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use server::catalogue::{Kind, Wanted};
+use server::catalogue::{Kind, Object, Wanted};
 use server::{Flavour, Session, Version};
 
 use super::{Ledger, LoadRequest};
@@ -12,17 +12,23 @@ use crate::{Error, Format};
 
 /// Takes out what is not wanted.
 pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(), Error> {
+    manifest.tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
     let count = manifest.tables.len() + manifest.objects.len();
     manifest.tables.retain(|entry| selection.table(&entry.table.name.schema, &entry.table.name.table));
-    let schemas: BTreeSet<String> =
-        manifest.tables.iter().map(|entry| entry.table.name.schema.clone()).collect();
-    manifest.objects.retain(|object| match object.kind {
-        Kind::Database => selection.schema(&object.name) || schemas.contains(&object.name),
+    let wanted = |object: &Object| match object.kind {
+        Kind::Database => selection.programs(&object.name),
         Kind::View | Kind::Sequence => selection.table(&object.schema, &object.name),
         Kind::Trigger => object.table.as_ref().is_none_or(|table| selection.table(&object.schema, table)),
         Kind::Role | Kind::User | Kind::Grant => selection.accounts(),
         _ => selection.programs(&object.schema),
-    });
+    };
+    let used: BTreeSet<String> = (manifest.tables.iter().map(|entry| &entry.table.name.schema))
+        .chain(manifest.objects.iter().filter(|object| wanted(object)).map(|object| &object.schema))
+        .cloned()
+        .collect();
+    manifest
+        .objects
+        .retain(|object| wanted(object) || (object.kind == Kind::Database && used.contains(&object.name)));
     if count > 0 && manifest.tables.is_empty() && manifest.objects.is_empty() {
         return Err(Error::Mismatch("nothing in the dump is what was asked for".to_owned()));
     }

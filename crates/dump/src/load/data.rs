@@ -2,36 +2,46 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crossbeam_channel::{Receiver, Sender};
+use disk::Disk;
 use server::{Flavour, Session, Source, Version};
 
 use super::ledger::WHOLE;
 use super::{Load, connect};
-use crate::manifest::{Chunk, TableEntry};
-use crate::{Error, Format, file, select};
+use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::{Error, World, select};
 
+/// What to do after a signal.
+const AGAIN: &str = "start again with --resume";
 /// Times a chunk is tried again after a deadlock with another.
 const TRIES: u32 = 20;
 
-/// What one session does at a time.
-struct Task<'a> {
+/// What one session does at a time: chunks of a table, one, or all where the engine can't roll back.
+pub(super) struct Task {
     table: usize,
-    entry: &'a TableEntry,
-    /// One chunk, or all where the engine can't roll back.
-    chunks: &'a [Chunk],
+    chunks: Vec<Chunk>,
+    /// Whether the table has no more than these.
+    alone: bool,
 }
 
 /// What the sessions share.
 struct Shared<'a> {
     load: &'a Load<'a>,
-    tasks: Vec<Task<'a>>,
-    next: AtomicUsize,
     local_infile: bool,
     rows: AtomicU64,
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
+}
+
+/// Hands tasks to the sessions.
+pub(super) struct Feed<'a> {
+    load: &'a Load<'a>,
+    done: BTreeSet<(usize, i64)>,
+    send: Sender<Task>,
+    shared: &'a Shared<'a>,
 }
 
 impl Load<'_> {
@@ -42,23 +52,31 @@ impl Load<'_> {
         if !local_infile {
             self.world.progress.warn("the server allows no LOAD DATA LOCAL (local_infile is off): rows go in by INSERT, which is slower");
         }
-        let total =
-            self.manifest.tables.iter().flat_map(|entry| &entry.chunks).map(|chunk| chunk.text_bytes).sum();
-        self.world.progress.phase("loading", Some(total));
-        let (tasks, earlier) = self.tasks(&done);
+        let mut follow = self.follow.take();
+        let total = || -> u64 {
+            let chunks = self.manifest.tables.iter().flat_map(|entry| &entry.chunks);
+            chunks.map(|chunk| chunk.text_bytes).sum()
+        };
+        self.world.progress.phase("loading", follow.is_none().then(total));
         let shared = Shared {
             load: self,
-            tasks,
-            next: AtomicUsize::new(0),
             local_infile,
-            rows: AtomicU64::new(earlier),
+            rows: AtomicU64::new(0),
             error: Mutex::new(None),
             failed: AtomicBool::new(false),
         };
         std::thread::scope(|scope| {
-            for _ in 0..self.request.sessions.clamp(1, shared.tasks.len().max(1)) {
-                scope.spawn(|| shared.run());
+            let (send, tasks) = crossbeam_channel::bounded(0);
+            for _ in 0..self.request.sessions.max(1) {
+                let (tasks, shared) = (tasks.clone(), &shared);
+                scope.spawn(move || shared.guard(|| shared.work(&tasks)));
             }
+            drop(tasks);
+            let feed = Feed { load: self, done, send, shared: &shared };
+            shared.guard(|| match &mut follow {
+                Some(follow) => follow.feed(&feed),
+                None => feed.everything(),
+            });
         });
         let rows = shared.rows.into_inner();
         if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -68,85 +86,141 @@ impl Load<'_> {
                 error
             });
         }
+        if let Some(follow) = follow {
+            follow.finish(self.world, &mut self.manifest)?;
+        }
         self.summary.rows = rows;
-        self.summary.text_bytes = total;
+        self.summary.text_bytes =
+            self.manifest.tables.iter().flat_map(|entry| &entry.chunks).map(|chunk| chunk.text_bytes).sum();
         Ok(())
     }
+}
 
-    /// What is left to do, largest tables first, and the rows that are in.
-    fn tasks(&self, done: &BTreeSet<(usize, i64)>) -> (Vec<Task<'_>>, u64) {
-        let mut tasks = Vec::new();
-        let mut earlier = 0;
-        let mut order: Vec<usize> = (0..self.manifest.tables.len()).collect();
+impl Feed<'_> {
+    /// All that is left to do of a dump that is complete, largest tables first.
+    fn everything(&self) -> Result<(), Error> {
+        let tables = &self.load.manifest.tables;
         let bytes = |entry: &TableEntry| entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>();
-        order.sort_by_key(|at| std::cmp::Reverse(bytes(&self.manifest.tables[*at])));
+        let mut order: Vec<usize> = (0..tables.len()).collect();
+        order.sort_by_key(|at| std::cmp::Reverse(bytes(&tables[*at])));
         for table in order {
-            let entry = &self.manifest.tables[table];
+            let entry = &tables[table];
+            let alone = entry.chunks.len() == 1;
             if !entry.table.is_transactional() {
-                if done.contains(&(table, WHOLE)) {
-                    earlier += entry.sum.rows;
-                } else if !entry.chunks.is_empty() {
-                    tasks.push(Task { table, entry, chunks: &entry.chunks });
-                }
+                self.whole(table, entry.chunks.clone())?;
                 continue;
             }
             for chunk in &entry.chunks {
-                if done.contains(&(table, i64::from(chunk.number))) {
-                    earlier += chunk.sum.rows;
-                } else if chunk.sum.rows > 0 {
-                    tasks.push(Task { table, entry, chunks: std::slice::from_ref(chunk) });
-                }
+                self.chunk(table, chunk.clone(), alone)?;
             }
         }
-        (tasks, earlier)
+        Ok(())
+    }
+
+    /// A chunk of a table whose engine can roll back.
+    pub(super) fn chunk(&self, table: usize, chunk: Chunk, alone: bool) -> Result<(), Error> {
+        if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
+            self.shared.rows.fetch_add(chunk.sum.rows, Ordering::Relaxed);
+        } else if chunk.sum.rows > 0 {
+            self.give(Task { table, chunks: vec![chunk], alone })?;
+        }
+        Ok(())
+    }
+
+    /// All chunks of one whose engine can't.
+    pub(super) fn whole(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
+        if self.done.contains(&(self.place(table), WHOLE)) {
+            self.shared.rows.fetch_add(chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
+        } else if !chunks.is_empty() {
+            let alone = chunks.len() == 1;
+            self.give(Task { table, chunks, alone })?;
+        }
+        Ok(())
+    }
+
+    /// The number of a table in the ledger.
+    fn place(&self, table: usize) -> usize {
+        self.load.manifest.tables[table].place
+    }
+
+    fn give(&self, task: Task) -> Result<(), Error> {
+        // When nobody takes it any more, the reason is known already.
+        self.send.send(task).ok();
+        self.go_on()
+    }
+
+    /// Fails when there is no use in handing on more.
+    pub(super) fn go_on(&self) -> Result<(), Error> {
+        if self.load.world.is_stopped() || self.shared.failed.load(Ordering::Relaxed) {
+            return Err(Error::Stopped(AGAIN));
+        }
+        Ok(())
+    }
+
+    pub(super) fn world(&self) -> &World {
+        self.load.world
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.load.world.disk
+    }
+
+    /// The dump's manifest, as far as it is known.
+    pub(super) fn manifest(&self) -> &Manifest {
+        &self.load.manifest
     }
 }
 
 impl Shared<'_> {
-    fn run(&self) {
-        if let Err(error) = self.work() {
+    /// Runs a thread's job; the first error is kept and stops the others.
+    fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
+        if let Err(error) = job() {
             self.failed.store(true, Ordering::Relaxed);
             self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
 
-    fn work(&self) -> Result<(), Error> {
+    fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let mut session = connect(self.load.target, self.load.request)?;
-        while let Some(task) = self.tasks.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+        for mut task in tasks {
             if self.load.world.is_stopped() {
-                return Err(Error::Stopped("start again with --resume"));
+                return Err(Error::Stopped(AGAIN));
             }
             if self.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let mut tries = 0;
             loop {
-                let done = self.task(&mut session, task);
+                let done = self.task(&mut session, &task);
                 let cause = match &done {
                     Err(Error::Server(error)) => Some(error),
                     Err(Error::Object { source, .. }) => Some(source.as_ref()),
                     _ => None,
                 };
-                if !cause.is_some_and(server::Error::is_retryable) || tries == TRIES {
+                // What goes wrong on the bulk way is told in earnest only on the ordinary one.
+                let refused = cause.is_some_and(|error| error.code().is_some());
+                let again = (refused && task.alone) || cause.is_some_and(server::Error::is_retryable);
+                if !again || tries == TRIES {
                     break done?;
                 }
                 session.execute("ROLLBACK")?;
+                task.alone = false;
                 tries += 1;
             }
         }
         Ok(())
     }
 
-    fn task(&self, session: &mut Session, task: &Task<'_>) -> Result<(), Error> {
-        let entry = task.entry;
+    fn task(&self, session: &mut Session, task: &Task) -> Result<(), Error> {
+        let entry = &self.load.manifest.tables[task.table];
         // Into an empty table without unique checks, MariaDB sorts and builds whole pages, for one session alone.
-        let alone = entry.chunks.len() == 1 && bulk_is_sound(session);
+        let alone = task.alone && bulk_is_sound(session);
         session.execute(&format!("SET SESSION unique_checks = {}", u8::from(!alone)))?;
         if !entry.table.is_transactional() {
             session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
         }
         session.execute("START TRANSACTION")?;
-        for chunk in task.chunks {
+        for chunk in &task.chunks {
             let rows = self.chunk(session, entry, chunk)?;
             if rows != chunk.sum.rows {
                 session.execute("ROLLBACK")?;
@@ -159,11 +233,11 @@ impl Shared<'_> {
                 });
             }
         }
-        let line = match task.chunks {
+        let line = match task.chunks.as_slice() {
             [chunk] if entry.table.is_transactional() => i64::from(chunk.number),
             _ => WHOLE,
         };
-        self.load.ledger.add(session, task.table, line)?;
+        self.load.ledger.add(session, entry.place, line)?;
         session.execute("COMMIT")?;
         self.rows.fetch_add(task.chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
         Ok(())
@@ -176,7 +250,7 @@ impl Shared<'_> {
         let told = |source: server::Error| match source {
             server::Error::Source(source) if self.load.world.is_stopped() => {
                 drop(source);
-                Error::Stopped("start again with --resume")
+                Error::Stopped(AGAIN)
             }
             server::Error::Source(source) => Error::File { name: path.clone(), source },
             source => Error::Object {
@@ -204,28 +278,18 @@ impl Shared<'_> {
 
     /// The text of a chunk's file, as LOAD DATA takes it.
     fn source(&self, entry: &TableEntry, chunk: &Chunk) -> Source {
-        let load = self.load;
-        let path = load.manifest.path(&load.request.folder, entry, chunk.number);
+        let world = &self.load.world;
         let (disk, stop, progress) =
-            (Arc::clone(&load.world.disk), Arc::clone(&load.world.stop), Arc::clone(&load.world.progress));
-        let (chunk, compressed) = (chunk.clone(), load.manifest.is_compressed());
-        let plain = load.manifest.data_format == Format::Tsv;
-        let each_row = chunk.text_bytes / chunk.sum.rows.max(1);
+            (Arc::clone(&world.disk), Arc::clone(&world.stop), Arc::clone(&world.progress));
+        let file = self.load.manifest.data_file(&self.load.request.folder, entry, chunk);
+        let each_row = (chunk.text_bytes / chunk.sum.rows.max(1)).max(1);
         Box::new(move |to: &mut dyn Write| {
-            let mut text = 0;
-            file::read(&*disk, &path, &chunk, compressed, &mut |piece| {
-                text += piece.len() as u64;
+            file.read(&*disk, &mut |piece| {
                 if stop.load(Ordering::Relaxed) {
                     return Err(io::Error::other("stopped"));
                 }
-                if plain && text > chunk.text_bytes {
-                    return Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        "it holds more than the manifest says",
-                    ));
-                }
                 progress.read(piece.len() as u64);
-                progress.done(piece.len() as u64 / each_row.max(1), piece.len() as u64);
+                progress.done(piece.len() as u64 / each_row, piece.len() as u64);
                 to.write_all(piece)
             })
         })
@@ -234,7 +298,7 @@ impl Shared<'_> {
     /// The way without LOAD DATA LOCAL.
     fn insert(&self, session: &mut Session, entry: &TableEntry, chunk: &Chunk) -> Result<u64, Error> {
         let load = self.load;
-        let path = load.manifest.path(&load.request.folder, entry, chunk.number);
+        let file = load.manifest.data_file(&load.request.folder, entry, chunk);
         let columns = select::literals(entry);
         let mut encoder = crate::format::hexadecimal(&entry.table.name, &columns);
         let mut text = Vec::new();
@@ -254,7 +318,7 @@ impl Shared<'_> {
             }
             if rest && !text.is_empty() { Err(io::Error::other("a statement without end")) } else { Ok(()) }
         };
-        let read = file::read(&*load.world.disk, &path, chunk, load.manifest.is_compressed(), &mut |piece| {
+        let read = file.read(&*load.world.disk, &mut |piece| {
             encoder.encode(piece, &mut text);
             load.world.progress.read(piece.len() as u64);
             send(&mut text, false)
@@ -269,7 +333,7 @@ impl Shared<'_> {
                 source: Box::new(source),
             });
         }
-        sent.map_err(Error::file(&path))?;
+        sent.map_err(Error::file(&file.path))?;
         Ok(rows)
     }
 }

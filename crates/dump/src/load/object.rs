@@ -6,12 +6,16 @@ use server::{Session, quote_name, snapshot};
 
 use super::Load;
 use crate::Error;
+use crate::manifest::TableEntry;
 
 /// From this size on plain indexes of a table that several sessions fill are built when its rows are in.
 const DEFER_FROM_BYTES: u64 = 16 << 20;
 
 /// The settings tables are made under.
 const SQL_MODE: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
+
+/// What a view is on is not there: database, table, function, or part of it.
+const LACKS: [u16; 4] = [1049, 1146, 1305, 1356];
 
 /// There is one of that name already: database, table, trigger, routine, event, account, package, sequence.
 const EXISTS: [u16; 7] = [1007, 1050, 1359, 1304, 1537, 1396, 4127];
@@ -42,7 +46,11 @@ impl Load<'_> {
                 continue;
             }
             if let Some((object, source)) = first {
-                if object.kind < Kind::Role {
+                // A dump of a part of a server may have views on what is not in it.
+                let lacks =
+                    object.kind == Kind::View && source.code().is_some_and(|code| LACKS.contains(&code));
+                let may_lack = |open: &&Object| open.kind >= Kind::Role || (lacks && open.kind == Kind::View);
+                if !open.iter().all(may_lack) {
                     made = made.and(Err(Error::Object { object: object.title(), source: Box::new(source) }));
                 } else {
                     self.leave_out(session, &open, &objects);
@@ -57,7 +65,7 @@ impl Load<'_> {
         made
     }
 
-    /// Names accounts that this server does not take, as with another's ways to log in.
+    /// Names what this server does not take: accounts with another's ways to log in, views without their tables.
     fn leave_out(&mut self, session: &mut Session, open: &[&Object], all: &[Object]) {
         for object in open {
             let why = self.one(session, object, all).err().map(|error| error.to_string()).unwrap_or_default();
@@ -133,8 +141,7 @@ impl Load<'_> {
                 Err(error) if self.request.resume && error.code() == Some(1050) => continue,
                 other => other.map_err(told)?,
             };
-            let bytes: u64 = entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
-            let worthwhile = self.request.data && bytes >= DEFER_FROM_BYTES && entry.chunks.len() > 1;
+            let worthwhile = self.request.data && may_be_deferred(entry, self.follow.is_some());
             let indexes = plain_indexes(&entry.table.definition);
             if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
                 let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
@@ -154,7 +161,8 @@ impl Load<'_> {
         for entry in &self.manifest.tables {
             let name = &entry.table.name;
             let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
-            if plain_indexes(&entry.table.definition).is_empty() || entry.chunks.len() < 2 {
+            let left_out = may_be_deferred(entry, false) || may_be_deferred(entry, true);
+            if plain_indexes(&entry.table.definition).is_empty() || !left_out {
                 continue;
             }
             let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;
@@ -196,7 +204,9 @@ impl Load<'_> {
             && self.summary.rewrites.is_empty();
         let mut differences = Vec::new();
         for object in &self.manifest.objects {
-            if object.kind >= Kind::Role {
+            let title = object.title();
+            let left_out = self.summary.omitted.iter().any(|line| line.starts_with(&format!("{title}: ")));
+            if object.kind >= Kind::Role || left_out {
                 continue;
             }
             let found = there.objects.iter().find(|known| {
@@ -228,8 +238,18 @@ impl Load<'_> {
     }
 }
 
+/// Whether a table is large enough for its plain indexes to be built when its rows are in. What is still being dumped has
+/// no chunks yet, and is judged by what the source's server estimates.
+fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
+    if followed {
+        return entry.table.bytes >= DEFER_FROM_BYTES && !entry.table.key.is_empty();
+    }
+    let bytes: u64 = entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
+    bytes >= DEFER_FROM_BYTES && entry.chunks.len() > 1
+}
+
 /// Sets what an object is to be made under; returns the collation its database is to have again.
-fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
+pub(super) fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
     if !matches!(object.kind, Kind::Database | Kind::Role) {
         session.execute(&format!("USE {}", quote_name(&object.schema)))?;
     }
@@ -258,7 +278,7 @@ fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, serve
 }
 
 /// Puts the settings back.
-fn leave(
+pub(super) fn leave(
     session: &mut Session,
     object: &Object,
     database_collation: Option<&str>,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use server::Session;
-use server::catalogue::Kind;
 
 use crate::Error;
+use crate::definer::closing;
 use crate::manifest::Manifest;
 
 /// Rewrites what the target does not know; returns a line for each object and name.
@@ -94,57 +94,6 @@ pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
     lines
 }
 
-/// Who is to be the definer of what is loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Definer {
-    /// Who it was.
-    #[default]
-    Keep,
-    /// Whoever loads.
-    Loader,
-    /// This account, in backquotes: `` `app`@`localhost` ``.
-    Account(String),
-}
-
-/// Puts another definer into all statements; returns a line for each object.
-pub(super) fn definers(manifest: &mut Manifest, definer: &Definer) -> Vec<String> {
-    let with = match definer {
-        Definer::Keep => return Vec::new(),
-        Definer::Loader => "CURRENT_USER".to_owned(),
-        Definer::Account(account) => account.clone(),
-    };
-    let mut lines = Vec::new();
-    for object in manifest.objects.iter_mut().filter(|object| object.kind < Kind::Role) {
-        let title = object.title();
-        for statement in &mut object.statements {
-            let Some((from, to)) = definer_of(statement) else { continue };
-            let old = statement[from..to].to_owned();
-            statement.replace_range(from..to, &with);
-            lines.push(format!("{title}: definer {old} becomes {with}"));
-        }
-    }
-    lines
-}
-
-/// Where the definer stands in a statement as the server prints it: before anything that a user wrote.
-fn definer_of(statement: &str) -> Option<(usize, usize)> {
-    const WORD: &str = " DEFINER=";
-    let from = statement.find(WORD)? + WORD.len();
-    let quote = statement[from..].chars().next().filter(|first| matches!(first, '`' | '\'' | '"'));
-    // A role stands without a host.
-    let name = |at: usize| match (quote, statement[at..].chars().next()) {
-        (Some(quote), Some(first)) if first == quote => Some(at + closing(&statement[at..], quote)),
-        _ => statement[at..].find([' ', '@', '\n']).map(|end| at + end),
-    };
-    let mut to = name(from)?;
-    if statement[to..].starts_with('@') {
-        to = name(to + 1)?;
-    }
-    // Before the first quote there is nothing but the server's own words.
-    let head = &statement[..from];
-    (!head.contains(['`', '\'', '"'])).then_some((from, to))
-}
-
 /// `None`: the name is known. Otherwise one that is like it, if there is one.
 fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
     let lower = name.to_ascii_lowercase();
@@ -209,26 +158,6 @@ fn with_if(expected: bool, word: &str, with: &mut dyn FnMut(&str) -> Option<Stri
     if expected { with(word) } else { None }
 }
 
-/// Where a quoted text ends, its closing quote included.
-fn closing(text: &str, quote: char) -> usize {
-    let bytes = text.as_bytes();
-    let mut at = 1;
-    while at < bytes.len() {
-        if bytes[at] == b'\\' && quote != '`' {
-            at += 2;
-            continue;
-        }
-        if char::from(bytes[at]) == quote {
-            if bytes.get(at + 1) != Some(&bytes[at]) {
-                return at + 1;
-            }
-            at += 1;
-        }
-        at += 1;
-    }
-    text.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,16 +173,6 @@ mod tests {
         });
         assert_eq!(seen, ["utf8mb3", "utf8mb3_bin", "utf8mb4", "utf8mb4_uca1400_ai_ci"]);
         assert_eq!(out, sql.replacen("SET utf8mb3", "SET utf8", 1));
-    }
-
-    #[test]
-    fn a_definer_is_found_where_the_server_puts_it() {
-        let found = |sql: &str| definer_of(sql).map(|(from, to)| sql[from..to].to_owned());
-        let view =
-            "CREATE ALGORITHM=UNDEFINED DEFINER=`a``b`@`%` SQL SECURITY DEFINER VIEW `d`.`v` AS select 1";
-        assert_eq!(found(view).as_deref(), Some("`a``b`@`%`"));
-        assert_eq!(found("CREATE DEFINER=`role` PROCEDURE `p`() SELECT 1").as_deref(), Some("`role`"));
-        assert_eq!(found("CREATE PROCEDURE `p`() SELECT ' DEFINER=`x`@`y`'"), None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Which databases and tables.
 
-use std::str::FromStr;
+mod pattern;
 
 use server::catalogue::{Catalogue, Wanted};
 
 use crate::Error;
+
+pub use pattern::Pattern;
 
 /// What is to be dumped, loaded or compared.
 #[derive(Clone, Debug, Default)]
@@ -17,85 +19,11 @@ pub struct Selection {
     pub no_accounts: bool,
 }
 
-/// `db` or `db.table`, each with `*` for any characters and `?` for one; in backquotes where a name has a dot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
-    schema: String,
-    table: Option<String>,
-}
-
-impl FromStr for Pattern {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Pattern, String> {
-        let bad = || format!("{text:?} is neither db nor db.table; a name with a dot goes in backquotes");
-        let (schema, rest) = part(text).ok_or_else(bad)?;
-        let table = match rest.strip_prefix('.') {
-            None if rest.is_empty() => None,
-            None => return Err(bad()),
-            Some(rest) => Some(part(rest).filter(|(_, rest)| rest.is_empty()).ok_or_else(bad)?.0),
-        };
-        Ok(Pattern { schema, table })
-    }
-}
-
-/// A name off the front, and what follows it.
-fn part(text: &str) -> Option<(String, &str)> {
-    let (name, rest) = match text.strip_prefix('`') {
-        None => text.split_at(text.find('.').unwrap_or(text.len())),
-        Some(quoted) => {
-            let mut from = 0;
-            loop {
-                let end = from + quoted.get(from..)?.find('`')?;
-                if !quoted[end + 1..].starts_with('`') {
-                    break (&quoted[..end], &quoted[end + 1..]);
-                }
-                from = end + 2;
-            }
-        }
-    };
-    (!name.is_empty()).then(|| (name.replace("``", "`"), rest))
-}
-
-impl Pattern {
-    fn covers(&self, schema: &str, table: &str) -> bool {
-        matches(&self.schema, schema) && self.table.as_ref().is_none_or(|pattern| matches(pattern, table))
-    }
-}
-
-/// Whether a text is what a pattern stands for.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut at, mut to) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while to < text.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at + 1, to));
-                at += 1;
-            }
-            Some(&wanted) if wanted == '?' || wanted == text[to] => {
-                at += 1;
-                to += 1;
-            }
-            _ => match star.as_mut() {
-                None => return false,
-                Some((after, from)) => {
-                    *from += 1;
-                    (at, to) = (*after, *from);
-                }
-            },
-        }
-    }
-    pattern[at..].iter().all(|rest| *rest == '*')
-}
-
 impl Wanted for Selection {
     fn schema(&self, schema: &str) -> bool {
         let included =
-            self.include.is_empty() || self.include.iter().any(|pattern| matches(&pattern.schema, schema));
-        included
-            && !self.exclude.iter().any(|pattern| pattern.table.is_none() && matches(&pattern.schema, schema))
+            self.include.is_empty() || self.include.iter().any(|pattern| pattern.may_touch(schema));
+        included && !self.exclude.iter().any(|pattern| pattern.is_all_of(schema))
     }
 
     fn table(&self, schema: &str, table: &str) -> bool {
@@ -105,8 +33,9 @@ impl Wanted for Selection {
     }
 
     fn programs(&self, schema: &str) -> bool {
-        let whole = |pattern: &Pattern| pattern.table.is_none() && matches(&pattern.schema, schema);
-        self.schema(schema) && (self.include.is_empty() || self.include.iter().any(whole))
+        let included =
+            self.include.is_empty() || self.include.iter().any(|pattern| pattern.covers_database(schema));
+        included && !self.exclude.iter().any(|pattern| pattern.covers_database(schema))
     }
 
     fn accounts(&self) -> bool {
@@ -118,19 +47,12 @@ impl Selection {
     /// A pattern that stands for nothing is a mistake.
     pub(crate) fn check(&self, catalogue: &Catalogue) -> Result<(), Error> {
         for pattern in &self.include {
-            let found = match &pattern.table {
-                None => catalogue.objects.iter().any(|object| matches(&pattern.schema, &object.schema)),
-                Some(_) => {
-                    catalogue.tables.iter().any(|table| pattern.covers(&table.name.schema, &table.name.table))
-                        || catalogue.objects.iter().any(|object| pattern.covers(&object.schema, &object.name))
-                }
-            };
+            let tables = || catalogue.tables.iter().map(|table| (&table.name.schema, &table.name.table));
+            let objects = || catalogue.objects.iter().map(|object| (&object.schema, &object.name));
+            let found = objects().any(|(schema, _)| pattern.covers_database(schema))
+                || tables().chain(objects()).any(|(schema, name)| pattern.covers(schema, name));
             if !found {
-                let table = pattern.table.as_ref().map(|table| format!(".{table}")).unwrap_or_default();
-                return Err(Error::Mismatch(format!(
-                    "{}{table}: there is no such database or table",
-                    pattern.schema
-                )));
+                return Err(Error::Mismatch(format!("{pattern}: there is no such database or table")));
             }
         }
         Ok(())
@@ -142,19 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_stand_for_names() {
-        for (pattern, text, expected) in [
-            ("*", "", true),
-            ("a*c", "abbc", true),
-            ("a*c", "abcd", false),
-            ("a?c", "abc", true),
-            ("*a*b*", "xxaxxbxx", true),
-            ("*a*b", "xbxa", false),
-            ("", "", true),
-            ("", "a", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
-        }
+    fn what_is_included_and_not_excluded_is_wanted() {
         let selection = Selection {
             include: vec!["shop".parse().unwrap(), "web.hit*".parse().unwrap()],
             exclude: vec!["*.tmp_*".parse().unwrap(), "`a.b`".parse().unwrap()],
@@ -162,7 +72,22 @@ mod tests {
         };
         assert!(selection.table("shop", "orders") && selection.table("web", "hits"));
         assert!(!selection.table("shop", "tmp_1") && !selection.table("web", "pages"));
+        assert!(selection.schema("web") && !selection.schema("other"));
         assert!(selection.programs("shop") && !selection.programs("web") && !selection.accounts());
-        assert!("`a`b".parse::<Pattern>().is_err() && "a.b.c".parse::<Pattern>().is_err());
+    }
+
+    #[test]
+    fn expressions_include_and_exclude() {
+        let selection = Selection {
+            include: vec![r"/^shop\d*\./".parse().unwrap(), "web".parse().unwrap()],
+            exclude: vec![r"/_(old|tmp)$/".parse().unwrap(), "/^web\\./".parse().unwrap()],
+            no_accounts: false,
+        };
+        assert!(selection.table("shop12", "orders") && !selection.table("shopping", "orders"));
+        assert!(!selection.table("shop1", "orders_old") && !selection.table("web", "hits"));
+        assert!(selection.programs("shop12") && !selection.programs("web") && !selection.programs("other"));
+        // Any database may have a table that an expression stands for.
+        assert!(selection.schema("other"));
+        assert_eq!(selection.include[0].to_string(), r"/^shop\d*\./");
     }
 }

@@ -60,7 +60,8 @@ impl Throttle {
     }
 }
 
-fn pause(wait: Duration) {
+/// Waits.
+pub(crate) fn pause(wait: Duration) {
     // Nobody ever sends.
     crossbeam_channel::never::<()>().recv_timeout(wait).ok();
 }

@@ -5,18 +5,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
-use server::Session;
 use server::catalogue::table_state;
 use server::definition::without_counter;
 use server::snapshot::Snapshot;
+use server::{Hold, Session};
 
 use super::throttle::Throttle;
 use super::{CHUNK_BYTES, CHUNKS_PER_SESSION, DumpRequest, World};
 use crate::file::Writer;
 use crate::hash::Sum;
+use crate::journal::{Journal, Step};
 use crate::line::Lines;
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::{Error, plan, select};
+
+/// Tables of that much text are told of when they are whole.
+const TOLD_FROM_BYTES: u64 = 256 << 20;
 
 /// A chunk to be read.
 struct Task {
@@ -37,10 +41,11 @@ struct Shared<'a> {
     world: &'a World,
     request: &'a DumpRequest,
     manifest: &'a Manifest,
+    journal: &'a Journal,
     throttle: Throttle,
     states: Vec<Mutex<State>>,
     /// Tables that are locked because no snapshot covers them, until all are read.
-    locked: Mutex<(usize, Option<Session>)>,
+    locked: Mutex<(usize, Option<Hold>)>,
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
 }
@@ -50,16 +55,17 @@ pub(super) fn run(
     world: &World,
     request: &DumpRequest,
     snapshot: &mut Snapshot,
-    manifest: &mut Manifest,
+    (manifest, journal): (&mut Manifest, &Journal),
 ) -> Result<(), Error> {
-    let total = manifest.tables.iter().filter(|entry| entry.data).map(|entry| entry.table.bytes).sum();
+    let total = manifest.tables.iter().filter(|entry| entry.is_due()).map(|entry| entry.table.bytes).sum();
     world.progress.phase("dumping", Some(total));
     let unversioned =
-        manifest.tables.iter().filter(|entry| entry.data && !entry.table.is_transactional()).count();
+        manifest.tables.iter().filter(|entry| entry.is_due() && !entry.table.is_transactional()).count();
     let shared = Shared {
         world,
         request,
         manifest,
+        journal,
         throttle: Throttle::new(request.limits, request.sessions),
         states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
         locked: Mutex::new((unversioned, snapshot.take_locks())),
@@ -89,13 +95,8 @@ pub(super) fn run(
         .into_iter()
         .map(|state| state.into_inner().unwrap_or_else(PoisonError::into_inner))
         .collect();
-    for (entry, mut state) in manifest.tables.iter_mut().zip(states) {
-        state.chunks.sort_by_key(|chunk| chunk.number);
-        entry.chunks = state.chunks;
-        entry.sum = entry.chunks.iter().fold(Sum::default(), |mut sum, chunk| {
-            sum.add(chunk.sum);
-            sum
-        });
+    for (entry, state) in manifest.tables.iter_mut().zip(states).filter(|(entry, _)| entry.is_due()) {
+        entry.set_chunks(state.chunks);
     }
     Ok(())
 }
@@ -122,7 +123,7 @@ impl Shared<'_> {
         let chunk_bytes =
             self.request.chunk_bytes.unwrap_or((total / each).clamp(CHUNK_BYTES.0, CHUNK_BYTES.1));
         let mut order: Vec<usize> = (0..self.manifest.tables.len()).collect();
-        order.retain(|at| self.manifest.tables[*at].data);
+        order.retain(|at| self.manifest.tables[*at].is_due());
         order.sort_by_key(|at| {
             let table = &self.manifest.tables[*at].table;
             (table.is_transactional(), std::cmp::Reverse(table.bytes))
@@ -157,7 +158,7 @@ impl Shared<'_> {
                 let planned = plan::cut(&mut session, table, part, chunk_bytes, &mut hand_on);
                 planned.map_err(|error| explain(error, table))?;
             }
-            session.execute("ROLLBACK TO SAVEPOINT remora")?;
+            session.execute(plan::FORGET)?;
             self.state(at).planned = true;
             self.close(&mut session, at, None)?;
         }
@@ -172,7 +173,9 @@ impl Shared<'_> {
             let entry = &self.manifest.tables[task.table];
             self.throttle.begin(&mut session, &|| self.must_end())?;
             let chunk = self.read(&mut session, entry, task.chunk).map_err(|error| match error {
-                Error::Server(server::Error::Sink(_)) if self.must_end() => Error::Stopped(STOPPED),
+                Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
+                    Error::Stopped(STOPPED)
+                }
                 error => explain(error, &entry.table),
             })?;
             self.close(&mut session, task.table, Some(chunk))?;
@@ -212,31 +215,42 @@ impl Shared<'_> {
         (chunk.sum, chunk.text_bytes) = ended?;
         let written = writer.finish().map_err(Error::file(&path))?;
         (chunk.file_bytes, chunk.blake3) = (written.bytes, written.blake3);
-        // Lets go of the table, so that nobody's DDL waits for the end of the dump.
-        session.execute("ROLLBACK TO SAVEPOINT remora")?;
+        session.execute(plan::FORGET)?;
         Ok(chunk)
     }
 
     /// Notes a chunk; with a table's last one makes sure that the table is still the one that the catalogue told of.
     fn close(&self, session: &mut Session, at: usize, chunk: Option<Chunk>) -> Result<(), Error> {
-        {
+        if let Some(chunk) = &chunk {
+            self.journal.add(&Step::Chunk(at, chunk.clone()))?;
+        }
+        let (rows, bytes) = {
             let mut state = self.state(at);
             state.open -= usize::from(chunk.is_some());
             state.chunks.extend(chunk);
             if !state.planned || state.open > 0 {
                 return Ok(());
             }
-        }
+            let chunks = state.chunks.iter();
+            chunks.fold((0, 0), |(rows, bytes), chunk| (rows + chunk.sum.rows, bytes + chunk.text_bytes))
+        };
         let table = &self.manifest.tables[at].table;
         let (definition, created) =
             table_state(session, &table.name).map_err(|error| explain(error.into(), table))?;
-        session.execute("ROLLBACK TO SAVEPOINT remora")?;
+        session.execute(plan::FORGET)?;
         let altered = |what: &str| Error::Altered { table: table.name.to_string(), what: what.to_owned() };
         if without_counter(&definition) != without_counter(&table.definition) {
             return Err(altered("its definition is another"));
         }
+        if table.is_transactional() && created != table.created {
+            return Err(altered("it was made anew"));
+        }
+        self.journal.add(&Step::Table(at))?;
+        if bytes >= TOLD_FROM_BYTES {
+            self.world.progress.note(&format!("table {}: {rows} rows, {} MB", table.name, bytes / 1_000_000));
+        }
         if table.is_transactional() {
-            return if created == table.created { Ok(()) } else { Err(altered("it was made anew")) };
+            return Ok(());
         }
         let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
         locked.0 = locked.0.saturating_sub(1);
@@ -247,7 +261,7 @@ impl Shared<'_> {
     }
 }
 
-pub(super) const STOPPED: &str = "the folder has no manifest and can be removed";
+pub(super) const STOPPED: &str = "the folder has no manifest: remove it, or dump into it again with --resume, which keeps its whole tables";
 
 /// What errors of a table mean that is not as it was.
 fn explain(error: Error, table: &server::catalogue::Table) -> Error {

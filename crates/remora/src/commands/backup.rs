@@ -1,5 +1,7 @@
 //! `remora backup`
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -10,6 +12,7 @@ use progress::Progress;
 use serde_json::json;
 
 use crate::exit::{self, Exit};
+use crate::host::Machine;
 use crate::report::{self, Report};
 use crate::volume::{Source, is_name};
 use crate::{calendar, commands, repository};
@@ -17,6 +20,8 @@ use crate::{calendar, commands, repository};
 const EXAMPLES: &str = "EXAMPLES
   remora backup file:/vm/disk.img --to /backup        full the first time, then what changed
   remora backup block:/dev/vg/snap --to /backup --name data --nice
+  remora backup block:ssh://root@db1/dev/vg/snap --to /backup --name db1 \\
+    --before 'lvcreate -q -s -L 5G -n snap vg/data' --after 'lvremove -qf vg/snap'
   remora backup file:/vm/a.img file:/vm/b.img --to /backup --rate 50M
   remora list /backup";
 
@@ -28,7 +33,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to back up: file:PATH or block:/dev/...
+    /// What to back up: file:PATH or block:/dev/..., where a path may be ssh://user@host/PATH
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
@@ -48,6 +53,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     live: bool,
 
+    /// A shell command to run on the source's machine before it is read, such as one that makes a snapshot
+    #[arg(long, value_name = "COMMAND")]
+    before: Option<String>,
+
+    /// A shell command to run there when it has been read, or could not be
+    #[arg(long, value_name = "COMMAND")]
+    after: Option<String>,
+
     /// Read at most so many bytes in a second, such as 50M
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     rate: Option<u64>,
@@ -55,6 +68,10 @@ pub(crate) struct Arguments {
     /// Let all other programs go first
     #[arg(long)]
     nice: bool,
+
+    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    #[arg(long, value_name = "OPTION")]
+    ssh_option: Vec<String>,
 
     /// Threads that compress [default: one for each core]
     #[arg(long, value_name = "N")]
@@ -69,10 +86,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
-    let mut failures = Vec::new();
+    let (mut failures, mut partial) = (Vec::new(), false);
     for (source, name) in arguments.sources.iter().zip(&names) {
         match one(source, name, arguments, world, report) {
-            Ok(()) => {}
+            Ok(done) => partial |= !done,
             Err(error @ block::Error::Stopped) => return Err(error.into()),
             Err(error) => failures.push((source, error)),
         }
@@ -87,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
         return Err(error.into());
     }
     failures.iter().for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
-    Ok(if failures.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(if failures.is_empty() && !partial { Exit::Done } else { Exit::Partial })
 }
 
 /// A name for each source.
@@ -118,30 +135,64 @@ fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Backs one source up. False when it is backed up but what had to be done after it was not.
 fn one(
     source: &Source,
     name: &str,
     arguments: &Arguments,
     world: World<'_>,
     report: &Report,
-) -> Result<(), block::Error> {
+) -> Result<bool, block::Error> {
     let began = Instant::now();
-    let opened = source.open()?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let reach = || source.reach(&arguments.ssh_option, arguments.nice);
+    let machine = reach()?;
+    let made = hook(&machine, arguments.before.as_deref())
+        .map_err(|error| source.failed(error))
+        .and_then(|()| read(source, name, arguments, &machine, world));
+    // Whatever happened: what --before has made is to go. A connection that broke can't be used for that.
+    let mut after = hook(&machine, arguments.after.as_deref());
+    if after.is_err() && made.is_err() {
+        after = reach().map_err(io::Error::other).and_then(|anew| hook(&anew, arguments.after.as_deref()));
+    }
+    if let Err(error) = &after {
+        report.warn(&format!("{source}: --after failed: {error}"));
+    }
+    tell(&source.to_string(), name, &made?, began.elapsed().as_secs_f64(), report);
+    Ok(after.is_ok())
+}
+
+/// Runs a command of the user's in a shell of the source's machine.
+fn hook(machine: &Machine, command: Option<&str>) -> io::Result<()> {
+    let Some(command) = command else { return Ok(()) };
+    machine.run(&["sh", "-c", command].map(OsStr::new)).map(drop)
+}
+
+fn read(
+    source: &Source,
+    name: &str,
+    arguments: &Arguments,
+    machine: &Machine,
+    world: World<'_>,
+) -> Result<Summary, block::Error> {
+    let mut feed = source.open(machine)?;
     let shown = source.to_string();
     let request = Request {
-        source: &*opened,
         name: &shown,
         taken_s: calendar::now_s(),
-        note: json!({"source": shown, "host": host}).to_string(),
+        note: json!({"source": shown, "host": machine.name()}).to_string(),
         full: arguments.full,
         live: arguments.live,
         jobs: arguments.jobs.unwrap_or_else(commands::cores),
         rate: arguments.rate,
     };
-    let made = block::backup(&repository::named(&arguments.to, name), &request, world)?;
-    tell(&shown, name, &made, began.elapsed().as_secs_f64(), report);
-    Ok(())
+    let made = block::backup(&repository::named(&arguments.to, name), &mut *feed, &request, world);
+    made.map_err(|error| match error {
+        // With what ssh said of it.
+        block::Error::Source { name, source } => {
+            block::Error::Source { name, source: machine.explain(source) }
+        }
+        error => error,
+    })
 }
 
 fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report) {

@@ -37,11 +37,11 @@ pub(crate) struct Arguments {
     #[arg(value_name = "B")]
     b: String,
 
-    /// Compare these only: db or db.table, with * and ?. May be given several times
+    /// Compare these only: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<Pattern>,
 
-    /// Leave these out: db or db.table, with * and ?. May be given several times
+    /// Leave these out: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
     exclude: Vec<Pattern>,
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
-use dump::{DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
+use dump::{Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
 use progress::Progress;
 use serde_json::json;
 
@@ -23,10 +23,14 @@ const EXAMPLES: &str = "EXAMPLES
       database shop with its routines and events, and one table of web
   remora dump --exclude '*.tmp_*' -o monday.dump
       everything but some tables
+  remora dump '/^shop_[0-9]+\\./' --exclude '/_(log|tmp)$/' -o shops.dump
+      names by regular expression, looked for in db.table
   remora dump shop --no-data -o shop.schema
       definitions only
   remora dump shop.orders --where 'day >= \"2026-01-01\"' -o year.dump
-      some rows of a table";
+      some rows of a table
+  remora dump -o /backup/monday --resume
+      go on with a dump that was stopped";
 
 /// Dump a server into a folder: parallel, one state of the data, every chunk with what proves it
 ///
@@ -36,7 +40,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Databases and tables: db or db.table, with * and ?; everything when there are none
+    /// Databases and tables: db or db.table with * and ?, or /regex/; everything when there are none
     #[arg(value_name = "NAME")]
     names: Vec<Pattern>,
 
@@ -44,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// Leave these out: db or db.table, with * and ?. May be given several times
+    /// Leave these out: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
     exclude: Vec<Pattern>,
 
@@ -56,6 +60,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "condition")]
     no_data: bool,
 
+    /// Make this account the definer of views, routines, triggers and events [default: who it is]
+    #[arg(long, value_name = "USER@HOST", value_parser = account)]
+    definer: Option<Definer>,
+
     /// Leave the old rows of system-versioned tables out
     #[arg(long)]
     no_history: bool,
@@ -63,6 +71,10 @@ pub(crate) struct Arguments {
     /// Only rows that meet this SQL condition, in every table
     #[arg(long = "where", value_name = "SQL")]
     condition: Option<String>,
+
+    /// Go on with a dump into this folder that was stopped: whole tables are kept, the rest is of a new snapshot
+    #[arg(long)]
+    resume: bool,
 
     /// Form of the data files: tsv, csv, or sql for other clients
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
@@ -111,12 +123,14 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             no_accounts: arguments.no_users,
         },
         folder: arguments.output.clone(),
+        resume: arguments.resume,
         sessions: sessions(arguments.sessions),
         format: arguments.format,
         codec: arguments.compress,
         condition: arguments.condition.clone(),
         data: !arguments.no_data,
         history: !arguments.no_history,
+        definer: arguments.definer.clone().unwrap_or_default(),
         chunk_bytes: arguments.chunk.map(|bytes| bytes as u64),
         limits: Limits {
             bytes_per_second: arguments.max_rate.map(|bytes| bytes as u64),
@@ -127,6 +141,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     };
     let summary = dump::dump(&world, &target, &request)?;
     report.end();
+    summary.manifest.states().iter().for_each(|line| report.warn(line));
     for line in &summary.omitted {
         report.warn(&format!("not in the dump: {line}"));
     }
@@ -160,7 +175,7 @@ fn summarise(
             "message_type": "summary", "folder": request.folder, "tables": manifest.tables.len(),
             "objects": manifest.objects.len(), "rows": summary.rows, "text_bytes": summary.text_bytes,
             "file_bytes": summary.file_bytes, "seconds": seconds, "rows_per_second": rate,
-            "position": manifest.source.position, "snapshot": manifest.source.snapshot, "omitted": summary.omitted,
+            "position": manifest.source.position, "earlier": manifest.earlier, "snapshot": manifest.source.snapshot, "omitted": summary.omitted,
         }))?;
         return Ok(());
     }
@@ -199,4 +214,14 @@ fn compression(text: &str) -> Result<(Codec, u32), String> {
         _ => return Err("zstd, lz4, gzip or none".to_owned()),
     };
     Ok((codec, level.unwrap_or(usual)))
+}
+
+/// An account as the definer.
+pub(super) fn account(text: &str) -> Result<Definer, String> {
+    match text.rsplit_once('@') {
+        Some((user, host)) if !user.is_empty() && !host.is_empty() => {
+            Ok(Definer::Account(format!("{}@{}", server::quote_name(user), server::quote_name(host))))
+        }
+        _ => Err("an account is user@host".to_owned()),
+    }
 }

@@ -8,7 +8,7 @@ use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
 use progress::Progress;
 use serde_json::json;
 
-use super::dump::{sessions, world};
+use super::dump::{account, sessions, world};
 use crate::args::ServerArgs;
 use crate::exit::Exit;
 use crate::report::{self, Report};
@@ -19,7 +19,9 @@ const EXAMPLES: &str = "EXAMPLES
   remora load shop.dump --only shop.orders
       one table
   remora load shop.dump --resume
-      go on with a load that was stopped";
+      go on with a load that was stopped
+  remora dump shop -h db1 -o shop.dump & remora load shop.dump --follow -h db2
+      load while the dump is still running";
 
 /// Load a dump into a server, and prove that what is there is what was dumped
 ///
@@ -33,11 +35,11 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 
-    /// Load these only: db or db.table, with * and ?. May be given several times
+    /// Load these only: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<Pattern>,
 
-    /// Leave these out: db or db.table, with * and ?. May be given several times
+    /// Leave these out: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
     exclude: Vec<Pattern>,
 
@@ -52,6 +54,10 @@ pub(crate) struct Arguments {
     /// Go on with a load that was stopped
     #[arg(long)]
     resume: bool,
+
+    /// Begin while the dump is still being made, on this machine or in a shared folder
+    #[arg(long)]
+    follow: bool,
 
     /// Compare the server's counts only, and don't read the rows back
     #[arg(long)]
@@ -85,6 +91,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         },
         sessions: sessions(arguments.sessions),
         resume: arguments.resume,
+        follow: arguments.follow,
         verify: if arguments.no_verify { Verify::Counts } else { Verify::Rows },
         definer: arguments.definer.clone(),
         no_binlog: arguments.no_binlog,
@@ -129,12 +136,9 @@ fn summarise(
 }
 
 fn definer(text: &str) -> Result<Definer, String> {
-    match (text, text.rsplit_once('@')) {
-        ("keep", _) => Ok(Definer::Keep),
-        ("me", _) => Ok(Definer::Loader),
-        (_, Some((user, host))) if !user.is_empty() && !host.is_empty() => {
-            Ok(Definer::Account(format!("{}@{}", server::quote_name(user), server::quote_name(host))))
-        }
-        _ => Err("keep, me or user@host".to_owned()),
+    match text {
+        "keep" => Ok(Definer::Keep),
+        "me" => Ok(Definer::Loader),
+        _ => account(text).map_err(|_| "keep, me or user@host".to_owned()),
     }
 }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use disk::{Output, RealDisk};
 use progress::Progress;
 use serde_json::json;
-use server::{Attempt, Blocker, Coordinates, Hold, HoldMode, Session, Target};
+use server::{Attempt, Blocker, Hold, HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
 use crate::child::{self, Child};
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     for statement in &arguments.before {
         session.execute(statement)?;
     }
-    let done = under_lock(arguments, session, mode, &target, &signals, report);
+    let done = under_lock(arguments, session, &mode, &target, &signals, report);
     // Whatever happened: what --before has stopped is to go on.
     let after = if arguments.after.is_empty() { Ok(()) } else { run_after(arguments, &target) };
     let code = done?;
@@ -110,15 +110,14 @@ fn run_after(arguments: &Arguments, target: &Target) -> Result<()> {
 fn under_lock(
     arguments: &Arguments,
     session: Session,
-    mode: HoldMode,
+    mode: &HoldMode,
     target: &Target,
     signals: &child::Signals,
     report: &Report,
 ) -> Result<u8> {
     let mut hold = take(session, mode, Duration::from_secs(arguments.wait), target, signals)?;
     let held = Instant::now();
-    let position = hold.coordinates()?;
-    tell_position(&position, arguments.position.as_deref(), report)?;
+    tell_position(&mut hold, arguments.position.as_deref(), report)?;
     let code = Child::start(&arguments.command).and_then(|mut child| child.wait(signals));
     let released = hold.release();
     let seconds = held.elapsed().as_secs_f64();
@@ -137,7 +136,7 @@ fn under_lock(
 /// Tries until the time is up, never making others wait for longer than one attempt.
 fn take(
     mut session: Session,
-    mode: HoldMode,
+    mode: &HoldMode,
     wait: Duration,
     target: &Target,
     signals: &child::Signals,
@@ -148,7 +147,7 @@ fn take(
         let blocker = session.blockers(LONG_S)?.into_iter().next();
         let left = end.saturating_duration_since(Instant::now());
         // BACKUP STAGE and LOCK INSTANCE do not make transactions wait behind them.
-        if blocker.is_none() || mode != HoldMode::Global {
+        if blocker.is_none() || *mode != HoldMode::Global {
             session = match Hold::attempt(session, mode, ATTEMPT.min(left))? {
                 Attempt::Held(hold) => return Ok(hold),
                 Attempt::Waited(session) => session,
@@ -168,16 +167,19 @@ fn refusal(blocker: Option<&Blocker>, wait: Duration, target: &Target) -> String
     let seconds = wait.as_secs();
     match blocker {
         None => format!("{target} could not be locked within {seconds} s; --wait gives it more"),
-        Some(Blocker { id, account, seconds: running, statement }) => format!(
-            "{target} could not be locked within {seconds} s: connection {id} of {account} has been running this for \
-             {running} s: {statement}; wait for it (--wait), or KILL {id}"
+        Some(blocker) => format!(
+            "{target} could not be locked within {seconds} s; in the way is {blocker}; wait for it (--wait), or KILL {}",
+            blocker.id
         ),
     }
 }
 
-fn tell_position(position: &Coordinates, file: Option<&Path>, report: &Report) -> Result<()> {
+fn tell_position(hold: &mut Hold, file: Option<&Path>, report: &Report) -> Result<()> {
+    let position = hold.position()?.unwrap_or_default();
+    let source: Vec<_> = hold.source_position()?.into_iter().map(|(_, value)| value).collect();
+    let source = source.join(" ");
     let value = json!({
-        "file": position.file, "offset": position.offset, "gtid": position.gtid, "source": position.source,
+        "file": position.file, "offset": position.offset, "gtid": position.gtid, "source": source,
     });
     if let Some(file) = file {
         let mut output = Output::create(&RealDisk, file).with_context(|| file.display().to_string())?;

@@ -1,24 +1,28 @@
 //! `remora restore`
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use block::World;
 use block::restore::{Request, in_place, to_new_file};
 use clap::Args;
-use disk::{Disk, RealDisk};
 use progress::Progress;
 use serde_json::json;
 
 use crate::exit::{self, Exit};
+use crate::host::Machine;
 use crate::report::{self, Report};
+use crate::volume::Place;
 use crate::{commands, repository};
 
 const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/disk.img --to /vm/new.img           the newest generation into a new file
   remora restore /backup/disk.img@12 --to /vm/new.img        generation 12
-  remora restore /backup/data --to /dev/vg/data --delta      only blocks that differ";
+  remora restore /backup/data --to /dev/vg/data --delta      only blocks that differ
+  remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite";
 
 /// Bring a generation back into a file or a device
 ///
@@ -31,9 +35,9 @@ pub(crate) struct Arguments {
     #[arg(value_name = "REPO[@GENERATION]")]
     from: String,
 
-    /// A file or a block device; file: or block: may stand before it, as in backup
+    /// A file or a block device, here or at ssh://user@host/PATH; file: or block: may stand before it, as in backup
     #[arg(long, value_name = "PATH", value_parser = target)]
-    to: PathBuf,
+    to: Place,
 
     /// Write into a target that is there, all of it
     #[arg(long, conflicts_with = "delta")]
@@ -43,14 +47,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     delta: bool,
 
+    /// An option for ssh, as behind its -o, such as ProxyJump=bastion
+    #[arg(long, value_name = "OPTION")]
+    ssh_option: Vec<String>,
+
     /// Threads that decompress and write [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 }
 
-fn target(text: &str) -> Result<PathBuf, String> {
-    let path = ["file:", "block:"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
-    if path.is_empty() { Err("a path is missing".to_owned()) } else { Ok(path.into()) }
+fn target(text: &str) -> Result<Place, String> {
+    ["file:", "block:"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text).parse()
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -60,13 +67,15 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let request = Request { generation, delta: arguments.delta, jobs };
-    let there = std::fs::symlink_metadata(&arguments.to).is_ok();
-    let target = arguments.to.display().to_string();
+    let target = arguments.to.to_string();
+    let machine = Machine::reach(arguments.to.host.as_ref(), &arguments.ssh_option, false)?;
+    let (disk, path) = (machine.disk(), arguments.to.path.as_path());
+    let there = !matches!(disk.stat(path), Err(error) if error.kind() == ErrorKind::NotFound);
     let restored = if !there {
-        to_new_file(&named.repository, &RealDisk, &arguments.to, request, world)
+        to_new_file(&named.repository, &*disk, path, request, world)
     } else if arguments.overwrite || arguments.delta {
-        refuse_mounted(&arguments.to)?;
-        let volume = RealDisk.volume(&arguments.to).map_err(|error| busy(error, &target))?;
+        refuse_mounted(&machine, path)?;
+        let volume = disk.volume(path).map_err(|error| busy(error, &target))?;
         in_place(&named.repository, &*volume, &target, request, world)
     } else {
         return Err(exit::usage(format!(
@@ -94,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 }
 
 fn busy(error: std::io::Error, target: &str) -> anyhow::Error {
-    let in_use = error.kind() == std::io::ErrorKind::ResourceBusy;
+    let in_use = error.kind() == ErrorKind::ResourceBusy;
     let text = if in_use {
         format!("{target} is mounted or otherwise in use; unmount it first")
     } else {
@@ -105,12 +114,25 @@ fn busy(error: std::io::Error, target: &str) -> anyhow::Error {
 
 /// A file that a loop device stands on must not change under what is mounted from it. Devices are refused by
 /// the kernel.
-fn refuse_mounted(path: &Path) -> Result<()> {
-    let path = path.canonicalize().with_context(|| path.display().to_string())?;
-    for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-        if Path::new(backing.trim_end_matches('\n')) == path {
-            let device = entry.file_name().to_string_lossy().into_owned();
+fn refuse_mounted(machine: &Machine, path: &Path) -> Result<()> {
+    let disk = machine.disk();
+    let resolved = machine.run(
+        &["readlink", "-f", "--"]
+            .map(OsStr::new)
+            .iter()
+            .copied()
+            .chain([path.as_os_str()])
+            .collect::<Vec<_>>(),
+    )?;
+    let resolved = String::from_utf8_lossy(&resolved);
+    for device in disk.list(Path::new("/sys/block")).unwrap_or_default() {
+        let file = Path::new("/sys/block").join(&device).join("loop/backing_file");
+        let mut backing = String::new();
+        if let Ok(mut source) = disk.open(&file) {
+            source.read_to_string(&mut backing).with_context(|| file.display().to_string())?;
+        }
+        if !backing.is_empty() && backing.trim_end_matches('\n') == resolved.trim_end_matches('\n') {
+            let device = device.display();
             anyhow::bail!("{} is in use as /dev/{device}; losetup -d /dev/{device} first", path.display());
         }
     }

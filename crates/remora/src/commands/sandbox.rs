@@ -105,9 +105,14 @@ struct Shell {
     client: Vec<String>,
 }
 
+/// Where sandboxes and fetched servers are.
+pub(crate) fn places() -> anyhow::Result<Places> {
+    Places::customary(|name| std::env::var_os(name))
+        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for sandboxes")
+}
+
 pub(crate) fn run(arguments: Arguments, report: &Report) -> anyhow::Result<Exit> {
-    let places = Places::customary(|name| std::env::var_os(name))
-        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for sandboxes")?;
+    let places = places()?;
     match arguments.action {
         Action::Start(start) => self::start(start, &places, report)?,
         Action::Stop(stop) => self::stop(&stop, &places, report)?,
@@ -132,6 +137,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         port: start.port,
         tie_to_parent: start.tie,
         name: Some(start.name.clone()),
+        ..Settings::default()
     };
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     if start.tie {

@@ -1,5 +1,7 @@
 //! `remora verify`
 
+mod boot;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -16,18 +18,42 @@ use crate::{commands, repository};
 
 const EXAMPLES: &str = "EXAMPLES
   remora verify /backup                  everything in the repository
-  remora verify /backup/disk.img         one name";
+  remora verify /backup/disk.img         one name
+  remora verify /backup/db1 --boot       and start a server on its newest generation";
 
 /// Prove that every byte of the backups is as it was written
 ///
 /// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed, each
 /// chain is followed to its end. What is damaged is named with its file, byte and block; the exit code is 4 then.
+///
+/// With --boot a generation is restored into a file and mounted, a private server of this machine recovers what is on it, and
+/// every table is checked. That needs root, and room for what the volume holds. Nothing of it stays.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name
+    /// REPO, or REPO/NAME for one name; with --boot @N may stand behind it for generation N
     #[arg(value_name = "REPO")]
     repository: PathBuf,
+
+    /// Prove one generation by starting a server on it
+    #[arg(long)]
+    boot: bool,
+
+    /// Where in the volume the server's data folder is [default: it is looked for]
+    #[arg(long, value_name = "PATH", requires = "boot")]
+    data_folder: Option<PathBuf>,
+
+    /// Which server of this machine to start [default: the one that the data folder names]
+    #[arg(long, value_name = "NAME", requires = "boot")]
+    server: Option<sandbox::Product>,
+
+    /// A folder with room for what the volume holds [default: that for temporary files]
+    #[arg(long, value_name = "FOLDER", requires = "boot")]
+    work: Option<PathBuf>,
+
+    /// An option for the server, such as --innodb-data-file-path=ibdata1:1G;ibdata2:1G:autoextend
+    #[arg(long, value_name = "OPTION", requires = "boot", allow_hyphen_values = true)]
+    server_option: Vec<String>,
 
     /// Threads that unpack and hash [default: one for each core]
     #[arg(long, value_name = "N")]
@@ -35,6 +61,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    if arguments.boot {
+        return boot::run(arguments, report);
+    }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);

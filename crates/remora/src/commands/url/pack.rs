@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, way: Way, report: &Report) -> anyhow::R
         Some(column) => find(column, &head, report)?,
     };
     let mut stream = Stream { splitter: Splitter::new(&place.dialect), held: Vec::new(), line: 1 };
-    let mut out = BufWriter::with_capacity(BLOCK, io::stdout().lock());
+    let mut out = BufWriter::with_capacity(BLOCK, exit::stdout());
     let mut block = head;
     let mut header = place.header;
     while !block.is_empty() {

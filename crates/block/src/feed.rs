@@ -1,0 +1,47 @@
+//! Where the chunks of a volume come from.
+
+use std::io;
+
+use disk::Stat;
+
+use crate::format::{CHUNK_BLOCKS, Hash};
+
+/// A volume that is read once, from front to end, by whoever is nearest to it.
+///
+/// Chunks are announced in order with [`Feed::expect`], at most [`Feed::ahead`] of them before they are read, and read in
+/// the same order. So one that is far away can be kept busy, and can tell by itself what has not changed.
+pub trait Feed: Send {
+    /// The volume's state now.
+    ///
+    /// # Errors
+    /// What reading it reports.
+    fn stat(&mut self) -> io::Result<Stat>;
+
+    /// How many chunks are announced before the first of them is read.
+    fn ahead(&self) -> u64;
+
+    /// Announces the next chunk, of `bytes` bytes, of which the last one of a volume may have fewer than
+    /// [`CHUNK`](crate::CHUNK). `known`: the hashes of its 256 blocks when it was read the last time.
+    ///
+    /// # Errors
+    /// What reading it reports.
+    fn expect(&mut self, bytes: usize, known: Option<Vec<Hash>>) -> io::Result<()>;
+
+    /// Reads the first chunk that was announced and not yet read into a buffer, which becomes
+    /// [`CHUNK`](crate::CHUNK) bytes unless the chunk is a hole. What lies behind the end of the volume is zeros.
+    ///
+    /// # Errors
+    /// What reading it reports; `UnexpectedEof` when the volume ends before it should.
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen>;
+}
+
+/// What a chunk turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// Zeros that take no room; the buffer means nothing.
+    Hole,
+    /// It is in the buffer.
+    Whole,
+    /// The blocks that are set are in the buffer; the others are as was known.
+    Blocks(Box<[bool; CHUNK_BLOCKS]>),
+}

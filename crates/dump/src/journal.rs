@@ -1,0 +1,282 @@
+//! What a dump under way has done so far: so that a dump that was stopped can go on, and a load can follow one.
+//!
+//! A line of JSON for each step, behind the manifest as far as it is known at the begin. It is only added to, and goes
+//! when the manifest is there. Whoever writes it holds a lock, which the system gives back when the process ends in
+//! whatever way.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use disk::{Disk, Guard, Output, Share, Sink};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::manifest::{self, Chunk, Manifest};
+
+/// The file's name.
+const NAME: &str = "journal.jsonl";
+/// The file that is locked while a dump is under way.
+const LOCK: &str = "dump.lock";
+/// How often it is made sure that others, on another machine maybe, see what was written.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// A line is not longer than a manifest may be.
+const LINE_BYTES_MAX: usize = 1 << 30;
+
+/// A step. Tables are numbered as in the manifest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Step {
+    /// The manifest, with the chunks of tables that an earlier run has dumped.
+    Begin(Box<Manifest>),
+    /// A data file is whole.
+    Chunk(usize, Chunk),
+    /// A table is: it has no more chunks, and was the same all the time.
+    Table(usize),
+    /// The dump has failed.
+    Failed(String),
+}
+
+/// The lock on a folder. While somebody has it a dump into the folder is under way.
+pub(crate) fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Guard>, Error> {
+    let path = folder.join(LOCK);
+    let locked = disk.lock(&path, Share::Exclusive).map_err(Error::file(&path))?;
+    locked.ok_or_else(|| Error::Busy(format!("another dump into {}", folder.display())))
+}
+
+/// Whether somebody dumps into a folder at this moment.
+pub(crate) fn is_locked(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
+    let path = folder.join(LOCK);
+    // Asking must not leave a file behind.
+    if disk.stat(&path).is_err() {
+        return Ok(false);
+    }
+    let locked = disk.lock(&path, Share::Shared).map_err(Error::file(&path))?;
+    if locked.is_some() && disk.stat(&folder.join(manifest::NAME)).is_ok() {
+        // The dump has ended since, and removed the file that this has made again.
+        disk.remove(&path).ok();
+    }
+    Ok(locked.is_none())
+}
+
+/// A journal being written, from several threads.
+pub(crate) struct Journal {
+    path: PathBuf,
+    sink: Mutex<(Box<dyn Sink>, Instant)>,
+}
+
+impl Journal {
+    /// Begins one, instead of what there is.
+    pub(crate) fn begin(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Journal, Error> {
+        let path = folder.join(NAME);
+        let text = line(&Step::Begin(Box::new(manifest.clone())));
+        let write = || -> io::Result<Box<dyn Sink>> {
+            let text = text?;
+            let mut output = Output::create(disk, &path)?;
+            output.write_all(&text)?;
+            output.finish()?;
+            disk.append(&path, text.len() as u64)
+        };
+        let sink = write().map_err(Error::file(&path))?;
+        Ok(Journal { path, sink: Mutex::new((sink, Instant::now())) })
+    }
+
+    /// Adds a step.
+    pub(crate) fn add(&self, step: &Step) -> Result<(), Error> {
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let add = |(sink, synced): &mut (Box<dyn Sink>, Instant)| -> io::Result<()> {
+            sink.write_all(&line(step)?)?;
+            sink.flush()?;
+            // Data files are durable by themselves; a step that is lost in a crash costs a table's dump again.
+            if synced.elapsed() >= SYNC_EVERY {
+                sink.sync()?;
+                *synced = Instant::now();
+            }
+            Ok(())
+        };
+        add(&mut sink).map_err(Error::file(&self.path))
+    }
+
+    /// Removes it and the lock's file: the manifest says everything now.
+    pub(crate) fn remove(self, disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+        for path in [self.path.clone(), folder.join(LOCK)] {
+            disk.remove(&path).map_err(Error::file(&path))?;
+        }
+        Ok(())
+    }
+}
+
+fn line(step: &Step) -> io::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(step)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Reads a journal that may still grow.
+pub(crate) struct Reader {
+    path: PathBuf,
+    at: u64,
+    rest: Vec<u8>,
+}
+
+impl Reader {
+    pub(crate) fn new(folder: &Path) -> Reader {
+        Reader { path: folder.join(NAME), at: 0, rest: Vec::new() }
+    }
+
+    /// The steps that were added since the last call; none while there is no journal.
+    pub(crate) fn steps(&mut self, disk: &dyn Disk) -> Result<Vec<Step>, Error> {
+        // Opened anew each time: only that shows what another machine has written.
+        let mut source = match disk.open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened.map_err(Error::file(&self.path))?,
+        };
+        let stat = source.stat().map_err(Error::file(&self.path))?;
+        if stat.len < self.at {
+            return Err(manifest::corrupt(&self.path, "it has become shorter: the dump was begun anew"));
+        }
+        let mut new = Vec::new();
+        let read = source.seek(SeekFrom::Start(self.at)).and_then(|_| source.read_to_end(&mut new));
+        self.at += read.map_err(Error::file(&self.path))? as u64;
+        self.rest.append(&mut new);
+        let mut steps = Vec::new();
+        let mut from = 0;
+        while let Some(length) = memchr::memchr(b'\n', &self.rest[from..]) {
+            let step = serde_json::from_slice(&self.rest[from..from + length]);
+            steps.push(step.map_err(|error| manifest::corrupt(&self.path, &error.to_string()))?);
+            from += length + 1;
+        }
+        self.rest.drain(..from);
+        if self.rest.len() > LINE_BYTES_MAX {
+            return Err(manifest::corrupt(&self.path, "a line is larger than 1 GiB"));
+        }
+        for step in &steps {
+            if let Step::Begin(manifest) = step {
+                manifest.check().map_err(|what| manifest::corrupt(&self.path, &what))?;
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// What a stopped dump left: its manifest, with the chunks of the tables that are whole. `None` when it was stopped
+/// before it had written anything.
+pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, Error> {
+    let mut reader = Reader::new(folder);
+    let mut steps = reader.steps(disk)?.into_iter();
+    let Some(Step::Begin(mut manifest)) = steps.next() else {
+        let names = disk.list(folder).map_err(Error::file(folder))?;
+        let ours = |name: &std::ffi::OsString| name == LOCK || name.to_string_lossy().starts_with(NAME);
+        return if names.iter().all(ours) {
+            Ok(None)
+        } else {
+            Err(Error::Mismatch(format!("{}: there is no stopped dump in it", folder.display())))
+        };
+    };
+    let strange = || manifest::corrupt(&folder.join(NAME), "it tells of a table that it does not describe");
+    let mut chunks: Vec<Vec<Chunk>> = manifest.tables.iter().map(|_| Vec::new()).collect();
+    let mut whole = vec![false; manifest.tables.len()];
+    for step in steps {
+        match step {
+            Step::Chunk(table, chunk) => chunks.get_mut(table).ok_or_else(strange)?.push(chunk),
+            Step::Table(table) => *whole.get_mut(table).ok_or_else(strange)? = true,
+            Step::Begin(_) | Step::Failed(_) => {}
+        }
+    }
+    let at = manifest.earlier.len();
+    let source = &manifest.source;
+    manifest.earlier.push(manifest::Earlier { snapshot: source.snapshot, position: source.position.clone() });
+    for ((entry, chunks), whole) in manifest.tables.iter_mut().zip(chunks).zip(whole) {
+        if whole && entry.earlier.is_none() {
+            entry.set_chunks(chunks);
+            entry.earlier = Some(at);
+        }
+    }
+    manifest.check().map_err(|what| manifest::corrupt(&folder.join(NAME), &what))?;
+    Ok(Some(*manifest))
+}
+
+#[cfg(test)]
+mod tests {
+    use disk::RealDisk;
+    use server::Flavour;
+
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let table = |name: &str| {
+            format!(
+                "{{\"name\":{{\"schema\":\"d\",\"table\":\"{name}\"}},\"engine\":\"InnoDB\",\"definition\":\"\",\"created\":\"\",\
+                 \"rows\":0,\"bytes\":0,\"columns\":[],\"key\":[],\"key_name\":\"\",\"partitions\":[],\"versioned\":false,\
+                 \"folder\":\"d.{name}\",\"history\":false,\"data\":true,\"chunks\":[],\
+                 \"sum\":{{\"rows\":0,\"hash\":\"0000000000000000\"}}}}"
+            )
+        };
+        let text = format!(
+            "{{\"format\":\"remora dump\",\"version\":1,\"id\":\"ab\",\"source\":{{\"flavour\":\"mariadb\",\
+             \"server_version\":\"10.11\",\"host\":\"h\",\"server_id\":1,\"lower_case_table_names\":0,\
+             \"snapshot\":\"compared\",\"position\":null}},\"data_format\":\"tsv\",\"data_extension\":\"tsv.zst\",\
+             \"objects\":[],\"tables\":[{},{}],\"omitted\":[]}}",
+            table("a"),
+            table("b")
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn chunk(number: u32) -> Chunk {
+        Chunk {
+            number,
+            partition: None,
+            range: None,
+            sum: crate::Sum { rows: 1, hash: crate::Hash(5) },
+            text_bytes: 2,
+            file_bytes: 9,
+            blake3: "00".to_owned(),
+        }
+    }
+
+    #[test]
+    fn whole_tables_are_left_and_a_torn_line_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        assert!(left(&RealDisk, folder).unwrap().is_none());
+        let guard = lock(&RealDisk, folder).unwrap();
+        assert!(is_locked(&RealDisk, folder).unwrap());
+        assert!(lock(&RealDisk, folder).is_err());
+        let journal = Journal::begin(&RealDisk, folder, &manifest()).unwrap();
+        let mut reader = Reader::new(folder);
+        assert!(matches!(reader.steps(&RealDisk).unwrap()[..], [Step::Begin(_)]));
+        // Chunks come as they are done.
+        for step in
+            [Step::Chunk(1, chunk(1)), Step::Chunk(1, chunk(0)), Step::Table(1), Step::Chunk(0, chunk(0))]
+        {
+            journal.add(&step).unwrap();
+        }
+        assert_eq!(reader.steps(&RealDisk).unwrap().len(), 4);
+        journal.sink.lock().unwrap().0.write_all(b"{\"table\":").unwrap();
+        assert!(reader.steps(&RealDisk).unwrap().is_empty());
+        drop(guard);
+        assert!(!is_locked(&RealDisk, folder).unwrap());
+        let left = left(&RealDisk, folder).unwrap().unwrap();
+        assert_eq!(left.source.flavour(), Flavour::MariaDb);
+        let states: Vec<_> = left.tables.iter().map(|entry| (entry.earlier, entry.chunks.len())).collect();
+        assert_eq!(states, [(None, 0), (Some(0), 2)]);
+        assert_eq!(left.tables[1].chunks[0].number, 0);
+        journal.sink.lock().unwrap().0.write_all(b"0}\n").unwrap();
+        assert!(matches!(reader.steps(&RealDisk).unwrap()[..], [Step::Table(0)]));
+    }
+
+    #[test]
+    fn what_is_no_journal_is_corrupt() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let journal = Journal::begin(&RealDisk, folder, &manifest()).unwrap();
+        for bad in ["{\"table\":7}\n", "{\"chunk\":[9,{}]}\n", "rubbish\n", "{\"begin\":{}}\n"] {
+            let len = RealDisk.stat(&journal.path).unwrap().len;
+            RealDisk.append(&journal.path, len).unwrap().write_all(bad.as_bytes()).unwrap();
+            assert!(matches!(left(&RealDisk, folder), Err(Error::Corrupt { .. })), "{bad}");
+            RealDisk.append(&journal.path, len).unwrap();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Loading a dump while it is made: its journal tells which data files are whole.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use server::TableName;
+
+use super::data::Feed;
+use crate::journal::{self, Reader, Step};
+use crate::manifest::{self, Chunk, Manifest, TableEntry};
+use crate::run::pause;
+use crate::{Error, World};
+
+/// How long to wait before looking again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long a dump may take to begin: both are often started by one script.
+const BEGIN_WITHIN: Duration = Duration::from_secs(60);
+
+/// A dump that is being made.
+pub(crate) struct Follow {
+    folder: PathBuf,
+    id: String,
+    /// Its tables, as the journal numbers them.
+    names: Vec<TableName>,
+    reader: Reader,
+    /// Steps that were read and not handled yet.
+    steps: Vec<Step>,
+}
+
+/// How far a table is.
+#[derive(Default)]
+struct State {
+    /// The only chunk so far: whether it stays the only one decides how it is loaded.
+    first: Option<Chunk>,
+    /// The chunks of a table that is loaded at once.
+    all: Vec<Chunk>,
+    /// Numbers of chunks that were handed on.
+    given: BTreeSet<u32>,
+    whole: bool,
+}
+
+impl Follow {
+    /// Waits until the dump has begun; returns its manifest as far as it is known then, and no follower for a dump that
+    /// is complete already.
+    pub(super) fn begin(world: &World, folder: &Path) -> Result<(Manifest, Option<Follow>), Error> {
+        world.progress.phase("waiting for the dump to begin", None);
+        let began = Instant::now();
+        let mut reader = Reader::new(folder);
+        loop {
+            let alive = journal::is_locked(&*world.disk, folder)?;
+            if let Some(manifest) = complete(world, folder)? {
+                return Ok((manifest, None));
+            }
+            let mut steps =
+                if alive { reader.steps(&*world.disk)?.into_iter() } else { Vec::new().into_iter() };
+            if let Some(Step::Begin(manifest)) = steps.next() {
+                let names = manifest.tables.iter().map(|entry| entry.table.name.clone()).collect();
+                let (folder, id, steps) = (folder.to_owned(), manifest.id.clone(), steps.collect());
+                return Ok((*manifest, Some(Follow { folder, id, names, reader, steps })));
+            }
+            // While somebody has the lock, it only takes long to read the catalogue.
+            if !alive && began.elapsed() >= BEGIN_WITHIN {
+                return Err(Error::Mismatch(format!(
+                    "{}: no dump into it has begun within {} s",
+                    folder.display(),
+                    BEGIN_WITHIN.as_secs()
+                )));
+            }
+            if world.is_stopped() {
+                return Err(Error::Stopped("nothing was loaded"));
+            }
+            pause(LOOK_AGAIN);
+        }
+    }
+
+    /// Hands on chunks as they become whole, until the dump is complete.
+    pub(super) fn feed(&mut self, feed: &Feed<'_>) -> Result<(), Error> {
+        let wanted = &feed.manifest().tables;
+        let place = |name: &TableName| wanted.iter().position(|entry| entry.table.name == *name);
+        let places: Vec<Option<usize>> = self.names.iter().map(place).collect();
+        let mut states: Vec<State> = wanted.iter().map(|_| State::default()).collect();
+        // What an earlier run of the dump has done is there from the begin.
+        for (at, entry) in wanted.iter().enumerate().filter(|(_, entry)| entry.earlier.is_some()) {
+            states[at].rest(feed, (at, entry), &entry.chunks)?;
+        }
+        loop {
+            let alive = journal::is_locked(feed.disk(), &self.folder)?;
+            let manifest = complete(feed.world(), &self.folder)?;
+            self.steps.extend(self.reader.steps(feed.disk())?);
+            for step in std::mem::take(&mut self.steps) {
+                let at = match &step {
+                    Step::Chunk(table, _) | Step::Table(table) => places.get(*table).copied().flatten(),
+                    Step::Failed(why) => return Err(self.ended(why)),
+                    Step::Begin(_) => return Err(self.ended("it was begun anew")),
+                };
+                if let Some(at) = at {
+                    states[at].step(feed, (at, &wanted[at]), step)?;
+                }
+            }
+            if let Some(manifest) = manifest {
+                for (at, entry) in wanted.iter().enumerate() {
+                    states[at].rest(feed, (at, entry), &self.entry(&manifest, entry)?.chunks)?;
+                }
+                return Ok(());
+            }
+            if !alive {
+                return Err(self.ended("it was killed"));
+            }
+            feed.go_on()?;
+            pause(LOOK_AGAIN);
+        }
+    }
+
+    /// Takes over what is known of the complete dump only.
+    pub(super) fn finish(&self, world: &World, into: &mut Manifest) -> Result<(), Error> {
+        let manifest = Manifest::read(&*world.disk, &self.folder)?;
+        for entry in &mut into.tables {
+            entry.set_chunks(self.entry(&manifest, entry)?.chunks.clone());
+        }
+        Ok(())
+    }
+
+    fn entry<'a>(&self, manifest: &'a Manifest, entry: &TableEntry) -> Result<&'a TableEntry, Error> {
+        let found = manifest.tables.iter().find(|other| other.table.name == entry.table.name);
+        found
+            .filter(|_| manifest.id == self.id)
+            .ok_or_else(|| self.ended("there is another dump in its place"))
+    }
+
+    fn ended(&self, why: &str) -> Error {
+        Error::Mismatch(format!(
+            "{}: the dump that was followed is not complete: {why}. What was loaded of it is on the server, without \
+             proof: drop it, and the database `_remora`, before another load",
+            self.folder.display()
+        ))
+    }
+}
+
+impl State {
+    fn step(&mut self, feed: &Feed<'_>, (at, entry): (usize, &TableEntry), step: Step) -> Result<(), Error> {
+        match step {
+            Step::Chunk(_, chunk) if !entry.table.is_transactional() => self.all.push(chunk),
+            Step::Chunk(_, chunk) if self.first.is_none() && self.given.is_empty() => {
+                self.first = Some(chunk)
+            }
+            Step::Chunk(_, chunk) => {
+                for chunk in self.first.take().into_iter().chain([chunk]) {
+                    self.given.insert(chunk.number);
+                    feed.chunk(at, chunk, false)?;
+                }
+            }
+            Step::Table(_) => {
+                let known: Vec<Chunk> = self.first.take().into_iter().chain(self.all.drain(..)).collect();
+                self.rest(feed, (at, entry), &known)?;
+            }
+            Step::Begin(_) | Step::Failed(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Hands on what was not yet, of a table that is whole.
+    fn rest(
+        &mut self,
+        feed: &Feed<'_>,
+        (at, entry): (usize, &TableEntry),
+        chunks: &[Chunk],
+    ) -> Result<(), Error> {
+        if std::mem::replace(&mut self.whole, true) {
+            return Ok(());
+        }
+        if !entry.table.is_transactional() {
+            let mut chunks = chunks.to_vec();
+            chunks.sort_by_key(|chunk| chunk.number);
+            return feed.whole(at, chunks);
+        }
+        let alone = chunks.len() == 1 && self.given.is_empty();
+        for chunk in chunks {
+            if self.given.insert(chunk.number) {
+                feed.chunk(at, chunk.clone(), alone)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The manifest of a dump that is complete.
+fn complete(world: &World, folder: &Path) -> Result<Option<Manifest>, Error> {
+    match world.disk.stat(&folder.join(manifest::NAME)) {
+        Ok(_) => Manifest::read(&*world.disk, folder).map(Some),
+        Err(_) => Ok(None),
+    }
+}

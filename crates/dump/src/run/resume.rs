@@ -1,0 +1,103 @@
+//! Going on with a dump that was stopped: its whole tables are kept, all others are dumped in a new snapshot.
+
+use std::io;
+use std::path::Path;
+
+use disk::Disk;
+use server::Session;
+use server::definition::without_counter;
+
+use super::DumpRequest;
+use crate::manifest::{Manifest, Source, TableEntry};
+use crate::{Error, World, journal};
+
+/// What is kept of a stopped dump.
+pub(super) struct Left {
+    manifest: Manifest,
+}
+
+/// Finds what a stopped dump left in the folder; `None` when it had not come to anything yet.
+pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error> {
+    if disk.stat(&folder.join(crate::manifest::NAME)).is_ok() {
+        return Err(Error::Mismatch(format!("{}: the dump in it is complete", folder.display())));
+    }
+    Ok(journal::left(disk, folder)?.map(|manifest| Left { manifest }))
+}
+
+impl Left {
+    /// The dump was begun on this server, and in the form that is asked for now.
+    pub(super) fn check(&self, request: &DumpRequest, session: &Session) -> Result<(), Error> {
+        let (begun, about) = (&self.manifest, &session.about);
+        let Source { host, server_id, server_version, .. } = &begun.source;
+        if (host, *server_id, server_version) != (&about.hostname, about.server_id, &about.version_text) {
+            return Err(Error::Mismatch(format!(
+                "the stopped dump is of another server: {host}, {server_version}, server_id {server_id}"
+            )));
+        }
+        let form = Manifest::new(String::new(), begun.source.clone(), request.format, request.codec.0);
+        if begun.data_extension != form.data_extension || begun.condition != request.condition {
+            return Err(Error::Mismatch(format!(
+                "the stopped dump has files of {}{}; go on with the same --format, --compress and --where",
+                begun.data_extension,
+                begun.condition.as_ref().map(|sql| format!(" and --where {sql:?}")).unwrap_or_default()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Puts the chunks of tables that are whole into the entries of those that are still the same; removes the files of
+    /// all others.
+    pub(super) fn keep(
+        self,
+        world: &World,
+        request: &DumpRequest,
+        tables: &mut [TableEntry],
+    ) -> Result<Manifest, Error> {
+        let mut kept = 0;
+        for old in &self.manifest.tables {
+            let new = tables.iter_mut().find(|entry| entry.table.name == old.table.name);
+            match new.filter(|new| {
+                old.earlier.is_some() && is_same(old, new) && self.has_files(world, request, old)
+            }) {
+                Some(new) => {
+                    (new.earlier, new.sum, new.chunks) = (old.earlier, old.sum, old.chunks.clone());
+                    kept += 1;
+                }
+                None => clear(&*world.disk, &request.folder.join(&old.folder))?,
+            }
+        }
+        world.progress.note(&format!(
+            "going on with a stopped dump: {kept} of {} tables are kept as they were, the rest is dumped in a new snapshot",
+            tables.len()
+        ));
+        Ok(self.manifest)
+    }
+
+    /// Whether a table's files are all there and as long as they were.
+    fn has_files(&self, world: &World, request: &DumpRequest, entry: &TableEntry) -> bool {
+        entry.chunks.iter().all(|chunk| {
+            let path = self.manifest.path(&request.folder, entry, chunk.number);
+            world.disk.stat(&path).is_ok_and(|stat| stat.len == chunk.file_bytes)
+        })
+    }
+}
+
+/// Whether what was dumped of a table would be dumped in the same way now.
+fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
+    without_counter(&old.table.definition) == without_counter(&new.table.definition)
+        && old.table.created == new.table.created
+        && (old.data, old.history) == (new.data, new.history)
+}
+
+/// Removes a folder of data files.
+fn clear(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+    let names = match disk.list(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(Error::file(folder))?,
+    };
+    for name in names {
+        let path = folder.join(name);
+        disk.remove(&path).map_err(Error::file(&path))?;
+    }
+    disk.remove_folder(folder).map_err(Error::file(folder))
+}

@@ -1,0 +1,178 @@
+//! The near side: one request after the other.
+
+use std::ffi::OsString;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::feed::FarFeed;
+use crate::file::FarDisk;
+use crate::wire::{self, In, MAGIC, Out, Ran, Request, VERSION, corrupt};
+
+/// What the far side says of itself before anything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Greeting {
+    /// BLAKE3 of the program that runs there.
+    pub program: [u8; 32],
+    /// The number of the user whom it runs as.
+    pub uid: u32,
+    /// The machine's name.
+    pub host: OsString,
+}
+
+impl Greeting {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let out = Out(MAGIC.to_vec()).u32(VERSION).bytes(&self.program).u32(self.uid);
+        out.bytes(self.host.as_encoded_bytes()).0
+    }
+
+    fn decode(payload: &[u8]) -> io::Result<Greeting> {
+        let rest = payload.strip_prefix(MAGIC).ok_or_else(|| corrupt("the far side is no remora"))?;
+        let mut input = In(rest);
+        if input.u32()? != VERSION {
+            return Err(corrupt("the far side speaks another version"));
+        }
+        let program =
+            <[u8; 32]>::try_from(input.bytes()?).map_err(|_| corrupt("a hash has another length"))?;
+        let greeting = Greeting { program, uid: input.u32()?, host: input.text()? };
+        input.end()?;
+        Ok(greeting)
+    }
+}
+
+/// A connection to a far side that has greeted.
+#[derive(Clone)]
+pub struct Connection {
+    wire: Arc<Mutex<Wire>>,
+    greeting: Arc<Greeting>,
+}
+
+pub(crate) struct Wire {
+    input: BufReader<Box<dyn Read + Send>>,
+    output: BufWriter<Box<dyn Write + Send>>,
+    /// Requests whose answers were not read yet.
+    open: usize,
+    /// Nothing more can be said after an error of the connection itself.
+    broken: bool,
+}
+
+impl Wire {
+    pub(crate) fn tell(&mut self, request: &Request) -> io::Result<()> {
+        let (kind, payload) = request.encode();
+        self.whole(|wire| wire::send(&mut wire.output, kind, &payload))
+    }
+
+    /// Sends a request whose answer is read later.
+    pub(crate) fn begin(&mut self, request: &Request) -> io::Result<()> {
+        self.tell(request)?;
+        self.whole(|wire| wire.output.flush())?;
+        self.open += 1;
+        Ok(())
+    }
+
+    /// The answer to the first request that has none yet.
+    pub(crate) fn answer(&mut self) -> io::Result<Vec<u8>> {
+        if self.open == 0 {
+            return Err(corrupt("nothing was asked"));
+        }
+        let gone = || {
+            let text = "the connection to the other machine ended";
+            io::Error::new(io::ErrorKind::ConnectionAborted, text)
+        };
+        let (kind, payload) = self.whole(|wire| match wire::receive(&mut wire.input) {
+            // The end of the connection, not of what is read there.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(gone()),
+            other => other?.ok_or_else(gone),
+        })?;
+        self.open -= 1;
+        match kind {
+            wire::OK => Ok(payload),
+            wire::ERROR => Err(wire::decode_error(&payload)),
+            _ => self.whole(|_| Err(corrupt("an answer of no known kind"))),
+        }
+    }
+
+    fn whole<T>(&mut self, act: impl FnOnce(&mut Wire) -> io::Result<T>) -> io::Result<T> {
+        if self.broken {
+            return Err(io::Error::new(
+                io::ErrorKind::BrokenPipe,
+                "the connection to the other machine is lost",
+            ));
+        }
+        let done = act(self);
+        self.broken = done.is_err();
+        done
+    }
+}
+
+impl Connection {
+    /// Waits for the greeting of the far side. Nothing else may have been written to `input` before it.
+    ///
+    /// # Errors
+    /// `InvalidData` when something else than this build's far side is there, `UnexpectedEof` when nothing is.
+    pub fn new(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>) -> io::Result<Connection> {
+        let mut input = BufReader::new(input);
+        let (kind, payload) = wire::receive(&mut input)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if kind != wire::OK {
+            return Err(corrupt("the far side does not greet"));
+        }
+        let greeting = Arc::new(Greeting::decode(&payload)?);
+        let wire = Wire { input, output: BufWriter::new(output), open: 0, broken: false };
+        Ok(Connection { wire: Arc::new(Mutex::new(wire)), greeting })
+    }
+
+    /// What the far side said of itself.
+    #[must_use]
+    pub fn greeting(&self) -> &Greeting {
+        &self.greeting
+    }
+
+    /// Runs a command there, with nothing to read, and waits for its end. It is no shell's: arguments are what they are.
+    ///
+    /// # Errors
+    /// When it can't be started, or the connection ends.
+    pub fn run(&self, command: &[OsString]) -> io::Result<Ran> {
+        Ran::decode(&self.ask(&Request::Run(command.to_vec()))?)
+    }
+
+    /// Its files.
+    #[must_use]
+    pub fn disk(&self) -> FarDisk {
+        FarDisk::new(self.clone())
+    }
+
+    /// Reads a file or device from front to end. While it does, the connection can do nothing else.
+    ///
+    /// # Errors
+    /// What opening it reports.
+    pub fn scan(&self, path: &Path) -> io::Result<FarFeed> {
+        let handle = self.handle(&Request::Open(path.to_owned()))?;
+        self.ask_for_nothing(&Request::Scan(handle))?;
+        Ok(FarFeed::new(self.clone(), handle))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Wire> {
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn ask(&self, request: &Request) -> io::Result<Vec<u8>> {
+        let mut wire = self.lock();
+        if wire.open > 0 {
+            return Err(corrupt("the connection is in use"));
+        }
+        wire.begin(request)?;
+        wire.answer()
+    }
+
+    pub(crate) fn ask_for_nothing(&self, request: &Request) -> io::Result<()> {
+        In(&self.ask(request)?).end()
+    }
+
+    pub(crate) fn handle(&self, request: &Request) -> io::Result<u32> {
+        let answer = self.ask(request)?;
+        let mut input = In(&answer);
+        let handle = input.u32()?;
+        input.end()?;
+        Ok(handle)
+    }
+}

@@ -1,0 +1,222 @@
+//! Files of the other machine.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use disk::{Disk, Guard, Share, Sink, Source, Stat, Volume};
+
+use crate::connection::Connection;
+use crate::wire::{self, In, Request};
+
+/// Most bytes that are read or written at once.
+const PIECE: usize = block::CHUNK;
+
+/// The disk of the other machine. Locks are not for it: those of a repository are held where that lies.
+pub struct FarDisk(Connection);
+
+/// Something that is open there. What is written to it is sent without waiting for an answer; an error of that is the
+/// answer to the next request that has one, [`Sink::sync`] or [`Volume::sync`] at the latest.
+struct FarFile {
+    connection: Connection,
+    handle: u32,
+    position: u64,
+}
+
+impl FarDisk {
+    pub(crate) fn new(connection: Connection) -> FarDisk {
+        FarDisk(connection)
+    }
+
+    fn file(&self, request: &Request) -> io::Result<Box<FarFile>> {
+        let handle = self.0.handle(request)?;
+        Ok(Box::new(FarFile { connection: self.0.clone(), handle, position: 0 }))
+    }
+}
+
+impl FarFile {
+    fn tell(&self, request: &Request) -> io::Result<()> {
+        self.connection.lock().tell(request)
+    }
+
+    fn state(&self) -> io::Result<Stat> {
+        stat(&self.connection, &Request::StatOf(self.handle))
+    }
+
+    fn read_piece(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(PIECE);
+        let request = Request::ReadAt(self.handle, at, u32::try_from(most).unwrap_or(u32::MAX));
+        let bytes = wire::decompress(&self.connection.ask(&request)?, most)?;
+        buffer.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
+        Ok(bytes.len())
+    }
+
+    fn synced(&self) -> io::Result<()> {
+        self.connection.ask_for_nothing(&Request::Sync(self.handle))
+    }
+}
+
+impl Drop for FarFile {
+    fn drop(&mut self) {
+        // With a connection that is gone it is closed anyway.
+        self.tell(&Request::Close(self.handle)).ok();
+    }
+}
+
+pub(crate) fn stat(connection: &Connection, request: &Request) -> io::Result<Stat> {
+    let answer = connection.ask(request)?;
+    let mut input = In(&answer);
+    let stat = input.stat()?;
+    input.end()?;
+    Ok(stat)
+}
+
+impl Read for FarFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.read_piece(self.position, buffer)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for FarFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let moved = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+            SeekFrom::End(by) => self.state()?.len.checked_add_signed(by),
+        };
+        self.position = moved.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.position)
+    }
+}
+
+impl Source for FarFile {
+    fn stat(&self) -> io::Result<Stat> {
+        self.state()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_piece(at, buffer)
+    }
+
+    fn absent(&self, _at: u64, _len: usize) -> io::Result<Vec<Range<u64>>> {
+        Ok(Vec::new())
+    }
+
+    fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
+        let answer = self.connection.ask(&Request::SkipHole(self.handle, at))?;
+        let mut input = In(&answer);
+        let found = input.u64()?;
+        input.end()?;
+        Ok((found != u64::MAX).then_some(found))
+    }
+
+    fn prefetch(&self, _at: u64, _len: u64) {}
+
+    fn forget(&self, _at: u64, _len: u64) {}
+}
+
+impl Volume for FarFile {
+    fn stat(&self) -> io::Result<Stat> {
+        self.state()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_piece(at, buffer)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut at = at;
+        for piece in bytes.chunks(PIECE) {
+            self.tell(&Request::WriteAt(self.handle, at, wire::compress(piece)?))?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn clear(&self, at: u64, len: u64) -> io::Result<()> {
+        self.tell(&Request::Clear(self.handle, at, len))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.tell(&Request::SetLen(self.handle, len))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.synced()
+    }
+}
+
+impl Write for FarFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = bytes.get(..PIECE).unwrap_or(bytes);
+        self.tell(&Request::Write(self.handle, piece.to_vec()))?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for FarFile {
+    fn sync(&mut self) -> io::Result<()> {
+        self.synced()
+    }
+}
+
+impl Disk for FarDisk {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+        Ok(self.file(&Request::Open(path.to_owned()))?)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        Ok(self.file(&Request::Create(path.to_owned()))?)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::Rename(from.to_owned(), to.to_owned()))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::Remove(path.to_owned()))
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::SyncFolder(folder.to_owned()))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        stat(&self.0, &Request::Stat(path.to_owned()))
+    }
+
+    fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
+        Ok(self.file(&Request::Append(path.to_owned(), len))?)
+    }
+
+    fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>> {
+        Ok(self.file(&Request::Volume(path.to_owned()))?)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        let answer = self.0.ask(&Request::List(folder.to_owned()))?;
+        let mut input = In(&answer);
+        let names = input.list()?;
+        input.end()?;
+        Ok(names)
+    }
+
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::CreateFolder(folder.to_owned()))
+    }
+
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::RemoveFolder(folder.to_owned()))
+    }
+
+    fn lock(&self, _path: &Path, _share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "no locks on another machine"))
+    }
+}

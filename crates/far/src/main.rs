@@ -1,0 +1,54 @@
+//! `remora-far FOLDER [--nice]`: the far side of a connection, brought over it and started by a script of ours.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use disk::{Disk, RealDisk};
+use far::{Greeting, Machine, Ran, serve};
+
+struct Real;
+
+impl Machine for Real {
+    fn disk(&self) -> &dyn Disk {
+        &RealDisk
+    }
+
+    fn run(&self, command: &[OsString]) -> io::Result<Ran> {
+        far::run(command)
+    }
+}
+
+fn main() -> ExitCode {
+    // Nobody but the near side is told anything: it sees the connection end, or ssh's own words.
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn run() -> io::Result<()> {
+    let mut arguments = std::env::args_os().skip(1);
+    let folder = arguments.next().ok_or(io::ErrorKind::InvalidInput)?;
+    let program = hash_of_myself()?;
+    let folder = Path::new(&folder);
+    // From here on nothing of us is on this machine's disks. The script that started us tries again in the end.
+    RealDisk.remove(&folder.join("far")).and_then(|()| RealDisk.remove_folder(folder)).ok();
+    if arguments.next().is_some_and(|argument| argument == "--nice") {
+        rustix::process::setpriority_process(None, 19)?;
+    }
+    let greeting = Greeting {
+        program,
+        uid: rustix::process::geteuid().as_raw(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned().into(),
+    };
+    serve(io::stdin(), io::stdout(), &greeting, &Real)
+}
+
+fn hash_of_myself() -> io::Result<[u8; 32]> {
+    let mut myself = RealDisk.open(Path::new("/proc/self/exe"))?;
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut myself, &mut hasher)?;
+    Ok(*hasher.finalize().as_bytes())
+}

@@ -1,0 +1,48 @@
+//! How the far side comes to be there.
+
+/// The exit code of the script when the machine is of another kind than this build is for.
+const OTHER_MACHINE: u8 = 97;
+/// Its exit code when it finds no folder of its own to start a program from.
+const NO_FOLDER: u8 = 98;
+
+/// A shell script, without a single quote in it, that takes the next `bytes` bytes of its input as a program and starts it,
+/// as root where that needs no password.
+///
+/// The program lies in a new folder that only its owner may enter, and removes both as it starts: a name that was there
+/// before is never used. Nothing of the caller's is in the script but numbers and words of ours.
+#[must_use]
+pub fn script(bytes: usize, nice: bool) -> String {
+    let arch = std::env::consts::ARCH;
+    let nice = if nice { " --nice" } else { "" };
+    format!(
+        r##"umask 077
+[ "$(uname -sm)" = "Linux {arch}" ] || {{ echo "this is $(uname -sm); remora brings a program for Linux {arch}" >&2; exit {OTHER_MACHINE}; }}
+t=
+for d in "$XDG_RUNTIME_DIR" /dev/shm /run "$HOME/.cache" /var/tmp /tmp; do
+  [ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] || continue
+  t=$(mktemp -d -p "$d" 2>/dev/null) || {{ t=; continue; }}
+  printf "#!/bin/sh\nexit 0\n" > "$t/far" && chmod 700 "$t/far" && "$t/far" 2>/dev/null && break
+  rm -rf "$t"
+  t=
+done
+[ -n "$t" ] || {{ echo "no folder that programs may be started from: /dev/shm, ~/.cache, /var/tmp, /tmp" >&2; exit {NO_FOLDER}; }}
+trap "rm -rf \"$t\"" EXIT
+trap "exit 129" HUP INT TERM PIPE
+head -c {bytes} > "$t/far" || exit 1
+s=
+[ "$(id -u)" = 0 ] || ! sudo -n true 2>/dev/null || s="sudo -n"
+$s "$t/far" "$t"{nice}
+"##
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_may_stand_in_single_quotes() {
+        assert!(!script(1, true).contains('\''));
+        assert!(script(17, false).contains("head -c 17 "));
+    }
+}

@@ -1,0 +1,297 @@
+//! The far side: answers until its input ends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+
+use block::{CHUNK, Feed, Hash, Scan, Seen};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use disk::{Disk, Sink, Source, Volume};
+
+use crate::connection::Greeting;
+use crate::feed;
+use crate::wire::{self, Out, Ran, Request, corrupt};
+
+/// Requests that may wait: more than are ever announced.
+const WAITING: usize = 12;
+/// Answers that may wait to be compressed and sent.
+const ANSWERS: usize = 2;
+
+/// What the far side works with.
+pub trait Machine: Sync {
+    /// Its files.
+    fn disk(&self) -> &dyn Disk;
+
+    /// Runs a command with nothing to read.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    fn run(&self, command: &[OsString]) -> io::Result<Ran>;
+}
+
+/// Something open.
+enum Open {
+    Source(Box<dyn Source>),
+    Sink(Box<dyn Sink>),
+    Volume(Box<dyn Volume>),
+    /// A source that is read from front to end.
+    Scan(Scan),
+}
+
+/// An answer on its way out.
+enum Answer {
+    Plain(io::Result<Vec<u8>>),
+    /// Bytes of a chunk and what is known of it.
+    Chunk(Vec<u8>, Option<Vec<Hash>>),
+}
+
+/// Greets and answers requests until `input` ends.
+///
+/// # Errors
+/// When the near side is gone, or says what nobody says.
+pub fn serve(
+    input: impl Read + Send,
+    output: impl Write + Send,
+    greeting: &Greeting,
+    machine: &dyn Machine,
+) -> io::Result<()> {
+    let (ask, requests) = bounded::<Request>(WAITING);
+    let (give, answers) = bounded::<Answer>(ANSWERS);
+    let mut output = BufWriter::new(output);
+    wire::send(&mut output, wire::OK, &greeting.encode())?;
+    output.flush()?;
+    std::thread::scope(|scope| {
+        // Reading goes on while an answer is sent, so that the two sides never wait for each other.
+        let reader = scope.spawn(move || receive(input, &ask));
+        let writer = scope.spawn(move || send(output, answers));
+        Session {
+            machine,
+            open: BTreeMap::new(),
+            next: 0,
+            failed: None,
+            scan: None,
+            pending: VecDeque::new(),
+        }
+        .work(&requests, &give);
+        drop((requests, give));
+        let ended = |joined: std::thread::Result<io::Result<()>>| {
+            joined.unwrap_or_else(|_| Err(corrupt("a thread ended early")))
+        };
+        ended(writer.join())?;
+        ended(reader.join())
+    })
+}
+
+fn receive(input: impl Read, ask: &Sender<Request>) -> io::Result<()> {
+    let mut input = BufReader::new(input);
+    while let Some((kind, payload)) = wire::receive(&mut input)? {
+        if ask.send(Request::decode(kind, &payload)?).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn send(mut output: impl Write, answers: Receiver<Answer>) -> io::Result<()> {
+    for answer in answers {
+        let answer = match answer {
+            Answer::Plain(answer) => answer,
+            Answer::Chunk(bytes, known) => feed::encode(&bytes, known.as_deref()),
+        };
+        match answer {
+            Ok(payload) => wire::send(&mut output, wire::OK, &payload)?,
+            Err(error) => wire::send(&mut output, wire::ERROR, &wire::encode_error(&error))?,
+        }
+        output.flush()?;
+    }
+    Ok(())
+}
+
+struct Session<'a> {
+    machine: &'a dyn Machine,
+    open: BTreeMap<u32, Open>,
+    next: u32,
+    /// The first error of a request that has no answer.
+    failed: Option<io::Error>,
+    /// What is read from front to end.
+    scan: Option<u32>,
+    /// Chunks that were announced: their bytes, and what is known of them.
+    pending: VecDeque<(usize, Option<Vec<Hash>>)>,
+}
+
+impl Session<'_> {
+    fn work(&mut self, requests: &Receiver<Request>, answers: &Sender<Answer>) {
+        loop {
+            // Of two announced chunks the second has been looked at, and the first can be read.
+            let request = match self.pending.len() {
+                0 => requests.recv().ok(),
+                1 => requests.try_recv().ok(),
+                _ => None,
+            };
+            let answer = match request {
+                None if self.pending.is_empty() => return,
+                None => Some(self.chunk()),
+                Some(Request::Expect(bytes, known)) => {
+                    self.expect(bytes as usize, known).err().map(|error| Answer::Plain(Err(error)))
+                }
+                Some(request) => self.answer(request).map(Answer::Plain),
+            };
+            if let Some(answer) = answer
+                && answers.send(answer).is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    fn scan(&mut self) -> io::Result<&mut Scan> {
+        match self.scan.and_then(|handle| self.open.get_mut(&handle)) {
+            Some(Open::Scan(scan)) => Ok(scan),
+            _ => Err(corrupt("nothing is being read")),
+        }
+    }
+
+    fn expect(&mut self, bytes: usize, known: Option<Vec<Hash>>) -> io::Result<()> {
+        if bytes > CHUNK {
+            return Err(corrupt("a chunk is too long"));
+        }
+        self.scan()?.expect(bytes, None)?;
+        self.pending.push_back((bytes, known));
+        Ok(())
+    }
+
+    /// Reads the first chunk that was announced.
+    fn chunk(&mut self) -> Answer {
+        let Some((bytes, known)) = self.pending.pop_front() else {
+            return Answer::Plain(Err(corrupt("nothing was announced")));
+        };
+        let mut buffer = Vec::new();
+        match self.scan().and_then(|scan| scan.read(&mut buffer)) {
+            Ok(Seen::Hole) => Answer::Plain(Ok(feed::hole())),
+            Ok(_) => {
+                buffer.truncate(bytes);
+                Answer::Chunk(buffer, known)
+            }
+            Err(error) => Answer::Plain(Err(error)),
+        }
+    }
+
+    /// The answer to a request, if it has one.
+    fn answer(&mut self, request: Request) -> Option<io::Result<Vec<u8>>> {
+        let told = match request {
+            Request::Write(handle, bytes) => self.sink(handle).and_then(|sink| sink.write_all(&bytes)),
+            Request::WriteAt(handle, at, bytes) => {
+                wire::decompress(&bytes, CHUNK).and_then(|bytes| self.volume(handle)?.write_at(at, &bytes))
+            }
+            Request::Clear(handle, at, len) => self.volume(handle).and_then(|volume| volume.clear(at, len)),
+            Request::SetLen(handle, len) => self.volume(handle).and_then(|volume| volume.set_len(len)),
+            Request::Close(handle) => {
+                self.open.remove(&handle);
+                Ok(())
+            }
+            asked => {
+                // What was told before counts first: after a failed write no sync is to succeed.
+                let failed = self.failed.take();
+                return Some(failed.map_or_else(|| self.asked(asked), Err));
+            }
+        };
+        if let Err(error) = told {
+            self.failed.get_or_insert(error);
+        }
+        None
+    }
+
+    fn asked(&mut self, request: Request) -> io::Result<Vec<u8>> {
+        let disk = self.machine.disk();
+        let done = match request {
+            Request::Stat(path) => return Ok(Out::default().stat(&disk.stat(&path)?).0),
+            Request::Open(path) => return Ok(self.opened(Open::Source(disk.open(&path)?))),
+            Request::Create(path) => return Ok(self.opened(Open::Sink(disk.create(&path)?))),
+            Request::Append(path, len) => return Ok(self.opened(Open::Sink(disk.append(&path, len)?))),
+            Request::Volume(path) => return Ok(self.opened(Open::Volume(disk.volume(&path)?))),
+            Request::List(path) => {
+                let names = disk.list(&path)?;
+                return Ok(Out::default().list(names.iter().map(OsString::as_os_str)).0);
+            }
+            Request::Run(command) => return Ok(self.machine.run(&command)?.encode()),
+            Request::StatOf(handle) => return self.stat_of(handle),
+            Request::ReadAt(handle, at, len) => return self.read_at(handle, at, len as usize),
+            Request::SkipHole(handle, at) => return self.skip_hole(handle, at),
+            Request::Rename(from, to) => disk.rename(&from, &to),
+            Request::Remove(path) => disk.remove(&path),
+            Request::SyncFolder(path) => disk.sync_folder(&path),
+            Request::CreateFolder(path) => disk.create_folder(&path),
+            Request::RemoveFolder(path) => disk.remove_folder(&path),
+            Request::Sync(handle) => self.sync(handle),
+            Request::Scan(handle) => self.begin_scan(handle),
+            _ => Err(corrupt("a request that has no answer")),
+        };
+        done.map(|()| Vec::new())
+    }
+
+    fn opened(&mut self, open: Open) -> Vec<u8> {
+        self.next += 1;
+        self.open.insert(self.next, open);
+        Out::default().u32(self.next).0
+    }
+
+    fn sink(&mut self, handle: u32) -> io::Result<&mut Box<dyn Sink>> {
+        match self.open.get_mut(&handle) {
+            Some(Open::Sink(sink)) => Ok(sink),
+            _ => Err(corrupt("nothing that can be written to")),
+        }
+    }
+
+    fn volume(&mut self, handle: u32) -> io::Result<&dyn Volume> {
+        match self.open.get(&handle) {
+            Some(Open::Volume(volume)) => Ok(&**volume),
+            _ => Err(corrupt("nothing that can be written to in place")),
+        }
+    }
+
+    fn stat_of(&mut self, handle: u32) -> io::Result<Vec<u8>> {
+        let stat = match self.open.get_mut(&handle) {
+            Some(Open::Source(source)) => source.stat()?,
+            Some(Open::Volume(volume)) => volume.stat()?,
+            Some(Open::Scan(scan)) => scan.stat()?,
+            _ => return Err(corrupt("nothing that has a state")),
+        };
+        Ok(Out::default().stat(&stat).0)
+    }
+
+    fn read_at(&mut self, handle: u32, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut buffer = vec![0; len.min(CHUNK)];
+        let count = match self.open.get(&handle) {
+            Some(Open::Source(source)) => source.read_at(at, &mut buffer)?,
+            Some(Open::Volume(volume)) => volume.read_at(at, &mut buffer)?,
+            _ => return Err(corrupt("nothing that can be read")),
+        };
+        wire::compress(buffer.get(..count).unwrap_or_default())
+    }
+
+    fn skip_hole(&mut self, handle: u32, at: u64) -> io::Result<Vec<u8>> {
+        match self.open.get(&handle) {
+            Some(Open::Source(source)) => Ok(Out::default().u64(source.skip_hole(at)?.unwrap_or(u64::MAX)).0),
+            _ => Err(corrupt("nothing that can be read")),
+        }
+    }
+
+    fn sync(&mut self, handle: u32) -> io::Result<()> {
+        match self.open.get_mut(&handle) {
+            Some(Open::Sink(sink)) => sink.sync(),
+            Some(Open::Volume(volume)) => volume.sync(),
+            _ => Err(corrupt("nothing that can be written to")),
+        }
+    }
+
+    fn begin_scan(&mut self, handle: u32) -> io::Result<()> {
+        match self.open.remove(&handle) {
+            Some(Open::Source(source)) => {
+                self.open.insert(handle, Open::Scan(Scan::new(source)));
+                self.scan = Some(handle);
+                Ok(())
+            }
+            _ => Err(corrupt("nothing that can be read")),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Backups of a volume that is elsewhere.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block::backup::{Request, Summary};
+use block::{BLOCK, CHUNK, Error, Feed, Folder, Repository, World, backup, restore, verify};
+use disk::faults::FaultDisk;
+use far::Connection;
+use progress::Silent;
+
+use crate::support::{connect, connected};
+
+const VOLUME: &str = "/volume";
+static NEVER: AtomicBool = AtomicBool::new(false);
+const WORLD: World<'static> = World { stop: &NEVER, progress: &Silent };
+
+fn repository(disk: &FaultDisk) -> Repository {
+    Repository::new(Box::new(Folder::new(Arc::new(disk.clone()), "/repo".into())))
+}
+
+fn back_up(connection: &Connection, here: &FaultDisk) -> Result<Summary, Error> {
+    let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
+    let mut feed = connection.scan(Path::new(VOLUME)).map_err(failed)?;
+    let request = Request {
+        name: VOLUME,
+        taken_s: 0,
+        note: "{}".to_owned(),
+        full: false,
+        live: false,
+        jobs: 2,
+        rate: None,
+    };
+    backup(&repository(here), &mut feed, &request, WORLD)
+}
+
+fn restored(here: &FaultDisk) -> Vec<u8> {
+    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    restore::to_new_file(&repository(here), here, Path::new("/restored"), request, WORLD).unwrap();
+    let bytes = here.bytes(Path::new("/restored")).unwrap();
+    disk::Disk::remove(here, Path::new("/restored")).unwrap();
+    bytes
+}
+
+/// Blocks of text, some zeros, each another.
+fn volume(blocks: usize, seed: usize) -> Vec<u8> {
+    let block = |number: usize| match (number + seed) % 5 {
+        0 => vec![0; BLOCK],
+        _ => format!("block {number} of {seed} ").repeat(BLOCK / 8).into_bytes()[..BLOCK].to_vec(),
+    };
+    (0..blocks).flat_map(block).collect()
+}
+
+#[test]
+fn generations_of_a_volume_elsewhere() {
+    let (there, here) = (FaultDisk::default(), FaultDisk::default());
+    let mut bytes = volume(3000, 1);
+    let change = |bytes: &mut Vec<u8>, round: usize| match round {
+        1 => bytes[CHUNK + 5] ^= 1,
+        2 => bytes.truncate(2 * CHUNK + BLOCK + 77),
+        3 => bytes.extend(volume(700, 3)),
+        4 => bytes[..3 * BLOCK].fill(0),
+        _ => {}
+    };
+    for round in 0..6 {
+        change(&mut bytes, round);
+        there.put(Path::new(VOLUME), &bytes);
+        let (connection, count) = connect(&there, u64::MAX);
+        let made = back_up(&connection.unwrap(), &here).unwrap();
+        assert_eq!(made.generation, round as u64 + 1);
+        assert!(restored(&here) == bytes, "round {round}");
+        if round == 1 || round == 5 {
+            let travelled = count.load(Ordering::Relaxed);
+            assert!(travelled < 20_000, "what did not change does not travel: {travelled} bytes");
+        }
+    }
+    assert_eq!(verify(&repository(&here), 2, WORLD).unwrap().damages, []);
+}
+
+#[test]
+fn a_connection_that_breaks_is_no_backup_and_harms_none() {
+    let (there, here) = (FaultDisk::default(), FaultDisk::default());
+    let bytes = volume(600, 1);
+    there.put(Path::new(VOLUME), &bytes);
+    back_up(&connected(&there), &here).unwrap();
+    let second = volume(600, 2);
+    there.put(Path::new(VOLUME), &second);
+    for cut in [100, 200, 1000, 5000, 10_000] {
+        let (connection, _) = connect(&there, cut);
+        let Ok(connection) = connection else { continue };
+        assert!(matches!(back_up(&connection, &here), Err(Error::Source { .. })), "cut after {cut}");
+        assert_eq!(repository(&here).list().unwrap().generations.len(), 1);
+        assert!(restored(&here) == bytes);
+    }
+    back_up(&connected(&there), &here).unwrap();
+    assert!(restored(&here) == second);
+}
+
+#[test]
+fn what_can_not_be_read_there_is_an_error_here() {
+    let (there, here) = (FaultDisk::default(), FaultDisk::default());
+    there.put(Path::new(VOLUME), &volume(600, 1));
+    there.damage(Path::new(VOLUME), CHUNK as u64 + 9);
+    let error = back_up(&connected(&there), &here).unwrap_err().to_string();
+    assert!(error.contains(&format!("{VOLUME} at byte {CHUNK}")), "{error}");
+    assert!(connected(&there).scan(Path::new("/nothing")).is_err());
+}
+
+#[test]
+fn a_restore_goes_there_too() {
+    let (there, here) = (FaultDisk::default(), FaultDisk::default());
+    let bytes = volume(600, 1);
+    there.put(Path::new(VOLUME), &bytes);
+    let connection = connected(&there);
+    back_up(&connection, &here).unwrap();
+    // The feed of a backup ends with it.
+    let far = connection.disk();
+    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    restore::to_new_file(&repository(&here), &far, Path::new("/copy"), request, WORLD).unwrap();
+    assert!(there.bytes(Path::new("/copy")).unwrap() == bytes);
+    there.put(Path::new("/copy"), &volume(600, 2));
+    let volume = disk::Disk::volume(&far, Path::new("/copy")).unwrap();
+    let delta = restore::Request { delta: true, ..request };
+    restore::in_place(&repository(&here), &*volume, "copy", delta, WORLD).unwrap();
+    assert!(there.bytes(Path::new("/copy")).unwrap() == bytes);
+}
+
+#[test]
+fn a_feed_is_asked_in_order() {
+    let there = FaultDisk::default();
+    there.put(Path::new(VOLUME), &volume(600, 1));
+    let connection = connected(&there);
+    let mut feed = connection.scan(Path::new(VOLUME)).unwrap();
+    assert!(feed.read(&mut Vec::new()).is_err(), "nothing was announced");
+    feed.expect(CHUNK, None).unwrap();
+    assert!(feed.stat().is_err(), "an answer is open");
+    feed.read(&mut Vec::new()).unwrap();
+    feed.stat().unwrap();
+    feed.expect(CHUNK, None).unwrap();
+    feed.expect(CHUNK, None).unwrap();
+    drop(feed);
+    disk::Disk::stat(&connection.disk(), Path::new(VOLUME)).unwrap();
+}

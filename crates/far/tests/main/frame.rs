@@ -1,0 +1,93 @@
+//! What nobody says, and what is said by nobody of ours.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use far::{Connection, Request};
+use proptest::prelude::*;
+
+fn path() -> impl Strategy<Value = PathBuf> {
+    proptest::collection::vec(1u8.., 0..20).prop_map(|bytes| {
+        PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes))
+    })
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let hashes = proptest::option::of(proptest::array::uniform16(0u8..).prop_map(|hash| vec![hash; 256]));
+    prop_oneof![
+        path().prop_map(Request::Stat),
+        path().prop_map(Request::Open),
+        path().prop_map(Request::Create),
+        (path(), 0u64..).prop_map(|(path, len)| Request::Append(path, len)),
+        path().prop_map(Request::Volume),
+        (path(), path()).prop_map(|(from, to)| Request::Rename(from, to)),
+        path().prop_map(Request::Remove),
+        path().prop_map(Request::SyncFolder),
+        path().prop_map(Request::List),
+        path().prop_map(Request::CreateFolder),
+        path().prop_map(Request::RemoveFolder),
+        (0u32..).prop_map(Request::StatOf),
+        (0u32.., 0u64.., 0u32..).prop_map(|(handle, at, len)| Request::ReadAt(handle, at, len)),
+        (0u32.., 0u64..).prop_map(|(handle, at)| Request::SkipHole(handle, at)),
+        (0u32.., proptest::collection::vec(0u8.., 0..50))
+            .prop_map(|(handle, bytes)| Request::Write(handle, bytes)),
+        (0u32.., 0u64.., proptest::collection::vec(0u8.., 0..50))
+            .prop_map(|(handle, at, bytes)| Request::WriteAt(handle, at, bytes)),
+        (0u32.., 0u64.., 0u64..).prop_map(|(handle, at, len)| Request::Clear(handle, at, len)),
+        (0u32.., 0u64..).prop_map(|(handle, len)| Request::SetLen(handle, len)),
+        (0u32..).prop_map(Request::Sync),
+        (0u32..).prop_map(Request::Close),
+        (0u32..).prop_map(Request::Scan),
+        (0u32.., hashes).prop_map(|(bytes, known)| Request::Expect(bytes, known)),
+        proptest::collection::vec(path().prop_map(PathBuf::into_os_string), 0..5).prop_map(Request::Run),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_request_is_what_it_was(request in request()) {
+        let (kind, payload) = request.encode();
+        prop_assert_eq!(Request::decode(kind, &payload).unwrap(), request);
+    }
+
+    #[test]
+    fn any_bytes_are_a_request_or_an_error(kind in 0u8.., payload in proptest::collection::vec(0u8.., 0..100)) {
+        if let Ok(request) = Request::decode(kind, &payload) {
+            prop_assert_eq!(request.encode(), (kind, payload));
+        }
+    }
+}
+
+fn answered(bytes: &[u8]) -> io::Result<Connection> {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    far.write_all(bytes).unwrap();
+    drop(far);
+    Connection::new(Box::new(near.try_clone().unwrap()), Box::new(near))
+}
+
+#[test]
+fn another_program_is_not_talked_to() {
+    let greeting = |version: u32| {
+        let mut payload = b"\0remofar\n".to_vec();
+        payload.extend(version.to_le_bytes());
+        payload.extend(32u64.to_le_bytes());
+        payload.extend([7; 32]);
+        payload.extend(0u32.to_le_bytes());
+        payload.extend(1u64.to_le_bytes());
+        payload.push(b'h');
+        let mut frame = u32::try_from(payload.len()).unwrap().to_le_bytes().to_vec();
+        frame.extend(payload);
+        frame
+    };
+    assert_eq!(answered(&greeting(far::VERSION)).unwrap().greeting().host, "h");
+    assert!(answered(&greeting(far::VERSION + 1)).err().unwrap().to_string().contains("another version"));
+    assert!(answered(b"Welcome to Debian!\n").is_err());
+    assert!(answered(b"").is_err());
+    let whole = greeting(far::VERSION);
+    for cut in 1..whole.len() {
+        assert!(answered(&whole[..cut]).is_err(), "cut at {cut}");
+    }
+    // A length that asks for more memory than there is data.
+    assert!(answered(&[255, 255, 255, 255, 0]).is_err());
+}

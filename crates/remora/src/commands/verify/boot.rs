@@ -1,0 +1,269 @@
+//! `remora verify --boot`: a backup that has been booted is a backup.
+
+mod binary_log;
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use block::World;
+use block::restore::{Request, to_new_file};
+use disk::{Disk, RealDisk};
+use progress::Progress;
+use sandbox::{Product, Sandbox, Settings};
+use serde_json::json;
+use server::{Overrides, Session, TableName, Target};
+use tempfile::TempDir;
+
+use self::binary_log::BinaryLog;
+use super::Arguments;
+use crate::commands::sandbox::places;
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::{commands, repository};
+
+/// How deep in a volume a data folder may lie.
+const DEPTH_MAX: usize = 4;
+/// Offset of the flags of InnoDB's system tablespace in its first page: FIL_PAGE_DATA (38) and FSP_SPACE_FLAGS (16).
+const FLAGS_AT: u64 = 54;
+
+pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let began = Instant::now();
+    let text = arguments.repository.to_string_lossy();
+    let (named, generation) = repository::one(&text)?;
+    let stop = commands::stop_flag(report)?;
+    let work = match &arguments.work {
+        Some(folder) => tempfile::Builder::new().prefix("remora-boot-").tempdir_in(folder),
+        None => tempfile::Builder::new().prefix("remora-boot-").tempdir(),
+    };
+    let work = work.context("a folder to work in")?;
+    let image = work.path().join("image");
+    let request = Request { generation, delta: false, jobs: arguments.jobs.unwrap_or_else(commands::cores) };
+    let restored =
+        to_new_file(&named.repository, &RealDisk, &image, request, World { stop: &stop, progress: report })?;
+    let mounted = Mounted::new(&work, &image)?;
+    let data = match &arguments.data_folder {
+        Some(path) => mounted.0.join(path.strip_prefix("/").unwrap_or(path)),
+        None => data_folder(&mounted.0, DEPTH_MAX)
+            .context("there is no ibdata1 in the volume; --data-folder says where the data folder is")?,
+    };
+    report.phase("recovering", None);
+    refuse_outside(&data)?;
+    let log = BinaryLog::find(&data)?;
+    let server = start(&data, log.as_ref(), arguments)?;
+    let recovered_s = began.elapsed().as_secs_f64();
+    let mut session = connect(&server)?;
+    let innodb = binary_log::innodb_position(&server.error_log())?;
+    let position = match &log {
+        Some(log) => Some(log.position(&mut session, innodb)?),
+        None => innodb,
+    };
+    let (tables, damages) = check(&mut session, &stop, report)?;
+    report.end();
+    drop(session);
+    drop((server, mounted));
+    for damage in &damages {
+        if report.is_json() {
+            report.message(&json!({"message_type": "damage", "name": named.name, "what": damage}))?;
+        } else {
+            report.data(damage)?;
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    if report.is_json() {
+        let (file, offset) = position.clone().unzip();
+        report.message(&json!({
+            "message_type": "summary", "name": named.name, "generation": restored.generation, "tables": tables,
+            "damages": damages.len(), "binlog_file": file, "binlog_offset": offset,
+            "seconds_to_recovery": recovered_s, "seconds": seconds,
+        }))?;
+    } else {
+        let place = position
+            .map_or_else(String::new, |(file, offset)| format!("; binary log position {file} {offset}"));
+        let sound =
+            if damages.is_empty() { "all sound".to_owned() } else { format!("{} damages", damages.len()) };
+        report.note(&format!(
+            "{}@{} has been booted: recovered in {recovered_s:.1} s, {tables} tables checked, {sound}{place}",
+            named.name, restored.generation
+        ));
+    }
+    Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })
+}
+
+/// A volume that is mounted for us alone: nobody else sees it, and it goes with us, however we end.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(work: &TempDir, image: &Path) -> Result<Mounted> {
+        ensure!(rustix::process::geteuid().is_root(), "to mount a volume takes root; try with sudo");
+        disk::leave_mounts().context("mounts of our own")?;
+        command("mount", &["--make-rprivate", "/"])?;
+        let folder = work.path().join("volume");
+        RealDisk.create_folder(&folder)?;
+        // Its name goes at once: what is left is held by the mount.
+        let file =
+            fs::OpenOptions::new().read(true).write(true).open(image).context("the restored volume")?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let kind = command("blkid", &["-p", "-o", "value", "-s", "TYPE", &path])
+            .context("what is in the volume is no file system that is known here")?;
+        let options = match kind.trim() {
+            // Its original may be mounted too.
+            "xfs" => "loop,nouuid",
+            _ => "loop",
+        };
+        command("mount", &["-t", kind.trim(), "-o", options, &path, &folder.display().to_string()])?;
+        RealDisk.remove(image)?;
+        Ok(Mounted(folder))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Should it fail, the mount goes when we do.
+        command("umount", &[&self.0.display().to_string()]).ok();
+    }
+}
+
+fn command(program: &str, arguments: &[&str]) -> Result<String> {
+    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let ran = ran.with_context(|| format!("{program} can't be started"))?;
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    ensure!(ran.status.success(), "{program} {}: {}", arguments.join(" "), errors.trim());
+    Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+/// The first folder with InnoDB's system tablespace in it, the highest first.
+fn data_folder(root: &Path, depth: usize) -> Option<PathBuf> {
+    let mut level = vec![root.to_owned()];
+    for _ in 0..=depth {
+        if let Some(found) = level.iter().find(|folder| folder.join("ibdata1").is_file()) {
+            return Some(found.clone());
+        }
+        let below = level.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        let folders = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        level = folders.map(|entry| entry.path()).collect();
+        level.sort();
+    }
+    None
+}
+
+/// A server follows what leads out of its data folder, and there the original may be at work.
+fn refuse_outside(data: &Path) -> Result<()> {
+    let mut folders = vec![data.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            if kind.is_symlink() || path.extension().is_some_and(|end| end == "isl") {
+                bail!(
+                    "{} leads out of the volume: a server would work on what it finds there; restore the volume and \
+                     what belongs to it to another machine and start it there",
+                    path.display()
+                );
+            }
+            if kind.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Starts a server that the data fit, and that nobody but us reaches.
+fn start(data: &Path, log: Option<&BinaryLog>, arguments: &Arguments) -> Result<Sandbox> {
+    let places = places()?;
+    let product = arguments.server.map_or_else(|| product(data), Ok)?;
+    let installation = sandbox::find(&places, product)?;
+    let mut fitting = vec![
+        "--skip-grant-tables".to_owned(),
+        "--skip-slave-start".to_owned(),
+        "--event-scheduler=OFF".to_owned(),
+        format!("--innodb-page-size={}", page_size(data)?),
+    ];
+    if let Ok(log) = fs::metadata(data.join("ib_logfile0")) {
+        fitting.push(format!("--innodb-log-file-size={}", log.len()));
+    }
+    // Whether a transaction that was prepared has been committed stands in the binary log.
+    match log {
+        Some(log) => fitting.extend([format!("--log-bin={}", log.name), "--server-id=1".to_owned()]),
+        None => fitting.push("--skip-log-bin".to_owned()),
+    }
+    fitting.extend(arguments.server_option.iter().cloned());
+    let settings = Settings { data: Some(data.to_owned()), options: fitting, ..Settings::default() };
+    Ok(Sandbox::start(&installation, &places, &settings)?)
+}
+
+/// Which server the data were last upgraded for.
+fn product(data: &Path) -> Result<Product> {
+    let notes = ["mariadb_upgrade_info", "mysql_upgrade_info"];
+    let note = notes.iter().find_map(|name| fs::read_to_string(data.join(name)).ok()).unwrap_or_default();
+    let version = note.trim_end_matches(['\n', '\0']);
+    if data.join("mysql.ibd").exists() {
+        bail!("the data are of MySQL 8 or later, and there is no such server here");
+    }
+    let number = |part: &str| part.parse::<u32>().unwrap_or(0);
+    let mut parts = version.split('.');
+    let series = (parts.next().map_or(0, number), parts.next().map_or(0, number));
+    Ok(match series {
+        (5, _) if !version.contains("MariaDB") => Product::MySql56,
+        (11, _) => Product::MariaDb114,
+        // The one that is most likely here takes all older ones.
+        _ => Product::MariaDb1011,
+    })
+}
+
+/// Bytes of InnoDB's pages, as the flags of its system tablespace say (fsp0types.h, MariaDB's full_crc32 flags).
+fn page_size(data: &Path) -> Result<u32> {
+    let path = data.join("ibdata1");
+    let mut flags = [0; 4];
+    let count = RealDisk.open(&path)?.read_full_at(FLAGS_AT, &mut flags)?;
+    ensure!(count == 4, "{} is cut off", path.display());
+    let flags = u32::from_be_bytes(flags);
+    let size = if flags & 1 << 4 == 0 { flags >> 6 & 15 } else { flags & 15 };
+    Ok(if size == 0 { 16 << 10 } else { 512 << size })
+}
+
+fn connect(server: &Sandbox) -> Result<Session> {
+    let overrides = Overrides {
+        socket: Some(server.socket().to_owned()),
+        user: Some("root".to_owned()),
+        no_defaults: true,
+        ..Overrides::default()
+    };
+    Ok(Target::resolve(&overrides, &server::Environment::default())?.connect()?)
+}
+
+/// Checks every table; returns how many, and what is wrong with those that are not sound.
+fn check(session: &mut Session, stop: &AtomicBool, report: &Report) -> Result<(usize, Vec<String>)> {
+    let rows = session.strings(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SEQUENCE', \
+         'SYSTEM VERSIONED') AND table_schema NOT IN ('information_schema', 'performance_schema') ORDER BY 1, 2",
+    )?;
+    report.phase("checking", None);
+    let mut damages = Vec::new();
+    let count = rows.len();
+    for row in rows {
+        if stop.load(Ordering::Relaxed) {
+            return Err(block::Error::Stopped.into());
+        }
+        let [Some(schema), Some(name)] = row.as_slice() else { continue };
+        let table = TableName { schema: schema.clone(), table: name.clone() };
+        for said in session.strings(&format!("CHECK TABLE {table}"))? {
+            let [_, _, Some(kind), Some(what)] = said.as_slice() else { continue };
+            let line = format!("{table}: {kind}: {what}");
+            match kind.as_str() {
+                // An engine that can't be checked.
+                "note" => {}
+                "status" if what == "OK" || what == "Table is already up to date" => {}
+                // Such as a MyISAM table that was open when the volume was as it is, and is sound all the same.
+                "warning" => report.warn(&line),
+                _ => damages.push(line),
+            }
+        }
+    }
+    Ok((count, damages))
+}

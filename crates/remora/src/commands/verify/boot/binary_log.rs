@@ -1,0 +1,89 @@
+//! The binary log in a data folder: what it says of transactions that were prepared, and how far it goes.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use disk::{Disk, Output, RealDisk};
+use server::Session;
+
+/// A place in a binary log.
+pub(super) type Position = (String, u64);
+
+/// A binary log that lies in the data folder.
+pub(super) struct BinaryLog {
+    /// Its files are called so, with a number behind it.
+    pub(super) name: String,
+    /// The last one.
+    last: String,
+}
+
+impl BinaryLog {
+    /// Finds it by its index, `NAME.index`, and makes that list the files beside it: what it says may lead to those of the
+    /// original server.
+    pub(super) fn find(data: &Path) -> Result<Option<BinaryLog>> {
+        for entry in fs::read_dir(data)? {
+            let path = entry?.path();
+            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+            // A relay log has an index too.
+            if path.extension().is_none_or(|end| end != "index") || name.contains("relay") {
+                continue;
+            }
+            let listed = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let files = listed.lines().filter_map(|line| line.rsplit('/').next());
+            let files: Vec<&str> =
+                files.filter(|file| !file.is_empty() && data.join(file).is_file()).collect();
+            let Some(last) = files.last() else { continue };
+            RealDisk.remove(&path)?;
+            let mut index = Output::create(&RealDisk, &path)?;
+            files.iter().try_for_each(|file| writeln!(index, "./{file}"))?;
+            index.finish()?;
+            return Ok(Some(BinaryLog { name, last: (*last).to_owned() }));
+        }
+        Ok(None)
+    }
+
+    /// Where the last transaction ends that the server has after its recovery, which commits what was prepared and stands in
+    /// the log. `innodb` is the last one that InnoDB had committed by itself.
+    pub(super) fn position(&self, session: &mut Session, innodb: Option<Position>) -> Result<Position> {
+        let from = innodb.filter(|(file, _)| *file == self.last).map_or(4, |(_, offset)| offset);
+        let file = session.quote(&self.last);
+        let events = session
+            .strings(&format!("SHOW BINLOG EVENTS IN {file} FROM {from}"))
+            .with_context(|| format!("{} can't be read to its end", self.last))?;
+        let (mut open, mut end) = (false, from);
+        for event in &events {
+            let [_, _, Some(kind), _, Some(offset), info] = event.as_slice() else { continue };
+            let info = info.as_deref().unwrap_or_default();
+            match (kind.as_str(), info) {
+                // Without BEGIN it announces a statement of its own.
+                ("Gtid", info) => open = info.starts_with("BEGIN"),
+                ("Query", "BEGIN") => open = true,
+                // A statement of its own, such as DDL, or the end of a transaction.
+                ("Query" | "Xid", _) if !open || kind == "Xid" || ends(info) => {
+                    (open, end) = (false, offset.parse().unwrap_or(end));
+                }
+                _ => {}
+            }
+        }
+        Ok((self.last.clone(), end))
+    }
+}
+
+fn ends(info: &str) -> bool {
+    ["COMMIT", "ROLLBACK"].iter().any(|word| info.eq_ignore_ascii_case(word))
+}
+
+/// What InnoDB says at its recovery of the last transaction that it had committed.
+pub(super) fn innodb_position(log: &Path) -> Result<Option<Position>> {
+    let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
+    let found = text.lines().rev().find_map(|line| {
+        let (_, rest) = line.split_once("ast binlog file '")?;
+        let (file, rest) = rest.split_once("', position ")?;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let file = file.rsplit('/').next().unwrap_or(file);
+        Some((file.to_owned(), digits.parse().ok()?))
+    });
+    Ok(found)
+}

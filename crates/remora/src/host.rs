@@ -1,0 +1,240 @@
+//! The machine that something lies on: this one, or another one, reached with the system's ssh.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use block::{Feed, Scan};
+use crossbeam_channel::{Receiver, bounded};
+use disk::{Disk, RealDisk};
+use far::Connection;
+
+/// The program for the far side, static, for machines of our own kind.
+const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
+/// What of ssh's messages is kept.
+const SAID_MAX: usize = 4 << 10;
+
+/// Whom to call: `user@host:port`, user and port if they are not what ssh would take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// `user@host`, as ssh takes it.
+    destination: String,
+    port: Option<u16>,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        let bad = |why: &str| Err(format!("'{text}' is no machine: {why}"));
+        let (before, host_port) = text.rsplit_once('@').map_or(("", text), |(user, rest)| (user, rest));
+        let (host, port) = match host_port.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, rest)) => (host, rest.strip_prefix(':').or((!rest.is_empty()).then_some("?"))),
+            None => host_port.split_once(':').map_or((host_port, None), |(host, port)| (host, Some(port))),
+        };
+        let plain = |name: &str| {
+            !name.starts_with('-') && name.chars().all(|c| c.is_alphanumeric() || "._-%:\\".contains(c))
+        };
+        if host.is_empty() || !plain(host) || (text.contains('@') && before.is_empty()) || !plain(before) {
+            return bad("write user@host or host, and :port behind it");
+        }
+        let port = match port.map(str::parse) {
+            None => None,
+            Some(Ok(port)) => Some(port),
+            Some(Err(_)) => return bad("its port is no number"),
+        };
+        let destination = if before.is_empty() { host.to_owned() } else { format!("{before}@{host}") };
+        Ok(Address { destination, port })
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.destination)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+/// A machine.
+pub(crate) enum Machine {
+    /// This one.
+    Here,
+    /// Another one.
+    There(Host),
+}
+
+impl Machine {
+    /// Calls the machine at an address, or stays here.
+    pub(crate) fn reach(address: Option<&Address>, options: &[String], nice: bool) -> io::Result<Machine> {
+        Ok(match address {
+            None => Machine::Here,
+            Some(address) => Machine::There(Host::call(address, options, nice)?),
+        })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Machine::Here => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            Machine::There(host) => host.connection.greeting().host.to_string_lossy().into_owned(),
+        }
+    }
+
+    pub(crate) fn disk(&self) -> Box<dyn Disk> {
+        match self {
+            Machine::Here => Box::new(RealDisk),
+            Machine::There(host) => Box::new(host.connection.disk()),
+        }
+    }
+
+    /// Reads something from front to end.
+    pub(crate) fn scan(&self, path: &Path) -> io::Result<Box<dyn Feed>> {
+        Ok(match self {
+            Machine::Here => Box::new(Scan::new(RealDisk.open(path)?)),
+            Machine::There(host) => {
+                Box::new(host.connection.scan(path).map_err(|error| self.explain(error))?)
+            }
+        })
+    }
+
+    /// Runs a command; what it wrote, if it succeeded.
+    pub(crate) fn run(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        let ran = match self {
+            Machine::Here => far::run(&command)?,
+            Machine::There(host) => host.connection.run(&command).map_err(|error| self.explain(error))?,
+        };
+        if ran.code == 0 {
+            return Ok(ran.output);
+        }
+        let (words, errors) = (command.join(OsStr::new(" ")), String::from_utf8_lossy(&ran.errors));
+        let text = format!("{} ended with {}: {}", words.display(), ran.code, errors.trim_end());
+        Err(io::Error::other(text))
+    }
+
+    /// An error of the connection, with what ssh said.
+    pub(crate) fn explain(&self, error: io::Error) -> io::Error {
+        let Machine::There(host) = self else { return error };
+        let broken =
+            [io::ErrorKind::ConnectionAborted, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
+        match words(&host.said).as_str() {
+            said if broken.contains(&error.kind()) && !said.is_empty() => {
+                io::Error::new(error.kind(), format!("{error}; ssh: {said}"))
+            }
+            _ => error,
+        }
+    }
+}
+
+/// A connection with our program at its other end. It ends when this is dropped.
+pub(crate) struct Host {
+    connection: Connection,
+    ssh: Child,
+    said: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Host {
+    /// Calls, and brings the program there. `options` are for ssh's `-o` and go before ours.
+    fn call(address: &Address, options: &[String], nice: bool) -> io::Result<Host> {
+        let mut ssh = Command::new("ssh");
+        for option in options {
+            ssh.arg("-o").arg(option);
+        }
+        // Nobody is there to answer a question, a machine that is gone must not be waited for, and this cipher is the
+        // fastest where the processor knows AES.
+        for option in [
+            "BatchMode=yes",
+            "ServerAliveInterval=15",
+            "ServerAliveCountMax=4",
+            "Ciphers=^aes128-gcm@openssh.com",
+            "Compression=no",
+            "LogLevel=ERROR",
+        ] {
+            ssh.args(["-o", option]);
+        }
+        if let Some(port) = address.port {
+            ssh.arg("-p").arg(port.to_string());
+        }
+        ssh.args(["-T", "-e", "none", "--", &address.destination]);
+        ssh.arg(format!("exec sh -c '{}'", far::script(FAR.len(), nice)));
+        // A signal that is meant for us is for us to act upon.
+        ssh.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut ssh = ssh
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("ssh can't be started: {error}")))?;
+        let said = Arc::default();
+        let (greeted, listened) = greet(&mut ssh, &said)?;
+        let host = match greeted {
+            Ok(connection) => Host { connection, ssh, said },
+            Err(error) => {
+                let status = ssh.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+                // What it said last may still be on its way; a shared connection would keep it open for ever.
+                listened.recv_timeout(Duration::from_secs(1)).ok();
+                let said = words(&said);
+                let why = if said.is_empty() { format!("{error} (ssh: {status})") } else { said };
+                return Err(io::Error::new(error.kind(), format!("{address} can't be reached: {why}")));
+            }
+        };
+        if host.connection.greeting().program != *blake3::hash(FAR).as_bytes() {
+            return Err(io::Error::other(format!("{address} does not run the program that was sent")));
+        }
+        Ok(host)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.ssh.kill().ok();
+        self.ssh.wait().ok();
+    }
+}
+
+/// Sends the program and waits for its greeting. The receiver gets nothing when ssh has nothing more to say.
+fn greet(ssh: &mut Child, said: &Arc<Mutex<Vec<u8>>>) -> io::Result<(io::Result<Connection>, Receiver<()>)> {
+    let missing = || io::Error::other("a pipe to ssh is missing");
+    let (mut input, output) = (ssh.stdin.take().ok_or_else(missing)?, ssh.stdout.take().ok_or_else(missing)?);
+    let mut errors = ssh.stderr.take().ok_or_else(missing)?;
+    let (ended, listened) = bounded(1);
+    let said = Arc::clone(said);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while let Ok(count @ 1..) = errors.read(&mut buffer) {
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            let surplus = said.len().saturating_sub(SAID_MAX);
+            said.drain(..surplus);
+        }
+        ended.send(()).ok();
+    });
+    let sent = input.write_all(FAR).and_then(|()| input.flush());
+    Ok((sent.and_then(|()| Connection::new(Box::new(output), Box::new(input))), listened))
+}
+
+/// What ssh said, in one line.
+fn words(said: &Mutex<Vec<u8>>) -> String {
+    let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = String::from_utf8_lossy(&said).replace('\r', "");
+    lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for good in ["db1", "root@db1", "root@db1:2222", "10.0.0.1", "u.v-w@h.example.org", "db1:22"] {
+            assert_eq!(good.parse::<Address>().unwrap().to_string(), good);
+        }
+        assert_eq!("a@[fe80::1%eth0]:7".parse::<Address>().unwrap().to_string(), "a@fe80::1%eth0:7");
+        for bad in
+            ["", "@h", "-oProxyCommand=x", "u@-h", "h:x", "h:70000", "a b", "h;x", "h'", "$(x)", "[::1]x"]
+        {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+    }
+}

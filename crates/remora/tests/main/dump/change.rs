@@ -1,0 +1,119 @@
+//! DDL while a dump is running: prevented, or noticed and named.
+
+use sandbox::Product;
+
+use super::{Gate, Pair};
+use crate::support::{on_products, products};
+
+/// What is done while table t is being read, the exit code that follows, and what is said.
+const CHANGES: [(&str, i32, &str); 10] = [
+    ("ALTER TABLE d.b ADD COLUMN w INT", 1, "`d`.`b`"),
+    ("ALTER TABLE d.b CHANGE v w INT", 1, "`d`.`b`"),
+    ("TRUNCATE TABLE d.b", 1, "`d`.`b`"),
+    ("DROP TABLE d.b", 1, "`d`.`b`"),
+    ("RENAME TABLE d.b TO d.c", 1, "`d`.`b`"),
+    ("DROP TABLE d.b; CREATE TABLE d.b (id INT PRIMARY KEY, v INT) DEFAULT CHARSET latin1", 1, "`d`.`b`"),
+    ("CREATE TABLE d.new (id INT PRIMARY KEY)", 3, "`d`.`new`: made while"),
+    ("CREATE OR REPLACE VIEW d.w AS SELECT v FROM d.b", 3, "`d`.`w`: changed while"),
+    ("DROP PROCEDURE d.f", 3, "`d`.`f`: dropped"),
+    ("CREATE TRIGGER d.tr BEFORE INSERT ON d.b FOR EACH ROW SET NEW.v = 1", 3, "`d`.`tr`: made while"),
+];
+
+/// Runs a test where DDL is noticed. Before MySQL 8 it is not, and has to wait.
+fn on_mariadb_products(test: impl Fn(Product)) {
+    let products: Vec<_> = products().into_iter().filter(|product| *product != Product::MySql56).collect();
+    on_products(&products, test);
+}
+
+#[test]
+fn ddl_during_a_dump_is_named() {
+    on_mariadb_products(|product| {
+        let pair = Pair::new(product, product, &[]);
+        for (at, (change, code, words)) in CHANGES.iter().enumerate() {
+            let mut gate = Gate::close(&pair);
+            for sql in [
+                "CREATE TABLE d.b (id INT PRIMARY KEY, v INT) DEFAULT CHARSET latin1",
+                "INSERT INTO d.b VALUES (1, 1), (2, 2)",
+                "CREATE VIEW d.w AS SELECT id FROM d.b",
+                "CREATE PROCEDURE d.f() SELECT 1",
+            ] {
+                gate.holder.execute(sql).unwrap();
+            }
+            let name = format!("change{at}");
+            let mut dump = gate.dump(&pair, &name, &[]);
+            gate.until_reached(&mut dump);
+            for sql in change.split("; ") {
+                gate.holder.execute(sql).unwrap();
+            }
+            gate.open();
+            let ended = dump.end();
+            assert_eq!(ended.code, *code, "{change}: {}", ended.err);
+            assert!(ended.err.contains(words), "{change}: {}", ended.err);
+            assert_eq!(pair.path(&format!("{name}/manifest.json")).exists(), *code == 3, "{change}");
+            gate.holder.execute("DROP DATABASE d").unwrap();
+        }
+    });
+}
+
+/// While chunks of a table wait to be read nobody holds it.
+#[test]
+fn ddl_does_not_wait_for_the_end_of_a_dump() {
+    on_mariadb_products(|product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut gate = Gate::close(&pair);
+        let mut dump = gate.dump(&pair, "d.dump", &[]);
+        gate.until_reached(&mut dump);
+        let mut ddl = pair.source();
+        std::thread::scope(|scope| {
+            let altered = scope.spawn(move || {
+                ddl.execute("SET SESSION lock_wait_timeout = 200").unwrap();
+                ddl.execute("ALTER TABLE d.t ADD COLUMN w INT").map(drop)
+            });
+            let waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table metadata%'";
+            crate::support::until("the ALTER waits for the chunk", || {
+                gate.holder.value(waits).unwrap().as_deref() == Some("1")
+            });
+            gate.open();
+            altered.join().unwrap().unwrap();
+        });
+        dump.end().exits(1).says(&["`d`.`t`", "DDL"]);
+    });
+}
+
+/// A partition that changes places with a table does so between two snapshots, or not at all.
+#[test]
+fn partitions_stay_where_they_are_during_a_dump() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut gate = Gate::close(&pair);
+        for sql in [
+            "CREATE TABLE d.p (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2",
+            "INSERT INTO d.p VALUES (1), (2), (3), (4)",
+            "CREATE TABLE d.x (id INT PRIMARY KEY)",
+            "INSERT INTO d.x VALUES (6)",
+        ] {
+            gate.holder.execute(sql).unwrap();
+        }
+        let mut dump = gate.dump(&pair, "d.dump", &[]);
+        gate.until_reached(&mut dump);
+        let mut ddl = pair.source();
+        ddl.execute("SET SESSION lock_wait_timeout = 1").unwrap();
+        if product == Product::MySql56 {
+            assert_eq!(ddl.execute("TRUNCATE TABLE d.x").unwrap_err().code(), Some(1205));
+        }
+        for sql in [
+            "ALTER TABLE d.p EXCHANGE PARTITION p0 WITH TABLE d.x",
+            "ALTER TABLE d.p TRUNCATE PARTITION p1",
+            "ALTER TABLE d.p ADD COLUMN v INT",
+        ] {
+            assert_eq!(ddl.execute(sql).unwrap_err().code(), Some(1205), "{sql}");
+        }
+        gate.open();
+        dump.end().exits(0);
+        // Nobody holds it any more.
+        ddl.execute("ALTER TABLE d.p EXCHANGE PARTITION p0 WITH TABLE d.x").unwrap();
+        pair.load(&["d.dump"]).exits(0);
+        let sums = "SELECT (SELECT SUM(id) FROM d.p), (SELECT SUM(id) FROM d.x)";
+        assert_eq!(pair.target().strings(sums).unwrap()[0], [Some("10".into()), Some("6".into())]);
+    });
+}

@@ -1,0 +1,66 @@
+//! Dumps and loads that are cut off, and what becomes of them.
+
+use super::{Pair, assert_equal, case, run_sql};
+use crate::support::{Running, on_products, products, until};
+
+/// The source's tables with keys of every type.
+pub(super) fn many_chunks_of(pair: &Pair, schema: &str) {
+    run_sql(&pair.from, schema, &case("keys"));
+}
+
+/// A dump of many small chunks of one table and of several tables.
+fn many_chunks(pair: &Pair) -> &'static str {
+    many_chunks_of(pair, "keys");
+    pair.dump(&["keys", "-o", "keys.dump", "--chunk", "32K"]).exits(0);
+    "keys.dump"
+}
+
+/// Starts a load and waits until some chunks are in.
+fn halfway(pair: &Pair, dump: &str, chunks: u64) -> Running {
+    let mut running = pair.spawn(&pair.to, "load", &[dump, "-j", "2"]);
+    until("chunks in the ledger", || {
+        running.must_run();
+        pair.chunks().is_some_and(|count| count >= chunks)
+    });
+    running
+}
+
+#[test]
+fn a_killed_load_goes_on() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let dump = many_chunks(&pair);
+        halfway(&pair, dump, 3).kill();
+        pair.load(&[dump]).exits(1).says(&["--resume"]);
+        pair.load(&[dump, "--resume"]).exits(0);
+        assert_equal(&pair, "keys");
+        let left = pair
+            .target()
+            .value("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '_remora'");
+        assert_eq!(left.unwrap().as_deref(), Some("0"));
+    });
+}
+
+#[test]
+fn a_load_goes_on_after_its_server_was_killed_or_restarted() {
+    on_products(&products(), |product| {
+        let mut pair = Pair::new(product, product, &["--innodb-flush-log-at-trx-commit=1"]);
+        let dump = many_chunks(&pair);
+        let running = halfway(&pair, dump, 3);
+        pair.to.kill().unwrap();
+        running.end().exits(1).says(&["--resume"]);
+        pair.to.restart().unwrap();
+        // And once more, in an orderly way.
+        let chunks = pair.chunks().unwrap_or(0);
+        let running = pair.spawn(&pair.to, "load", &[dump, "--resume", "-j", "2"]);
+        until("more chunks", || pair.chunks().is_none_or(|now| now > chunks));
+        pair.to.stop().unwrap();
+        let ended = running.end();
+        pair.to.restart().unwrap();
+        if ended.code != 0 {
+            ended.exits(1).says(&["--resume"]);
+            pair.load(&[dump, "--resume"]).exits(0);
+        }
+        assert_equal(&pair, "keys");
+    });
+}

@@ -1,0 +1,307 @@
+//! What comes back is what was there: every case on every server, across servers, in every form.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sandbox::Product;
+use server::Session;
+
+use super::{Pair, assert_equal, case, described, run_sql};
+use crate::support::{connect, on_products, products, start};
+
+fn cases() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump");
+    let mut found: Vec<_> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.is_dir());
+    found.sort();
+    found
+}
+
+/// Server-wide settings under which many a tool makes something else of its own statements, or of what they return.
+const ODD: [&str; 7] = [
+    "sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,\
+     PAD_CHAR_TO_FULL_LENGTH'",
+    "time_zone = '+05:45'",
+    "sql_quote_show_create = 0",
+    "wait_timeout = 2",
+    "lc_messages = 'de_DE'",
+    "sql_select_limit = 1",
+    "net_write_timeout = 1",
+];
+
+fn odd_settings(pair: &Pair, odd: bool) {
+    for mut session in [pair.source(), pair.target()] {
+        for setting in ODD {
+            let name = setting.split(' ').next().unwrap();
+            let sql =
+                if odd { format!("SET GLOBAL {setting}") } else { format!("SET GLOBAL {name} = DEFAULT") };
+            session.execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+}
+
+/// Dumps every case, loads it into another server of the same version, and compares.
+fn round_trips(pair: &Pair) {
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let name = case.file_name().unwrap().to_str().unwrap().to_owned();
+        let mariadb_only = case.join("servers").exists();
+        if mariadb_only && !pair.is_mariadb() {
+            continue;
+        }
+        let arguments = std::fs::read_to_string(case.join("args")).unwrap_or_default();
+        let schema = format!("case_{name}");
+        run_sql(&pair.from, &schema, &case.join("schema.sql"));
+        let mut line = vec![schema.as_str(), "-o", name.as_str(), "-j", "2"];
+        line.extend(arguments.split_whitespace());
+        let expect = std::fs::read_to_string(case.join("expect")).unwrap_or_else(|_| "0".to_owned());
+        let mut expected = expect.lines();
+        let code = expected.next().and_then(|code| code.parse().ok()).unwrap();
+        // What the servers are set to otherwise must not matter.
+        odd_settings(pair, true);
+        let dumped = pair.dump(&line);
+        let loaded = pair.load(&[&name, "-j", "2"]);
+        odd_settings(pair, false);
+        dumped.exits(code).says(&expected.collect::<Vec<_>>());
+        loaded.exits(0);
+        let (mut before, after) =
+            (described(&mut pair.source(), &schema, true), described(&mut pair.target(), &schema, true));
+        let lost = std::fs::read_to_string(case.join("lost")).unwrap_or_default();
+        lost.lines().for_each(|key| assert!(before.remove(key).is_some(), "{name}: {key}"));
+        for (key, value) in &before {
+            if after.get(key) != Some(value) {
+                wrong.push(format!("{name}: {key}: {value} became {:?}", after.get(key)));
+            }
+        }
+        assert_eq!(before.len(), after.len(), "{name}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_case_comes_back_equal() {
+    on_products(&products(), |product| {
+        round_trips(&Pair::new(product, product, &["--log-bin=log", "--server-id=1"]))
+    });
+}
+
+#[test]
+fn plain_cases_cross_between_servers() {
+    let all = products();
+    for (from, to) in
+        all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to))).filter(|(from, to)| from != to)
+    {
+        let pair = Pair::new(from, to, &[]);
+        for name in ["values", "keys", "texts"] {
+            run_sql(&pair.from, name, &case(name));
+            pair.dump(&[name, "-o", name, "--chunk", "64K"]).exits(0);
+            pair.load(&[name]).exits(0);
+            let (before, after) =
+                (described(&mut pair.source(), name, false), described(&mut pair.target(), name, false));
+            for (key, value) in before.iter().filter(|(key, _)| key.starts_with("rows ")) {
+                assert_eq!(after.get(key), Some(value), "{name}: {key}");
+            }
+        }
+    }
+}
+
+/// What another server does not understand is refused before anything is changed.
+#[test]
+fn what_another_server_does_not_understand_is_refused_up_front() {
+    if !products().contains(&Product::MySql56) {
+        return;
+    }
+    let pair = Pair::new(Product::MariaDb1011, Product::MySql56, &[]);
+    let mut source = pair.source();
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.fine (id INT PRIMARY KEY, v INT CHECK (v > 0))",
+        "INSERT INTO d.fine VALUES (1, 1)",
+        "CREATE TABLE d.hidden (id INT PRIMARY KEY, h INT INVISIBLE DEFAULT 1)",
+        "CREATE TABLE d.spans (id INT, s DATE, e DATE, PERIOD FOR p (s, e))",
+        "CREATE PROCEDURE d.fine_too(x INT) SELECT x",
+        "CREATE FUNCTION d.looks() RETURNS INT RETURN (WITH w AS (SELECT 1 AS a) SELECT a FROM w)",
+    ] {
+        source.execute(sql).unwrap();
+    }
+    pair.dump(&["d", "-o", "d.dump"]).exits(0);
+    let ended = pair.load(&["d.dump"]).exits(1);
+    let ended =
+        ended.says(&["does not understand", "`d`.`hidden`", "`d`.`spans`", "`d`.`looks`", "--exclude"]);
+    assert!(!ended.err.contains("fine"), "{}", ended.err);
+    let made = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '%remora%' OR SCHEMA_NAME = 'd'";
+    assert_eq!(pair.target().value(made).unwrap().as_deref(), Some("0"));
+    let part = ["d.dump", "--exclude", "d.hidden", "--exclude", "d.spans", "--exclude", "/^d\\.$/"];
+    pair.load(&part).exits(0);
+    assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.fine").unwrap().as_deref(), Some("1"));
+}
+
+#[test]
+fn formats_and_codecs_make_the_same_rows() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    for name in ["values", "texts", "rental"] {
+        run_sql(&pair.from, name, &case(name));
+    }
+    // One dump of all three for each form.
+    let names = ["values", "texts", "rental"];
+    for (at, (format, codec)) in FORMS.into_iter().enumerate() {
+        let dump = format!("form{at}");
+        let form = ["-o", &dump, "--format", format, "--compress", codec, "--chunk", "128K"];
+        pair.dump(&[&names[..], &form].concat()).exits(0);
+        if format == "sql" {
+            pair.load(&[&dump]).exits(1).says(&["other clients"]);
+            by_client(&pair, &dump);
+        } else {
+            pair.load(&[&dump]).exits(0);
+        }
+        names.iter().for_each(|name| assert_equal(&pair, name));
+        names
+            .iter()
+            .for_each(|name| drop(pair.target().execute(&format!("DROP DATABASE `{name}`")).unwrap()));
+    }
+    // The same without LOAD DATA LOCAL.
+    pair.target().execute("SET GLOBAL local_infile = 0").unwrap();
+    pair.load(&["form0"]).exits(0).says(&["local_infile"]);
+    pair.load(&["form4"]).exits(1).says(&["local_infile"]);
+    names.iter().for_each(|name| assert_equal(&pair, name));
+}
+
+/// Every format with every compression, at some level.
+const FORMS: [(&str, &str); 12] = [
+    ("tsv", "none"),
+    ("tsv", "lz4"),
+    ("tsv", "gzip"),
+    ("tsv", "zstd:19"),
+    ("csv", "none"),
+    ("csv", "lz4"),
+    ("csv", "gzip:9"),
+    ("csv", "zstd:3"),
+    ("sql", "none"),
+    ("sql", "lz4"),
+    ("sql", "gzip:1"),
+    ("sql", "zstd"),
+];
+
+/// Loads a dump in SQL as the manual says.
+fn by_client(pair: &Pair, dump: &str) {
+    let read = |name: &str| std::fs::read(pair.path(dump).join(name)).unwrap();
+    let mut all = read("schema/1-tables.sql");
+    for folder in std::fs::read_dir(pair.path(dump)).unwrap().map(|entry| entry.unwrap().path()) {
+        if folder.is_dir() && !folder.ends_with("schema") {
+            for file in std::fs::read_dir(folder).unwrap() {
+                let content = std::fs::File::open(file.unwrap().path()).unwrap();
+                codec::decoder(Box::new(content)).unwrap().1.read_to_end(&mut all).unwrap();
+            }
+        }
+    }
+    all.extend(read("schema/2-programs.sql"));
+    std::fs::write(pair.path("all.sql"), all).unwrap();
+    let ended = Command::new(sandbox::client().unwrap())
+        .args(["--no-defaults", "-u", "root", "-S"])
+        .arg(pair.to.socket())
+        .stdin(std::fs::File::open(pair.path("all.sql")).unwrap())
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+#[test]
+fn objects_lean_on_other_databases() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut source = pair.source();
+    for sql in [
+        "CREATE DATABASE a",
+        "CREATE DATABASE b COMMENT 'not the default one'",
+        "CREATE TABLE a.parent (id INT PRIMARY KEY)",
+        "CREATE SEQUENCE b.s START WITH 5",
+        "CREATE TABLE a.child (id BIGINT DEFAULT NEXTVAL(b.s) PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES b.parent (id))",
+        "CREATE TABLE b.parent (id INT PRIMARY KEY)",
+        "CREATE FUNCTION b.f(x INT) RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM a.parent)",
+        "CREATE VIEW a.v AS SELECT b.f(id) AS x FROM b.parent",
+        "INSERT INTO b.parent VALUES (1)",
+        "INSERT INTO a.child (parent) VALUES (1)",
+    ] {
+        let made = source.execute(sql);
+        // Servers look at other tables and functions as late as they may, some earlier.
+        if made.is_err() {
+            source.execute("SET foreign_key_checks = 0").unwrap();
+            source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+    pair.dump(&["a", "b", "-o", "both"]).exits(0);
+    pair.load(&["both"]).exits(0);
+    ["a", "b"].iter().for_each(|schema| assert_equal(&pair, schema));
+    // A part that leans on what is not there.
+    for schema in ["a", "b"] {
+        let mut session = pair.target();
+        session.execute("SET foreign_key_checks = 0").unwrap();
+        session.execute(&format!("DROP DATABASE {schema}")).unwrap();
+    }
+    pair.load(&["both", "--only", "a.child", "--only", "b.s"]).exits(0);
+    assert_eq!(pair.target().value("SELECT COUNT(*) FROM a.child").unwrap().as_deref(), Some("1"));
+}
+
+#[test]
+fn names_that_differ_in_case_only_are_refused_where_they_are_one() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut source = pair.source();
+    for sql in ["CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "CREATE TABLE d.T (id INT)"] {
+        source.execute(sql).unwrap();
+    }
+    pair.dump(&["d", "-o", "d.dump"]).exits(0);
+    let other = start(Product::MariaDb1011, &["--lower-case-table-names=1"]);
+    let socket = other.socket().to_str().unwrap();
+    pair.run(&["load", "--no-defaults", "-u", "root", "-S", socket, "d.dump"])
+        .exits(1)
+        .says(&["differ in case only"]);
+    let made = connect(other.socket())
+        .value("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('d', '_remora')");
+    assert_eq!(made.unwrap().as_deref(), Some("0"));
+}
+
+#[test]
+fn a_whole_server_comes_back() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut source = pair.source();
+        let mariadb = product != Product::MySql56;
+        let mut statements = vec![
+            "CREATE DATABASE shop CHARACTER SET latin1",
+            "CREATE TABLE shop.t (id INT PRIMARY KEY)",
+            "INSERT INTO shop.t VALUES (1)",
+            "CREATE USER app@localhost IDENTIFIED BY 'secret \\' word'",
+            "GRANT SELECT, INSERT (id) ON shop.t TO app@localhost WITH GRANT OPTION",
+            "CREATE USER 'odd name'@'10.%'",
+            "GRANT PROCESS ON *.* TO 'odd name'@'10.%'",
+        ];
+        if mariadb {
+            statements.extend([
+                "CREATE ROLE reader",
+                "CREATE ROLE writer",
+                "GRANT SELECT ON shop.* TO reader",
+                "GRANT reader TO writer",
+                "GRANT INSERT ON shop.* TO writer",
+                "GRANT writer TO app@localhost",
+                "SET DEFAULT ROLE writer FOR app@localhost",
+            ]);
+        }
+        statements
+            .iter()
+            .for_each(|sql| drop(source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))));
+        pair.dump(&["-o", "all"]).exits(0);
+        let ended = pair.load(&["all"]);
+        assert!(ended.code == 0, "{}", ended.err);
+        let mut names = vec!["app@localhost", "'odd name'@'10.%'", "root@localhost"];
+        names.extend(if mariadb { &["reader", "writer"][..] } else { &[] });
+        for name in names {
+            let sql = format!("SHOW GRANTS FOR {name}");
+            let sorted = |mut session: Session| {
+                let mut rows = session.strings(&sql).unwrap();
+                rows.sort();
+                rows
+            };
+            assert_eq!(sorted(pair.target()), sorted(pair.source()), "{name}");
+        }
+    });
+}

@@ -1,0 +1,173 @@
+//! Parts of a server, and who may dump them.
+
+use sandbox::Product;
+
+use super::{Pair, assert_equal};
+use crate::support::{Ended, on_products, products, remora};
+
+#[test]
+fn one_table_comes_with_what_is_its_own() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut source = pair.source();
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.one (id INT PRIMARY KEY)",
+        "CREATE TABLE d.two (id INT PRIMARY KEY)",
+        "CREATE TRIGGER d.t_one BEFORE INSERT ON d.one FOR EACH ROW SET NEW.id = NEW.id + 1",
+        "CREATE TRIGGER d.t_two BEFORE INSERT ON d.two FOR EACH ROW SET NEW.id = NEW.id + 1",
+        "CREATE DEFINER = 'some'@'body' PROCEDURE d.p() SELECT 1",
+        "INSERT INTO d.one VALUES (0)",
+    ] {
+        source.execute(sql).unwrap();
+    }
+    pair.dump(&["d", "-o", "all"]).exits(0);
+    pair.load(&["all", "--only", "d.one"]).exits(0);
+    let triggers =
+        "SELECT GROUP_CONCAT(TRIGGER_NAME) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = 'd'";
+    assert_eq!(pair.target().value(triggers).unwrap().as_deref(), Some("t_one"));
+    assert_eq!(pair.target().value("SELECT id FROM d.one").unwrap().as_deref(), Some("1"));
+    // What is there is refused before anything is changed.
+    pair.load(&["all"]).exits(1).says(&["`d`.`one`", "exists"]);
+    assert!(pair.target().value("SELECT 1 FROM d.two").is_err());
+    pair.target().execute("DROP DATABASE d").unwrap();
+    pair.load(&["all", "--definer", "root@localhost"]).exits(0).says(&["rewritten", "`some`@`body`"]);
+    let definer = "SELECT DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'd'";
+    assert_eq!(pair.target().value(definer).unwrap().as_deref(), Some("root@localhost"));
+    // A pattern that stands for nothing is a mistake, and so is a folder that exists.
+    pair.dump(&["d.nothing", "-o", "other"]).exits(1).says(&["d.nothing"]);
+    pair.dump(&["d", "-o", "all"]).exits(1).says(&["all", "there already"]);
+}
+
+#[test]
+fn an_account_without_privileges_on_the_server_can_dump_what_it_reads() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut source = pair.source();
+        for sql in [
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY)",
+            "CREATE VIEW d.v AS SELECT id FROM d.t",
+            "INSERT INTO d.t VALUES (1), (2)",
+            "CREATE USER reader@localhost",
+            "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES ON d.* TO reader@localhost",
+        ] {
+            source.execute(sql).unwrap();
+        }
+        let mut command = remora(pair.folder.path());
+        command
+            .args(["dump", "--no-defaults", "-u", "reader", "d", "-o", "mine", "-S"])
+            .arg(pair.from.socket());
+        Ended::of(&command.output().unwrap()).exits(0).says(&["LOCK TABLES"]);
+        pair.load(&["mine"]).exits(0);
+        assert_equal(&pair, "d");
+    });
+}
+
+/// Names of tables, views and routines, and of databases, that are on the target.
+fn there(pair: &Pair) -> String {
+    let sql = "SELECT GROUP_CONCAT(n ORDER BY n SEPARATOR ' ') FROM (\
+               SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) n FROM information_schema.TABLES UNION ALL \
+               SELECT CONCAT(ROUTINE_SCHEMA, '.', ROUTINE_NAME, '()') FROM information_schema.ROUTINES UNION ALL \
+               SELECT SCHEMA_NAME FROM information_schema.SCHEMATA) all_of_it \
+               WHERE n RLIKE '^(shop|web|old)'";
+    pair.target().value(sql).unwrap().unwrap_or_default()
+}
+
+#[test]
+fn names_are_chosen_by_wildcard_and_expression() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut source = pair.source();
+    for schema in ["shop1", "shop2", "web", "old"] {
+        source.execute(&format!("CREATE DATABASE {schema}")).unwrap();
+        for table in ["orders", "orders_tmp", "hits"] {
+            source.execute(&format!("CREATE TABLE {schema}.{table} (id INT PRIMARY KEY)")).unwrap();
+        }
+        source.execute(&format!("CREATE VIEW {schema}.v AS SELECT id FROM {schema}.hits")).unwrap();
+        source.execute(&format!("CREATE PROCEDURE {schema}.p() SELECT 1")).unwrap();
+    }
+    let shop1 = "shop1 shop1.hits shop1.orders shop1.orders_tmp shop1.p() shop1.v";
+    // What is asked for, the exit code of the load, and what is there then.
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["/^shop1\\./"], 0, shop1),
+        (
+            &["/^shop[12]\\.(hits|v$)/", "--exclude", "/_tmp$/", "--exclude", "shop2.v"],
+            0,
+            "shop1 shop1.hits shop1.v shop2 shop2.hits",
+        ),
+        // A database none of whose tables is wanted does not come along, and its routines neither.
+        (&["*.hits", "--exclude", "/^(web|old)\\./"], 0, "shop1 shop1.hits shop2 shop2.hits"),
+        (&["shop1", "web.h*"], 0, &format!("{shop1} web web.hits")),
+        (&["--exclude", "/^shop/", "--exclude", "old", "--exclude", "web.*"], 0, "web web.p()"),
+        // A view without its table can't be made.
+        (&["/^web\\.(orders|v)$/"], 3, "web web.orders"),
+        (&["/HITS/", "--exclude", "shop?"], 1, ""),
+        (&["/(?i)^WEB\\.HITS$/"], 0, "web web.hits"),
+    ];
+    for (at, (arguments, code, expected)) in cases.iter().enumerate() {
+        let name = format!("part{at}");
+        let ended = pair.dump(&[&["-o", &name, "--no-users"][..], *arguments].concat());
+        if *code == 1 {
+            ended.exits(1).says(&["/HITS/", "no such"]);
+            continue;
+        }
+        ended.exits(0);
+        let ended = pair.load(&[&name, "--no-users"]).exits(*code);
+        assert_eq!(*code == 3, ended.err.contains("not loaded: view `web`.`v`"), "{}", ended.err);
+        assert_eq!(there(&pair), *expected, "{arguments:?}");
+        for schema in ["shop1", "shop2", "web", "old"] {
+            pair.target().execute(&format!("DROP DATABASE IF EXISTS {schema}")).unwrap();
+        }
+    }
+    // The same words choose when a dump of everything is loaded, and when it is compared.
+    pair.dump(&["-o", "all", "--no-users"]).exits(0);
+    pair.load(&["all", "--only", "/^shop.\\.orders/", "--exclude", "*.*_tmp"]).exits(0);
+    assert_eq!(there(&pair), "shop1 shop1.orders shop2 shop2.orders");
+    pair.diff("all", &["--only", "/^shop.\\.orders$/"]).exits(0);
+    let ended = pair.diff("all", &["--only", "/^shop/"]).exits(4);
+    assert!(ended.out.contains("`shop1`.`hits`: only in all") && !ended.out.contains("web"), "{}", ended.out);
+    pair.dump(&["/backup/x", "-o", "never"]).exits(2).says(&["two slashes"]);
+}
+
+#[test]
+fn some_rows_no_rows_and_another_definer() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut source = pair.source();
+        for sql in [
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(20), KEY (v))",
+            "CREATE TABLE d.u (id INT)",
+            "INSERT INTO d.t VALUES (1, 'a'), (2, 'b'), (3, NULL), (4, 'b')",
+            "INSERT INTO d.u VALUES (2), (2), (5)",
+            "CREATE DEFINER = 'some'@'body' VIEW d.v AS SELECT id FROM d.t",
+            "CREATE DEFINER = 'some'@'body' TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW SET NEW.v = 'no'",
+        ] {
+            source.execute(sql).unwrap();
+        }
+        let clear = |pair: &Pair| pair.target().execute("DROP DATABASE d").unwrap();
+        pair.dump(&["d", "-o", "some", "--where", "id = 2 OR id > 4", "--definer", "root@localhost"])
+            .exits(0)
+            .says(&["rewritten", "`some`@`body` becomes `root`@`localhost`"]);
+        pair.load(&["some"]).exits(0);
+        let rows = "SELECT GROUP_CONCAT(id, v ORDER BY id), (SELECT GROUP_CONCAT(id) FROM d.u) FROM d.t";
+        assert_eq!(pair.target().strings(rows).unwrap()[0], [Some("2b".into()), Some("2,2,5".into())]);
+        let definers = "SELECT CONCAT(DEFINER, (SELECT DEFINER FROM information_schema.TRIGGERS \
+                        WHERE TRIGGER_SCHEMA = 'd')) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'd'";
+        assert_eq!(pair.target().value(definers).unwrap().as_deref(), Some("root@localhostroot@localhost"));
+        // What is compared is what the condition names, on a server that has all rows too.
+        let ended = pair.diff_with(&pair.from, "some", &[]).exits(4);
+        assert!(ended.out.contains("defined otherwise") && !ended.out.contains("rows"), "{}", ended.out);
+        pair.dump(&["d", "-o", "bad", "--where", "nothing = 1"]).exits(1).says(&["nothing"]);
+        assert!(!pair.path("bad/manifest.json").exists());
+        clear(&pair);
+        pair.dump(&["d", "-o", "none", "--no-data"]).exits(0);
+        assert!(!pair.path("none/d.t").exists());
+        pair.load(&["none"]).exits(0);
+        assert_eq!(pair.target().strings(rows).unwrap()[0], [None, None]);
+        assert_eq!(pair.target().value(definers).unwrap().as_deref(), Some("some@bodysome@body"));
+        clear(&pair);
+        // Definitions only, of a dump that has rows.
+        pair.load(&["some", "--no-data"]).exits(0);
+        assert_eq!(pair.target().strings(rows).unwrap()[0], [None, None]);
+    });
+}

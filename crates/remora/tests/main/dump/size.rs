@@ -1,0 +1,57 @@
+//! Rows and tables of any size in little memory, and the ways that only large tables take.
+
+use std::process::Command;
+
+use sandbox::Product;
+
+use super::{Pair, assert_equal};
+use crate::support::{Ended, remora};
+
+/// No run of the program may take more memory than this.
+const MEMORY_KIB: u32 = 512 << 10;
+
+/// Runs the program with bounded memory.
+fn bounded(pair: &Pair, arguments: &[&str]) -> Ended {
+    let program = remora(pair.folder.path());
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {MEMORY_KIB} && exec \"$0\" \"$@\"")]);
+    command.arg(program.get_program()).args(arguments).current_dir(pair.folder.path());
+    // Only address space is bounded, of which the C library reserves 64 MiB for each thread's heap.
+    command.env("MALLOC_ARENA_MAX", "2").env_remove("MYSQL_PWD").env_remove("MYSQL_HOST");
+    Ended::of(&command.output().unwrap())
+}
+
+#[test]
+fn rows_and_tables_of_any_size_go_through_little_memory() {
+    let options = ["--max-allowed-packet=1G", "--innodb-log-file-size=1G", "--innodb-buffer-pool-size=256M"];
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &options);
+    let mut source = pair.source();
+    for sql in [
+        "CREATE DATABASE d",
+        // Escaped it is twice as long: 160 MiB for a row.
+        "CREATE TABLE d.large (id INT PRIMARY KEY, a LONGBLOB, b LONGTEXT) CHARACTER SET latin1",
+        "INSERT INTO d.large VALUES (1, REPEAT(0x5c00, 40 << 20), 'x'), (2, NULL, REPEAT('\\n', 4 << 20)), (3, '', '')",
+        "CREATE TABLE d.many (id INT PRIMARY KEY, a INT, b CHAR(60) CHARACTER SET latin1, c VARCHAR(100) COMMENT 'it''s  KEY `b` (`b`),', \
+         KEY a (a) COMMENT 'with ) and ,', UNIQUE KEY u (id, a), KEY `b``2` (b(10), a), KEY c (c))",
+        "INSERT INTO d.many SELECT seq, seq % 1000, MD5(seq), IF(seq % 7, NULL, 'c') FROM d.seq_1_to_200000",
+        "CREATE TABLE d.keyless (a INT, b CHAR(60) CHARACTER SET latin1, KEY a (a))",
+        "INSERT INTO d.keyless SELECT a, b FROM d.many",
+        "ANALYZE TABLE d.many, d.large, d.keyless",
+    ] {
+        source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    let socket = |server: &sandbox::Sandbox| server.socket().to_str().unwrap().to_owned();
+    let (from, to) = (socket(&pair.from), socket(&pair.to));
+    let own = ["--no-defaults", "-u", "root", "-j", "2", "-S"];
+    bounded(&pair, &[&["dump", "d", "-o", "d.dump", "--chunk", "2M"][..], &own, &[&from]].concat()).exits(0);
+    let bulk = |pair: &Pair| {
+        let row =
+            pair.target().strings("SHOW GLOBAL STATUS LIKE 'Innodb_bulk_operations'").unwrap().remove(0);
+        row[1].clone().unwrap().parse::<u64>().unwrap()
+    };
+    let before = bulk(&pair);
+    bounded(&pair, &[&["load", "d.dump"][..], &own, &[&to]].concat()).exits(0);
+    // A table in one stream takes the server's way for empty tables.
+    assert!(bulk(&pair) > before);
+    assert_equal(&pair, "d");
+}

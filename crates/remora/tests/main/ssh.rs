@@ -1,0 +1,218 @@
+//! Backups and restores over a real sshd, with a key, on 127.0.0.1.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Ended, Running, remora, until};
+
+/// An sshd of our own; user and machine keys are made for it.
+struct Server {
+    folder: TempDir,
+    port: u16,
+    sshd: Child,
+}
+
+impl Server {
+    fn start() -> Server {
+        let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+        for key in ["host", "user"] {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(folder.path().join(key))
+                .stdin(Stdio::null())
+                .status();
+            assert!(made.unwrap().success());
+        }
+        // It changes to this folder, which the package makes at boot.
+        std::fs::create_dir_all("/run/sshd").ok();
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let path = folder.path().display();
+        let configuration = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {path}/host\nAuthorizedKeysFile {path}/user.pub\n\
+             PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n"
+        );
+        std::fs::write(folder.path().join("sshd_config"), configuration).unwrap();
+        let sshd = Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f"])
+            .arg(folder.path().join("sshd_config"))
+            .stdin(Stdio::null())
+            .stderr(std::fs::File::create(folder.path().join("sshd.log")).unwrap())
+            .spawn()
+            .unwrap();
+        let server = Server { folder, port, sshd };
+        until("sshd answers", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        server
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A path of the other machine, which is this one.
+    fn there(&self, name: &str) -> String {
+        let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
+        format!("ssh://{user}@127.0.0.1:{}{}", self.port, self.path(name).display())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = remora(self.folder.path());
+        command.args(arguments).stdin(Stdio::null());
+        let known = format!("UserKnownHostsFile={}", self.path("known").display());
+        let key = format!("IdentityFile={}", self.path("user").display());
+        for option in [known.as_str(), &key, "IdentitiesOnly=yes", "StrictHostKeyChecking=accept-new"] {
+            command.args(["--ssh-option", option]);
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        Ended::of(&self.command(arguments).output().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.sshd.kill().ok();
+        self.sshd.wait().ok();
+    }
+}
+
+/// Pages that do not compress, each another.
+fn noise(pages: u64, seed: u64) -> Vec<u8> {
+    let words =
+        (0..pages * 2048).map(|at| (at ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
+    words.flat_map(|word| word.wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()).collect()
+}
+
+/// Folders that programs of ours were started from.
+fn left_behind() -> Vec<PathBuf> {
+    let places = ["/dev/shm", "/run", "/var/tmp", "/tmp"].map(Path::new);
+    let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.join("far").exists()).collect()
+}
+
+#[test]
+fn a_volume_elsewhere_comes_and_goes_back() {
+    let server = Server::start();
+    let mut volume = noise(700, 1);
+    std::fs::write(server.path("disk.img"), &volume).unwrap();
+    let source = format!("file:{}", server.there("disk.img"));
+    let repo = server.path("repo").display().to_string();
+    server.run(&["backup", &source, "--to", &repo]).exits(0).says(&["disk.img@1 (full)"]);
+    volume[5_000_000] ^= 1;
+    std::fs::write(server.path("disk.img"), &volume).unwrap();
+    server
+        .run(&["backup", &source, "--to", &repo, "--nice"])
+        .exits(0)
+        .says(&["disk.img@2", " 1 blocks changed"]);
+    // Others' programs are there for a moment, ours must not stay.
+    until("nothing is left behind", || left_behind().is_empty());
+
+    let target = server.there("copy.img");
+    server.run(&["restore", &repo, "--to", &target]).exits(0);
+    assert!(std::fs::read(server.path("copy.img")).unwrap() == volume);
+    assert_eq!(std::fs::metadata(server.path("copy.img")).unwrap().permissions().mode() & 0o777, 0o600);
+    server.run(&["restore", &repo, "--to", &target]).exits(2).says(&["is there already"]);
+    server
+        .run(&["restore", &format!("{repo}@1"), "--to", &target, "--delta"])
+        .exits(0)
+        .says(&["16.4 kB of them written"]);
+
+    server
+        .run(&["backup", &format!("{source}x"), "--to", &repo])
+        .exits(1)
+        .says(&["disk.imgx", "No such file"]);
+    server
+        .run(&["backup", &format!("block:{}", server.there("disk.img")), "--to", &repo])
+        .exits(1)
+        .says(&["is no block device"]);
+}
+
+#[test]
+fn commands_before_and_after_run_where_the_source_is() {
+    let server = Server::start();
+    std::fs::write(server.path("disk.img"), noise(3, 1)).unwrap();
+    let repo = server.path("repo").display().to_string();
+    let (disk, snapshot) = (server.path("disk.img"), server.path("snapshot"));
+    let before = format!("cp {} {}", disk.display(), snapshot.display());
+    let after = format!("rm {}", snapshot.display());
+    let source = format!("file:{}", server.there("snapshot"));
+    let line = ["backup", &source, "--to", &repo, "--before", &before, "--after", &after];
+    server.run(&line).exits(0);
+    assert!(!snapshot.exists());
+    // What --after is for happens when reading fails, too, and its own failure is not silent.
+    std::fs::remove_file(&disk).unwrap();
+    std::fs::write(&snapshot, "left behind").unwrap();
+    server.run(&line).exits(1).says(&["cp ", "No such file"]);
+    assert!(!snapshot.exists());
+    std::fs::write(&disk, noise(3, 2)).unwrap();
+    let line = ["backup", &source, "--to", &repo, "--before", &before, "--after", "echo too bad >&2; exit 7"];
+    server.run(&line).exits(3).says(&["snapshot@2", "--after failed", "ended with 7: too bad"]);
+    let here = format!("file:{}", snapshot.display());
+    let line = ["backup", &here, "--to", &repo, "--before", &before, "--after", &after];
+    server.run(&line).exits(0).says(&["snapshot@3", " 0 blocks changed"]);
+    assert!(!snapshot.exists());
+}
+
+#[test]
+fn a_machine_that_can_not_be_reached_is_told_in_its_own_words() {
+    let server = Server::start();
+    let source = format!("file:{}", server.there("x"));
+    let other = format!("IdentityFile={}", server.path("nothing").display());
+    let mut refused = remora(server.folder.path());
+    refused.args([
+        "backup",
+        &source,
+        "--to",
+        "repo",
+        "--ssh-option",
+        &other,
+        "--ssh-option",
+        "IdentitiesOnly=yes",
+    ]);
+    refused.args([
+        "--ssh-option",
+        "StrictHostKeyChecking=no",
+        "--ssh-option",
+        "UserKnownHostsFile=/dev/null",
+    ]);
+    Ended::of(&refused.stdin(Stdio::null()).output().unwrap())
+        .exits(1)
+        .says(&["can't be reached", "Permission denied"]);
+    let closed = format!(
+        "file:ssh://root@127.0.0.1:{}/x",
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    );
+    server.run(&["backup", &closed, "--to", "repo"]).exits(1).says(&["can't be reached", "refused"]);
+    server.run(&["backup", "file:ssh://-oProxyCommand=x/y", "--to", "repo"]).exits(2);
+}
+
+#[test]
+fn an_ssh_that_is_killed_is_a_failure_and_the_next_run_goes_on() {
+    let server = Server::start();
+    let volume = noise(3000, 1);
+    std::fs::write(server.path("disk.img"), &volume).unwrap();
+    let source = format!("file:{}", server.there("disk.img"));
+    let repo = server.path("repo").display().to_string();
+    let after = format!("touch {}", server.path("after").display());
+    let mut command = server.command(&["backup", &source, "--to", &repo, "--rate", "4M", "--after", &after]);
+    let running = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let partial = server.path("repo/disk.img/000001.blk.partial");
+    until("something is stored", || std::fs::metadata(&partial).is_ok_and(|found| found.len() > 1_000_000));
+    let children = format!("/proc/{0}/task/{0}/children", running.pid());
+    let ssh = std::fs::read_to_string(children).unwrap();
+    let killed = Command::new("kill").arg("-9").args(ssh.split_whitespace()).status().unwrap();
+    assert!(killed.success());
+    running.end().exits(1).says(&["disk.img at byte", "the connection to the other machine"]);
+    assert!(partial.exists());
+    assert!(server.path("after").exists(), "another connection was made for it");
+    server.run(&["backup", &source, "--to", &repo]).exits(0).says(&["it is used"]);
+    let target = server.path("copy.img").display().to_string();
+    server.run(&["restore", &repo, "--to", &target]).exits(0);
+    assert!(std::fs::read(target).unwrap() == volume);
+}
