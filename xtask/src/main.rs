@@ -33,7 +33,7 @@ const HELP: &str = "cargo xtask CHORE
   bench dump [--rows N] [--server NAME] [--only WORD]
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run
-  bench queue [--seconds N] [--backlog ROWS]
+  bench queue [--seconds N] [--rounds N] [--backlog ROWS]
                                   ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";

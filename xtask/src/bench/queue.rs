@@ -10,7 +10,7 @@ use sandbox::{Product, Sandbox, Settings};
 use super::measure::as_f64;
 use crate::{places, plugin, root, run, setup};
 
-const ROUNDS: usize = 3;
+const ROUNDS: u64 = 3;
 const CONNECTIONS: [u32; 2] = [10, 40];
 /// Messages that wait before they are consumed: more than a run takes.
 const QUEUED: u64 = 1_000_000;
@@ -60,7 +60,7 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     let (seconds, backlog) = (number("--seconds", 5)?, number("--backlog", 0)?);
     let bench = Bench::start(library, seconds)?;
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); METHODS.len() * CONNECTIONS.len()];
-    for _ in 0..ROUNDS {
+    for _ in 0..number("--rounds", ROUNDS)? {
         for (nth, rates) in rates.iter_mut().enumerate() {
             let (Some(method), Some(connections)) =
                 (METHODS.get(nth / CONNECTIONS.len()), CONNECTIONS.get(nth % CONNECTIONS.len()))
