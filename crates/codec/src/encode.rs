@@ -30,7 +30,7 @@ const FRAMES_LEVEL_MAX: u32 = 2;
 const FRAME_BYTES: usize = 1 << 20;
 
 /// Frames one after the other, each compressed at once. The library's stream copies all it is given, and has its matches
-/// in two places most of the time, which costs the fast levels a quarter of their time.
+/// in two places most of the time, which the fast levels feel.
 struct Frames<W> {
     sink: W,
     compressor: zstd::bulk::Compressor<'static>,
