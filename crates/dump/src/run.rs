@@ -182,7 +182,10 @@ fn hold_off_ddl(target: &Target, tables: &[TableEntry]) -> Result<Option<Session
     let mut session = snapshot::connect(target)?;
     let about = &session.about;
     let all = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
-    let held = |entry: &&TableEntry| entry.is_due() && (all || !entry.table.partitions.is_empty());
+    // The others are locked against writing, and to read them one would have to wait for who writes.
+    let held = |entry: &&TableEntry| {
+        entry.is_due() && entry.table.is_transactional() && (all || !entry.table.partitions.is_empty())
+    };
     let names: Vec<&TableName> = tables.iter().filter(held).map(|entry| &entry.table.name).collect();
     if names.is_empty() {
         return Ok(None);

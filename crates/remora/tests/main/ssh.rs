@@ -88,12 +88,12 @@ fn noise(pages: u64, seed: u64) -> Vec<u8> {
     words.flat_map(|word| word.wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()).collect()
 }
 
-/// Folders that programs of ours were started from.
+/// Programs of ours, in the folders that they were started from.
 fn left_behind() -> Vec<PathBuf> {
     let places = ["/dev/shm", "/run", "/var/tmp", "/tmp"].map(Path::new);
     let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| path.join("far").exists()).collect()
+    let new = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"tmp."));
+    new.map(|entry| entry.path().join("far")).filter(|program| program.is_file()).collect()
 }
 
 #[test]

@@ -105,3 +105,41 @@ fn who_stands_in_the_way_is_named() {
     });
     assert!(!pair.path("blocked/manifest.json").exists());
 }
+
+/// Only statements are ended, and only when that is asked for; who is idle has nothing to do with it.
+#[test]
+fn what_stands_in_the_way_is_named_and_ended_only_on_demand() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut source = pair.source();
+        source.execute("CREATE DATABASE d").unwrap();
+        source.execute("CREATE TABLE d.my (id INT PRIMARY KEY, v INT) ENGINE=MyISAM").unwrap();
+        source.execute("INSERT INTO d.my VALUES (1, 0)").unwrap();
+        let mut bystander = pair.source();
+        bystander.execute("START TRANSACTION").unwrap();
+        let mut long = pair.source();
+        let id = long.connection_id();
+        std::thread::scope(|scope| {
+            let running = scope.spawn(move || long.execute("UPDATE d.my SET v = v + SLEEP(600)"));
+            until("the statement runs", || {
+                let sql = format!(
+                    "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND info LIKE 'UPDATE%' \
+                     AND time >= 2"
+                );
+                source.value(&sql).unwrap().as_deref() == Some("1")
+            });
+            let named = pair.dump(&["d", "-o", "named", "--lock-wait", "1"]);
+            let alive = !running.is_finished();
+            let ended = pair.dump(&["d", "-o", "ended", "--lock-wait", "1", "--kill-long-queries"]);
+            // Before anything is asserted, so that nobody is waited for.
+            source.execute(&format!("KILL {id}")).ok();
+            assert!(running.join().unwrap().is_err());
+            named
+                .exits(1)
+                .says(&[&format!("in the way is connection {id} of root@localhost"), "UPDATE d.my"]);
+            assert!(alive);
+            ended.exits(0);
+        });
+        bystander.execute("COMMIT").unwrap();
+    });
+}
