@@ -36,7 +36,7 @@ pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error
 }
 
 impl Left {
-    /// The dump was begun on this server, and in the form that is asked for now.
+    /// The dump was begun on this server, and in the form this request asks for.
     pub(super) fn check(&self, request: &DumpRequest, session: &Session) -> Result<(), Error> {
         let (begun, about) = (&self.manifest, &session.about);
         let Source { host, server_id, server_version, .. } = &begun.source;
