@@ -2,6 +2,7 @@
 
 mod change;
 mod salvage;
+mod track;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -9,10 +10,11 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backup::change::{Changer, Found};
 use crate::backup::salvage::{Salvage, Salvaged};
-use crate::chain::{Chain, Chunk};
-use crate::feed::{Feed, Seen};
+use crate::backup::track::{Look, Plan};
+use crate::chain::{Chain, Chunk, Walk};
+use crate::feed::{Blocks, Feed, Seen, Want};
 use crate::fetch::Fetcher;
-use crate::format::{Header, Record, ZERO, chunks_of};
+use crate::format::{CHUNK_BLOCKS, Hash, Header, Record, ZERO, chunks_of};
 use crate::repository::Repository;
 use crate::scan::Pace;
 use crate::writer::Writer;
@@ -20,8 +22,12 @@ use crate::{CHUNK, Error};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use progress::Progress;
 
+pub use crate::backup::track::Changed;
+
 /// Most threads that make sense: more would only need more memory.
 const JOBS_MAX: usize = 12;
+/// Most chunks that are thought about ahead of the one that is read.
+const ANNOUNCED_MAX: usize = 256;
 
 /// What to back up, and how.
 pub struct Request<'a> {
@@ -33,6 +39,8 @@ pub struct Request<'a> {
     pub note: String,
     /// Store everything, even if there is a generation to build upon.
     pub full: bool,
+    /// Where the volume may have changed, if that is known: only that is read, and a sample as proof.
+    pub changed: Option<Changed>,
     /// Accept a file that changes while it is read.
     pub live: bool,
     /// Threads that hash and compress.
@@ -77,12 +85,30 @@ struct Counts {
 /// A chunk on its way to a worker.
 struct Job {
     number: u64,
-    prior: Option<Chunk>,
-    /// What an interrupted run has stored of it.
-    salvaged: Option<Salvaged>,
-    seen: Seen,
-    /// None if it is a hole.
-    buffer: Option<Vec<u8>>,
+    what: What,
+}
+
+/// What is known of a chunk.
+enum What {
+    /// It is as it was, and so is its content's hash.
+    Same(Hash),
+    /// It was looked at.
+    Read {
+        prior: Option<Chunk>,
+        /// What an interrupted run has stored of it.
+        salvaged: Option<Salvaged>,
+        seen: Seen,
+        /// None if it is a hole.
+        buffer: Option<Vec<u8>>,
+        /// The blocks that may have changed, if that is to be proved.
+        claimed: Option<Blocks>,
+    },
+}
+
+/// A chunk that is to be read, or is not.
+enum Announced {
+    Same(Hash),
+    Read { prior: Option<Chunk>, claimed: Option<Blocks> },
 }
 
 /// A chunk on its way to the file.
@@ -96,7 +122,8 @@ struct Done {
 ///
 /// # Errors
 /// When the source can't be read from start to end, or the repository not be written. Then there is no new
-/// generation, and the old ones are as they were.
+/// generation, and the old ones are as they were. [`Error::Untracked`]: what was said to have changed is not all;
+/// without that it can be tried again.
 pub fn backup(
     repository: &Repository,
     feed: &mut dyn Feed,
@@ -124,7 +151,8 @@ pub fn backup(
         world.progress.note("an interrupted run has left a part of this; it is used");
     }
     let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
-    let pipeline = Pipeline { repository, request, world, chain: chain.as_ref(), len: before.len };
+    let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
+    let pipeline = Pipeline { repository, request, world, chain: chain.as_ref(), changed, len: before.len };
     let counts = match pipeline.run(feed, salvage, &mut writer) {
         Ok(counts) => counts,
         Err(error) => {
@@ -153,6 +181,8 @@ struct Pipeline<'a> {
     request: &'a Request<'a>,
     world: World<'a>,
     chain: Option<&'a Chain>,
+    /// What may have changed since the end of the chain.
+    changed: Option<&'a Changed>,
     len: u64,
 }
 
@@ -175,7 +205,7 @@ impl Pipeline<'_> {
             let reader = scope.spawn(move || self.read(feed, salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
-                scope.spawn(move || work(&jobs, &to_writer, fetcher));
+                scope.spawn(move || work(self.request.name, &jobs, &to_writer, fetcher));
             }
             drop((jobs, to_writer));
             // By value: when the writer is gone, nobody waits for its buffers.
@@ -196,19 +226,25 @@ impl Pipeline<'_> {
         to_workers: &Sender<Job>,
     ) -> Result<(), Error> {
         let mut pace = Pace::new(self.request.rate, self.world.stop);
-        let mut walk = self.chain.map(Chain::walk);
-        let chunks = chunks_of(self.len);
-        let (mut priors, mut announced) = (VecDeque::new(), 0);
+        let mut announcer = Announcer {
+            pipeline: self,
+            walk: self.chain.map(Chain::walk),
+            plan: self.plan(),
+            next: 0,
+            reading: 0,
+            announced: VecDeque::new(),
+        };
         let mut spare = None;
-        for number in 0..chunks {
-            while announced < chunks.min(number + 1 + feed.ahead()) {
-                let prior = walk.as_mut().map(|walk| walk.chunk(announced)).transpose()?;
-                let known = prior.as_ref().map(Chunk::hashes);
-                feed.expect(bytes_of(announced, self.len), known)
-                    .map_err(|error| self.failed(announced, error))?;
-                priors.push_back(prior);
-                announced += 1;
-            }
+        for number in 0..chunks_of(self.len) {
+            let (prior, claimed) = match announcer.chunk(feed)? {
+                Announced::Same(content) => {
+                    if to_workers.send(Job { number, what: What::Same(content) }).is_err() {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Announced::Read { prior, claimed } => (prior, claimed),
+            };
             pace.wait()?;
             let mut buffer = match spare.take() {
                 Some(buffer) => buffer,
@@ -223,13 +259,19 @@ impl Pipeline<'_> {
                 Some(buffer)
             };
             let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));
-            let prior = priors.pop_front().flatten();
-            if to_workers.send(Job { number, prior, salvaged, seen, buffer }).is_err() {
+            let what = What::Read { prior, salvaged, seen, buffer, claimed };
+            if to_workers.send(Job { number, what }).is_err() {
                 // The others have failed, and have said so.
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    fn plan(&self) -> Option<Plan> {
+        let (changed, newest) = (self.changed?, self.chain?.newest()?);
+        let seed = newest.trailer.content.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        Some(Plan::new(changed, newest.header.len, self.len, seed ^ self.request.taken_s.cast_unsigned()))
     }
 
     fn failed(&self, chunk: u64, error: io::Error) -> Error {
@@ -272,22 +314,63 @@ impl Pipeline<'_> {
     }
 }
 
+/// Tells the feed what comes next, as far ahead as it likes.
+struct Announcer<'a> {
+    pipeline: &'a Pipeline<'a>,
+    walk: Option<Walk<'a>>,
+    plan: Option<Plan>,
+    /// The next chunk to be announced.
+    next: u64,
+    /// Chunks that the feed knows of and that were not read.
+    reading: u64,
+    announced: VecDeque<Announced>,
+}
+
+impl Announcer<'_> {
+    /// The next chunk; one that is to be read can be.
+    fn chunk(&mut self, feed: &mut dyn Feed) -> Result<Announced, Error> {
+        while self.next < chunks_of(self.pipeline.len)
+            && (self.reading <= feed.ahead() || self.announced.is_empty())
+            && self.announced.len() < ANNOUNCED_MAX
+        {
+            let announced = self.announce(feed)?;
+            self.reading += u64::from(matches!(announced, Announced::Read { .. }));
+            self.announced.push_back(announced);
+            self.next += 1;
+        }
+        let chunk = self.announced.pop_front().ok_or(Error::Worker)?;
+        self.reading -= u64::from(matches!(chunk, Announced::Read { .. }));
+        Ok(chunk)
+    }
+
+    fn announce(&mut self, feed: &mut dyn Feed) -> Result<Announced, Error> {
+        let number = self.next;
+        let look = self.plan.as_mut().map_or(Look::All, |plan| plan.look(number));
+        if let (Look::Not, Some(walk)) = (&look, &mut self.walk) {
+            return walk.content(number).map(Announced::Same);
+        }
+        let prior = self.walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
+        let known = prior.as_ref().map(Chunk::hashes);
+        let (want, claimed) = match look {
+            Look::At(blocks) => (Want::Blocks(blocks), None),
+            Look::Proof(claimed) => (Want::All(known), Some(claimed)),
+            Look::All | Look::Not => (Want::All(known), None),
+        };
+        feed.expect(number, bytes_of(number, self.pipeline.len), want)
+            .map_err(|error| self.pipeline.failed(number, error))?;
+        Ok(Announced::Read { prior, claimed })
+    }
+}
+
 /// Bytes of a chunk of a volume of `len` bytes.
 fn bytes_of(chunk: u64, len: u64) -> usize {
     usize::try_from(len - chunk * CHUNK as u64).unwrap_or(CHUNK).min(CHUNK)
 }
 
-fn work(jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, fetcher: &Fetcher<'_>) {
+fn work(name: &str, jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, fetcher: &Fetcher<'_>) {
     let mut changer = Changer::new(fetcher);
-    for job in jobs {
-        let done = match job.buffer {
-            None => Ok(hole(&job)),
-            Some(buffer) => {
-                let found = changer.changes(&buffer, &job.seen, job.prior.as_ref(), job.salvaged);
-                let number = job.number;
-                found.map(|found| Done { number, found, buffer: Some(buffer) })
-            }
-        };
+    for Job { number, what } in jobs {
+        let done = look_at(name, number, what, &mut changer);
         let failed = done.is_err();
         if to_writer.send(done).is_err() || failed {
             return;
@@ -295,9 +378,30 @@ fn work(jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, fetcher: 
     }
 }
 
-fn hole(job: &Job) -> Done {
-    let was_zeros = job.prior.as_ref().is_none_or(|prior| prior.content == ZERO);
+fn look_at(name: &str, number: u64, what: What, changer: &mut Changer<'_>) -> Result<Done, Error> {
+    let (prior, salvaged, seen, buffer, claimed) = match what {
+        What::Same(content) => {
+            let found = Found { content, changes: None, reused: false };
+            return Ok(Done { number, found, buffer: None });
+        }
+        What::Read { prior, salvaged, seen, buffer, claimed } => (prior, salvaged, seen, buffer, claimed),
+    };
+    let found = match &buffer {
+        None => hole(prior.as_ref()),
+        Some(buffer) => changer.changes(buffer, &seen, prior.as_ref(), salvaged)?,
+    };
+    if let (Some(claimed), Some((changes, _))) = (claimed, &found.changes) {
+        // A chunk of zeros lists no blocks.
+        let all = changes.is_empty().then_some(0..CHUNK_BLOCKS).into_iter().flatten();
+        let was = |block: &usize| prior.as_ref().is_some_and(|prior| prior.blocks.get(*block) != Some(&None));
+        let listed = changes.iter().map(|(block, _)| usize::from(*block));
+        track::prove(name, number, &claimed, all.filter(was).chain(listed))?;
+    }
+    Ok(Done { number, found, buffer })
+}
+
+fn hole(prior: Option<&Chunk>) -> Found {
+    let was_zeros = prior.is_none_or(|prior| prior.content == ZERO);
     let changes = (!was_zeros).then(|| (Vec::new(), Vec::new()));
-    let found = Found { content: ZERO, changes, reused: false };
-    Done { number: job.number, found, buffer: None }
+    Found { content: ZERO, changes, reused: false }
 }

@@ -104,6 +104,11 @@ impl Walk<'_> {
         Ok(found)
     }
 
+    /// The hash of a chunk's content, without its blocks; none but a later chunk may be asked for after it.
+    pub(crate) fn content(&mut self, number: u64) -> Result<Hash, Error> {
+        Ok(self.entries(number)?.first().map_or(ZERO, |(_, entry)| entry.content))
+    }
+
     /// A chunk; none but a later one may be asked for after it.
     pub(crate) fn chunk(&mut self, number: u64) -> Result<Chunk, Error> {
         let mut chunk = Chunk::zeros();

@@ -33,6 +33,15 @@ pub enum Error {
         name: String,
     },
 
+    /// A block has changed that was said not to have.
+    #[error("{name} has changed at byte {at}, where it was said not to have")]
+    Untracked {
+        /// The source.
+        name: String,
+        /// Where, from its front.
+        at: u64,
+    },
+
     /// The target of a restore can't be read or written.
     #[error("{name}: {source}")]
     Target {

@@ -8,8 +8,9 @@ use crate::format::{CHUNK_BLOCKS, Hash};
 
 /// A volume that is read once, from front to end, by whoever is nearest to it.
 ///
-/// Chunks are announced in order with [`Feed::expect`], at most [`Feed::ahead`] of them before they are read, and read in
-/// the same order. So one that is far away can be kept busy, and can tell by itself what has not changed.
+/// Chunks are announced in ascending order with [`Feed::expect`], at most [`Feed::ahead`] of them before they are read, and
+/// read in the same order; those that are not announced are not looked at. So one that is far away can be kept busy, and can
+/// tell by itself what has not changed.
 pub trait Feed: Send {
     /// The volume's state now.
     ///
@@ -20,12 +21,12 @@ pub trait Feed: Send {
     /// How many chunks are announced before the first of them is read.
     fn ahead(&self) -> u64;
 
-    /// Announces the next chunk, of `bytes` bytes, of which the last one of a volume may have fewer than
-    /// [`CHUNK`](crate::CHUNK). `known`: the hashes of its 256 blocks when it was read the last time.
+    /// Announces chunk `number`, counted from 0, of `bytes` bytes, of which the last one of a volume may have fewer than
+    /// [`CHUNK`](crate::CHUNK).
     ///
     /// # Errors
     /// What reading it reports.
-    fn expect(&mut self, bytes: usize, known: Option<Vec<Hash>>) -> io::Result<()>;
+    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()>;
 
     /// Reads the first chunk that was announced and not yet read into a buffer, which becomes
     /// [`CHUNK`](crate::CHUNK) bytes unless the chunk is a hole. What lies behind the end of the volume is zeros.
@@ -33,6 +34,19 @@ pub trait Feed: Send {
     /// # Errors
     /// What reading it reports; `UnexpectedEof` when the volume ends before it should.
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen>;
+}
+
+/// Some of the blocks of a chunk.
+pub type Blocks = Box<[bool; CHUNK_BLOCKS]>;
+
+/// What is wanted of a chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// All of it. The hashes of its blocks when it was read the last time, if it was: who is far away need not send blocks
+    /// that are the same.
+    All(Option<Vec<Hash>>),
+    /// Only these blocks: nobody has written to the others.
+    Blocks(Blocks),
 }
 
 /// What a chunk turned out to be.
@@ -43,5 +57,5 @@ pub enum Seen {
     /// It is in the buffer.
     Whole,
     /// The blocks that are set are in the buffer; the others are as was known.
-    Blocks(Box<[bool; CHUNK_BLOCKS]>),
+    Blocks(Blocks),
 }

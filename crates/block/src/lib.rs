@@ -30,7 +30,7 @@ mod writer;
 
 pub use backup::{World, backup};
 pub use error::Error;
-pub use feed::{Feed, Seen};
+pub use feed::{Blocks, Feed, Seen, Want};
 pub use format::{BLOCK, CHUNK, Hash};
 pub use prune::prune;
 pub use repository::{Generation, Listing, Repository};

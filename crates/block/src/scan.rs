@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use disk::{Source, Stat};
 
 use crate::Error;
-use crate::feed::{Feed, Seen};
+use crate::feed::{Blocks, Feed, Seen, Want};
 use crate::file::read_exact_at;
-use crate::format::{CHUNK, Hash};
+use crate::format::{BLOCK, CHUNK};
 
 /// How long to wait at most before looking whether to stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -21,6 +21,10 @@ struct Expected {
     start: u64,
     bytes: usize,
     hole: bool,
+    /// Parts to be read, in bytes from where it begins.
+    parts: Vec<Range<usize>>,
+    /// The blocks that these are, if they are not all.
+    blocks: Option<Blocks>,
     /// What of it was not in memory before, and is forgotten again.
     absent: Vec<Range<u64>>,
 }
@@ -28,8 +32,6 @@ struct Expected {
 /// Reads chunks of something that is at hand, in order, one ahead.
 pub struct Scan {
     source: Box<dyn Source>,
-    /// Where the next chunk to be announced begins.
-    next: u64,
     /// No data before this byte, from where was asked last.
     data_from: u64,
     expected: VecDeque<Expected>,
@@ -39,7 +41,7 @@ impl Scan {
     /// Reads from the front.
     #[must_use]
     pub fn new(source: Box<dyn Source>) -> Scan {
-        Scan { source, next: 0, data_from: 0, expected: VecDeque::new() }
+        Scan { source, data_from: 0, expected: VecDeque::new() }
     }
 
     /// Whether a chunk lies in a hole altogether.
@@ -61,33 +63,55 @@ impl Feed for Scan {
         1
     }
 
-    fn expect(&mut self, bytes: usize, _known: Option<Vec<Hash>>) -> io::Result<()> {
-        let start = self.next;
-        self.next += CHUNK as u64;
+    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+        let start = number * CHUNK as u64;
+        let (parts, blocks) = match want {
+            Want::All(_) => (std::iter::once(0..bytes).collect(), None),
+            Want::Blocks(blocks) => (parts_of(&blocks, bytes), Some(blocks)),
+        };
         let hole = self.is_hole(start, bytes)?;
-        let absent = if hole { Vec::new() } else { self.source.absent(start, bytes)? };
+        let mut absent = Vec::new();
+        for part in parts.iter().filter(|_| !hole) {
+            absent.extend(self.source.absent(start + part.start as u64, part.len())?);
+        }
         for range in &absent {
             self.source.prefetch(range.start, range.end - range.start);
         }
-        self.expected.push_back(Expected { start, bytes, hole, absent });
+        self.expected.push_back(Expected { start, bytes, hole, parts, blocks, absent });
         Ok(())
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
         let unasked = || io::Error::other("read before it was announced");
-        let Expected { start, bytes, hole, absent } = self.expected.pop_front().ok_or_else(unasked)?;
+        let Expected { start, bytes, hole, parts, blocks, absent } =
+            self.expected.pop_front().ok_or_else(unasked)?;
         if hole {
             return Ok(Seen::Hole);
         }
         buffer.resize(CHUNK, 0);
-        let (data, rest) = buffer.split_at_mut(bytes);
-        rest.fill(0);
-        read_exact_at(&*self.source, start, data)?;
+        buffer.get_mut(bytes..).unwrap_or_default().fill(0);
+        for part in parts {
+            let at = start + part.start as u64;
+            read_exact_at(&*self.source, at, buffer.get_mut(part).unwrap_or_default())?;
+        }
         for range in absent {
             self.source.forget(range.start, range.end - range.start);
         }
-        Ok(Seen::Whole)
+        Ok(blocks.map_or(Seen::Whole, Seen::Blocks))
     }
+}
+
+/// The bytes of a chunk of `bytes` bytes that these blocks are, neighbours together.
+fn parts_of(blocks: &Blocks, bytes: usize) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for (number, _) in blocks.iter().enumerate().filter(|(_, wanted)| **wanted) {
+        let (start, end) = ((number * BLOCK).min(bytes), ((number + 1) * BLOCK).min(bytes));
+        match parts.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => parts.push(start..end),
+        }
+    }
+    parts
 }
 
 /// Keeps to a number of bytes a second.

@@ -1,9 +1,10 @@
 //! A volume of the other machine, read from front to end.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
-use block::{BLOCK, CHUNK, Feed, Hash, Seen};
+use block::{BLOCK, Blocks, CHUNK, Feed, Seen, Want};
 use disk::Stat;
 
 use crate::connection::Connection;
@@ -22,7 +23,7 @@ const SOME: u8 = 2;
 pub struct FarFeed {
     connection: Connection,
     handle: u32,
-    /// Bytes of the chunks that were announced, and whether their blocks are known.
+    /// Bytes of the chunks that were announced, and whether not all of their blocks need come.
     announced: VecDeque<(usize, bool)>,
 }
 
@@ -53,52 +54,51 @@ impl Feed for FarFeed {
         AHEAD
     }
 
-    fn expect(&mut self, bytes: usize, known: Option<Vec<Hash>>) -> io::Result<()> {
-        self.announced.push_back((bytes, known.is_some()));
+    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+        self.announced.push_back((bytes, want != Want::All(None)));
         let bytes = u32::try_from(bytes).map_err(|_| corrupt("a chunk is too long"))?;
-        self.connection.lock().begin(&Request::Expect(bytes, known))
+        self.connection.lock().begin(&Request::Expect(number, bytes, want))
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
-        let (bytes, known) =
+        let (bytes, some) =
             self.announced.pop_front().ok_or_else(|| corrupt("read before it was announced"))?;
         let answer = self.connection.lock().answer()?;
-        decode(&answer, bytes, known, buffer)
+        decode(&answer, bytes, some, buffer)
     }
 }
 
-/// A chunk as the far side tells it: the blocks that are not `known`, gathered.
-pub(crate) fn encode(bytes: &[u8], known: Option<&[Hash]>) -> io::Result<Vec<u8>> {
-    let Some(known) = known else {
-        return Ok(Out::default().u8(WHOLE).rest(&wire::compress(bytes)?).0);
+/// A chunk as the far side tells it: what is wanted of the blocks, gathered.
+pub(crate) fn encode(bytes: &[u8], want: &Want) -> io::Result<Vec<u8>> {
+    let known = match want {
+        Want::All(None) => return Ok(Out::default().u8(WHOLE).rest(&wire::compress(bytes)?).0),
+        Want::All(Some(known)) => known,
+        Want::Blocks(blocks) => return some(bytes, blocks),
     };
-    let mut last = [0; BLOCK];
-    let (mut mask, mut changed) = ([0; BLOCKS / 8], Vec::new());
-    for ((number, block), known) in bytes.chunks(BLOCK).enumerate().zip(known) {
-        // The last block of a volume is hashed as it is stored: filled up with zeros.
-        let block = if block.len() == BLOCK {
-            block
-        } else {
-            last.iter_mut().zip(block).for_each(|(to, from)| *to = *from);
-            &last
-        };
-        if block::format::block_hash(block) != *known {
-            if let Some(bits) = mask.get_mut(number / 8) {
-                *bits |= 1 << (number % 8);
-            }
-            changed.extend_from_slice(block);
-        }
+    let mut blocks: Blocks = Box::new([false; BLOCKS]);
+    for (number, (changed, known)) in blocks.iter_mut().zip(known).enumerate() {
+        let block = block_of(bytes, number);
+        *changed = block::format::block_hash(&block) != *known;
     }
-    // Blocks behind the end of the volume are zeros, whatever they were.
-    for number in bytes.len().div_ceil(BLOCK)..BLOCKS {
-        if known.get(number).is_some_and(|known| *known != block::format::ZERO)
-            && let Some(bits) = mask.get_mut(number / 8)
-        {
-            *bits |= 1 << (number % 8);
-            changed.extend_from_slice(&[0; BLOCK]);
-        }
+    some(bytes, &blocks)
+}
+
+/// A block of a chunk; behind the end of the volume there are zeros.
+fn block_of(bytes: &[u8], number: usize) -> Cow<'_, [u8]> {
+    let (start, end) = ((number * BLOCK).min(bytes.len()), ((number + 1) * BLOCK).min(bytes.len()));
+    let block = bytes.get(start..end).unwrap_or_default();
+    if block.len() == BLOCK {
+        return Cow::Borrowed(block);
     }
-    Ok(Out::default().u8(SOME).rest(&mask).rest(&wire::compress(&changed)?).0)
+    let mut filled = vec![0; BLOCK];
+    filled.iter_mut().zip(block).for_each(|(to, from)| *to = *from);
+    Cow::Owned(filled)
+}
+
+fn some(bytes: &[u8], blocks: &Blocks) -> io::Result<Vec<u8>> {
+    let wanted = blocks.iter().enumerate().filter(|(_, wanted)| **wanted);
+    let gathered: Vec<u8> = wanted.flat_map(|(number, _)| block_of(bytes, number).into_owned()).collect();
+    Ok(Out::default().u8(SOME).rest(&wire::mask_of(blocks)).rest(&wire::compress(&gathered)?).0)
 }
 
 /// A chunk that takes no room.
@@ -107,7 +107,7 @@ pub(crate) fn hole() -> Vec<u8> {
 }
 
 /// What the far side told of a chunk, which is not trusted: it comes from another machine.
-pub(crate) fn decode(answer: &[u8], bytes: usize, known: bool, buffer: &mut Vec<u8>) -> io::Result<Seen> {
+pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u8>) -> io::Result<Seen> {
     let mut input = In(answer);
     match input.u8()? {
         HOLE => {
@@ -123,11 +123,10 @@ pub(crate) fn decode(answer: &[u8], bytes: usize, known: bool, buffer: &mut Vec<
             buffer.resize(CHUNK, 0);
             Ok(Seen::Whole)
         }
-        SOME if known => {
+        SOME if some => {
             let (mask, rest) =
                 input.rest().split_first_chunk::<{ BLOCKS / 8 }>().ok_or_else(|| corrupt("no mask"))?;
-            let set = |number: usize| mask.get(number / 8).is_some_and(|bits| bits >> (number % 8) & 1 == 1);
-            let blocks: Box<[bool; BLOCKS]> = Box::new(std::array::from_fn(set));
+            let blocks = wire::blocks_of(mask);
             let count = blocks.iter().filter(|set| **set).count();
             let data = wire::decompress(rest, count * BLOCK)?;
             if data.len() != count * BLOCK {

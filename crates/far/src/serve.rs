@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
-use block::{CHUNK, Feed, Hash, Scan, Seen};
+use block::{CHUNK, Feed, Scan, Seen, Want};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use disk::{Disk, Sink, Source, Volume};
 
@@ -41,8 +41,8 @@ enum Open {
 /// An answer on its way out.
 enum Answer {
     Plain(io::Result<Vec<u8>>),
-    /// Bytes of a chunk and what is known of it.
-    Chunk(Vec<u8>, Option<Vec<Hash>>),
+    /// Bytes of a chunk and what is wanted of it.
+    Chunk(Vec<u8>, Want),
 }
 
 /// Greets and answers requests until `input` ends.
@@ -96,7 +96,7 @@ fn send(mut output: impl Write, answers: Receiver<Answer>) -> io::Result<()> {
     for answer in answers {
         let answer = match answer {
             Answer::Plain(answer) => answer,
-            Answer::Chunk(bytes, known) => feed::encode(&bytes, known.as_deref()),
+            Answer::Chunk(bytes, want) => feed::encode(&bytes, &want),
         };
         match answer {
             Ok(payload) => wire::send(&mut output, wire::OK, &payload)?,
@@ -115,8 +115,8 @@ struct Session<'a> {
     failed: Option<io::Error>,
     /// What is read from front to end.
     scan: Option<u32>,
-    /// Chunks that were announced: their bytes, and what is known of them.
-    pending: VecDeque<(usize, Option<Vec<Hash>>)>,
+    /// Chunks that were announced: their bytes, and what is wanted of them.
+    pending: VecDeque<(usize, Want)>,
 }
 
 impl Session<'_> {
@@ -131,8 +131,8 @@ impl Session<'_> {
             let answer = match request {
                 None if self.pending.is_empty() => return,
                 None => Some(self.chunk()),
-                Some(Request::Expect(bytes, known)) => {
-                    self.expect(bytes as usize, known).err().map(|error| Answer::Plain(Err(error)))
+                Some(Request::Expect(number, bytes, want)) => {
+                    self.expect(number, bytes as usize, want).err().map(|error| Answer::Plain(Err(error)))
                 }
                 Some(request) => self.answer(request).map(Answer::Plain),
             };
@@ -151,18 +151,23 @@ impl Session<'_> {
         }
     }
 
-    fn expect(&mut self, bytes: usize, known: Option<Vec<Hash>>) -> io::Result<()> {
-        if bytes > CHUNK {
-            return Err(corrupt("a chunk is too long"));
+    fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()> {
+        if bytes > CHUNK || number > u64::MAX / CHUNK as u64 - 1 {
+            return Err(corrupt("a chunk is too long or too far"));
         }
-        self.scan()?.expect(bytes, None)?;
-        self.pending.push_back((bytes, known));
+        // What is known is for us to compare with, not for the one who reads.
+        let read = match &want {
+            Want::All(_) => Want::All(None),
+            Want::Blocks(blocks) => Want::Blocks(blocks.clone()),
+        };
+        self.scan()?.expect(number, bytes, read)?;
+        self.pending.push_back((bytes, want));
         Ok(())
     }
 
     /// Reads the first chunk that was announced.
     fn chunk(&mut self) -> Answer {
-        let Some((bytes, known)) = self.pending.pop_front() else {
+        let Some((bytes, want)) = self.pending.pop_front() else {
             return Answer::Plain(Err(corrupt("nothing was announced")));
         };
         let mut buffer = Vec::new();
@@ -170,7 +175,7 @@ impl Session<'_> {
             Ok(Seen::Hole) => Answer::Plain(Ok(feed::hole())),
             Ok(_) => {
                 buffer.truncate(bytes);
-                Answer::Chunk(buffer, known)
+                Answer::Chunk(buffer, want)
             }
             Err(error) => Answer::Plain(Err(error)),
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use block::{BLOCK, CHUNK, Hash};
+use block::{BLOCK, Blocks, CHUNK, Want};
 use disk::Stat;
 
 /// Version of what is said. Both sides come from the same build, so there is no negotiation.
@@ -248,8 +248,8 @@ pub enum Request {
     Close(Handle),
     /// Begins to read what is open from front to end: nothing.
     Scan(Handle),
-    /// Announces a chunk of so many bytes and the hashes of its blocks, if they are known: a chunk.
-    Expect(u32, Option<Vec<Hash>>),
+    /// Announces a chunk by its number, of so many bytes, and what is wanted of it: a chunk.
+    Expect(u64, u32, Want),
     /// Runs a command: what it did.
     Run(Vec<OsString>),
 }
@@ -281,8 +281,14 @@ impl Request {
             Request::Sync(handle) => (20, out.u32(*handle)),
             Request::Close(handle) => (21, out.u32(*handle)),
             Request::Scan(handle) => (22, out.u32(*handle)),
-            Request::Expect(bytes, known) => {
-                (23, out.u32(*bytes).rest(known.as_deref().unwrap_or_default().as_flattened()))
+            Request::Expect(number, bytes, want) => {
+                let out = out.u64(*number).u32(*bytes);
+                let out = match want {
+                    Want::All(None) => out,
+                    Want::All(Some(known)) => out.rest(known.as_flattened()),
+                    Want::Blocks(blocks) => out.rest(&mask_of(blocks)),
+                };
+                (23, out)
             }
             Request::Run(command) => (24, out.list(command.iter().map(OsString::as_os_str))),
         };
@@ -317,7 +323,7 @@ impl Request {
             20 => Request::Sync(input.u32()?),
             21 => Request::Close(input.u32()?),
             22 => Request::Scan(input.u32()?),
-            23 => Request::Expect(input.u32()?, known(input.rest())?),
+            23 => Request::Expect(input.u64()?, input.u32()?, want(input.rest())?),
             24 => Request::Run(input.list()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
@@ -326,14 +332,34 @@ impl Request {
     }
 }
 
-/// The hashes of all blocks of a chunk, or none.
-fn known(bytes: &[u8]) -> io::Result<Option<Vec<Hash>>> {
+/// What is wanted of a chunk: all of it, what differs from the hashes of all its blocks, or some of these.
+fn want(bytes: &[u8]) -> io::Result<Want> {
+    if let Ok(mask) = bytes.try_into() {
+        return Ok(Want::Blocks(blocks_of(mask)));
+    }
     let (hashes, rest) = bytes.as_chunks::<16>();
     match (hashes.len(), rest) {
-        (0, []) => Ok(None),
-        (BLOCKS, []) => Ok(Some(hashes.to_vec())),
+        (0, []) => Ok(Want::All(None)),
+        (BLOCKS, []) => Ok(Want::All(Some(hashes.to_vec()))),
         _ => Err(corrupt("hashes of a chunk are missing")),
     }
+}
+
+/// A bit for each block, the lowest first.
+pub(crate) type Mask = [u8; BLOCKS / 8];
+
+pub(crate) fn mask_of(blocks: &Blocks) -> Mask {
+    let mut mask = [0; BLOCKS / 8];
+    for (byte, bits) in mask.iter_mut().zip(blocks.chunks(8)) {
+        *byte = bits.iter().rev().fold(0, |byte, set| byte << 1 | u8::from(*set));
+    }
+    mask
+}
+
+pub(crate) fn blocks_of(mask: &Mask) -> Blocks {
+    Box::new(std::array::from_fn(|number| {
+        mask.get(number / 8).is_some_and(|bits| bits >> (number % 8) & 1 == 1)
+    }))
 }
 
 /// The kinds of errors that a caller decides by; their number on the wire is their place here, from 1.

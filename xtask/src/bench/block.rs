@@ -184,7 +184,8 @@ impl<'a> Place<'a> {
 
     fn repository_bytes(&self) -> Result<u64> {
         let mut sum = 0;
-        let mut folders: Vec<PathBuf> = vec![self.folder.path().join("repo")];
+        let repository = self.folder.path().join("repo");
+        let mut folders: Vec<PathBuf> = if repository.exists() { vec![repository] } else { Vec::new() };
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
                 let entry = entry?;

@@ -49,8 +49,8 @@ impl Feed for Odd<'_> {
     fn ahead(&self) -> u64 {
         self.scan.ahead()
     }
-    fn expect(&mut self, bytes: usize, known: Option<Vec<block::Hash>>) -> io::Result<()> {
-        self.scan.expect(bytes, known)
+    fn expect(&mut self, number: u64, bytes: usize, want: block::Want) -> io::Result<()> {
+        self.scan.expect(number, bytes, want)
     }
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
         (self.meanwhile)();
@@ -63,7 +63,16 @@ fn scan(disk: &FaultDisk) -> Scan {
 }
 
 fn request() -> Request<'static> {
-    Request { name: "source", taken_s: 0, note: String::new(), full: false, live: false, jobs: 2, rate: None }
+    Request {
+        name: "source",
+        taken_s: 0,
+        note: String::new(),
+        full: false,
+        changed: None,
+        live: false,
+        jobs: 2,
+        rate: None,
+    }
 }
 
 #[test]

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use block::restore;
-use block::{BLOCK, CHUNK};
+use block::backup::Changed;
+use block::{BLOCK, CHUNK, Error, restore};
 use disk::Disk;
 use disk::faults::FaultDisk;
 
-use crate::support::{Random, back_up, back_up_bytes, generations, keep, repository, restored, sound, world};
+use crate::support::{
+    Random, back_up_bytes, back_up_changed, generations, keep, repository, restored, sound, world,
+};
 
 const LEN_MAX: usize = 2 * CHUNK + CHUNK / 2;
 
@@ -80,6 +82,16 @@ fn over_another(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, generation: u6
     disk.remove(path).unwrap();
 }
 
+/// Now and then what a file system tells: where the volume differs from the newest generation, and a little more.
+fn tracked(random: &mut Random, model: &BTreeMap<u64, Vec<u8>>, volume: &[u8]) -> Option<Changed> {
+    let (since, before) = model.iter().next_back().filter(|_| random.below(2) == 0)?;
+    let grain = BLOCK / 4;
+    let pieces = volume.chunks(grain).zip(before.chunks(grain)).enumerate();
+    let differing = pieces.filter(|(at, (now, then))| now != then || at % 97 == 0);
+    let range = |(at, _): (usize, _)| (at * grain) as u64..((at + 1) * grain) as u64;
+    Some(Changed { since: *since, ranges: differing.map(range).collect() })
+}
+
 fn life(seed: u64) {
     let mut random = Random(seed);
     let disk = FaultDisk::default();
@@ -92,7 +104,8 @@ fn life(seed: u64) {
                 volume.resize(volume.len().max(200), 7);
             }
             disk.put(Path::new(crate::support::VOLUME), &volume);
-            let made = back_up(&disk, random.below(6) == 0).unwrap();
+            let changed = tracked(&mut random, &model, &volume);
+            let made = back_up_changed(&disk, random.below(6) == 0, changed).unwrap();
             model.insert(made.generation, volume.clone());
         }
         if round == 0 {
@@ -185,4 +198,45 @@ fn a_pruned_chain_refers_to_what_stays_and_lets_go_of_what_does_not() {
     assert!(size(&disk) < full * 5 / 4, "the first full is gone: {} of {full}", size(&disk));
     assert!(restored(&disk, None).unwrap() == volume);
     sound(&disk);
+}
+
+/// In a volume of many chunks most are not looked at.
+#[test]
+fn only_what_may_have_changed_is_read() {
+    let disk = FaultDisk::default();
+    let mut random = Random(13);
+    let mut volume = vec![0; 40 * CHUNK + 5];
+    for chunk in (0..40).filter(|chunk| chunk % 3 != 0) {
+        let block = random.block();
+        volume[chunk * CHUNK..chunk * CHUNK + BLOCK].copy_from_slice(&block);
+    }
+    back_up_bytes(&disk, &volume);
+    let mut ranges = Vec::new();
+    for _ in 0..9 {
+        let at = random.below(volume.len() - BLOCK);
+        let block = random.block();
+        volume[at..at + BLOCK].copy_from_slice(&block);
+        ranges.push(at as u64..(at + BLOCK) as u64);
+    }
+    // What has become zeros, all of a chunk.
+    volume[CHUNK..2 * CHUNK].fill(0);
+    ranges.push(CHUNK as u64..2 * CHUNK as u64);
+    disk.put(Path::new(crate::support::VOLUME), &volume);
+    back_up_changed(&disk, false, Some(Changed { since: 1, ranges })).unwrap();
+    assert!(restored(&disk, None).unwrap() == volume);
+    // What was not told is not seen, but for the end of the volume: so it was the ranges that were read.
+    volume.iter_mut().step_by(8 * CHUNK).for_each(|byte| *byte ^= 1);
+    disk.put(Path::new(crate::support::VOLUME), &volume);
+    let told = Changed { since: 2, ranges: Vec::new() };
+    let made = back_up_changed(&disk, false, Some(told.clone())).map(|made| made.changed);
+    assert!(matches!(made, Ok(1) | Err(Error::Untracked { .. })), "{made:?}");
+    // But not for ever: another sample is taken, until all lie.
+    volume.iter_mut().step_by(CHUNK).for_each(|byte| *byte ^= 2);
+    disk.put(Path::new(crate::support::VOLUME), &volume);
+    let newest = *generations(&disk).last().unwrap();
+    let made = back_up_changed(&disk, false, Some(Changed { since: newest, ..told.clone() }));
+    assert!(matches!(made, Err(Error::Untracked { at, .. }) if at % CHUNK as u64 == 0), "{made:?}");
+    // Told since another generation, it means nothing.
+    back_up_changed(&disk, false, Some(Changed { since: newest - 1, ..told })).unwrap();
+    assert!(restored(&disk, None).unwrap() == volume);
 }

@@ -17,6 +17,7 @@ fn back_up_file(repository: &Repository, path: &Path) {
         taken_s: 0,
         note: String::new(),
         full: false,
+        changed: None,
         live: false,
         jobs: 2,
         rate: None,

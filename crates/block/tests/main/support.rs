@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use block::backup::{Request, Summary};
+use block::backup::{Changed, Request, Summary};
 use block::{BLOCK, Error, Folder, Repository, Scan, World, backup, prune, restore, verify};
 use disk::Disk;
 use disk::faults::FaultDisk;
@@ -27,6 +27,15 @@ pub(crate) fn repository(disk: &FaultDisk) -> Repository {
 
 /// One more generation of what `VOLUME` is now.
 pub(crate) fn back_up(disk: &FaultDisk, full: bool) -> Result<Summary, Error> {
+    back_up_changed(disk, full, None)
+}
+
+/// The same, when it is known where it may have changed.
+pub(crate) fn back_up_changed(
+    disk: &FaultDisk,
+    full: bool,
+    changed: Option<Changed>,
+) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
     let mut scan = Scan::new(disk.open(Path::new(VOLUME)).map_err(failed)?);
     let request = Request {
@@ -34,6 +43,7 @@ pub(crate) fn back_up(disk: &FaultDisk, full: bool) -> Result<Summary, Error> {
         taken_s: 1_700_000_000,
         note: "{}".to_owned(),
         full,
+        changed,
         live: false,
         jobs: 2,
         rate: None,

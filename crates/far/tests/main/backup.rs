@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::backup::{Request, Summary};
-use block::{BLOCK, CHUNK, Error, Feed, Folder, Repository, World, backup, restore, verify};
+use block::backup::{Changed, Request, Summary};
+use block::{BLOCK, CHUNK, Error, Feed, Folder, Repository, Want, World, backup, restore, verify};
 use disk::faults::FaultDisk;
 use far::Connection;
 use progress::Silent;
@@ -21,6 +21,14 @@ fn repository(disk: &FaultDisk) -> Repository {
 }
 
 fn back_up(connection: &Connection, here: &FaultDisk) -> Result<Summary, Error> {
+    back_up_tracked(connection, here, None)
+}
+
+fn back_up_tracked(
+    connection: &Connection,
+    here: &FaultDisk,
+    changed: Option<Changed>,
+) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
     let mut feed = connection.scan(Path::new(VOLUME)).map_err(failed)?;
     let request = Request {
@@ -28,6 +36,7 @@ fn back_up(connection: &Connection, here: &FaultDisk) -> Result<Summary, Error> 
         taken_s: 0,
         note: "{}".to_owned(),
         full: false,
+        changed,
         live: false,
         jobs: 2,
         rate: None,
@@ -126,6 +135,23 @@ fn a_restore_goes_there_too() {
     assert!(there.bytes(Path::new("/copy")).unwrap() == bytes);
 }
 
+/// Only a few blocks of a volume travel, in the middle of it and at its end.
+#[test]
+fn what_is_known_not_to_have_changed_is_not_read() {
+    let (there, here) = (FaultDisk::default(), FaultDisk::default());
+    let mut bytes = volume(256 * 11 + 3, 1);
+    there.put(Path::new(VOLUME), &bytes);
+    let connection = connected(&there);
+    back_up(&connection, &here).unwrap();
+    let at = 256 * 5 * BLOCK + 3 * BLOCK;
+    bytes[at..at + 9].copy_from_slice(b"something");
+    there.put(Path::new(VOLUME), &bytes);
+    let changed = Changed { since: 1, ranges: std::iter::once(at as u64..at as u64 + 1).collect() };
+    let made = back_up_tracked(&connection, &here, Some(changed)).unwrap();
+    assert_eq!(made.changed, 1);
+    assert!(restored(&here) == bytes);
+}
+
 #[test]
 fn a_feed_is_asked_in_order() {
     let there = FaultDisk::default();
@@ -133,12 +159,12 @@ fn a_feed_is_asked_in_order() {
     let connection = connected(&there);
     let mut feed = connection.scan(Path::new(VOLUME)).unwrap();
     assert!(feed.read(&mut Vec::new()).is_err(), "nothing was announced");
-    feed.expect(CHUNK, None).unwrap();
+    feed.expect(0, CHUNK, Want::All(None)).unwrap();
     assert!(feed.stat().is_err(), "an answer is open");
     feed.read(&mut Vec::new()).unwrap();
     feed.stat().unwrap();
-    feed.expect(CHUNK, None).unwrap();
-    feed.expect(CHUNK, None).unwrap();
+    feed.expect(1, CHUNK, Want::All(None)).unwrap();
+    feed.expect(2, CHUNK, Want::All(None)).unwrap();
     drop(feed);
     disk::Disk::stat(&connection.disk(), Path::new(VOLUME)).unwrap();
 }

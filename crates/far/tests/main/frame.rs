@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use block::Want;
 use far::{Connection, Request};
 use proptest::prelude::*;
 
@@ -15,6 +16,9 @@ fn path() -> impl Strategy<Value = PathBuf> {
 
 fn request() -> impl Strategy<Value = Request> {
     let hashes = proptest::option::of(proptest::array::uniform16(0u8..).prop_map(|hash| vec![hash; 256]));
+    let blocks = proptest::collection::vec(proptest::bool::ANY, 256);
+    let blocks = blocks.prop_map(|blocks| Want::Blocks(blocks.into_boxed_slice().try_into().unwrap()));
+    let want = prop_oneof![hashes.prop_map(Want::All), blocks];
     prop_oneof![
         path().prop_map(Request::Stat),
         path().prop_map(Request::Open),
@@ -39,7 +43,7 @@ fn request() -> impl Strategy<Value = Request> {
         (0u32..).prop_map(Request::Sync),
         (0u32..).prop_map(Request::Close),
         (0u32..).prop_map(Request::Scan),
-        (0u32.., hashes).prop_map(|(bytes, known)| Request::Expect(bytes, known)),
+        (0u64.., 0u32.., want).prop_map(|(number, bytes, want)| Request::Expect(number, bytes, want)),
         proptest::collection::vec(path().prop_map(PathBuf::into_os_string), 0..5).prop_map(Request::Run),
     ]
 }

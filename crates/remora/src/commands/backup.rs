@@ -181,6 +181,7 @@ fn read(
         taken_s: calendar::now_s(),
         note: json!({"source": shown, "host": machine.name()}).to_string(),
         full: arguments.full,
+        changed: None,
         live: arguments.live,
         jobs: arguments.jobs.unwrap_or_else(commands::cores),
         rate: arguments.rate,

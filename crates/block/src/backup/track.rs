@@ -1,0 +1,173 @@
+//! What need not be read, because it is known not to have changed; and the proof of that, by sample.
+
+use std::ops::Range;
+
+use crate::feed::Blocks;
+use crate::format::{BLOCK, CHUNK_BLOCKS, chunks_of};
+use crate::{CHUNK, Error};
+
+/// Of how many chunks one is read all the same.
+const SAMPLE: u64 = 256;
+/// Chunks that are read all the same at least.
+const SAMPLE_MIN: u64 = 2;
+
+/// Where a volume may have changed, told by a file system or device that knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The generation since which.
+    pub since: u64,
+    /// Bytes of the volume that may have changed, in any order. What is not listed has not.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// How a chunk is looked at.
+pub(super) enum Look {
+    /// All of it.
+    All,
+    /// Not at all: it is as it was.
+    Not,
+    /// These blocks only.
+    At(Blocks),
+    /// All of it, though only these blocks may have changed.
+    Proof(Blocks),
+}
+
+/// How each chunk is looked at, asked in ascending order.
+pub(super) struct Plan {
+    /// Blocks, ascending, not touching each other.
+    ranges: Vec<Range<u64>>,
+    /// The first range that a chunk yet to come may need.
+    next: usize,
+    /// Chunks from here on are read: the volume ended there, or does now.
+    tail: u64,
+    seed: u64,
+    /// One chunk in so many is a sample.
+    every: u64,
+}
+
+impl Plan {
+    /// Of a volume that had `before` bytes and has `len`. Where the samples lie goes by `seed`.
+    pub(super) fn new(changed: &Changed, before: u64, len: u64, seed: u64) -> Plan {
+        let block = BLOCK as u64;
+        let mut ranges: Vec<Range<u64>> = changed
+            .ranges
+            .iter()
+            .filter(|range| range.start < range.end)
+            .map(|range| range.start / block..range.end.div_ceil(block))
+            .collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let touching = next.start <= last.end;
+            if touching {
+                last.end = last.end.max(next.end);
+            }
+            touching
+        });
+        let chunks = chunks_of(len);
+        let tail = before.min(len) / CHUNK as u64;
+        Plan { ranges, next: 0, tail, seed, every: SAMPLE.min(chunks / SAMPLE_MIN).max(1) }
+    }
+
+    pub(super) fn look(&mut self, chunk: u64) -> Look {
+        let blocks = self.blocks(chunk);
+        // As good as a die: nobody can keep a block out of all samples.
+        let mut seeded = [0; 16];
+        let (first, second) = seeded.split_at_mut(8);
+        first.copy_from_slice(&self.seed.to_le_bytes());
+        second.copy_from_slice(&(chunk / self.every).to_le_bytes());
+        let hash = crate::format::hash(&seeded);
+        let die = hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) % self.every;
+        match blocks {
+            _ if chunk >= self.tail => Look::All,
+            blocks if chunk % self.every == die => Look::Proof(blocks),
+            blocks if blocks.contains(&true) => Look::At(blocks),
+            _ => Look::Not,
+        }
+    }
+
+    fn blocks(&mut self, chunk: u64) -> Blocks {
+        let (start, end) = (chunk * CHUNK_BLOCKS as u64, (chunk + 1) * CHUNK_BLOCKS as u64);
+        while self.ranges.get(self.next).is_some_and(|range| range.end <= start) {
+            self.next += 1;
+        }
+        let mut blocks: Blocks = Box::new([false; CHUNK_BLOCKS]);
+        let here = self.ranges.get(self.next..).unwrap_or_default();
+        for range in here.iter().take_while(|range| range.start < end) {
+            let place = |at: u64| usize::try_from(at.clamp(start, end) - start).unwrap_or(0);
+            blocks.get_mut(place(range.start)..place(range.end)).unwrap_or_default().fill(true);
+        }
+        blocks
+    }
+}
+
+/// Fails when a block outside of `claimed` is not as it was.
+pub(super) fn prove(
+    name: &str,
+    chunk: u64,
+    claimed: &Blocks,
+    changed: impl Iterator<Item = usize>,
+) -> Result<(), Error> {
+    for block in changed {
+        if claimed.get(block) == Some(&false) {
+            let at = chunk * CHUNK as u64 + (block * BLOCK) as u64;
+            return Err(Error::Untracked { name: name.to_owned(), at });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: u64 = 100 * CHUNK as u64;
+
+    fn plan(ranges: &[Range<u64>]) -> Plan {
+        Plan::new(&Changed { since: 1, ranges: ranges.to_vec() }, VOLUME, VOLUME, 7)
+    }
+
+    #[test]
+    fn every_byte_that_may_have_changed_is_looked_at() {
+        let block = BLOCK as u64;
+        // Overlapping, touching, empty, in no order, over the end of a chunk.
+        let ranges =
+            [5..6, 3 * block - 1..3 * block + 1, 20..20, block..2 * block, 6..9, 400 * block..900 * block];
+        let mut plan = plan(&ranges);
+        for chunk in 0..100 {
+            let look = plan.look(chunk);
+            for number in 0..CHUNK_BLOCKS {
+                let start = chunk * CHUNK as u64 + number as u64 * block;
+                let touched = ranges
+                    .iter()
+                    .any(|range| !range.is_empty() && range.start < start + block && range.end > start);
+                match &look {
+                    Look::All => {}
+                    Look::Not => assert!(!touched),
+                    Look::At(blocks) | Look::Proof(blocks) => {
+                        assert_eq!(blocks[number], touched, "{chunk} {number}")
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_volume_has_a_sample() {
+        for seed in 0..50 {
+            let mut plan = Plan::new(&Changed { since: 1, ranges: Vec::new() }, VOLUME, VOLUME, seed);
+            let samples = (0..100).filter(|chunk| matches!(plan.look(*chunk), Look::Proof(_))).count();
+            assert_eq!(samples, 2, "{seed}");
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_or_added_is_read() {
+        let changed = Changed { since: 1, ranges: Vec::new() };
+        for (before, len) in [(3 * CHUNK + 1, 9 * CHUNK), (9 * CHUNK, 3 * CHUNK + 1)] {
+            let mut plan = Plan::new(&changed, before as u64, len as u64, 7);
+            for chunk in 0..chunks_of(len as u64) {
+                assert_eq!(matches!(plan.look(chunk), Look::All), chunk >= 3, "{chunk}");
+            }
+        }
+    }
+}
