@@ -34,6 +34,7 @@ static PRISTINE: LazyLock<(FaultDisk, [Vec<u8>; 2], Vec<PathBuf>)> = LazyLock::n
             taken_s: 0,
             note: String::new(),
             full: false,
+            changed: None,
             live: false,
             jobs: 1,
             rate: None,

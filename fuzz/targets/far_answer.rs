@@ -4,7 +4,7 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use block::{CHUNK, Feed, Seen};
+use block::{CHUNK, Feed, Seen, Want};
 use disk::Disk;
 use far::{Connection, Request};
 use libfuzzer_sys::fuzz_target;
@@ -42,13 +42,14 @@ fuzz_target!(|data: &[u8]| {
     }
     let Ok(mut feed) = connection.scan(Path::new("/")) else { return };
     let mut buffer = Vec::new();
-    for known in [None, Some(vec![[1; 16]; 256])] {
-        if feed.expect(CHUNK, known.clone()).is_err() {
+    let wants = [Want::All(None), Want::All(Some(vec![[1; 16]; 256])), Want::Blocks(Box::new([true; 256]))];
+    for (number, want) in (0..).zip(wants) {
+        if feed.expect(number, CHUNK, want.clone()).is_err() {
             return;
         }
         match feed.read(&mut buffer) {
             Ok(Seen::Whole) => assert_eq!(buffer.len(), CHUNK),
-            Ok(Seen::Blocks(_)) => assert!(known.is_some() && buffer.len() == CHUNK),
+            Ok(Seen::Blocks(_)) => assert!(want != Want::All(None) && buffer.len() == CHUNK),
             Ok(Seen::Hole) | Err(_) => {}
         }
     }
