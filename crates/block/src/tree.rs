@@ -12,7 +12,7 @@ mod track;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use disk::{Attributes, Kind, Tree};
 
@@ -80,6 +80,13 @@ pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left
     let (mut left, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
         for entry in tree.entries(&top.join(&folder))? {
+            // It may be another machine that says so.
+            let mut parts = Path::new(&entry.name).components();
+            if !matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == entry.name)
+            {
+                let text = format!("{}: a name that no file has: {:?}", folder.display(), entry.name);
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+            }
             let path = folder.join(&entry.name);
             if folder.as_os_str().is_empty() && entry.name.as_encoded_bytes().starts_with(OWN.as_bytes()) {
                 continue;

@@ -62,7 +62,7 @@ proptest! {
         if let Ok(read) = read {
             for node in &read.nodes {
                 prop_assert!(!node.path.is_absolute());
-                prop_assert!(node.path.components().all(|part| matches!(part, std::path::Component::Normal(_))));
+                prop_assert!(node.path.components().all(|part| matches!(part, Component::Normal(_))));
             }
         }
     }
