@@ -160,6 +160,10 @@ pub fn backup(
             return Err(error);
         }
     };
+    if let Err(error) = feed.finish() {
+        writer.leave();
+        return Err(failed(error));
+    }
     if before.regular && !request.live && feed.stat().map_err(failed)? != before {
         writer.leave();
         return Err(Error::Changed { name: request.name.to_owned() });

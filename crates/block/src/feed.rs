@@ -34,6 +34,14 @@ pub trait Feed: Send {
     /// # Errors
     /// What reading it reports; `UnexpectedEof` when the volume ends before it should.
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen>;
+
+    /// Says, once everything was read, whether what was read can be relied on. Nothing is kept of it otherwise.
+    ///
+    /// # Errors
+    /// Why it can't, such as a snapshot that overflowed meanwhile.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Some of the blocks of a chunk.

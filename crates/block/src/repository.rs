@@ -20,6 +20,8 @@ const READER: &str = "reader";
 /// Backups of one volume in a store.
 pub struct Repository {
     store: Box<dyn Store>,
+    /// The right to write, when it was taken before there was something to write.
+    held: Option<Box<dyn Guard>>,
 }
 
 /// A generation as `list` tells of it.
@@ -97,18 +99,32 @@ impl Repository {
     /// The repository in a store, which may be empty.
     #[must_use]
     pub fn new(store: Box<dyn Store>) -> Repository {
-        Repository { store }
+        Repository { store, held: None }
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Keeps other runs from writing.
-    pub(crate) fn writing(&self) -> Result<Box<dyn Guard>, Error> {
+    /// Keeps other runs from writing until this is dropped, and not only while [`backup()`](crate::backup()) is at work.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when another run writes.
+    pub fn hold(&mut self) -> Result<(), Error> {
+        if self.held.is_none() {
+            self.held = self.writing()?;
+        }
+        Ok(())
+    }
+
+    /// Keeps other runs from writing; `None` when that is done already.
+    pub(crate) fn writing(&self) -> Result<Option<Box<dyn Guard>>, Error> {
+        if self.held.is_some() {
+            return Ok(None);
+        }
         let shown = self.store.shown("");
         let guard = self.store.lock(WRITER, Share::Exclusive).map_err(Error::store(&shown))?;
-        guard.ok_or(Error::Busy(shown))
+        guard.ok_or(Error::Busy(shown)).map(Some)
     }
 
     /// Keeps files from being removed. `None` where the repository can't be written to anyway.

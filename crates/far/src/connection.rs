@@ -1,5 +1,6 @@
 //! The near side: one request after the other.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -55,6 +56,8 @@ pub(crate) struct Wire {
     output: BufWriter<Box<dyn Write + Send>>,
     /// Requests whose answers were not read yet.
     open: usize,
+    /// Answers to the first of them that had to be read before their time, to get at a later one.
+    early: VecDeque<io::Result<Vec<u8>>>,
     /// Nothing more can be said after an error of the connection itself.
     broken: bool,
 }
@@ -75,6 +78,19 @@ impl Wire {
 
     /// The answer to the first request that has none yet.
     pub(crate) fn answer(&mut self) -> io::Result<Vec<u8>> {
+        self.early.pop_front().unwrap_or_else(|| self.receive())
+    }
+
+    /// The answer to the last request.
+    fn last_answer(&mut self) -> io::Result<Vec<u8>> {
+        while self.open > 1 && !self.broken {
+            let early = self.receive();
+            self.early.push_back(early);
+        }
+        self.receive()
+    }
+
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
         if self.open == 0 {
             return Err(corrupt("nothing was asked"));
         }
@@ -120,7 +136,8 @@ impl Connection {
             return Err(corrupt("the far side does not greet"));
         }
         let greeting = Arc::new(Greeting::decode(&payload)?);
-        let wire = Wire { input, output: BufWriter::new(output), open: 0, broken: false };
+        let wire =
+            Wire { input, output: BufWriter::new(output), open: 0, early: VecDeque::new(), broken: false };
         Ok(Connection { wire: Arc::new(Mutex::new(wire)), greeting })
     }
 
@@ -144,7 +161,8 @@ impl Connection {
         FarDisk::new(self.clone())
     }
 
-    /// Reads a file or device from front to end. While it does, the connection can do nothing else.
+    /// Reads a file or device from front to end. What else is asked meanwhile is answered when the chunks that were
+    /// announced before have been read.
     ///
     /// # Errors
     /// What opening it reports.
@@ -190,11 +208,8 @@ impl Connection {
 
     pub(crate) fn ask(&self, request: &Request) -> io::Result<Vec<u8>> {
         let mut wire = self.lock();
-        if wire.open > 0 {
-            return Err(corrupt("the connection is in use"));
-        }
         wire.begin(request)?;
-        wire.answer()
+        wire.last_answer()
     }
 
     pub(crate) fn ask_for_nothing(&self, request: &Request) -> io::Result<()> {

@@ -141,7 +141,16 @@ impl Session<'_> {
                 Some(Request::Expect(number, bytes, want)) => {
                     self.expect(number, bytes as usize, want).err().map(|error| Answer::Plain(Err(error)))
                 }
-                Some(request) => self.answer(request).map(Answer::Plain),
+                Some(request) => {
+                    // What was announced before it is answered before it.
+                    while !self.pending.is_empty() {
+                        let chunk = self.chunk();
+                        if answers.send(chunk).is_err() {
+                            return;
+                        }
+                    }
+                    self.answer(request).map(Answer::Plain)
+                }
             };
             if let Some(answer) = answer
                 && answers.send(answer).is_err()

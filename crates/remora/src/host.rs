@@ -12,10 +12,15 @@ use std::time::Duration;
 use block::{Feed, Scan};
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, RealDisk};
-use far::Connection;
+use far::{Connection, Ran};
 
 /// The program for the far side, static, for machines of our own kind.
 const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
+/// Starts a program of the system's: those for administrators are not on everybody's path, and what they print is in
+/// English.
+const TOOL: &str = "PATH=$PATH:/usr/sbin:/sbin LC_ALL=C exec \"$@\"";
+/// The exit code of a shell that does not find a program.
+const NO_PROGRAM: u8 = 127;
 /// What of ssh's messages is kept.
 const SAID_MAX: usize = 4 << 10;
 
@@ -103,17 +108,37 @@ impl Machine {
 
     /// Runs a command; what it wrote, if it succeeded.
     pub(crate) fn run(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
-        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let ran = match self {
-            Machine::Here => far::run(&command)?,
-            Machine::There(host) => host.connection.run(&command).map_err(|error| self.explain(error))?,
-        };
-        if ran.code == 0 {
-            return Ok(ran.output);
+        let ran = self.ran(command)?;
+        if ran.code == 0 { Ok(ran.output) } else { Err(failed(command, &ran)) }
+    }
+
+    /// Runs a program that administers the system, such as lvs.
+    pub(crate) fn tool(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
+        let shell = ["sh", "-c", TOOL, "sh"].map(OsStr::new);
+        let ran = self.ran(&[&shell, command].concat())?;
+        match ran.code {
+            0 => Ok(ran.output),
+            NO_PROGRAM => {
+                let program = command.first().copied().unwrap_or_default().display();
+                let text = format!("{program} is not on {}; install it there", self.name());
+                Err(io::Error::new(io::ErrorKind::NotFound, text))
+            }
+            code => {
+                let errors = String::from_utf8_lossy(&ran.errors);
+                let lines: Vec<&str> =
+                    errors.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+                let program = command.first().copied().unwrap_or_default().display();
+                Err(io::Error::other(format!("{program}: {} (exit code {code})", lines.join("; "))))
+            }
         }
-        let (words, errors) = (command.join(OsStr::new(" ")), String::from_utf8_lossy(&ran.errors));
-        let text = format!("{} ended with {}: {}", words.display(), ran.code, errors.trim_end());
-        Err(io::Error::other(text))
+    }
+
+    fn ran(&self, command: &[&OsStr]) -> io::Result<Ran> {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        match self {
+            Machine::Here => far::run(&command),
+            Machine::There(host) => host.connection.run(&command).map_err(|error| self.explain(error)),
+        }
     }
 
     /// An error of the connection, with what ssh said.
@@ -128,6 +153,11 @@ impl Machine {
             _ => error,
         }
     }
+}
+
+fn failed(command: &[&OsStr], ran: &Ran) -> io::Error {
+    let (words, errors) = (command.join(OsStr::new(" ")), String::from_utf8_lossy(&ran.errors));
+    io::Error::other(format!("{} ended with {}: {}", words.display(), ran.code, errors.trim_end()))
 }
 
 /// A connection with our program at its other end. It ends when this is dropped.

@@ -1,5 +1,6 @@
 //! Repositories on the command line: a folder with a folder for each name.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,18 @@ pub(crate) struct Named {
 /// Backups called `name` in the folder `root`.
 pub(crate) fn named(root: &Path, name: &str) -> Repository {
     Repository::new(Box::new(Folder::new(Arc::new(RealDisk), root.join(name))))
+}
+
+/// A word that no other name in any repository has: what a run makes elsewhere is marked with it, so that it is known
+/// again when the run is killed.
+pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    // Where a machine has no number of its own its name must do.
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    hasher.update(machine.trim().as_bytes());
+    hasher.update(rustix::system::uname().nodename().to_bytes_with_nul());
+    hasher.update(root.join(name).canonicalize()?.as_os_str().as_encoded_bytes());
+    Ok(hasher.finalize().to_hex().chars().take(16).collect())
 }
 
 /// Whether a folder holds the backups of one name, told by its files.

@@ -1,5 +1,8 @@
 //! What can be backed up, as it is written on the command line.
 
+mod lvm;
+pub(crate) mod snapshot;
+
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,6 +10,8 @@ use std::str::FromStr;
 use block::Feed;
 
 use crate::host::{Address, Machine};
+use crate::volume::lvm::LogicalVolume;
+use crate::volume::snapshot::Snapshot;
 
 /// A place on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +60,8 @@ enum Kind {
     File,
     /// A block device.
     Block,
+    /// A logical volume, of which a snapshot is made.
+    Lvm,
 }
 
 impl FromStr for Source {
@@ -65,6 +72,7 @@ impl FromStr for Source {
         let kind = match kind {
             "file" => Kind::File,
             "block" => Kind::Block,
+            "lvm" => Kind::Lvm,
             _ => return Err(format!("'{text}' does not say what it is; write file:{text} or block:{text}")),
         };
         Ok(Source { kind, place: rest.parse()? })
@@ -76,6 +84,7 @@ impl std::fmt::Display for Source {
         let kind = match self.kind {
             Kind::File => "file",
             Kind::Block => "block",
+            Kind::Lvm => "lvm",
         };
         write!(f, "{kind}:{}", self.place)
     }
@@ -93,13 +102,39 @@ impl Source {
         Machine::reach(self.place.host.as_ref(), options, nice).map_err(|error| self.failed(error))
     }
 
-    /// Opens it there, if it is what it is said to be.
-    pub(crate) fn open(&self, machine: &Machine) -> Result<Box<dyn Feed>, block::Error> {
-        let mut feed = machine.scan(&self.place.path).map_err(|error| self.failed(error))?;
+    /// The snapshot that is to be read in its place, which is not made yet. None for what is read as it is. `room`: bytes
+    /// that a snapshot has for what changes meanwhile, where such a thing can be said.
+    pub(crate) fn snapshot(
+        &self,
+        machine: &Machine,
+        room: Option<u64>,
+    ) -> Result<Option<Box<dyn Snapshot>>, block::Error> {
+        match self.kind {
+            Kind::File | Kind::Block => Ok(None),
+            Kind::Lvm => match LogicalVolume::find(machine, &self.place.path, room) {
+                Ok(found) => Ok(Some(Box::new(found))),
+                Err(error) => Err(self.failed(error)),
+            },
+        }
+    }
+
+    /// Whether `room` may be said of its snapshots.
+    pub(crate) fn takes_room(&self) -> bool {
+        self.kind == Kind::Lvm
+    }
+
+    /// Opens it there, or its snapshot, if it is what it is said to be.
+    pub(crate) fn open(
+        &self,
+        machine: &Machine,
+        snapshot: Option<&dyn Snapshot>,
+    ) -> Result<Box<dyn Feed>, block::Error> {
+        let path = snapshot.map_or_else(|| self.place.path.clone(), Snapshot::path);
+        let mut feed = machine.scan(&path).map_err(|error| self.failed(error))?;
         let stat = feed.stat().map_err(|error| self.failed(error))?;
         let (fits, kind) = match self.kind {
             Kind::File => (stat.regular, "regular file"),
-            Kind::Block => (stat.block_device, "block device"),
+            Kind::Block | Kind::Lvm => (stat.block_device, "block device"),
         };
         if fits { Ok(feed) } else { Err(self.failed(io::Error::other(format!("is no {kind}")))) }
     }
@@ -126,9 +161,13 @@ mod tests {
 
     #[test]
     fn a_source_says_what_it_is_and_where() {
-        for good in
-            ["file:/a b:c", "block:/dev/sdb", "block:ssh://root@db1:22/dev/vg/data", "file:ssh://h/x@y"]
-        {
+        for good in [
+            "file:/a b:c",
+            "block:/dev/sdb",
+            "lvm:/dev/vg/data",
+            "block:ssh://root@db1:22/dev/vg/data",
+            "file:ssh://h/x@y",
+        ] {
             assert_eq!(parsed(good).as_deref(), Ok(good));
         }
         let text = "'/dev/sdb' does not say what it is; write file:/dev/sdb or block:/dev/sdb";

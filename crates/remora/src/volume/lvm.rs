@@ -1,0 +1,222 @@
+//! Snapshots of logical volumes, made with the system's LVM.
+//!
+//! A *thick* snapshot has room for so much of what is written to the volume meanwhile; when that is used up it is
+//! invalid, and can't be read any more. A *thin* one takes room from the pool that it shares with the volume; when that is
+//! used up nothing can be written to the volume itself.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use progress::Progress;
+use serde_json::Value;
+
+use crate::host::Machine;
+use crate::report::size;
+use crate::volume::snapshot::Snapshot;
+
+/// Which part of a volume its snapshot has room for, where nothing else is asked for: a fifth.
+const SHARE: u64 = 5;
+/// A thin pool that is fuller than this, in percent, is not to be filled further for a backup's sake.
+const POOL_MAX: f64 = 98.0;
+/// What `lvremove` says of a volume that is gone.
+const GONE: &str = "Failed to find logical volume";
+
+/// A logical volume and the snapshot that is made of it.
+#[derive(Debug)]
+pub(crate) struct LogicalVolume {
+    /// Volume group and name, as `lvs` has them.
+    group: String,
+    name: String,
+    kind: Kind,
+    /// Ours: its name, and the tag that tells whose it is. From the moment on when it may be there.
+    snapshot: Option<String>,
+    mark: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// With so much room for the snapshot, in bytes.
+    Thick { room: u64 },
+    /// In this pool.
+    Thin { pool: String },
+}
+
+impl LogicalVolume {
+    /// Looks for a volume. `room`: bytes for the snapshot, if it is a thick one.
+    pub(crate) fn find(machine: &Machine, path: &Path, room: Option<u64>) -> io::Result<LogicalVolume> {
+        let fields = "vg_name,lv_name,lv_size,lv_attr,pool_lv,vg_free";
+        let rows = lvs(machine, fields, &[path.as_os_str()]).map_err(|error| match error.kind() {
+            io::ErrorKind::Other => io::Error::other(format!("is no logical volume there: {error}")),
+            _ => error,
+        })?;
+        let row = rows.first().ok_or_else(|| io::Error::other("is no logical volume"))?;
+        let (group, name) = (text(row, "vg_name").to_owned(), text(row, "lv_name").to_owned());
+        let kind = kind(row, room).map_err(io::Error::other)?;
+        Ok(LogicalVolume { group, name, kind, snapshot: None, mark: String::new() })
+    }
+
+    fn full_name(&self, name: &str) -> String {
+        format!("{}/{name}", self.group)
+    }
+
+    /// Removes snapshots of earlier runs that were killed.
+    fn remove_leftovers(&self, machine: &Machine, progress: &dyn Progress) -> io::Result<()> {
+        for row in lvs(machine, "lv_name,lv_tags", &[OsStr::new(&self.group)])? {
+            if !text(&row, "lv_tags").split(',').any(|tag| tag == self.mark) {
+                continue;
+            }
+            let left = self.full_name(text(&row, "lv_name"));
+            match remove(machine, &left) {
+                Ok(()) => progress.note(&format!("removed the snapshot {left}, which a killed run has left")),
+                Err(error) => {
+                    progress
+                        .warn(&format!("a killed run has left the snapshot {left}, which stays: {error}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot for LogicalVolume {
+    fn prepare(&mut self, machine: &Machine, mark: &str, progress: &dyn Progress) -> io::Result<()> {
+        self.mark = format!("remora_{mark}");
+        self.remove_leftovers(machine, progress)?;
+        if let Kind::Thick { room } = self.kind {
+            let volume = self.full_name(&self.name);
+            progress.note(&format!("the snapshot of {volume} has room for {} of changes", size(room)));
+        }
+        // LVM writes out what is left when it makes the snapshot, while nobody else can write.
+        machine.run(&[OsStr::new("sync")]).map(drop)
+    }
+
+    fn make(&mut self, machine: &Machine) -> io::Result<()> {
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let name = format!("remora_{:016x}", u64::from_le_bytes(random));
+        let mut words = ["lvcreate", "--quiet", "--yes", "--snapshot", "--permission", "r"].to_vec();
+        words.extend(["--addtag", "remora", "--addtag", &self.mark, "--name", &name]);
+        let room = match &self.kind {
+            Kind::Thick { room } => format!("{room}b"),
+            Kind::Thin { .. } => String::new(),
+        };
+        match &self.kind {
+            Kind::Thick { .. } => words.extend(["--size", &room]),
+            // Else it would not be there until somebody asks for it.
+            Kind::Thin { .. } => words.extend(["--setactivationskip", "n", "--activate", "y"]),
+        }
+        let volume = self.full_name(&self.name);
+        words.extend(["--", &volume]);
+        self.snapshot = Some(name.clone());
+        machine.tool(&words.iter().map(OsStr::new).collect::<Vec<_>>()).map(drop)
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new("/dev").join(&self.group).join(self.snapshot.as_deref().unwrap_or_default())
+    }
+
+    fn check(&self, machine: &Machine) -> io::Result<()> {
+        let snapshot = self.full_name(self.snapshot.as_deref().unwrap_or_default());
+        let mut names = vec![snapshot];
+        if let Kind::Thin { pool } = &self.kind {
+            names.push(self.full_name(pool));
+        }
+        let names: Vec<&OsStr> = names.iter().map(OsStr::new).collect();
+        let rows = lvs(machine, "lv_name,lv_attr,snap_percent,data_percent,metadata_percent", &names)?;
+        sound(&rows).map_err(|trouble| io::Error::other(format!("{}/{}: {trouble}", self.group, self.name)))
+    }
+
+    fn remove(&mut self, machine: &Machine) -> io::Result<()> {
+        let Some(name) = &self.snapshot else { return Ok(()) };
+        remove(machine, &self.full_name(name))?;
+        self.snapshot = None;
+        Ok(())
+    }
+}
+
+/// What a volume is, and the room that its snapshot gets.
+fn kind(row: &Value, room: Option<u64>) -> Result<Kind, String> {
+    let name = format!("{}/{}", text(row, "vg_name"), text(row, "lv_name"));
+    match text(row, "lv_attr").chars().next() {
+        Some('V') if room.is_some() => Err(format!(
+            "{name} is thin: its snapshot takes room from its pool, --snapshot-size is not for it"
+        )),
+        Some('V') => Ok(Kind::Thin { pool: text(row, "pool_lv").to_owned() }),
+        Some('t') => Err(format!("{name} is a thin pool; name a volume in it")),
+        Some('s' | 'S') => Err(format!("{name} is a snapshot itself; back it up as block:/dev/{name}")),
+        _ => {
+            let free = number(row, "vg_free")?;
+            let room = match room {
+                Some(room) => room,
+                None => (number(row, "lv_size")? / SHARE).min(free),
+            };
+            if free == 0 || room == 0 {
+                let group = text(row, "vg_name");
+                return Err(format!("the volume group {group} has no room for a snapshot; see vgextend(8)"));
+            }
+            Ok(Kind::Thick { room })
+        }
+    }
+}
+
+/// What `lvs` says of a snapshot, and of its pool if it has one.
+fn sound(rows: &[Value]) -> Result<(), String> {
+    for row in rows {
+        let attributes = text(row, "lv_attr");
+        let percent = |field: &str| text(row, field).parse::<f64>().unwrap_or(0.0);
+        match attributes.chars().next() {
+            Some('t') if percent("data_percent") > POOL_MAX || percent("metadata_percent") > POOL_MAX => {
+                return Err(format!(
+                    "its pool {} is full ({} % of the data, {} % of the metadata), and a snapshot makes it fuller; see \
+                     lvextend(8)",
+                    text(row, "lv_name"),
+                    text(row, "data_percent"),
+                    text(row, "metadata_percent"),
+                ));
+            }
+            // Its state is the fifth letter: invalid, also while it is suspended.
+            Some('s' | 'S')
+                if matches!(attributes.chars().nth(4), Some('I' | 'S'))
+                    || percent("snap_percent") >= 100.0 =>
+            {
+                return Err("more was written to it than its snapshot has room for; \
+                            --snapshot-size gives that more"
+                    .to_owned());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Removes a snapshot, if it is there.
+fn remove(machine: &Machine, name: &str) -> io::Result<()> {
+    match machine.tool(&["lvremove", "--quiet", "--force", "--", name].map(OsStr::new)) {
+        Err(error) if error.to_string().contains(GONE) => Ok(()),
+        removed => removed.map(drop),
+    }
+}
+
+/// What `lvs` tells of logical volumes: an object for each, all values texts, sizes in bytes.
+fn lvs(machine: &Machine, fields: &str, names: &[&OsStr]) -> io::Result<Vec<Value>> {
+    let words = ["lvs", "--reportformat", "json", "--units", "b", "--nosuffix", "--options", fields, "--"];
+    let told = machine.tool(&[&words.map(OsStr::new), names].concat())?;
+    rows(&told).ok_or_else(|| io::Error::other("lvs said something that is not understood"))
+}
+
+fn rows(told: &[u8]) -> Option<Vec<Value>> {
+    let mut told: Value = serde_json::from_slice(told).ok()?;
+    match told.pointer_mut("/report/0/lv")?.take() {
+        Value::Array(rows) => Some(rows),
+        _ => None,
+    }
+}
+
+fn text<'a>(row: &'a Value, field: &str) -> &'a str {
+    row.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(row: &Value, field: &str) -> Result<u64, String> {
+    text(row, field).parse().map_err(|_| format!("lvs gave no {field}"))
+}
