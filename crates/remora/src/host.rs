@@ -9,9 +9,10 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use block::tree::{Layout, Reader};
 use block::{Feed, Scan};
 use crossbeam_channel::{Receiver, bounded};
-use disk::{Disk, RealDisk};
+use disk::{Disk, RealDisk, Tree};
 use far::{Connection, Ran};
 
 /// The program for the far side, static, for machines of our own kind.
@@ -89,11 +90,28 @@ impl Machine {
         }
     }
 
-    pub(crate) fn disk(&self) -> Box<dyn Disk> {
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        match self {
+            Machine::Here => Arc::new(RealDisk),
+            Machine::There(host) => Arc::new(host.connection.disk()),
+        }
+    }
+
+    pub(crate) fn tree(&self) -> Box<dyn Tree> {
         match self {
             Machine::Here => Box::new(RealDisk),
             Machine::There(host) => Box::new(host.connection.disk()),
         }
+    }
+
+    /// Reads the files below `top` as the volume of a layout, from front to end.
+    pub(crate) fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<Box<dyn Feed>> {
+        Ok(match self {
+            Machine::Here => Box::new(Scan::new(Box::new(Reader::of(Arc::new(RealDisk), layout, top)))),
+            Machine::There(host) => {
+                Box::new(host.connection.scan_tree(layout, top).map_err(|error| self.explain(error))?)
+            }
+        })
     }
 
     /// Reads something from front to end.
@@ -131,6 +149,14 @@ impl Machine {
                 Err(io::Error::other(format!("{program}: {} (exit code {code})", lines.join("; "))))
             }
         }
+    }
+
+    /// The same, behind a command of the user's that holds a lock while it runs others, if there is one.
+    pub(crate) fn tool_locked(&self, command: &[&OsStr], lock: Option<&str>) -> io::Result<Vec<u8>> {
+        let Some(lock) = lock else { return self.tool(command) };
+        let line = format!("{lock} \"$@\"");
+        let shell = ["sh", "-c", &line, "sh"].map(OsStr::new);
+        self.tool(&[&shell, command].concat())
     }
 
     fn ran(&self, command: &[&OsStr]) -> io::Result<Ran> {
