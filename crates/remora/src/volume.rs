@@ -2,6 +2,7 @@
 
 mod folder;
 mod lvm;
+pub(crate) mod server;
 pub(crate) mod snapshot;
 
 use std::io;
@@ -13,10 +14,11 @@ use block::backup::Changed;
 use block::tree::{self, Layout, Left};
 use block::{Feed, Generation, Repository};
 
-use crate::host::{Address, Machine};
+use crate::host::{Address, Call, Machine};
 use crate::repository;
 use crate::volume::folder::{FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
+use crate::volume::server::{Login, ServerSnapshot};
 use crate::volume::snapshot::{Layouts, Snapshot};
 
 /// A place on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
@@ -72,15 +74,18 @@ enum Kind {
     Btrfs,
     /// A folder on XFS, whose files are cloned.
     Xfs,
+    /// A server with its data, wherever they lie.
+    Mysql,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 5] = [
+    const ALL: [(Kind, &'static str); 6] = [
         (Kind::File, "file"),
         (Kind::Block, "block"),
         (Kind::Lvm, "lvm"),
         (Kind::Btrfs, "btrfs"),
         (Kind::Xfs, "xfs"),
+        (Kind::Mysql, "mysql"),
     ];
 
     fn name(self) -> &'static str {
@@ -105,6 +110,7 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Source, String> {
         let (kind, rest) = text.split_once(':').unwrap_or(("", text));
         match Kind::ALL.iter().find(|(_, name)| *name == kind) {
+            Some((Kind::Mysql, _)) => Ok(Source { kind: Kind::Mysql, place: server_place(rest)? }),
             Some((kind, _)) => Ok(Source { kind: *kind, place: rest.parse()? }),
             None => Err(format!("'{text}' does not say what it is; write file:{text} or block:{text}")),
         }
@@ -118,24 +124,31 @@ impl std::fmt::Display for Source {
 }
 
 impl Source {
-    /// The name of its backups when none is given: that of the file.
+    /// The name of its backups when none is given: that of the file, or of the machine for a server.
     pub(crate) fn default_name(&self) -> Option<String> {
-        let name = self.place.path.file_name()?.to_str()?;
+        let name = match (self.kind, &self.place.host) {
+            (Kind::Mysql, None) => "mysql",
+            (Kind::Mysql, Some(host)) => host.host(),
+            _ => self.place.path.file_name()?.to_str()?,
+        };
         is_name(name).then(|| name.to_owned())
     }
 
-    /// The machine that it lies on. `options` are ssh's; `nice`: all other programs of that machine go first.
-    pub(crate) fn reach(&self, options: &[String], nice: bool) -> Result<Machine, block::Error> {
-        Machine::reach(self.place.host.as_ref(), options, nice).map_err(|error| self.failed(error))
+    /// The machine that it lies on.
+    pub(crate) fn reach(&self, call: Call<'_>) -> Result<Machine, block::Error> {
+        // Nobody else needs them.
+        let places = if self.kind == Kind::Mysql { call.places } else { &[] };
+        Machine::reach(self.place.host.as_ref(), &Call { places, ..call }).map_err(|error| self.failed(error))
     }
 
     /// The snapshot that is to be read in its place, which is not made yet. None for what is read as it is. `room`: bytes
     /// that a snapshot has for what changes meanwhile, where such a thing can be said.
-    pub(crate) fn snapshot(
+    pub(crate) fn snapshot<'a>(
         &self,
         machine: &Machine,
+        login: &'a Login<'a>,
         room: Option<u64>,
-    ) -> Result<Option<Box<dyn Snapshot>>, block::Error> {
+    ) -> Result<Option<Box<dyn Snapshot + 'a>>, block::Error> {
         let path = &self.place.path;
         let folder =
             |still| FolderSnapshot::find(machine, path, still).map(|found| Box::new(found) as Box<_>);
@@ -144,6 +157,7 @@ impl Source {
             Kind::Lvm => LogicalVolume::find(machine, path, room).map(|found| Box::new(found) as Box<_>),
             Kind::Btrfs => folder(Still::Subvolume),
             Kind::Xfs => folder(Still::Clone),
+            Kind::Mysql => ServerSnapshot::find(machine, login, room).map(|found| Box::new(found) as Box<_>),
         }
         .map(Some)
         .map_err(|error| self.failed(error))
@@ -151,7 +165,7 @@ impl Source {
 
     /// Whether `room` may be said of its snapshots.
     pub(crate) fn takes_room(&self) -> bool {
-        self.kind == Kind::Lvm
+        matches!(self.kind, Kind::Lvm | Kind::Mysql)
     }
 
     /// Whether a snapshot is made of it.
@@ -168,8 +182,8 @@ impl Source {
         before: (&Repository, Option<&Generation>),
     ) -> Result<Opened, block::Error> {
         let path = snapshot.map_or_else(|| self.place.path.clone(), Snapshot::path);
-        let opened = match (self.kind, snapshot) {
-            (Kind::Btrfs | Kind::Xfs, Some(snapshot)) => open_tree(machine, snapshot, before),
+        let opened = match snapshot {
+            Some(snapshot) if snapshot.is_tree() => open_tree(machine, snapshot, before),
             _ => self.open_volume(machine, &path, snapshot, before.1),
         };
         opened.map_err(|error| self.failed(error))
@@ -198,6 +212,20 @@ impl Source {
     /// That it can't be backed up, and why.
     pub(crate) fn failed(&self, source: io::Error) -> block::Error {
         block::Error::Source { name: self.to_string(), source }
+    }
+}
+
+/// The machine of a server: this one where nothing is said.
+fn server_place(text: &str) -> Result<Place, String> {
+    match text.strip_prefix("ssh://") {
+        None if text.is_empty() => Ok(Place { host: None, path: PathBuf::new() }),
+        None => Err(format!(
+            "'mysql:{text}' is no server: write mysql: for one here, mysql:ssh://user@host for others"
+        )),
+        Some(host) => {
+            let host = host.strip_suffix('/').unwrap_or(host);
+            Ok(Place { host: Some(host.parse()?), path: PathBuf::new() })
+        }
     }
 }
 
@@ -244,12 +272,18 @@ mod tests {
             "lvm:/dev/vg/data",
             "block:ssh://root@db1:22/dev/vg/data",
             "file:ssh://h/x@y",
+            "mysql:",
+            "mysql:ssh://root@db1:22",
+            "btrfs:/var/lib/mysql",
+            "xfs:ssh://db1/var/lib/mysql",
         ] {
             assert_eq!(parsed(good).as_deref(), Ok(good));
         }
         let text = "'/dev/sdb' does not say what it is; write file:/dev/sdb or block:/dev/sdb";
         assert_eq!(parsed("/dev/sdb"), Err(text.to_owned()));
-        for bad in ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x"] {
+        for bad in
+            ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x", "mysql:db1", "btrfs:"]
+        {
             assert!(parsed(bad).is_err(), "{bad}");
         }
     }

@@ -3,6 +3,8 @@
 mod run;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use block::World;
 use block::backup::Summary;
@@ -10,8 +12,10 @@ use clap::Args;
 use progress::Progress;
 use serde_json::json;
 
+use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
 use crate::report::{self, Report};
+use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
 use crate::{calendar, commands};
 
@@ -88,9 +92,16 @@ pub(crate) struct Arguments {
     /// Threads that compress [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+
+    /// Seconds to try for the lock of a server (mysql:)
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
-pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let names = names(arguments)?;
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
@@ -108,9 +119,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
+    let wait = Duration::from_secs(arguments.wait);
+    let login = Login { server: &arguments.server, password, wait, stop: Arc::clone(&stop) };
     let (mut failures, mut partial) = (Vec::new(), false);
     for (source, name) in arguments.sources.iter().zip(&names) {
-        match (Run { source, name, arguments, world, report }).go() {
+        match (Run { source, name, arguments, login: &login, world, report }).go() {
             Ok(done) => partial |= !done,
             Err(error @ block::Error::Stopped) => return Err(error.into()),
             Err(error) => failures.push((source, error)),

@@ -13,7 +13,7 @@ use progress::Progress;
 use serde_json::json;
 
 use crate::exit::{self, Exit};
-use crate::host::Machine;
+use crate::host::{Call, Machine};
 use crate::report::{self, Report};
 use crate::volume::Place;
 use crate::{commands, repository};
@@ -68,7 +68,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let request = Request { generation, delta: arguments.delta, jobs };
     let target = arguments.to.to_string();
-    let machine = Machine::reach(arguments.to.host.as_ref(), &arguments.ssh_option, false)?;
+    let machine = Machine::reach(
+        arguments.to.host.as_ref(),
+        &Call { options: &arguments.ssh_option, ..Call::default() },
+    )?;
     let (disk, path) = (machine.disk(), arguments.to.path.as_path());
     let there = !matches!(disk.stat(path), Err(error) if error.kind() == ErrorKind::NotFound);
     let restored = if named.is_tree(generation)? {

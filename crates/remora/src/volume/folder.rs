@@ -46,17 +46,35 @@ pub(crate) struct FolderSnapshot {
 }
 
 /// A file system, as findmnt(8) tells.
-struct FileSystem {
-    kind: String,
+pub(super) struct FileSystem {
+    pub(super) kind: String,
+    /// The device that is mounted.
+    pub(super) source: PathBuf,
     /// The device's numbers, the same for all subvolumes.
-    device: String,
+    pub(super) device: String,
+}
+
+impl FileSystem {
+    /// The one that a path lies on.
+    pub(super) fn of(machine: &Machine, path: &Path) -> io::Result<FileSystem> {
+        let options = ["findmnt", "--noheadings", "--json", "--nofsroot", "--output"];
+        let mut command = words(&options, &[]);
+        command.extend(["FSTYPE,SOURCE,MAJ:MIN", "--target"].map(OsStr::new));
+        command.push(path.as_os_str());
+        let value: serde_json::Value = serde_json::from_slice(&machine.tool(&command)?)?;
+        let text = |name: &str| {
+            let value = value.pointer("/filesystems/0").and_then(|row| row.get(name));
+            value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+        };
+        Ok(FileSystem { kind: text("fstype"), source: text("source").into(), device: text("maj:min") })
+    }
 }
 
 impl FolderSnapshot {
     /// Looks for a folder that can be held still so.
     pub(crate) fn find(machine: &Machine, path: &Path, still: Still) -> io::Result<FolderSnapshot> {
         let top = PathBuf::from(line(&machine.tool(&words(&["readlink", "-e", "--"], &[path]))?));
-        let here = file_system(machine, &top)?;
+        let here = FileSystem::of(machine, &top)?;
         let (origin, wanted) = match still {
             Still::Subvolume => ("btrfs", "btrfs"),
             Still::Clone => ("xfs", "XFS or btrfs"),
@@ -64,18 +82,10 @@ impl FolderSnapshot {
         if here.kind != "btrfs" && here.kind != origin {
             return Err(io::Error::other(format!("lies on {}, not on {wanted}", here.kind)));
         }
-        let mut origin = top.clone();
-        while still == Still::Subvolume {
-            if line(&machine.tool(&words(&["stat", "--format=%i", "--"], &[&origin]))?) == SUBVOLUME {
-                break;
-            }
-            if !origin.pop() {
-                return Err(io::Error::other("lies in no subvolume"));
-            }
-        }
+        let origin = if still == Still::Subvolume { subvolume(machine, &top)? } else { top.clone() };
         let below = top.strip_prefix(&origin).map_err(io::Error::other)?.to_owned();
         let room = match origin.parent() {
-            Some(parent) if file_system(machine, parent)?.device == here.device => parent.to_owned(),
+            Some(parent) if FileSystem::of(machine, parent)?.device == here.device => parent.to_owned(),
             _ => origin.clone(),
         };
         Ok(FolderSnapshot { still, origin, below, room, mark: String::new(), made: None, kept: None })
@@ -163,6 +173,10 @@ impl Snapshot for FolderSnapshot {
         }
     }
 
+    fn is_tree(&self) -> bool {
+        true
+    }
+
     fn path(&self) -> PathBuf {
         let made = self.made.clone().unwrap_or_default();
         if self.below.as_os_str().is_empty() { made } else { made.join(&self.below) }
@@ -209,6 +223,16 @@ fn words<'a>(command: &'a [&'a str], paths: &[&'a Path]) -> Vec<&'a OsStr> {
     command.iter().map(OsStr::new).chain(paths.iter().map(|path| path.as_os_str())).collect()
 }
 
+/// The top of the subvolume that a path lies in.
+fn subvolume(machine: &Machine, path: &Path) -> io::Result<PathBuf> {
+    for path in path.ancestors() {
+        if line(&machine.tool(&words(&["stat", "--format=%i", "--"], &[path]))?) == SUBVOLUME {
+            return Ok(path.to_owned());
+        }
+    }
+    Err(io::Error::other("lies in no subvolume"))
+}
+
 fn reference(path: &Path) -> PathBuf {
     let mut option = OsString::from("--reference=");
     option.push(path);
@@ -219,15 +243,4 @@ fn reference(path: &Path) -> PathBuf {
 fn line(bytes: &[u8]) -> OsString {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     std::os::unix::ffi::OsStringExt::from_vec(line.to_vec())
-}
-
-fn file_system(machine: &Machine, path: &Path) -> io::Result<FileSystem> {
-    let options = ["findmnt", "--noheadings", "--json", "--output", "FSTYPE,MAJ:MIN", "--target"];
-    let told = machine.tool(&words(&options, &[path]))?;
-    let value: serde_json::Value = serde_json::from_slice(&told)?;
-    let text = |name: &str| {
-        let value = value.pointer("/filesystems/0").and_then(|row| row.get(name));
-        value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
-    };
-    Ok(FileSystem { kind: text("fstype"), device: text("maj:min") })
 }

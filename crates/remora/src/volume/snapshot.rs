@@ -9,6 +9,7 @@ use block::tree::Layout;
 use block::{Feed, Seen, Want};
 use disk::Stat;
 use progress::Progress;
+use serde_json::Value;
 
 use crate::host::Machine;
 
@@ -43,6 +44,16 @@ pub(crate) trait Snapshot: Send + Sync {
 
     /// The device or folder that is to be read.
     fn path(&self) -> PathBuf;
+
+    /// Whether it is a folder, whose files are read, and no volume.
+    fn is_tree(&self) -> bool {
+        false
+    }
+
+    /// What is to be noted of the moment when it was made.
+    fn noted(&self) -> Option<&Value> {
+        None
+    }
 
     /// Bytes of the volume that may not be as they are in the snapshot that was kept; `None` if none was, or nobody tells.
     /// `layouts`: those of a tree of files.

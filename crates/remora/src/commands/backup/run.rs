@@ -7,11 +7,13 @@ use std::time::Instant;
 use block::backup::{Changed, Request, Summary};
 use block::{Error, Generation, Repository, World};
 use progress::Progress;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Arguments, tell};
-use crate::host::Machine;
+use crate::hold;
+use crate::host::{Call, Machine};
 use crate::report::Report;
+use crate::volume::server::Login;
 use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
 use crate::{calendar, commands, repository};
@@ -21,6 +23,7 @@ pub(super) struct Run<'a> {
     pub(super) source: &'a Source,
     pub(super) name: &'a str,
     pub(super) arguments: &'a Arguments,
+    pub(super) login: &'a Login<'a>,
     pub(super) world: World<'a>,
     pub(super) report: &'a Report,
 }
@@ -43,7 +46,9 @@ impl Run<'_> {
     }
 
     fn reach(&self) -> Result<Machine, Error> {
-        self.source.reach(&self.arguments.ssh_option, self.arguments.nice)
+        let places = self.arguments.server.places();
+        let (options, nice) = (&*self.arguments.ssh_option, self.arguments.nice);
+        self.source.reach(Call { options, nice, places: &places })
     }
 
     /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for that.
@@ -67,7 +72,8 @@ impl Run<'_> {
     /// Reads the source, or a snapshot of it that is made and removed again, or kept.
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Summary, Error> {
         let mut repository = repository::named(&self.arguments.to, self.name);
-        let Some(mut snapshot) = self.source.snapshot(machine, self.arguments.snapshot_size)? else {
+        let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
+        else {
             let (summary, whole) = self.store(&repository, None, None, machine)?;
             *clean &= whole;
             return Ok(summary);
@@ -102,8 +108,15 @@ impl Run<'_> {
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
         let began = Instant::now();
         snapshot.make(machine, self.arguments.lock.as_deref())?;
-        if self.arguments.lock.is_some() {
-            let seconds = began.elapsed().as_secs_f64();
+        let seconds = began.elapsed().as_secs_f64();
+        if let Some(position) = snapshot.noted() {
+            let held = position.get("seconds_held").and_then(Value::as_f64).unwrap_or(seconds);
+            let lock = position.get("lock").and_then(Value::as_str).unwrap_or_default();
+            self.report.note(&format!("{}: the lock ({lock}) was held for {held:.2} s", self.source));
+            if let Some(text) = hold::shown(position) {
+                self.report.note(&format!("{}: {text}", self.source));
+            }
+        } else if self.arguments.lock.is_some() {
             self.report.note(&format!("{}: the snapshot took {seconds:.2} s under its lock", self.source));
         }
         Ok(())
@@ -150,6 +163,9 @@ impl Run<'_> {
         let mut note = json!({"source": shown, "host": machine.name()});
         if opened.is_tree {
             note["tree"] = json!(true);
+        }
+        if let Some(position) = snapshot.and_then(Snapshot::noted) {
+            note["position"] = position.clone();
         }
         let request = Request {
             name: &shown,
