@@ -24,6 +24,7 @@ pub mod restore;
 pub mod retention;
 mod scan;
 mod store;
+pub mod tree;
 pub mod verify;
 mod view;
 mod writer;

@@ -73,8 +73,7 @@ pub fn to_new_file(
     drop(disk.create(&partial).map_err(failed)?);
     let restored = disk.volume(&partial).map_err(failed).and_then(|volume| {
         let name = path.display().to_string();
-        let target = (&*volume, name.as_str(), true);
-        run(repository, target, Request { delta: false, ..request }, world)
+        in_place_fresh(repository, (&*volume, &name), request, world)
     });
     let named = restored.and_then(|summary| {
         disk.rename(&partial, path).map_err(failed)?;
@@ -101,6 +100,16 @@ pub fn in_place(
     world: World<'_>,
 ) -> Result<Summary, Error> {
     run(repository, (volume, name, false), request, world)
+}
+
+/// Restores into what is as long as the volume already and holds nothing but zeros.
+pub(crate) fn in_place_fresh(
+    repository: &Repository,
+    (volume, name): (&dyn Volume, &str),
+    request: Request,
+    world: World<'_>,
+) -> Result<Summary, Error> {
+    run(repository, (volume, name, true), Request { delta: false, ..request }, world)
 }
 
 fn run(

@@ -19,3 +19,5 @@ mod format;
 mod model;
 #[path = "main/real.rs"]
 mod real;
+#[path = "main/tree.rs"]
+mod tree;

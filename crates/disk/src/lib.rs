@@ -21,16 +21,19 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod extent;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod mount;
 mod output;
 mod real;
 mod residency;
+mod tree;
 
 pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::RealDisk;
+pub use tree::{Attributes, Entry, Extent, Kind, Tree};
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, Write};

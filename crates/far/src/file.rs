@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use disk::{Disk, Guard, Share, Sink, Source, Stat, Volume};
+use disk::{Attributes, Disk, Entry, Extent, Guard, Kind, Share, Sink, Source, Stat, Tree, Volume};
 
 use crate::connection::Connection;
 use crate::wire::{self, In, Request};
@@ -218,5 +218,26 @@ impl Disk for FarDisk {
 
     fn lock(&self, _path: &Path, _share: Share) -> io::Result<Option<Box<dyn Guard>>> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "no locks on another machine"))
+    }
+}
+
+impl Tree for FarDisk {
+    fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>> {
+        let list = self.0.ask(&Request::Entries(folder.to_owned()))?;
+        In(&wire::decompress(&list, wire::LIST_MAX)?).all(In::entry)
+    }
+
+    fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::MakeLink(path.to_owned(), target.to_owned()))
+    }
+
+    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()> {
+        let is_link = matches!(kind, Kind::Link(_));
+        self.0.ask_for_nothing(&Request::SetAttributes(path.to_owned(), is_link, attributes))
+    }
+
+    fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {
+        let list = self.0.ask(&Request::Extents(path.to_owned()))?;
+        In(&wire::decompress(&list, wire::LIST_MAX)?).all(In::extent)
     }
 }

@@ -4,14 +4,19 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use disk::{Disk, RealDisk};
+use disk::{Disk, RealDisk, Tree};
 use far::{Greeting, Machine, Ran, serve};
 
 struct Real;
 
 impl Machine for Real {
-    fn disk(&self) -> &dyn Disk {
+    fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(RealDisk)
+    }
+
+    fn tree(&self) -> &dyn Tree {
         &RealDisk
     }
 

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::sync::Arc;
 
+use block::tree::Reader;
 use block::{CHUNK, Feed, Scan, Seen, Want};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use disk::{Disk, Sink, Source, Volume};
+use disk::{Disk, Kind, Sink, Source, Tree, Volume};
 
 use crate::connection::Greeting;
 use crate::feed;
@@ -20,7 +22,10 @@ const ANSWERS: usize = 2;
 /// What the far side works with.
 pub trait Machine: Sync {
     /// Its files.
-    fn disk(&self) -> &dyn Disk;
+    fn disk(&self) -> Arc<dyn Disk>;
+
+    /// Its folders.
+    fn tree(&self) -> &dyn Tree;
 
     /// Runs a command with nothing to read.
     ///
@@ -32,6 +37,8 @@ pub trait Machine: Sync {
 /// Something open.
 enum Open {
     Source(Box<dyn Source>),
+    /// A volume made of files.
+    Joined(Reader),
     Sink(Box<dyn Sink>),
     Volume(Box<dyn Volume>),
     /// A source that is read from front to end.
@@ -199,6 +206,14 @@ impl Session<'_> {
             }
             Request::Clear(handle, at, len) => self.volume(handle).and_then(|volume| volume.clear(at, len)),
             Request::SetLen(handle, len) => self.volume(handle).and_then(|volume| volume.set_len(len)),
+            Request::AddBytes(handle, at, bytes) => match at.checked_add(bytes.len() as u64) {
+                Some(_) => self.joined(handle).map(|joined| joined.add_bytes(at, bytes)),
+                None => Err(corrupt("a place that can't be")),
+            },
+            Request::AddFile(handle, at, len, offset, path) => match at.checked_add(len) {
+                Some(end) => self.joined(handle).map(|joined| joined.add_file(at..end, path, offset)),
+                None => Err(corrupt("a place that can't be")),
+            },
             Request::Close(handle) => {
                 self.open.remove(&handle);
                 Ok(())
@@ -231,6 +246,23 @@ impl Session<'_> {
             Request::StatOf(handle) => return self.stat_of(handle),
             Request::ReadAt(handle, at, len) => return self.read_at(handle, at, len as usize),
             Request::SkipHole(handle, at) => return self.skip_hole(handle, at),
+            Request::Entries(path) => {
+                let entries = self.machine.tree().entries(&path)?;
+                return wire::compress(&entries.iter().fold(Out::default(), Out::entry).0);
+            }
+            Request::Extents(path) => {
+                let extents = self.machine.tree().extents(&path)?;
+                return wire::compress(&extents.iter().fold(Out::default(), Out::extent).0);
+            }
+            Request::Join(len) => {
+                let joined = Open::Joined(Reader::new(self.machine.disk(), len));
+                return Ok(self.opened(joined));
+            }
+            Request::MakeLink(path, target) => self.machine.tree().make_link(&path, &target),
+            Request::SetAttributes(path, link, attributes) => {
+                let kind = if link { Kind::Link(OsString::new()) } else { Kind::File };
+                self.machine.tree().set_attributes(&path, &kind, attributes)
+            }
             Request::Rename(from, to) => disk.rename(&from, &to),
             Request::Remove(path) => disk.remove(&path),
             Request::SyncFolder(path) => disk.sync_folder(&path),
@@ -260,6 +292,13 @@ impl Session<'_> {
         match self.open.get(&handle) {
             Some(Open::Volume(volume)) => Ok(&**volume),
             _ => Err(corrupt("nothing that can be written to in place")),
+        }
+    }
+
+    fn joined(&mut self, handle: u32) -> io::Result<&mut Reader> {
+        match self.open.get_mut(&handle) {
+            Some(Open::Joined(joined)) => Ok(joined),
+            _ => Err(corrupt("nothing that files can be added to")),
         }
     }
 
@@ -300,12 +339,11 @@ impl Session<'_> {
 
     fn begin_scan(&mut self, handle: u32) -> io::Result<()> {
         match self.open.remove(&handle) {
-            Some(Open::Source(source)) => {
-                self.open.insert(handle, Open::Scan(Scan::new(source)));
-                self.scan = Some(handle);
-                Ok(())
-            }
-            _ => Err(corrupt("nothing that can be read")),
-        }
+            Some(Open::Source(source)) => self.open.insert(handle, Open::Scan(Scan::new(source))),
+            Some(Open::Joined(joined)) => self.open.insert(handle, Open::Scan(Scan::new(Box::new(joined)))),
+            _ => return Err(corrupt("nothing that can be read")),
+        };
+        self.scan = Some(handle);
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use block::{BLOCK, Blocks, CHUNK, Want};
-use disk::Stat;
+use disk::{Attributes, Entry, Extent, Kind, Stat};
 
 /// Version of what is said. Both sides come from the same build, so there is no negotiation.
 pub const VERSION: u32 = 1;
@@ -105,6 +105,27 @@ impl Out {
         out.u8(u8::from(stat.regular)).u8(u8::from(stat.block_device))
     }
 
+    pub(crate) fn attributes(self, attributes: &Attributes) -> Out {
+        let mut out = self.u32(attributes.mode).u32(attributes.uid).u32(attributes.gid);
+        out.0.extend_from_slice(&attributes.modified_ns.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn entry(self, entry: &Entry) -> Out {
+        let out = self.bytes(entry.name.as_bytes());
+        let out = match &entry.kind {
+            Kind::File => out.u8(0),
+            Kind::Folder => out.u8(1),
+            Kind::Link(target) => out.u8(2).bytes(target.as_bytes()),
+            Kind::Other => out.u8(3),
+        };
+        out.u64(entry.len).u64(entry.device).attributes(&entry.attributes)
+    }
+
+    pub(crate) fn extent(self, extent: &Extent) -> Out {
+        self.u64(extent.logical).u64(extent.physical).u64(extent.len).u32(extent.flags)
+    }
+
     /// All that is left of the payload, without a number.
     pub(crate) fn rest(mut self, value: &[u8]) -> Out {
         self.0.extend_from_slice(value);
@@ -130,6 +151,14 @@ impl<'a> In<'a> {
 
     pub(crate) fn u8(&mut self) -> io::Result<u8> {
         Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    fn flag(&mut self) -> io::Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(corrupt("neither yes nor no")),
+        }
     }
 
     pub(crate) fn u32(&mut self) -> io::Result<u32> {
@@ -165,6 +194,35 @@ impl<'a> In<'a> {
             regular: self.u8()? != 0,
             block_device: self.u8()? != 0,
         })
+    }
+
+    pub(crate) fn attributes(&mut self) -> io::Result<Attributes> {
+        let (mode, uid, gid) = (self.u32()?, self.u32()?, self.u32()?);
+        Ok(Attributes { mode, uid, gid, modified_ns: i128::from_le_bytes(self.array()?) })
+    }
+
+    pub(crate) fn entry(&mut self) -> io::Result<Entry> {
+        let name = self.text()?;
+        let kind = match self.u8()? {
+            0 => Kind::File,
+            1 => Kind::Folder,
+            2 => Kind::Link(self.text()?),
+            _ => Kind::Other,
+        };
+        Ok(Entry { name, kind, len: self.u64()?, device: self.u64()?, attributes: self.attributes()? })
+    }
+
+    pub(crate) fn extent(&mut self) -> io::Result<Extent> {
+        Ok(Extent { logical: self.u64()?, physical: self.u64()?, len: self.u64()?, flags: self.u32()? })
+    }
+
+    /// All that is left, one after the other.
+    pub(crate) fn all<T>(&mut self, one: impl Fn(&mut In<'a>) -> io::Result<T>) -> io::Result<Vec<T>> {
+        let mut all = Vec::new();
+        while !self.0.is_empty() {
+            all.push(one(self)?);
+        }
+        Ok(all)
     }
 
     pub(crate) fn rest(&mut self) -> &'a [u8] {
@@ -252,6 +310,20 @@ pub enum Request {
     Expect(u64, u32, Want),
     /// Runs a command: what it did.
     Run(Vec<OsString>),
+    /// What is in a folder: entries, compressed.
+    Entries(PathBuf),
+    /// Makes a symbolic link to what is named second: nothing.
+    MakeLink(PathBuf, PathBuf),
+    /// Gives attributes to something, a link or not: nothing.
+    SetAttributes(PathBuf, bool, Attributes),
+    /// Where a file lies: extents, compressed.
+    Extents(PathBuf),
+    /// Begins a volume of so many bytes, made of files: a handle.
+    Join(u64),
+    /// Adds bytes to it at a place: as `Write`.
+    AddBytes(Handle, u64, Vec<u8>),
+    /// Adds so many bytes of a file to it at a place, from an offset on: as `Write`.
+    AddFile(Handle, u64, u64, u64, PathBuf),
 }
 
 impl Request {
@@ -291,6 +363,17 @@ impl Request {
                 (23, out)
             }
             Request::Run(command) => (24, out.list(command.iter().map(OsString::as_os_str))),
+            Request::Entries(path) => (25, out.path(path)),
+            Request::MakeLink(path, target) => (26, out.path(path).path(target)),
+            Request::SetAttributes(path, link, attributes) => {
+                (27, out.path(path).u8(u8::from(*link)).attributes(attributes))
+            }
+            Request::Extents(path) => (28, out.path(path)),
+            Request::Join(len) => (29, out.u64(*len)),
+            Request::AddBytes(handle, at, bytes) => (30, out.u32(*handle).u64(*at).rest(bytes)),
+            Request::AddFile(handle, at, len, offset, path) => {
+                (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
+            }
         };
         (kind, out.0)
     }
@@ -325,6 +408,13 @@ impl Request {
             22 => Request::Scan(input.u32()?),
             23 => Request::Expect(input.u64()?, input.u32()?, want(input.rest())?),
             24 => Request::Run(input.list()?),
+            25 => Request::Entries(input.path()?),
+            26 => Request::MakeLink(input.path()?, input.path()?),
+            27 => Request::SetAttributes(input.path()?, input.flag()?, input.attributes()?),
+            28 => Request::Extents(input.path()?),
+            29 => Request::Join(input.u64()?),
+            30 => Request::AddBytes(input.u32()?, input.u64()?, input.rest().to_vec()),
+            31 => Request::AddFile(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;
@@ -400,6 +490,9 @@ pub(crate) fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
     out.extend(zstd::bulk::compress(bytes, 1)?);
     Ok(out)
 }
+
+/// Bytes of a list at most: that of a folder with some million names.
+pub(crate) const LIST_MAX: usize = 256 << 20;
 
 /// At most `most` bytes back.
 pub(crate) fn decompress(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {

@@ -10,3 +10,5 @@ mod file;
 mod frame;
 #[path = "main/support.rs"]
 mod support;
+#[path = "main/tree.rs"]
+mod tree;

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use block::Want;
+use disk::Attributes;
 use far::{Connection, Request};
 use proptest::prelude::*;
 
@@ -45,6 +46,17 @@ fn request() -> impl Strategy<Value = Request> {
         (0u32..).prop_map(Request::Scan),
         (0u64.., 0u32.., want).prop_map(|(number, bytes, want)| Request::Expect(number, bytes, want)),
         proptest::collection::vec(path().prop_map(PathBuf::into_os_string), 0..5).prop_map(Request::Run),
+        path().prop_map(Request::Entries),
+        (path(), path()).prop_map(|(path, target)| Request::MakeLink(path, target)),
+        (path(), proptest::bool::ANY, 0u32.., 0i128..).prop_map(|(path, link, mode, modified_ns)| {
+            Request::SetAttributes(path, link, Attributes { mode, uid: 1, gid: 2, modified_ns })
+        }),
+        path().prop_map(Request::Extents),
+        (0u64..).prop_map(Request::Join),
+        (0u32.., 0u64.., proptest::collection::vec(0u8.., 0..50))
+            .prop_map(|(handle, at, bytes)| Request::AddBytes(handle, at, bytes)),
+        (0u32.., 0u64.., 0u64.., 0u64.., path())
+            .prop_map(|(handle, at, len, offset, path)| Request::AddFile(handle, at, len, offset, path)),
     ]
 }
 

@@ -7,15 +7,20 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use disk::Disk;
 use disk::faults::FaultDisk;
+use disk::{Disk, RealDisk, Tree};
 use far::{Connection, Greeting, Machine, Ran, serve};
 
 struct Memory(FaultDisk);
 
 impl Machine for Memory {
-    fn disk(&self) -> &dyn Disk {
-        &self.0
+    fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(self.0.clone())
+    }
+
+    /// The disk in memory has none.
+    fn tree(&self) -> &dyn Tree {
+        &RealDisk
     }
 
     fn run(&self, command: &[OsString]) -> io::Result<Ran> {
@@ -25,6 +30,23 @@ impl Machine for Memory {
         }
         let output = rest.join(&OsString::from(" ")).into_encoded_bytes();
         Ok(Ran { code: 0, output, errors: Vec::new() })
+    }
+}
+
+/// The machine we are on.
+struct Real;
+
+impl Machine for Real {
+    fn disk(&self) -> Arc<dyn Disk> {
+        Arc::new(RealDisk)
+    }
+
+    fn tree(&self) -> &dyn Tree {
+        &RealDisk
+    }
+
+    fn run(&self, command: &[OsString]) -> io::Result<Ran> {
+        far::run(command)
     }
 }
 
@@ -52,8 +74,19 @@ impl Read for Cut {
 
 /// A connection to a machine with this disk, which breaks after `bytes` bytes have come from there.
 pub(crate) fn connect(disk: &FaultDisk, bytes: u64) -> (io::Result<Connection>, Arc<AtomicU64>) {
+    connect_to(Memory(disk.clone()), bytes)
+}
+
+/// A connection to this machine's own disk.
+pub(crate) fn connected_here() -> Connection {
+    connect_to(Real, u64::MAX).0.unwrap()
+}
+
+fn connect_to(
+    machine: impl Machine + Send + 'static,
+    bytes: u64,
+) -> (io::Result<Connection>, Arc<AtomicU64>) {
     let (near, far) = UnixStream::pair().unwrap();
-    let machine = Memory(disk.clone());
     std::thread::spawn(move || {
         let greeting = Greeting { program: [7; 32], uid: 3, host: "elsewhere".into() };
         serve(far.try_clone().unwrap(), far, &greeting, &machine).ok();

@@ -1,0 +1,260 @@
+//! A tree of files as one volume: where each file's bytes lie in it, from one generation to the next.
+//!
+//! [`Layout`] gives every file blocks of its own and lets it keep them, so what did not change stays where it is. It is
+//! written into the volume itself: a generation tells by itself what is in it. [`Reader`] reads files by the places that the
+//! layout gives them ([`Layout::parts`]), [`restore()`] brings them back.
+//! docs/formats/tree.md describes it.
+
+mod format;
+mod read;
+mod restore;
+mod track;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+
+use disk::{Attributes, Kind, Tree};
+
+pub use read::Reader;
+pub use restore::{layout_of, restore};
+pub use track::differing;
+
+use crate::format::BLOCK;
+
+/// How names of what we keep at the top of a tree begin.
+pub const OWN: &str = ".remora-";
+
+const BLOCK_U64: u64 = BLOCK as u64;
+
+/// A file, folder or link of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its path below the top, which itself has an empty one.
+    pub path: PathBuf,
+    /// What it is, but nothing [`Kind::Other`].
+    pub kind: Kind,
+    /// Length in bytes of a file.
+    pub len: u64,
+    /// Owner, rights and time.
+    pub attributes: Attributes,
+    /// The blocks of the volume that hold its bytes, in their order; the last one is filled up with zeros.
+    pub blocks: Vec<Range<u64>>,
+}
+
+/// What is in a tree, and where in the volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// A folder before what is in it.
+    pub nodes: Vec<Node>,
+    /// The blocks that hold the map.
+    map: Vec<Range<u64>>,
+}
+
+/// Something that a tree can't hold, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// Where it is, below the top.
+    pub path: PathBuf,
+    /// What it is.
+    pub what: &'static str,
+}
+
+/// Lists a folder and all that is below it, on one file system. What can't be backed up is told apart: sockets, pipes and
+/// devices, and folders where another file system or subvolume begins, which stay as empty ones.
+///
+/// # Errors
+/// What reading the folders reports.
+pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left>)> {
+    let node = |path: PathBuf, kind: Kind, len: u64, attributes: Attributes| Node {
+        path,
+        kind,
+        len,
+        attributes,
+        blocks: Vec::new(),
+    };
+    let parent = top.parent().unwrap_or(Path::new("/"));
+    let own = tree.entries(parent)?.into_iter().find(|entry| Some(entry.name.as_os_str()) == top.file_name());
+    let own = own.ok_or(std::io::ErrorKind::NotFound)?;
+    let mut nodes = vec![node(PathBuf::new(), Kind::Folder, 0, own.attributes)];
+    let (mut left, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = folders.pop() {
+        for entry in tree.entries(&top.join(&folder))? {
+            // It may be another machine that says so.
+            let mut parts = Path::new(&entry.name).components();
+            if !matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == entry.name)
+            {
+                let text = format!("{}: a name that no file has: {:?}", folder.display(), entry.name);
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
+            }
+            let path = folder.join(&entry.name);
+            if folder.as_os_str().is_empty() && entry.name.as_encoded_bytes().starts_with(OWN.as_bytes()) {
+                continue;
+            }
+            if entry.kind == Kind::Other {
+                left.push(Left { path, what: "a socket, pipe or device" });
+                continue;
+            }
+            if entry.kind == Kind::Folder && entry.device != own.device {
+                left.push(Left { path: path.clone(), what: "on another file system or subvolume" });
+            } else if entry.kind == Kind::Folder {
+                folders.push(path.clone());
+            }
+            nodes.push(node(path, entry.kind, entry.len, entry.attributes));
+        }
+    }
+    nodes.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok((nodes, left))
+}
+
+impl Layout {
+    /// Gives blocks to the files of a tree: those that they had `before`, and more or fewer as they have grown or shrunk.
+    #[must_use]
+    pub fn new(mut nodes: Vec<Node>, before: Option<&Layout>) -> Layout {
+        let old: BTreeMap<&Path, &Node> =
+            before.into_iter().flat_map(|before| &before.nodes).map(|node| (&*node.path, node)).collect();
+        for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
+            if let Some(old) = old.get(&*node.path).filter(|old| old.kind == Kind::File) {
+                node.blocks = front(&old.blocks, blocks_of(node.len));
+            }
+        }
+        let mut map = before.map(|before| before.map.clone()).unwrap_or_default();
+        let mut room = Room::around(nodes.iter().flat_map(|node| &node.blocks).chain(&map));
+        for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
+            room.grow(&mut node.blocks, blocks_of(node.len));
+        }
+        let needed = blocks_of(format::map(&nodes).len() as u64);
+        map = front(&map, needed);
+        room.grow(&mut map, needed);
+        if map.len() > format::MAP_PARTS_MAX {
+            map = Vec::new();
+            room.grow(&mut map, needed);
+        }
+        Layout { nodes, map }
+    }
+
+    /// Length of the volume in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.used().map(|range| range.end).max().unwrap_or(1) * BLOCK_U64
+    }
+
+    /// It always holds the top.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Bytes of all files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.nodes.iter().map(|node| node.len).sum()
+    }
+
+    fn used(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.nodes.iter().flat_map(|node| &node.blocks).chain(&self.map)
+    }
+
+    /// What lies in the volume, and where, in bytes: header and map, and all files.
+    pub fn parts(&self) -> impl Iterator<Item = (Range<u64>, Part<'_>)> {
+        let map = format::map(&self.nodes);
+        let header = format::header(&self.map, &map);
+        let mut own = vec![(0..BLOCK_U64, Part::Bytes(header))];
+        for (place, offset) in places(&self.map, map.len() as u64) {
+            let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let bytes = map.get(index(offset)..index(offset + (place.end - place.start)));
+            own.push((place, Part::Bytes(bytes.unwrap_or_default().to_vec())));
+        }
+        let files = self.nodes.iter().flat_map(|node| {
+            node.places().map(move |(place, offset)| (place, Part::File(&node.path, offset)))
+        });
+        own.into_iter().chain(files)
+    }
+}
+
+/// What a part of the volume holds.
+#[derive(Debug)]
+pub enum Part<'a> {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// Those of a file, by its path below the top, from an offset on.
+    File(&'a Path, u64),
+}
+
+impl Node {
+    /// Where its bytes lie: ranges of bytes in the volume, each with the offset in the file.
+    pub fn places(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
+        places(&self.blocks, self.len)
+    }
+}
+
+/// Where `len` bytes lie that are in these blocks.
+fn places(blocks: &[Range<u64>], len: u64) -> impl Iterator<Item = (Range<u64>, u64)> {
+    blocks.iter().scan(0, move |offset, range| {
+        let at = *offset;
+        let here = ((range.end - range.start) * BLOCK_U64).min(len - at);
+        *offset += here;
+        let start = range.start * BLOCK_U64;
+        Some((start..start + here, at))
+    })
+}
+
+fn blocks_of(len: u64) -> u64 {
+    len.div_ceil(BLOCK_U64)
+}
+
+/// The first `count` blocks of these, or all if there are fewer.
+fn front(blocks: &[Range<u64>], mut count: u64) -> Vec<Range<u64>> {
+    let mut kept = Vec::new();
+    for range in blocks {
+        let here = (range.end - range.start).min(count);
+        if here > 0 {
+            kept.push(range.start..range.start + here);
+        }
+        count -= here;
+    }
+    kept
+}
+
+/// Blocks that nobody has.
+struct Room {
+    /// In ascending order; the last one has no end.
+    gaps: Vec<Range<u64>>,
+}
+
+impl Room {
+    /// What is left between these, and behind them. The first block is the header's.
+    fn around<'a>(used: impl Iterator<Item = &'a Range<u64>>) -> Room {
+        let mut used: Vec<&Range<u64>> = used.collect();
+        used.sort_by_key(|range| range.start);
+        let (mut gaps, mut next) = (Vec::new(), 1);
+        for range in used {
+            if range.start > next {
+                gaps.push(next..range.start);
+            }
+            next = range.end;
+        }
+        gaps.push(next..u64::MAX);
+        Room { gaps }
+    }
+
+    /// Adds blocks, in one piece, until there are `count`.
+    fn grow(&mut self, blocks: &mut Vec<Range<u64>>, count: u64) {
+        let missing = count - blocks.iter().map(|range| range.end - range.start).sum::<u64>();
+        if missing == 0 {
+            return;
+        }
+        let fits = |gap: &&mut Range<u64>| gap.end - gap.start >= missing;
+        if let Some(gap) = self.gaps.iter_mut().find(fits) {
+            let taken = gap.start..gap.start + missing;
+            gap.start = taken.end;
+            match blocks.last_mut() {
+                Some(last) if last.end == taken.start => last.end = taken.end,
+                _ => blocks.push(taken),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! How a layout is written. docs/formats/tree.md
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use disk::{Attributes, Kind};
+
+use super::{Layout, Node, blocks_of, places};
+use crate::format::BLOCK;
+
+const MAGIC: &[u8; 8] = b"remotree";
+const VERSION: u32 = 1;
+/// Bytes of a map at most: some million files.
+const MAP_MAX: u64 = 1 << 30;
+/// Bytes of a header before the parts of the map.
+const FRONT: usize = 64;
+/// Parts of the map that a header has room for.
+pub(super) const MAP_PARTS_MAX: usize = (BLOCK - FRONT) / 16;
+
+const FILE: u8 = 0;
+const FOLDER: u8 = 1;
+const LINK: u8 = 2;
+
+/// The header of a volume whose map lies in these blocks.
+pub(super) fn header(parts: &[Range<u64>], map: &[u8]) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    put_u32(&mut out, VERSION);
+    put_u32(&mut out, u32::try_from(parts.len()).unwrap_or(u32::MAX));
+    put_u64(&mut out, map.len() as u64);
+    out.extend_from_slice(blake3::hash(map).as_bytes());
+    out.resize(FRONT, 0);
+    put_blocks(&mut out, parts);
+    out.resize(BLOCK, 0);
+    out
+}
+
+/// The map: every node with its blocks.
+pub(super) fn map(nodes: &[Node]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_u64(&mut out, nodes.len() as u64);
+    for node in nodes {
+        let (kind, target) = match &node.kind {
+            Kind::Folder => (FOLDER, None),
+            Kind::Link(target) => (LINK, Some(target)),
+            Kind::File | Kind::Other => (FILE, None),
+        };
+        out.push(kind);
+        put_bytes(&mut out, node.path.as_os_str().as_bytes());
+        let Attributes { mode, uid, gid, modified_ns } = node.attributes;
+        [mode, uid, gid].into_iter().for_each(|number| put_u32(&mut out, number));
+        out.extend_from_slice(&modified_ns.to_le_bytes());
+        match target {
+            Some(target) => put_bytes(&mut out, target.as_bytes()),
+            None if kind == FILE => {
+                put_u64(&mut out, node.len);
+                put_u32(&mut out, u32::try_from(node.blocks.len()).unwrap_or(u32::MAX));
+                put_blocks(&mut out, &node.blocks);
+            }
+            None => {}
+        }
+    }
+    out
+}
+
+fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_u32(out, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    out.extend_from_slice(bytes);
+}
+
+fn put_blocks(out: &mut Vec<u8>, blocks: &[Range<u64>]) {
+    for range in blocks {
+        put_u64(out, range.start);
+        put_u64(out, range.end);
+    }
+}
+
+/// A header that was read.
+pub(super) struct Front {
+    pub(super) parts: Vec<Range<u64>>,
+    len: u64,
+    hash: [u8; 32],
+}
+
+impl Front {
+    /// Reads the first block of a volume.
+    pub(super) fn decode(block: &[u8]) -> Result<Front, &'static str> {
+        let mut input = In(block.strip_prefix(MAGIC).ok_or("it is no tree of files")?);
+        if input.u32()? != VERSION {
+            return Err("it is of another version");
+        }
+        let count = input.u32()? as usize;
+        let (len, hash) = (input.u64()?, input.array()?);
+        input.take(FRONT - 56)?;
+        let parts = input.blocks(count)?;
+        let room: u64 = parts.iter().map(|range| range.end - range.start).sum();
+        if room != blocks_of(len) || count > MAP_PARTS_MAX || len > MAP_MAX {
+            return Err("the map has not the room it needs");
+        }
+        Ok(Front { parts, len, hash })
+    }
+
+    /// Where the map's bytes lie in the volume.
+    pub(super) fn places(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
+        places(&self.parts, self.len)
+    }
+
+    /// The layout, of the bytes of the map and of a volume of `blocks` blocks.
+    pub(super) fn layout(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
+        if *blake3::hash(map).as_bytes() != self.hash {
+            return Err("the map is not the one of the header");
+        }
+        let mut input = In(map);
+        let count = input.u64()?;
+        let mut nodes: Vec<Node> = Vec::new();
+        for _ in 0..count {
+            let node = input.node()?;
+            check(&nodes, &node)?;
+            nodes.push(node);
+        }
+        if !input.0.is_empty() {
+            return Err("the map is too long");
+        }
+        let layout = Layout { nodes, map: self.parts };
+        let mut used: Vec<&Range<u64>> = layout.used().collect();
+        used.sort_by_key(|range| range.start);
+        let mut next = 1;
+        for range in used {
+            if range.start < next || range.end > blocks {
+                return Err("two things lie in one place, or behind the end");
+            }
+            next = range.end;
+        }
+        Ok(layout)
+    }
+}
+
+/// A path leads nowhere but into a folder that was named before.
+fn check(nodes: &[Node], node: &Node) -> Result<(), &'static str> {
+    let Some(last) = nodes.last() else {
+        let is_top = node.path.as_os_str().is_empty() && node.kind == Kind::Folder;
+        return if is_top { Ok(()) } else { Err("the top is missing") };
+    };
+    let name = node.path.components().next_back();
+    let plain = matches!(name, Some(Component::Normal(_)));
+    let parent = node.path.parent().unwrap_or(Path::new(""));
+    let rebuilt = parent.join(node.path.file_name().unwrap_or_default());
+    if !plain || rebuilt.as_os_str() != node.path.as_os_str() || last.path >= node.path {
+        return Err("a path that no tree has");
+    }
+    let above = nodes.binary_search_by(|found| (*found.path).cmp(parent)).ok().and_then(|at| nodes.get(at));
+    match above {
+        Some(above) if above.kind == Kind::Folder => Ok(()),
+        _ => Err("a path into what is no folder"),
+    }
+}
+
+struct In<'a>(&'a [u8]);
+
+impl<'a> In<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], &'static str> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or("it is cut off")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
+        self.take(N)?.try_into().map_err(|_| "it is cut off")
+    }
+
+    fn u32(&mut self) -> Result<u32, &'static str> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, &'static str> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Result<OsString, &'static str> {
+        let len = self.u32()? as usize;
+        let bytes = self.take(len)?;
+        if bytes.contains(&0) {
+            Err("a name with a zero in it")
+        } else {
+            Ok(OsString::from_vec(bytes.to_vec()))
+        }
+    }
+
+    fn blocks(&mut self, count: usize) -> Result<Vec<Range<u64>>, &'static str> {
+        let mut blocks: Vec<Range<u64>> = Vec::new();
+        for _ in 0..count {
+            let range = self.u64()?..self.u64()?;
+            if range.is_empty() || range.end > u64::MAX / BLOCK as u64 {
+                return Err("blocks that can't be");
+            }
+            blocks.push(range);
+        }
+        Ok(blocks)
+    }
+
+    fn node(&mut self) -> Result<Node, &'static str> {
+        let kind = u8::from_le_bytes(self.array()?);
+        let path = PathBuf::from(self.text()?);
+        let (mode, uid, gid) = (self.u32()?, self.u32()?, self.u32()?);
+        let attributes = Attributes { mode, uid, gid, modified_ns: i128::from_le_bytes(self.array()?) };
+        let mut node = Node { path, kind: Kind::Folder, len: 0, attributes, blocks: Vec::new() };
+        match kind {
+            FOLDER => {}
+            LINK => node.kind = Kind::Link(self.text()?),
+            FILE => {
+                (node.kind, node.len) = (Kind::File, self.u64()?);
+                let count = self.u32()? as usize;
+                node.blocks = self.blocks(count)?;
+                let room =
+                    node.blocks.iter().try_fold(0u64, |sum, range| sum.checked_add(range.end - range.start));
+                if room != Some(blocks_of(node.len)) {
+                    return Err("a file has not the room it needs");
+                }
+            }
+            _ => return Err("a thing of no known kind"),
+        }
+        Ok(node)
+    }
+}

@@ -1,0 +1,151 @@
+//! Folders with all that is in them: what a tree of files needs beyond single files.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
+
+use crate::RealDisk;
+
+/// What something in a folder is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, and where it leads.
+    Link(OsString),
+    /// A socket, a pipe or a device.
+    Other,
+}
+
+/// Owner, rights and time of something in a folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Permission bits, with set-user-id, set-group-id and the sticky bit.
+    pub mode: u32,
+    /// Number of the owner.
+    pub uid: u32,
+    /// Number of the group.
+    pub gid: u32,
+    /// Time of the last change, nanoseconds since the epoch.
+    pub modified_ns: i128,
+}
+
+/// Something in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: OsString,
+    /// What it is.
+    pub kind: Kind,
+    /// Length in bytes of a regular file.
+    pub len: u64,
+    /// Number of the device it lies on, which a mounted file system and a btrfs subvolume have of their own.
+    pub device: u64,
+    /// Owner, rights and time.
+    pub attributes: Attributes,
+}
+
+/// Folders, as they are backed up and restored.
+pub trait Tree: Send + Sync {
+    /// What is in a folder, in the order of the names' bytes. Links are not followed, but for the folder itself.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such folder; otherwise what the operating system reports.
+    fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>>;
+
+    /// Makes a symbolic link at `path`.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
+    fn make_link(&self, path: &Path, target: &Path) -> io::Result<()>;
+
+    /// Gives something its attributes, a link itself and not what it leads to. Only root can give a file to another owner: for
+    /// others a file stays theirs.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()>;
+
+    /// Where a regular file lies on its device, in the order of its bytes. Files that share bytes share extents.
+    ///
+    /// # Errors
+    /// `Unsupported` on a file system that does not tell; otherwise what the operating system reports.
+    fn extents(&self, path: &Path) -> io::Result<Vec<Extent>>;
+}
+
+/// A part of a file that lies in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins in the file, in bytes.
+    pub logical: u64,
+    /// Where it begins on the device, in bytes.
+    pub physical: u64,
+    /// How long it is, in bytes.
+    pub len: u64,
+    /// What the kernel says of it (`FIEMAP_EXTENT_*` of linux/fiemap.h).
+    pub flags: u32,
+}
+
+impl Tree for RealDisk {
+    fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for found in std::fs::read_dir(folder)? {
+            let found = found?;
+            let metadata = found.metadata()?;
+            let kind = if metadata.is_file() {
+                Kind::File
+            } else if metadata.is_dir() {
+                Kind::Folder
+            } else if metadata.is_symlink() {
+                Kind::Link(std::fs::read_link(found.path())?.into())
+            } else {
+                Kind::Other
+            };
+            entries.push(Entry {
+                name: found.file_name(),
+                len: if kind == Kind::File { metadata.len() } else { 0 },
+                kind,
+                device: metadata.dev(),
+                attributes: Attributes {
+                    mode: metadata.permissions().mode() & 0o7777,
+                    uid: metadata.uid(),
+                    gid: metadata.gid(),
+                    modified_ns: i128::from(metadata.mtime()) * 1_000_000_000
+                        + i128::from(metadata.mtime_nsec()),
+                },
+            });
+        }
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
+        std::os::unix::fs::symlink(target, path)
+    }
+
+    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()> {
+        if rustix::process::geteuid().is_root() {
+            let (user, group) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
+            rustix::fs::chownat(CWD, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        if !matches!(kind, Kind::Link(_)) {
+            // After the owner, because a change of that takes set-user-id away.
+            rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(attributes.mode & 0o7777), AtFlags::empty())?;
+        }
+        let whole = i64::try_from(attributes.modified_ns.div_euclid(1_000_000_000)).unwrap_or(0);
+        let rest = i64::try_from(attributes.modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
+        let time = Timespec { tv_sec: whole, tv_nsec: rest };
+        let times = Timestamps { last_access: time, last_modification: time };
+        Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
+    fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {
+        crate::extent::of(&std::fs::File::open(path)?)
+    }
+}

@@ -1,0 +1,82 @@
+//! A tree of files there, backed up and brought back.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use block::backup::Request;
+use block::tree::{self, Layout};
+use block::{BLOCK, Folder, Repository, World, backup, restore};
+use disk::{Attributes, Disk, Extent, Kind, RealDisk, Tree};
+use progress::Silent;
+
+use crate::support::connected_here;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+const WORLD: World<'static> = World { stop: &NEVER, progress: &Silent };
+
+fn write(path: &Path, bytes: &[u8]) {
+    let mut sink = RealDisk.create(path).unwrap();
+    std::io::Write::write_all(&mut sink, bytes).unwrap();
+}
+
+#[test]
+fn a_tree_goes_there_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    RealDisk.create_folder(&top).unwrap();
+    RealDisk.create_folder(&top.join("sub")).unwrap();
+    let text = b"some text that fills blocks ".repeat(3000);
+    write(&top.join("sub/table"), &text);
+    write(&top.join("empty"), b"");
+    let connection = connected_here();
+    let there = connection.disk();
+    there.make_link(&top.join("link"), Path::new("sub/table")).unwrap();
+    let attributes = Attributes { mode: 0o640, uid: 0, gid: 0, modified_ns: 1_500_000_000_123_456_789 };
+    there.set_attributes(&top.join("empty"), &Kind::File, attributes).unwrap();
+    assert_eq!(there.entries(&top).unwrap(), RealDisk.entries(&top).unwrap());
+    assert!(there.entries(Path::new("/nowhere")).is_err());
+
+    let (nodes, left) = tree::list(&there, &top).unwrap();
+    assert_eq!((nodes.len(), left.len()), (5, 0));
+    let layout = Layout::new(nodes.clone(), None);
+    let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));
+    let mut feed = connection.scan_tree(&layout, &top).unwrap();
+    let request = Request {
+        name: "tree",
+        taken_s: 0,
+        note: String::new(),
+        full: false,
+        changed: None,
+        live: false,
+        jobs: 2,
+        rate: None,
+    };
+    backup(&repository, &mut feed, &request, WORLD).unwrap();
+    drop(feed);
+    assert_eq!(tree::layout_of(&repository, None).unwrap(), layout);
+    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let disk: Arc<dyn Disk> = Arc::new(connection.disk());
+    let back = folder.path().join("back");
+    tree::restore(&repository, (&disk, &there), &back, request, WORLD).unwrap();
+    assert_eq!(tree::list(&RealDisk, &back).unwrap().0, nodes);
+    let mut bytes = vec![0; text.len() + BLOCK];
+    let count = RealDisk.open(&back.join("sub/table")).unwrap().read_full_at(0, &mut bytes).unwrap();
+    assert!(bytes[..count] == text);
+}
+
+#[test]
+fn extents_are_told_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    write(&path, &[7; 100_000]);
+    let there = connected_here().disk();
+    match (there.extents(&path), RealDisk.extents(&path)) {
+        (Ok(found), Ok(known)) => {
+            assert_eq!(found, known);
+            let end = |extent: &Extent| extent.logical + extent.len;
+            assert!(found.iter().map(end).max() >= Some(100_000), "{found:?}");
+        }
+        (found, known) => assert!(found.is_err() && known.is_err(), "{found:?} {known:?}"),
+    }
+}
