@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask setup | plugin | demo | test | ci | tidy | fuzz | bench`.
+//! The project's chores: `cargo xtask setup | plugin | demo | test | guest | ci | tidy | fuzz | bench`.
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
 #![expect(
     clippy::disallowed_methods,
@@ -8,6 +8,7 @@
 mod bench;
 mod demo;
 mod fuzz;
+mod guest;
 mod layout;
 mod pageviews;
 mod plugin;
@@ -26,6 +27,7 @@ const HELP: &str = "cargo xtask CHORE
   plugin                          build the server's plugins, release, beside remora
   demo                            real data into a real server, in a minute
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
+  guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words
   ci                              format, tidy, lints, documents, tests on all servers
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Some("plugin") => plugins().and_then(|built| plugin::build_beside(&built)),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
+        Some("guest") => guest::run_tests(rest),
         Some("tidy") => tidy::run(),
         Some("ci") => ci(),
         Some("fuzz") => fuzz::fuzz(rest),
@@ -80,7 +83,13 @@ fn ci() -> Result<()> {
         "target/fuzz",
     ]))?;
     run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
-    test::run(&["--all-servers".to_owned()])
+    let guest = match guest::missing() {
+        None => guest::tests(&[])?,
+        Some(why) => format!("guest tests left out: {why}"),
+    };
+    test::run(&["--all-servers".to_owned()])?;
+    println!("{guest}");
+    Ok(())
 }
 
 /// The cargo that runs us.
@@ -115,8 +124,12 @@ fn root() -> PathBuf {
 /// Builds the release program and returns where it is.
 fn release() -> Result<PathBuf> {
     run(cargo().args(["build", "--release", "--quiet", "--package", "remora"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release/remora"))
+    Ok(target().join("release/remora"))
+}
+
+/// Where what is built lies.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Builds the release libraries of the plugins, which lie beside the release program, and returns where they are.

@@ -334,6 +334,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_tool_is_found_or_missed_and_its_failure_is_one_line() {
+        let tool = |words: &[&str]| {
+            Machine::Here
+                .tool(&words.iter().map(OsStr::new).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(tool(&["printf", "%s", "$LC_ALL a b"]), Ok(b"$LC_ALL a b".to_vec()));
+        assert_eq!(tool(&["sh", "-c", "echo $LC_ALL"]), Ok(b"C\n".to_vec()));
+        let error = tool(&["no-such-program"]).unwrap_err();
+        assert!(error.starts_with("no-such-program is not on "), "{error}");
+        let error = tool(&["sh", "-c", "echo '  one' >&2; echo two >&2; exit 5"]).unwrap_err();
+        assert_eq!(error, "sh: one; two (exit code 5)");
+    }
+
+    #[test]
     fn addresses() {
         for good in ["db1", "root@db1", "root@db1:2222", "10.0.0.1", "u.v-w@h.example.org", "db1:22"] {
             assert_eq!(good.parse::<Address>().unwrap().to_string(), good);

@@ -24,6 +24,8 @@ mod dump;
 mod duplicate;
 #[path = "main/lock.rs"]
 mod lock;
+#[path = "main/lvm.rs"]
+mod lvm;
 #[path = "main/option.rs"]
 mod option;
 #[path = "main/queue.rs"]

@@ -39,6 +39,7 @@ struct Odd<'a> {
     scan: Scan,
     longer: u64,
     meanwhile: &'a (dyn Fn() + Sync),
+    unreliable: bool,
 }
 
 impl Feed for Odd<'_> {
@@ -55,6 +56,9 @@ impl Feed for Odd<'_> {
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
         (self.meanwhile)();
         self.scan.read(buffer)
+    }
+    fn finish(&mut self) -> io::Result<()> {
+        if self.unreliable { Err(io::Error::other("it overflowed")) } else { Ok(()) }
     }
 }
 
@@ -80,7 +84,7 @@ fn a_short_read_is_an_error() {
     let disk = FaultDisk::default();
     disk.put(Path::new(VOLUME), &Random(1).volume(10));
     for more in [1, CHUNK as u64] {
-        let mut short = Odd { scan: scan(&disk), longer: more, meanwhile: &|| {} };
+        let mut short = Odd { scan: scan(&disk), longer: more, meanwhile: &|| {}, unreliable: false };
         let error = backup(&repository(&disk), &mut short, &request(), world()).unwrap_err().to_string();
         assert!(error.contains("ends before"), "{error}");
     }
@@ -92,13 +96,43 @@ fn a_file_that_changes_meanwhile_is_refused_unless_that_is_wanted() {
     let disk = FaultDisk::default();
     disk.put(Path::new(VOLUME), &Random(1).volume(10));
     let write = || disk.volume(Path::new(VOLUME)).unwrap().write_at(0, b"new").unwrap();
-    let moving = || Odd { scan: scan(&disk), longer: 0, meanwhile: &write };
+    let moving = || Odd { scan: scan(&disk), longer: 0, meanwhile: &write, unreliable: false };
     let error = backup(&repository(&disk), &mut moving(), &request(), world()).unwrap_err();
     assert!(matches!(error, Error::Changed { .. }), "{error}");
     assert_eq!(generations(&disk), Vec::<u64>::new());
     let live = Request { live: true, ..request() };
     backup(&repository(&disk), &mut moving(), &live, world()).unwrap();
     assert_eq!(generations(&disk), [1]);
+}
+
+#[test]
+fn what_can_not_be_relied_on_in_the_end_is_not_kept() {
+    let disk = FaultDisk::default();
+    let volume = Random(1).volume(600);
+    back_up_bytes(&disk, &volume);
+    disk.put(Path::new(VOLUME), &Random(2).volume(600));
+    let mut odd = Odd { scan: scan(&disk), longer: 0, meanwhile: &|| {}, unreliable: true };
+    let error = backup(&repository(&disk), &mut odd, &request(), world()).unwrap_err().to_string();
+    assert!(error.contains("it overflowed"), "{error}");
+    assert_eq!(generations(&disk), [1]);
+    assert!(restored(&disk, None).unwrap() == volume);
+}
+
+#[test]
+fn a_repository_can_be_held_for_longer_than_a_backup() {
+    let disk = FaultDisk::default();
+    disk.put(Path::new(VOLUME), &Random(1).volume(10));
+    let mut held = repository(&disk);
+    held.hold().unwrap();
+    assert!(matches!(back_up(&disk, false), Err(Error::Busy(_))));
+    assert!(matches!(repository(&disk).hold(), Err(Error::Busy(_))));
+    for _ in 0..2 {
+        backup(&held, &mut scan(&disk), &request(), world()).unwrap();
+        assert!(matches!(back_up(&disk, false), Err(Error::Busy(_))));
+    }
+    drop(held);
+    back_up(&disk, false).unwrap();
+    assert_eq!(generations(&disk), [1, 2, 3]);
 }
 
 #[test]

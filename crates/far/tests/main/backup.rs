@@ -153,18 +153,28 @@ fn what_is_known_not_to_have_changed_is_not_read() {
 }
 
 #[test]
-fn a_feed_is_asked_in_order() {
+fn a_feed_is_asked_in_order_and_other_questions_come_between() {
     let there = FaultDisk::default();
-    there.put(Path::new(VOLUME), &volume(600, 1));
+    let bytes = volume(600, 1);
+    there.put(Path::new(VOLUME), &bytes);
     let connection = connected(&there);
     let mut feed = connection.scan(Path::new(VOLUME)).unwrap();
     assert!(feed.read(&mut Vec::new()).is_err(), "nothing was announced");
     feed.expect(0, CHUNK, Want::All(None)).unwrap();
-    assert!(feed.stat().is_err(), "an answer is open");
-    feed.read(&mut Vec::new()).unwrap();
-    feed.stat().unwrap();
+    feed.expect(1, CHUNK, Want::All(None)).unwrap();
+    assert_eq!(feed.stat().unwrap().len, bytes.len() as u64);
+    let ran = connection.run(&["echo".into(), "between".into()]).unwrap();
+    assert_eq!(ran.output, b"between");
+    feed.expect(2, 88 * BLOCK, Want::All(None)).unwrap();
+    let mut buffer = Vec::new();
+    for chunk in bytes.chunks(CHUNK) {
+        feed.read(&mut buffer).unwrap();
+        assert!(buffer[..chunk.len()] == *chunk);
+    }
     feed.expect(1, CHUNK, Want::All(None)).unwrap();
     feed.expect(2, CHUNK, Want::All(None)).unwrap();
+    feed.stat().unwrap();
+    feed.read(&mut buffer).unwrap();
     drop(feed);
     disk::Disk::stat(&connection.disk(), Path::new(VOLUME)).unwrap();
 }

@@ -230,3 +230,73 @@ fn text<'a>(row: &'a Value, field: &str) -> &'a str {
 fn number(row: &Value, field: &str) -> Result<u64, String> {
     text(row, field).parse().map_err(|_| format!("lvs gave no {field}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As LVM 2.03.16 tells it.
+    const TOLD: &str = r#"  {
+      "report": [
+          {
+              "lv": [
+                  {"vg_name":"vg0", "lv_name":"thick", "lv_size":"100663296", "lv_attr":"owi-aos---", "pool_lv":"", "vg_free":"696254464"},
+                  {"vg_name":"vg0", "lv_name":"thin", "lv_size":"100663296", "lv_attr":"Vwi-aotz--", "pool_lv":"pool-a", "vg_free":"696254464"},
+                  {"vg_name":"vg0", "lv_name":"pool-a", "lv_size":"134217728", "lv_attr":"twi-aotz--", "pool_lv":"", "vg_free":"696254464"},
+                  {"vg_name":"vg0", "lv_name":"snap", "lv_size":"4194304", "lv_attr":"sri-a-s---", "pool_lv":"", "vg_free":"696254464"}
+              ]
+          }
+      ]
+  }"#;
+
+    #[test]
+    fn what_a_volume_is() {
+        let rows = rows(TOLD.as_bytes()).unwrap();
+        let kind = |row: usize, room| kind(&rows[row], room);
+        assert_eq!(kind(0, None), Ok(Kind::Thick { room: 20_132_659 }));
+        assert_eq!(kind(0, Some(7)), Ok(Kind::Thick { room: 7 }));
+        assert_eq!(kind(1, None), Ok(Kind::Thin { pool: "pool-a".to_owned() }));
+        for (row, room, why) in
+            [(1, Some(7), "--snapshot-size is not"), (2, None, "thin pool"), (3, None, "block:/dev/vg0/snap")]
+        {
+            let error = kind(row, room).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_full_group_has_no_room_and_a_nearly_full_one_what_is_left() {
+        let with = |free: &str| kind(&rows(TOLD.replace("696254464", free).as_bytes()).unwrap()[0], None);
+        assert_eq!(with("4194304"), Ok(Kind::Thick { room: 4_194_304 }));
+        assert!(with("0").unwrap_err().contains("the volume group vg0 has no room"));
+    }
+
+    #[test]
+    fn snapshots_that_can_be_relied_on_and_others() {
+        let said = |attributes: &str, percents: [&str; 3]| {
+            let [snap, data, metadata] = percents;
+            let row = serde_json::json!({
+                "lv_name": "x", "lv_attr": attributes, "snap_percent": snap, "data_percent": data,
+                "metadata_percent": metadata,
+            });
+            sound(&[row]).err().unwrap_or_default()
+        };
+        for (attributes, percents) in [
+            ("sri-a-s---", ["99.99", "99.99", ""]),
+            ("sri-s-s---", ["0.00", "", ""]),
+            ("Vri-a-tz--", ["", "100.00", ""]),
+            ("twi-aotz--", ["", "98.00", "98.00"]),
+        ] {
+            assert_eq!(said(attributes, percents), "");
+        }
+        for (attributes, percents, why) in [
+            ("sri-I-s---", ["", "", ""], "--snapshot-size"),
+            ("sri-S-s---", ["", "", ""], "--snapshot-size"),
+            ("sri-a-s---", ["100.00", "100.00", ""], "--snapshot-size"),
+            ("twi-aotz--", ["", "98.01", "10.00"], "pool x is full (98.01 % of the data"),
+            ("twi-aotz--", ["", "5.00", "99.00"], "99.00 % of the metadata"),
+        ] {
+            assert!(said(attributes, percents).contains(why), "{attributes} {percents:?}");
+        }
+    }
+}
