@@ -23,21 +23,23 @@ use self::run::Run;
 
 const EXAMPLES: &str = "EXAMPLES
   remora backup file:/vm/disk.img --to /backup        full the first time, then what changed
-  remora backup block:/dev/vg/snap --to /backup --name data --nice
-  remora backup block:ssh://root@db1/dev/vg/snap --to /backup --name db1 \\
-    --before 'lvcreate -q -s -L 5G -n snap vg/data' --after 'lvremove -qf vg/snap'
-  remora backup file:/vm/a.img file:/vm/b.img --to /backup --rate 50M
+  remora backup mysql: --to /backup                   a server that runs, under its own lock
+  remora backup mysql:ssh://root@db1 --to /backup --track
+  remora backup lvm:ssh://root@db1/dev/vg/data --to /backup --name db1 --nice
+  remora backup btrfs:/srv/files --to /backup
+  remora backup block:/dev/mapper/snap --to /backup --before './make-snap' --after './drop-snap'
   remora list /backup";
 
-/// Back up a volume: full the first time, then only what changed
+/// Back up a volume, a folder or a server: full the first time, then only what changed
 ///
-/// The volume is read once. Blocks of 16 KiB that are not as in the generation before are stored, compressed,
+/// It is read once, from a snapshot where one can be made. Blocks of 16 KiB that are not as in the generation before are stored, compressed,
 /// changed database pages as the difference to what they were. Nothing that is stored already is touched: a
 /// run that fails or is killed leaves the repository as it was.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to back up: file:PATH or block:/dev/..., where a path may be ssh://user@host/PATH
+    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER, where a path may be
+    /// ssh://user@host/PATH; mysql: or mysql:ssh://user@host for a whole server
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sandbox::{Product, Sandbox, Settings};
 use tempfile::TempDir;
 
+use crate::ssh;
 use crate::support::{Ended, connect, places, remora};
 
 const KINDS: [(&str, &str); 2] = [("xfs", "mkfs.xfs"), ("btrfs", "mkfs.btrfs")];
@@ -176,23 +177,8 @@ fn the_top_of_a_volume_is_copied_into_itself_and_left_as_it_was() {
 #[test]
 fn a_server_is_backed_up_while_it_works() {
     for volume in volumes() {
-        let data = volume.data();
-        let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
-        let options = ["--innodb-buffer-pool-size=64M", "--log-bin=binlog", "--server-id=1"];
-        let settings = Settings {
-            folder: Some(data.join("server")),
-            options: options.map(str::to_owned).to_vec(),
-            ..Settings::default()
-        };
-        let server = Sandbox::start(&installation, &places(), &settings).unwrap();
+        let server = server_on(&volume);
         let mut session = connect(server.socket());
-        session.execute("CREATE DATABASE app").unwrap();
-        for engine in ["InnoDB", "MyISAM", "Aria"] {
-            let table = format!(
-                "CREATE TABLE app.{engine} (id INT AUTO_INCREMENT PRIMARY KEY, text TEXT) ENGINE={engine}"
-            );
-            session.execute(&table).unwrap();
-        }
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| write(&server, &over));
@@ -227,6 +213,46 @@ fn a_server_is_backed_up_while_it_works() {
             .exits(0)
             .says(&["all sound", "mysql@3 has been booted"]);
         assert!(written.unwrap().parse::<u32>().unwrap() > 0);
+    }
+}
+
+/// A server whose data lie on a volume, with a table of each of three engines.
+fn server_on(volume: &Volume) -> Sandbox {
+    let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
+    let options = ["--innodb-buffer-pool-size=64M", "--log-bin=binlog", "--server-id=1"];
+    let settings = Settings {
+        folder: Some(volume.data().join("server")),
+        options: options.map(str::to_owned).to_vec(),
+        ..Settings::default()
+    };
+    let server = Sandbox::start(&installation, &places(), &settings).unwrap();
+    let mut session = connect(server.socket());
+    session.execute("CREATE DATABASE app").unwrap();
+    for engine in ["InnoDB", "MyISAM", "Aria"] {
+        let columns = "(id INT AUTO_INCREMENT PRIMARY KEY, text TEXT)";
+        session.execute(&format!("CREATE TABLE app.{engine} {columns} ENGINE={engine}")).unwrap();
+    }
+    server
+}
+
+/// The server's own protocol goes through the same connection of ssh.
+#[test]
+fn a_server_elsewhere_is_backed_up_and_its_files_come_back_there() {
+    for volume in volumes() {
+        let server = server_on(&volume);
+        let there = ssh::Server::start();
+        let (source, socket) = (format!("mysql:{}", there.machine()), server.socket().display().to_string());
+        let line =
+            ["backup", &source, "--socket", &socket, "--no-defaults", "-uroot", "--to", "repo", "--track"];
+        there.run(&line).exits(0).says(&["127.0.0.1@1 (full)", "was held for"]);
+        connect(server.socket()).execute("INSERT INTO app.InnoDB (text) VALUES ('one more')").unwrap();
+        there.run(&line).exits(0).says(&["127.0.0.1@2 (changes to 1)"]);
+        let back = format!("{}{}", there.machine(), volume.top().join("back").display());
+        there.run(&["restore", "repo", "--to", &back]).exits(0);
+        run(Command::new("cmp")
+            .args([volume.top().join("back/mysql/db.frm"), server.data().join("mysql/db.frm")]));
+        let nowhere = ["backup", &source, "--socket", "/nowhere", "--no-defaults", "-uroot", "--to", "repo"];
+        there.run(&nowhere).exits(1).says(&["the backup is not made"]);
     }
 }
 
