@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use block::backup::Request;
-use block::{BLOCK, Folder, Repository, Scan, World, backup, restore, verify};
+use block::{BLOCK, Folder, Repository, Scan, World, backup, restore, tree, verify};
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
 use libfuzzer_sys::fuzz_target;
@@ -50,6 +50,7 @@ fuzz_target!(|data: &[u8]| {
         changed |= change[3] != 0;
         disk.put(file, &bytes);
     }
+    tree::layout_of(&repository(&disk), None).ok();
     let changed = changed && files.iter().any(|file| disk.bytes(file) != pristine.bytes(file));
     for (generation, state) in (1..).zip(states) {
         let request = restore::Request { generation: Some(generation), delta: false, jobs: 1 };

@@ -138,3 +138,18 @@ fn a_growing_file_leaves_the_others_alone() {
     assert!(layout.nodes[1].blocks.len() < 5, "{:?}", layout.nodes[1].blocks);
     assert!(layout.len() < CHUNK as u64);
 }
+
+/// What lies behind the end of a file in its last block is zeros, and was something else before.
+#[test]
+fn the_end_of_a_file_that_was_cut_or_has_grown_may_have_changed() {
+    for (was, is) in [(3 * BLOCK_U64, 2 * BLOCK_U64 + 5), (2 * BLOCK_U64 + 5, 3 * BLOCK_U64), (7, 5)] {
+        let before = Layout::new(nodes(&[Some(was), Some(BLOCK_U64)]), None);
+        let now = Layout::new(nodes(&[Some(is), Some(BLOCK_U64)]), Some(&before));
+        let changed = now.changed(&before, |_| Ok::<_, ()>(Vec::new())).unwrap();
+        let told = |block: u64| changed.iter().any(|range| range.contains(&(block * BLOCK_U64)));
+        let last = now.nodes[1].blocks.last().unwrap().end - 1;
+        assert!(told(last), "{changed:?}");
+        let other = &now.nodes[2].blocks;
+        assert!(!told(other[0].start), "{changed:?}");
+    }
+}
