@@ -124,7 +124,7 @@ impl Bed {
                 "--defaults-file=/etc/guest.cnf",
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
-            "--force",
+                "--force",
                 "--datadir=/srv/seed",
             ])
             .stdout(Stdio::null()))

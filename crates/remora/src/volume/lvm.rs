@@ -45,7 +45,7 @@ enum Kind {
 impl LogicalVolume {
     /// Looks for a volume. `room`: bytes for the snapshot, if it is a thick one.
     pub(crate) fn find(machine: &Machine, path: &Path, room: Option<u64>) -> io::Result<LogicalVolume> {
-        let fields = "vg_name,lv_name,lv_size,lv_attr,pool_lv,vg_free";
+        let fields = "vg_name,lv_name,lv_size,lv_attr,pool_lv,vg_free,vg_extent_size";
         let rows = lvs(machine, fields, &[path.as_os_str()]).map_err(|error| match error.kind() {
             io::ErrorKind::Other => io::Error::other(format!("is no logical volume there: {error}")),
             _ => error,
@@ -146,12 +146,13 @@ fn kind(row: &Value, room: Option<u64>) -> Result<Kind, String> {
         Some('t') => Err(format!("{name} is a thin pool; name a volume in it")),
         Some('s' | 'S') => Err(format!("{name} is a snapshot itself; back it up as block:/dev/{name}")),
         _ => {
-            let free = number(row, "vg_free")?;
-            let room = match room {
+            let (free, extent) = (number(row, "vg_free")?, number(row, "vg_extent_size")?.max(1));
+            let wanted = match room {
                 Some(room) => room,
                 None => (number(row, "lv_size")? / SHARE).min(free),
             };
-            if free == 0 || room == 0 {
+            let room = wanted.max(1).next_multiple_of(extent);
+            if free == 0 {
                 let group = text(row, "vg_name");
                 return Err(format!("the volume group {group} has no room for a snapshot; see vgextend(8)"));
             }
@@ -230,10 +231,10 @@ mod tests {
       "report": [
           {
               "lv": [
-                  {"vg_name":"vg0", "lv_name":"thick", "lv_size":"100663296", "lv_attr":"owi-aos---", "pool_lv":"", "vg_free":"696254464"},
-                  {"vg_name":"vg0", "lv_name":"thin", "lv_size":"100663296", "lv_attr":"Vwi-aotz--", "pool_lv":"pool-a", "vg_free":"696254464"},
-                  {"vg_name":"vg0", "lv_name":"pool-a", "lv_size":"134217728", "lv_attr":"twi-aotz--", "pool_lv":"", "vg_free":"696254464"},
-                  {"vg_name":"vg0", "lv_name":"snap", "lv_size":"4194304", "lv_attr":"sri-a-s---", "pool_lv":"", "vg_free":"696254464"}
+                  {"vg_name":"vg0", "lv_name":"thick", "lv_size":"100663296", "lv_attr":"owi-aos---", "pool_lv":"", "vg_free":"696254464", "vg_extent_size":"4194304"},
+                  {"vg_name":"vg0", "lv_name":"thin", "lv_size":"100663296", "lv_attr":"Vwi-aotz--", "pool_lv":"pool-a", "vg_free":"696254464", "vg_extent_size":"4194304"},
+                  {"vg_name":"vg0", "lv_name":"pool-a", "lv_size":"134217728", "lv_attr":"twi-aotz--", "pool_lv":"", "vg_free":"696254464", "vg_extent_size":"4194304"},
+                  {"vg_name":"vg0", "lv_name":"snap", "lv_size":"4194304", "lv_attr":"sri-a-s---", "pool_lv":"", "vg_free":"696254464", "vg_extent_size":"4194304"}
               ]
           }
       ]
@@ -243,8 +244,9 @@ mod tests {
     fn what_a_volume_is() {
         let rows = rows(TOLD.as_bytes()).unwrap();
         let kind = |row: usize, room| kind(&rows[row], room);
-        assert_eq!(kind(0, None), Ok(Kind::Thick { room: 20_132_659 }));
-        assert_eq!(kind(0, Some(7)), Ok(Kind::Thick { room: 7 }));
+        assert_eq!(kind(0, None), Ok(Kind::Thick { room: 20_971_520 }));
+        assert_eq!(kind(0, Some(7)), Ok(Kind::Thick { room: 4_194_304 }));
+        assert_eq!(kind(0, Some(4_194_305)), Ok(Kind::Thick { room: 8_388_608 }));
         assert_eq!(kind(1, None), Ok(Kind::Thin { pool: "pool-a".to_owned() }));
         for (row, room, why) in
             [(1, Some(7), "--snapshot-size is not"), (2, None, "thin pool"), (3, None, "block:/dev/vg0/snap")]

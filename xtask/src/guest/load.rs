@@ -1,0 +1,64 @@
+//! Somebody who writes to a server all the time.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+/// Tables of the three engines that matter.
+const TABLES: [&str; 3] = ["innodb_rows", "myisam_rows", "aria_rows"];
+
+/// Inserts the same rows into a table of each engine, one after the other, until it is ended.
+pub(crate) struct Load {
+    client: Child,
+    writer: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Load {
+    /// Begins to write rows that are numbered from `*next` on.
+    pub(crate) fn start(port: u16, next: &Arc<AtomicU64>) -> Result<Load> {
+        let mut client = client(port).stdin(Stdio::piped()).spawn().context("mariadb")?;
+        let mut input = client.stdin.take().context("no pipe")?;
+        let (stop, next) = (Arc::new(AtomicBool::new(false)), Arc::clone(next));
+        let stopped = Arc::clone(&stop);
+        let writer = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let id = next.fetch_add(1, Ordering::Relaxed);
+                let text = format!("row {id} ").repeat(50);
+                let lines = TABLES.map(|table| format!("INSERT INTO app.{table} VALUES ({id}, '{text}');\n"));
+                // Whoever reads it is gone when this fails, and that is told in the end.
+                if input.write_all(lines.concat().as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Load { client, writer, stop })
+    }
+
+    /// Ends it; all rows are in the tables then.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.writer.join().map_err(|_| anyhow!("the writer ended early"))?;
+        let status = self.client.wait()?;
+        ensure!(status.success(), "the client that wrote rows: {status}");
+        Ok(())
+    }
+}
+
+/// Rows of the first table.
+pub(crate) fn rows(port: u16) -> Result<u64> {
+    let query = format!("SELECT COUNT(*) FROM app.{}", TABLES[0]);
+    let told = client(port).args(["--batch", "--skip-column-names", "-e", &query]).output()?;
+    Ok(String::from_utf8(told.stdout)?.trim().parse()?)
+}
+
+fn client(port: u16) -> Command {
+    let mut client = Command::new("mariadb");
+    client.env("MYSQL_PWD", "tester");
+    client.args(["--no-defaults", "-h", "127.0.0.1", "-u", "tester", "-P", &port.to_string()]);
+    client
+}
