@@ -9,7 +9,7 @@ use sandbox::Product;
 use crate::places;
 
 /// A program or file that must be there, and the Debian package that brings it.
-const NEEDED: [(&str, &str); 7] = [
+const NEEDED: [(&str, &str); 9] = [
     ("c++", "g++"),
     ("mariadbd", "mariadb-server-core"),
     ("mariadb", "mariadb-client"),
@@ -17,6 +17,8 @@ const NEEDED: [(&str, &str); 7] = [
     ("openssl", "openssl"),
     ("sshd", "openssh-server"),
     ("ssh", "openssh-client"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
 ];
 
 /// Fetch the servers that Debian does not have.

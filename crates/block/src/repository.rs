@@ -31,6 +31,8 @@ pub struct Generation {
     pub number: u64,
     /// The generation it tells the changes to; 0 for a full one.
     pub parent: u64,
+    /// Hash of the volume as it was.
+    pub content: [u8; 32],
     /// When it was taken, seconds since the epoch.
     pub taken_s: i64,
     /// Length of the volume in bytes.
@@ -201,6 +203,7 @@ impl Repository {
         let tell = |file: &Arc<File>| Generation {
             number: file.header.generation,
             parent: file.header.parent,
+            content: file.trailer.content,
             taken_s: file.header.taken_s,
             len: file.header.len,
             blocks: file.trailer.blocks,

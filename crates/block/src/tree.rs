@@ -58,6 +58,8 @@ pub struct Left {
     pub path: PathBuf,
     /// What it is.
     pub what: &'static str,
+    /// Nothing is lost without it.
+    pub of_no_use: bool,
 }
 
 /// Lists a folder and all that is below it, on one file system. What can't be backed up is told apart: sockets, pipes and
@@ -92,11 +94,12 @@ pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left
                 continue;
             }
             if entry.kind == Kind::Other {
-                left.push(Left { path, what: "a socket, pipe or device" });
+                left.push(Left { path, what: "a socket, pipe or device", of_no_use: true });
                 continue;
             }
             if entry.kind == Kind::Folder && entry.device != own.device {
-                left.push(Left { path: path.clone(), what: "on another file system or subvolume" });
+                let what = "on another file system or subvolume";
+                left.push(Left { path: path.clone(), what, of_no_use: false });
             } else if entry.kind == Kind::Folder {
                 folders.push(path.clone());
             }

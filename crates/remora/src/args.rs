@@ -1,6 +1,6 @@
 //! The command line: what all commands share, and the list of commands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -36,7 +36,7 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Backup(commands::backup::Arguments),
+    Backup(Box<commands::backup::Arguments>),
     Cron(commands::cron::Arguments),
     Diff(Box<commands::diff::Arguments>),
     Dump(Box<commands::dump::Arguments>),
@@ -126,6 +126,22 @@ impl ServerArgs {
     /// The server at this address instead, with the other options as they are.
     pub(crate) fn at(&self, url: &str) -> ServerArgs {
         ServerArgs { url: Some(url.to_owned()), ..self.clone() }
+    }
+
+    /// The same server through a socket on this machine that leads to it.
+    pub(crate) fn through(&self, socket: &Path) -> ServerArgs {
+        let (host, socket) = (Some("localhost".to_owned()), Some(socket.to_owned()));
+        ServerArgs { url: None, host, port: None, socket, ..self.clone() }
+    }
+
+    /// Where the server may be reached on its machine, as ssh takes it: sockets, or host and port.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let host = self.host.as_deref().filter(|host| *host != "localhost");
+        match (&self.socket, host) {
+            (Some(socket), _) => vec![socket.display().to_string()],
+            (None, Some(host)) => vec![format!("{host}:{}", self.port.unwrap_or(3306))],
+            (None, None) => server::SOCKETS.iter().map(|socket| (*socket).to_owned()).collect(),
+        }
     }
 
     /// What to connect to, from the command line, option files and the environment.

@@ -29,7 +29,7 @@ use crate::report::Report;
 /// Runs a command.
 pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     match command {
-        Command::Backup(arguments) => backup::run(&arguments, report),
+        Command::Backup(arguments) => backup::run(&arguments, password, report),
         Command::Cron(arguments) => cron::run(&arguments, report),
         Command::Diff(arguments) => diff::run(&arguments, password, report),
         Command::Dump(arguments) => dump::run(&arguments, password, report),

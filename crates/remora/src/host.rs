@@ -3,16 +3,18 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use block::tree::{Layout, Reader};
 use block::{Feed, Scan};
 use crossbeam_channel::{Receiver, bounded};
-use disk::{Disk, RealDisk};
+use disk::{Disk, RealDisk, Tree};
 use far::{Connection, Ran};
+use tempfile::TempDir;
 
 /// The program for the far side, static, for machines of our own kind.
 const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
@@ -58,10 +60,40 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// The machine's name, without user and port.
+    pub(crate) fn host(&self) -> &str {
+        self.destination.rsplit_once('@').map_or(&self.destination, |(_, host)| host)
+    }
+}
+
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.destination)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+/// How to call a machine.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Call<'a> {
+    /// For ssh's `-o`, before ours.
+    pub(crate) options: &'a [String],
+    /// All other programs of that machine go first.
+    pub(crate) nice: bool,
+    /// Places there that are to be reached through the same connection: sockets, or `host:port`.
+    pub(crate) places: &'a [String],
+}
+
+/// Sockets of ours that lead to places on another machine.
+struct Sockets {
+    folder: TempDir,
+    count: usize,
+}
+
+impl Sockets {
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        (0..self.count).map(|number| self.folder.path().join(number.to_string()))
     }
 }
 
@@ -75,11 +107,20 @@ pub(crate) enum Machine {
 
 impl Machine {
     /// Calls the machine at an address, or stays here.
-    pub(crate) fn reach(address: Option<&Address>, options: &[String], nice: bool) -> io::Result<Machine> {
+    pub(crate) fn reach(address: Option<&Address>, call: &Call<'_>) -> io::Result<Machine> {
         Ok(match address {
             None => Machine::Here,
-            Some(address) => Machine::There(Host::call(address, options, nice)?),
+            Some(address) => Machine::There(Host::call(address, call)?),
         })
+    }
+
+    /// Sockets on this machine that lead to the places there that [`Call::places`] named, in their order; none for this
+    /// machine itself.
+    pub(crate) fn sockets(&self) -> Vec<PathBuf> {
+        match self {
+            Machine::Here => Vec::new(),
+            Machine::There(host) => host.sockets.iter().flat_map(|sockets| sockets.paths()).collect(),
+        }
     }
 
     pub(crate) fn name(&self) -> String {
@@ -89,11 +130,28 @@ impl Machine {
         }
     }
 
-    pub(crate) fn disk(&self) -> Box<dyn Disk> {
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        match self {
+            Machine::Here => Arc::new(RealDisk),
+            Machine::There(host) => Arc::new(host.connection.disk()),
+        }
+    }
+
+    pub(crate) fn tree(&self) -> Box<dyn Tree> {
         match self {
             Machine::Here => Box::new(RealDisk),
             Machine::There(host) => Box::new(host.connection.disk()),
         }
+    }
+
+    /// Reads the files below `top` as the volume of a layout, from front to end.
+    pub(crate) fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<Box<dyn Feed>> {
+        Ok(match self {
+            Machine::Here => Box::new(Scan::new(Box::new(Reader::of(Arc::new(RealDisk), layout, top)))),
+            Machine::There(host) => {
+                Box::new(host.connection.scan_tree(layout, top).map_err(|error| self.explain(error))?)
+            }
+        })
     }
 
     /// Reads something from front to end.
@@ -133,6 +191,14 @@ impl Machine {
         }
     }
 
+    /// The same, behind a command of the user's that holds a lock while it runs others, if there is one.
+    pub(crate) fn tool_locked(&self, command: &[&OsStr], lock: Option<&str>) -> io::Result<Vec<u8>> {
+        let Some(lock) = lock else { return self.tool(command) };
+        let line = format!("{lock} \"$@\"");
+        let shell = ["sh", "-c", &line, "sh"].map(OsStr::new);
+        self.tool(&[&shell, command].concat())
+    }
+
     fn ran(&self, command: &[&OsStr]) -> io::Result<Ran> {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
         match self {
@@ -165,13 +231,15 @@ pub(crate) struct Host {
     connection: Connection,
     ssh: Child,
     said: Arc<Mutex<Vec<u8>>>,
+    /// They go when nobody can use them any more.
+    sockets: Option<Sockets>,
 }
 
 impl Host {
-    /// Calls, and brings the program there. `options` are for ssh's `-o` and go before ours.
-    fn call(address: &Address, options: &[String], nice: bool) -> io::Result<Host> {
+    /// Calls, and brings the program there.
+    fn call(address: &Address, call: &Call<'_>) -> io::Result<Host> {
         let mut ssh = Command::new("ssh");
-        for option in options {
+        for option in call.options {
             ssh.arg("-o").arg(option);
         }
         // Nobody is there to answer a question, a machine that is gone must not be waited for, and this cipher is the
@@ -186,11 +254,21 @@ impl Host {
         ] {
             ssh.args(["-o", option]);
         }
+        let mut sockets = None;
+        if !call.places.is_empty() {
+            // Only we may enter it.
+            let folder = tempfile::Builder::new().prefix("remora-").tempdir()?;
+            let forwarded = Sockets { folder, count: call.places.len() };
+            for (socket, place) in forwarded.paths().zip(call.places) {
+                ssh.arg("-L").arg(format!("{}:{place}", socket.display()));
+            }
+            sockets = Some(forwarded);
+        }
         if let Some(port) = address.port {
             ssh.arg("-p").arg(port.to_string());
         }
         ssh.args(["-T", "-e", "none", "--", &address.destination]);
-        ssh.arg(format!("exec sh -c '{}'", far::script(FAR.len(), nice)));
+        ssh.arg(format!("exec sh -c '{}'", far::script(FAR.len(), call.nice)));
         // A signal that is meant for us is for us to act upon.
         ssh.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut ssh = ssh
@@ -199,7 +277,7 @@ impl Host {
         let said = Arc::default();
         let (greeted, listened) = greet(&mut ssh, &said)?;
         let host = match greeted {
-            Ok(connection) => Host { connection, ssh, said },
+            Ok(connection) => Host { connection, ssh, said, sockets },
             Err(error) => {
                 let status = ssh.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
                 // What it said last may still be on its way; a shared connection would keep it open for ever.

@@ -5,6 +5,7 @@ mod calendar;
 mod child;
 mod commands;
 mod exit;
+mod hold;
 mod host;
 mod password;
 mod plugin;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use block::{Folder, Repository};
+use block::{Folder, Generation, Repository};
 use disk::RealDisk;
 
 use crate::exit;
@@ -14,6 +14,15 @@ use crate::exit;
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) repository: Repository,
+}
+
+impl Named {
+    /// Whether a generation, or the newest one, is of a tree of files.
+    pub(crate) fn is_tree(&self, generation: Option<u64>) -> Result<bool> {
+        let all = self.repository.list()?.generations;
+        let found = all.iter().rfind(|found| generation.is_none_or(|number| found.number == number));
+        Ok(found.is_some_and(is_tree))
+    }
 }
 
 /// Backups called `name` in the folder `root`.
@@ -31,6 +40,12 @@ pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
     hasher.update(rustix::system::uname().nodename().to_bytes_with_nul());
     hasher.update(root.join(name).canonicalize()?.as_os_str().as_encoded_bytes());
     Ok(hasher.finalize().to_hex().chars().take(16).collect())
+}
+
+/// Whether a generation is one of a tree of files, and not of a volume.
+pub(crate) fn is_tree(generation: &Generation) -> bool {
+    let note: Option<serde_json::Value> = serde_json::from_str(&generation.note).ok();
+    note.and_then(|note| note.get("tree")?.as_bool()) == Some(true)
 }
 
 /// Whether a folder holds the backups of one name, told by its files.

@@ -1,17 +1,25 @@
 //! What can be backed up, as it is written on the command line.
 
+mod folder;
 mod lvm;
+pub(crate) mod server;
 pub(crate) mod snapshot;
 
 use std::io;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use block::Feed;
+use block::backup::Changed;
+use block::tree::{self, Layout, Left};
+use block::{Feed, Generation, Repository};
 
-use crate::host::{Address, Machine};
+use crate::host::{Address, Call, Machine};
+use crate::repository;
+use crate::volume::folder::{FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
-use crate::volume::snapshot::Snapshot;
+use crate::volume::server::{Login, ServerSnapshot};
+use crate::volume::snapshot::{Layouts, Snapshot};
 
 /// A place on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +70,38 @@ enum Kind {
     Block,
     /// A logical volume, of which a snapshot is made.
     Lvm,
+    /// A folder on btrfs, of which a snapshot is made.
+    Btrfs,
+    /// A folder on XFS, whose files are cloned.
+    Xfs,
+    /// A server with its data, wherever they lie.
+    Mysql,
+}
+
+impl Kind {
+    const ALL: [(Kind, &'static str); 6] = [
+        (Kind::File, "file"),
+        (Kind::Block, "block"),
+        (Kind::Lvm, "lvm"),
+        (Kind::Btrfs, "btrfs"),
+        (Kind::Xfs, "xfs"),
+        (Kind::Mysql, "mysql"),
+    ];
+
+    fn name(self) -> &'static str {
+        Kind::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A source that is open, to be read once.
+pub(crate) struct Opened {
+    pub(crate) feed: Box<dyn Feed>,
+    /// It is a tree of files.
+    pub(crate) is_tree: bool,
+    /// What of it can't be backed up.
+    pub(crate) left: Vec<Left>,
+    /// Where it may have changed since the generation before, if that is known.
+    pub(crate) changed: Option<Changed>,
 }
 
 impl FromStr for Source {
@@ -69,80 +109,145 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Source, String> {
         let (kind, rest) = text.split_once(':').unwrap_or(("", text));
-        let kind = match kind {
-            "file" => Kind::File,
-            "block" => Kind::Block,
-            "lvm" => Kind::Lvm,
-            _ => return Err(format!("'{text}' does not say what it is; write file:{text} or block:{text}")),
-        };
-        Ok(Source { kind, place: rest.parse()? })
+        match Kind::ALL.iter().find(|(_, name)| *name == kind) {
+            Some((Kind::Mysql, _)) => Ok(Source { kind: Kind::Mysql, place: server_place(rest)? }),
+            Some((kind, _)) => Ok(Source { kind: *kind, place: rest.parse()? }),
+            None => Err(format!("'{text}' does not say what it is; write file:{text} or block:{text}")),
+        }
     }
 }
 
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match self.kind {
-            Kind::File => "file",
-            Kind::Block => "block",
-            Kind::Lvm => "lvm",
-        };
-        write!(f, "{kind}:{}", self.place)
+        write!(f, "{}:{}", self.kind.name(), self.place)
     }
 }
 
 impl Source {
-    /// The name of its backups when none is given: that of the file.
+    /// The name of its backups when none is given: that of the file, or of the machine for a server.
     pub(crate) fn default_name(&self) -> Option<String> {
-        let name = self.place.path.file_name()?.to_str()?;
+        let name = match (self.kind, &self.place.host) {
+            (Kind::Mysql, None) => "mysql",
+            (Kind::Mysql, Some(host)) => host.host(),
+            _ => self.place.path.file_name()?.to_str()?,
+        };
         is_name(name).then(|| name.to_owned())
     }
 
-    /// The machine that it lies on. `options` are ssh's; `nice`: all other programs of that machine go first.
-    pub(crate) fn reach(&self, options: &[String], nice: bool) -> Result<Machine, block::Error> {
-        Machine::reach(self.place.host.as_ref(), options, nice).map_err(|error| self.failed(error))
+    /// The machine that it lies on.
+    pub(crate) fn reach(&self, call: Call<'_>) -> Result<Machine, block::Error> {
+        // Nobody else needs them.
+        let places = if self.kind == Kind::Mysql { call.places } else { &[] };
+        Machine::reach(self.place.host.as_ref(), &Call { places, ..call }).map_err(|error| self.failed(error))
     }
 
     /// The snapshot that is to be read in its place, which is not made yet. None for what is read as it is. `room`: bytes
     /// that a snapshot has for what changes meanwhile, where such a thing can be said.
-    pub(crate) fn snapshot(
+    pub(crate) fn snapshot<'a>(
         &self,
         machine: &Machine,
+        login: &'a Login<'a>,
         room: Option<u64>,
-    ) -> Result<Option<Box<dyn Snapshot>>, block::Error> {
+    ) -> Result<Option<Box<dyn Snapshot + 'a>>, block::Error> {
+        let path = &self.place.path;
+        let folder =
+            |still| FolderSnapshot::find(machine, path, still).map(|found| Box::new(found) as Box<_>);
         match self.kind {
-            Kind::File | Kind::Block => Ok(None),
-            Kind::Lvm => match LogicalVolume::find(machine, &self.place.path, room) {
-                Ok(found) => Ok(Some(Box::new(found))),
-                Err(error) => Err(self.failed(error)),
-            },
+            Kind::File | Kind::Block => return Ok(None),
+            Kind::Lvm => LogicalVolume::find(machine, path, room).map(|found| Box::new(found) as Box<_>),
+            Kind::Btrfs => folder(Still::Subvolume),
+            Kind::Xfs => folder(Still::Clone),
+            Kind::Mysql => ServerSnapshot::find(machine, login, room).map(|found| Box::new(found) as Box<_>),
         }
+        .map(Some)
+        .map_err(|error| self.failed(error))
     }
 
     /// Whether `room` may be said of its snapshots.
     pub(crate) fn takes_room(&self) -> bool {
-        self.kind == Kind::Lvm
+        matches!(self.kind, Kind::Lvm | Kind::Mysql)
     }
 
-    /// Opens it there, or its snapshot, if it is what it is said to be.
+    /// Whether a snapshot is made of it.
+    pub(crate) fn is_held_still(&self) -> bool {
+        !matches!(self.kind, Kind::File | Kind::Block)
+    }
+
+    /// Opens it there, or its snapshot, if it is what it is said to be. `before`: where its backups are, and the
+    /// generation that the next one builds upon.
     pub(crate) fn open(
         &self,
         machine: &Machine,
         snapshot: Option<&dyn Snapshot>,
-    ) -> Result<Box<dyn Feed>, block::Error> {
+        before: (&Repository, Option<&Generation>),
+    ) -> Result<Opened, block::Error> {
         let path = snapshot.map_or_else(|| self.place.path.clone(), Snapshot::path);
-        let mut feed = machine.scan(&path).map_err(|error| self.failed(error))?;
-        let stat = feed.stat().map_err(|error| self.failed(error))?;
+        let opened = match snapshot {
+            Some(snapshot) if snapshot.is_tree() => open_tree(machine, snapshot, before),
+            _ => self.open_volume(machine, &path, snapshot, before.1),
+        };
+        opened.map_err(|error| self.failed(error))
+    }
+
+    fn open_volume(
+        &self,
+        machine: &Machine,
+        path: &Path,
+        snapshot: Option<&dyn Snapshot>,
+        newest: Option<&Generation>,
+    ) -> io::Result<Opened> {
+        let ranges = snapshot.map(|snapshot| snapshot.changes(machine, None)).transpose()?.flatten();
+        let mut feed = machine.scan(path)?;
+        let stat = feed.stat()?;
         let (fits, kind) = match self.kind {
             Kind::File => (stat.regular, "regular file"),
-            Kind::Block | Kind::Lvm => (stat.block_device, "block device"),
+            _ => (stat.block_device, "block device"),
         };
-        if fits { Ok(feed) } else { Err(self.failed(io::Error::other(format!("is no {kind}")))) }
+        if !fits {
+            return Err(io::Error::other(format!("is no {kind}")));
+        }
+        Ok(Opened { feed, is_tree: false, left: Vec::new(), changed: since(newest, ranges) })
     }
 
     /// That it can't be backed up, and why.
     pub(crate) fn failed(&self, source: io::Error) -> block::Error {
         block::Error::Source { name: self.to_string(), source }
     }
+}
+
+/// The machine of a server: this one where nothing is said.
+fn server_place(text: &str) -> Result<Place, String> {
+    match text.strip_prefix("ssh://") {
+        None if text.is_empty() => Ok(Place { host: None, path: PathBuf::new() }),
+        None => Err(format!(
+            "'mysql:{text}' is no server: write mysql: for one here, mysql:ssh://user@host for others"
+        )),
+        Some(host) => {
+            let host = host.strip_suffix('/').unwrap_or(host);
+            Ok(Place { host: Some(host.parse()?), path: PathBuf::new() })
+        }
+    }
+}
+
+/// Opens the files of a snapshot as one volume.
+fn open_tree(
+    machine: &Machine,
+    snapshot: &dyn Snapshot,
+    (repository, newest): (&Repository, Option<&Generation>),
+) -> io::Result<Opened> {
+    let top = snapshot.path();
+    let (nodes, left) = tree::list(&*machine.tree(), &top)?;
+    // Without the one before every file gets new blocks: more is stored, nothing is wrong.
+    let before = newest.filter(|newest| repository::is_tree(newest));
+    let before = before.and_then(|newest| tree::layout_of(repository, Some(newest.number)).ok());
+    let now = Layout::new(nodes, before.as_ref());
+    let layouts = before.as_ref().map(|before| Layouts { now: &now, before });
+    let ranges = snapshot.changes(machine, layouts)?;
+    Ok(Opened { feed: machine.scan_tree(&now, &top)?, is_tree: true, left, changed: since(newest, ranges) })
+}
+
+fn since(newest: Option<&Generation>, ranges: Option<Vec<Range<u64>>>) -> Option<Changed> {
+    Some(Changed { since: newest?.number, ranges: ranges? })
 }
 
 /// Whether backups may be called so: a name is a folder in the repository, and `@` begins a number.
@@ -167,12 +272,18 @@ mod tests {
             "lvm:/dev/vg/data",
             "block:ssh://root@db1:22/dev/vg/data",
             "file:ssh://h/x@y",
+            "mysql:",
+            "mysql:ssh://root@db1:22",
+            "btrfs:/var/lib/mysql",
+            "xfs:ssh://db1/var/lib/mysql",
         ] {
             assert_eq!(parsed(good).as_deref(), Ok(good));
         }
         let text = "'/dev/sdb' does not say what it is; write file:/dev/sdb or block:/dev/sdb";
         assert_eq!(parsed("/dev/sdb"), Err(text.to_owned()));
-        for bad in ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x"] {
+        for bad in
+            ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x", "mysql:db1", "btrfs:"]
+        {
             assert!(parsed(bad).is_err(), "{bad}");
         }
     }

@@ -40,5 +40,7 @@ mod size;
 mod ssh;
 #[path = "main/table.rs"]
 mod table;
+#[path = "main/tree.rs"]
+mod tree;
 #[path = "main/url.rs"]
 mod url;

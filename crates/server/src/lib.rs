@@ -53,5 +53,5 @@ pub use password::Password;
 pub use position::Position;
 pub use session::{Cells, Done, Row, Session, Warning};
 pub use stream::RowSink;
-pub use target::{Environment, Overrides, Target};
+pub use target::{Environment, Overrides, SOCKETS, Target};
 pub use tls::{SslMode, Tls};

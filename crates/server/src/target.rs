@@ -21,7 +21,7 @@ const OWN_GROUP: &str = "remora";
 const PORT_DEFAULT: u16 = 3306;
 
 /// Where servers put their socket: Debian and most others, older layouts, and MySQL's own builds.
-const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/tmp/mysql.sock"];
+pub const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/tmp/mysql.sock"];
 
 /// The client library would wait for as long as the system does, which is minutes.
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);

@@ -1,40 +1,45 @@
 //! `remora backup`
 
-use std::ffi::OsStr;
-use std::io;
-use std::path::PathBuf;
-use std::time::Instant;
+mod run;
 
-use block::backup::{Request, Summary};
-use block::{Feed, Repository, World};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::World;
+use block::backup::Summary;
 use clap::Args;
 use progress::Progress;
 use serde_json::json;
 
+use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
-use crate::host::Machine;
 use crate::report::{self, Report};
-use crate::volume::snapshot::Watched;
+use crate::volume::server::Login;
 use crate::volume::{Source, is_name};
-use crate::{calendar, commands, repository};
+use crate::{calendar, commands};
+
+use self::run::Run;
 
 const EXAMPLES: &str = "EXAMPLES
   remora backup file:/vm/disk.img --to /backup        full the first time, then what changed
-  remora backup block:/dev/vg/snap --to /backup --name data --nice
-  remora backup block:ssh://root@db1/dev/vg/snap --to /backup --name db1 \\
-    --before 'lvcreate -q -s -L 5G -n snap vg/data' --after 'lvremove -qf vg/snap'
-  remora backup file:/vm/a.img file:/vm/b.img --to /backup --rate 50M
+  remora backup mysql: --to /backup                   a server that runs, under its own lock
+  remora backup mysql:ssh://root@db1 --to /backup --track
+  remora backup lvm:ssh://root@db1/dev/vg/data --to /backup --name db1 --nice
+  remora backup btrfs:/srv/files --to /backup
+  remora backup block:/dev/mapper/snap --to /backup --before './make-snap' --after './drop-snap'
   remora list /backup";
 
-/// Back up a volume: full the first time, then only what changed
+/// Back up a volume, a folder or a server: full the first time, then only what changed
 ///
-/// The volume is read once. Blocks of 16 KiB that are not as in the generation before are stored, compressed,
+/// It is read once, from a snapshot where one can be made. Blocks of 16 KiB that are not as in the generation before are stored, compressed,
 /// changed database pages as the difference to what they were. Nothing that is stored already is touched: a
 /// run that fails or is killed leaves the repository as it was.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to back up: file:PATH or block:/dev/..., where a path may be ssh://user@host/PATH
+    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER, where a path may be
+    /// ssh://user@host/PATH; mysql: or mysql:ssh://user@host for a whole server
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
@@ -62,6 +67,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     after: Option<String>,
 
+    /// A shell command that holds a lock while it runs others, such as 'remora lock --': the snapshot is made under it
+    #[arg(long, value_name = "COMMAND")]
+    lock: Option<String>,
+
+    /// Keep the snapshot there until the next run, which then reads only what has changed since
+    #[arg(long)]
+    track: bool,
+
     /// Room for what changes in an lvm: volume while it is read [default: a fifth of the volume, or what is free]
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     snapshot_size: Option<u64>,
@@ -81,14 +94,26 @@ pub(crate) struct Arguments {
     /// Threads that compress [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+
+    /// Seconds to try for the lock of a server (mysql:)
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
-pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let names = names(arguments)?;
     if let (Some(_), Some(source)) =
         (arguments.snapshot_size, arguments.sources.iter().find(|source| !source.takes_room()))
     {
         return Err(exit::usage(format!("{source}: --snapshot-size is for lvm:/dev/... only")));
+    }
+    if let Some(source) = arguments.sources.iter().find(|source| !source.is_held_still())
+        && (arguments.lock.is_some() || arguments.track)
+    {
+        return Err(exit::usage(format!("{source} is read as it is: --lock and --track are for snapshots")));
     }
     if arguments.nice {
         // The I/O scheduler goes by this too.
@@ -96,10 +121,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
+    let wait = Duration::from_secs(arguments.wait);
+    let login = Login { server: &arguments.server, password, wait, stop: Arc::clone(&stop) };
     let (mut failures, mut partial) = (Vec::new(), false);
     for (source, name) in arguments.sources.iter().zip(&names) {
-        let run = Run { source, name, arguments, world, report };
-        match run.go() {
+        match (Run { source, name, arguments, login: &login, world, report }).go() {
             Ok(done) => partial |= !done,
             Err(error @ block::Error::Stopped) => return Err(error.into()),
             Err(error) => failures.push((source, error)),
@@ -144,111 +170,6 @@ fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
         names.push(name);
     }
     Ok(names)
-}
-
-/// The backup of one source.
-struct Run<'a> {
-    source: &'a Source,
-    name: &'a str,
-    arguments: &'a Arguments,
-    world: World<'a>,
-    report: &'a Report,
-}
-
-impl Run<'_> {
-    /// False when it is backed up but what had to be done after it was not.
-    fn go(&self) -> Result<bool, block::Error> {
-        let began = Instant::now();
-        let machine = self.reach()?;
-        let mut clean = true;
-        let made = match hook(&machine, self.arguments.before.as_deref()) {
-            Ok(()) => self.still(&machine, &mut clean),
-            Err(error) => Err(self.source.failed(error)),
-        };
-        clean &= self.finally(&machine, made.is_err(), "--after failed", |machine| {
-            hook(machine, self.arguments.after.as_deref())
-        });
-        tell(&self.source.to_string(), self.name, &made?, began.elapsed().as_secs_f64(), self.report);
-        Ok(clean)
-    }
-
-    fn reach(&self) -> Result<Machine, block::Error> {
-        self.source.reach(&self.arguments.ssh_option, self.arguments.nice)
-    }
-
-    /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for that.
-    fn finally(
-        &self,
-        machine: &Machine,
-        failed: bool,
-        what: &str,
-        mut act: impl FnMut(&Machine) -> io::Result<()>,
-    ) -> bool {
-        let mut done = act(machine);
-        if done.is_err() && failed {
-            done = self.reach().map_err(io::Error::other).and_then(|anew| act(&anew));
-        }
-        if let Err(error) = &done {
-            self.report.warn(&format!("{}: {what}: {error}", self.source));
-        }
-        done.is_ok()
-    }
-
-    /// Reads the source, or a snapshot of it that is made and removed again.
-    fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Summary, block::Error> {
-        let mut repository = repository::named(&self.arguments.to, self.name);
-        let Some(mut snapshot) = self.source.snapshot(machine, self.arguments.snapshot_size)? else {
-            return self.store(&repository, &mut *self.source.open(machine, None)?, machine);
-        };
-        repository.hold()?;
-        let mark = repository::mark(&self.arguments.to, self.name).map_err(|source| block::Error::Store {
-            name: self.arguments.to.display().to_string(),
-            source,
-        })?;
-        let made = snapshot
-            .prepare(machine, &mark, self.world.progress)
-            .and_then(|()| snapshot.make(machine))
-            .map_err(|error| self.source.failed(error))
-            .and_then(|()| {
-                let feed = self.source.open(machine, Some(&*snapshot))?;
-                self.store(&repository, &mut Watched::new(feed, &*snapshot, machine), machine)
-            });
-        let left = "its snapshot is still there, and the next run removes it";
-        *clean &= self.finally(machine, made.is_err(), left, |machine| snapshot.remove(machine));
-        made
-    }
-
-    fn store(
-        &self,
-        repository: &Repository,
-        feed: &mut dyn Feed,
-        machine: &Machine,
-    ) -> Result<Summary, block::Error> {
-        let shown = self.source.to_string();
-        let request = Request {
-            name: &shown,
-            taken_s: calendar::now_s(),
-            note: json!({"source": shown, "host": machine.name()}).to_string(),
-            full: self.arguments.full,
-            changed: None,
-            live: self.arguments.live,
-            jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
-            rate: self.arguments.rate,
-        };
-        block::backup(repository, feed, &request, self.world).map_err(|error| match error {
-            // With what ssh said of it.
-            block::Error::Source { name, source } => {
-                block::Error::Source { name, source: machine.explain(source) }
-            }
-            error => error,
-        })
-    }
-}
-
-/// Runs a command of the user's in a shell of the source's machine.
-fn hook(machine: &Machine, command: Option<&str>) -> io::Result<()> {
-    let Some(command) = command else { return Ok(()) };
-    machine.run(&["sh", "-c", command].map(OsStr::new)).map(drop)
 }
 
 fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report) {

@@ -10,19 +10,13 @@ use clap::{Args, ValueEnum};
 use disk::{Output, RealDisk};
 use progress::Progress;
 use serde_json::json;
-use server::{Attempt, Blocker, Hold, HoldMode, Session, Target};
+use server::{Hold, HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
 use crate::child::{self, Child};
-use crate::exit::{Exit, Held};
+use crate::exit::Exit;
+use crate::hold;
 use crate::report::Report;
-
-/// Others may have to wait behind an attempt for as long as it lasts, so it is short.
-const ATTEMPT: Duration = Duration::from_secs(2);
-/// A statement that has been running for so long is waited for before another attempt, not behind one.
-const LONG_S: u64 = 2;
-/// How long to wait before looking again whether it has ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "EXAMPLES
   remora lock -- lvcreate --snapshot --size 10G --name snap vg/data
@@ -115,7 +109,8 @@ fn under_lock(
     signals: &child::Signals,
     report: &Report,
 ) -> Result<u8> {
-    let mut hold = take(session, mode, Duration::from_secs(arguments.wait), target, signals)?;
+    let wait = Duration::from_secs(arguments.wait);
+    let mut hold = hold::take(session, mode, wait, target, |time| signals.pause(time))?;
     let held = Instant::now();
     tell_position(&mut hold, arguments.position.as_deref(), report)?;
     let code = Child::start(&arguments.command).and_then(|mut child| child.wait(signals));
@@ -133,54 +128,8 @@ fn under_lock(
     Ok(code)
 }
 
-/// Tries until the time is up, never making others wait for longer than one attempt.
-fn take(
-    mut session: Session,
-    mode: &HoldMode,
-    wait: Duration,
-    target: &Target,
-    signals: &child::Signals,
-) -> Result<Hold> {
-    let end = Instant::now() + wait;
-    let mut last: Option<Blocker> = None;
-    loop {
-        let blocker = session.blockers(LONG_S)?.into_iter().next();
-        let left = end.saturating_duration_since(Instant::now());
-        // BACKUP STAGE and LOCK INSTANCE do not make transactions wait behind them.
-        if blocker.is_none() || *mode != HoldMode::Global {
-            session = match Hold::attempt(session, mode, ATTEMPT.min(left))? {
-                Attempt::Held(hold) => return Ok(hold),
-                Attempt::Waited(session) => session,
-            };
-            last = session.blockers(0)?.into_iter().next().or(blocker).or(last);
-        } else {
-            last = blocker;
-            signals.pause(LOOK_AGAIN)?;
-        }
-        if Instant::now() >= end {
-            return Err(anyhow::Error::new(Held(refusal(last.as_ref(), wait, target))));
-        }
-    }
-}
-
-fn refusal(blocker: Option<&Blocker>, wait: Duration, target: &Target) -> String {
-    let seconds = wait.as_secs();
-    match blocker {
-        None => format!("{target} could not be locked within {seconds} s; --wait gives it more"),
-        Some(blocker) => format!(
-            "{target} could not be locked within {seconds} s; in the way is {blocker}; wait for it (--wait), or KILL {}",
-            blocker.id
-        ),
-    }
-}
-
 fn tell_position(hold: &mut Hold, file: Option<&Path>, report: &Report) -> Result<()> {
-    let position = hold.position()?.unwrap_or_default();
-    let source: Vec<_> = hold.source_position()?.into_iter().map(|(_, value)| value).collect();
-    let source = source.join(" ");
-    let value = json!({
-        "file": position.file, "offset": position.offset, "gtid": position.gtid, "source": source,
-    });
+    let value = hold::position(hold)?;
     if let Some(file) = file {
         let mut output = Output::create(&RealDisk, file).with_context(|| file.display().to_string())?;
         writeln!(output, "{value}")
@@ -191,9 +140,8 @@ fn tell_position(hold: &mut Hold, file: Option<&Path>, report: &Report) -> Resul
         let mut line = value;
         line["message_type"] = json!("position");
         report.message(&line)?;
-    } else if !position.file.is_empty() {
-        let text = format!("binary log position: {} {} {}", position.file, position.offset, position.gtid);
-        report.note(text.trim_end());
+    } else if let Some(text) = hold::shown(&value) {
+        report.note(&text);
     }
     Ok(())
 }

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use block::World;
 use block::restore::{Request, in_place, to_new_file};
+use block::{World, tree};
 use clap::Args;
 use progress::Progress;
 use serde_json::json;
 
 use crate::exit::{self, Exit};
-use crate::host::Machine;
+use crate::host::{Call, Machine};
 use crate::report::{self, Report};
 use crate::volume::Place;
 use crate::{commands, repository};
@@ -24,7 +24,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/data --to /dev/vg/data --delta      only blocks that differ
   remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite";
 
-/// Bring a generation back into a file or a device
+/// Bring a generation back into a file, a device or a folder
 ///
 /// Each block is proven by its hash before it is written, and all of them together by that of the volume. A new
 /// file has its name only when it is whole. What is there already is written over only when that is asked for.
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "REPO[@GENERATION]")]
     from: String,
 
-    /// A file or a block device, here or at ssh://user@host/PATH; file: or block: may stand before it, as in backup
+    /// A file or a block device, or a new folder for a tree of files, here or at ssh://user@host/PATH; file: or block: may stand before it, as in backup
     #[arg(long, value_name = "PATH", value_parser = target)]
     to: Place,
 
@@ -68,10 +68,20 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
     let request = Request { generation, delta: arguments.delta, jobs };
     let target = arguments.to.to_string();
-    let machine = Machine::reach(arguments.to.host.as_ref(), &arguments.ssh_option, false)?;
+    let machine = Machine::reach(
+        arguments.to.host.as_ref(),
+        &Call { options: &arguments.ssh_option, ..Call::default() },
+    )?;
     let (disk, path) = (machine.disk(), arguments.to.path.as_path());
     let there = !matches!(disk.stat(path), Err(error) if error.kind() == ErrorKind::NotFound);
-    let restored = if !there {
+    let restored = if named.is_tree(generation)? {
+        if there {
+            return Err(exit::usage(format!(
+                "{target} is there already, and a tree of files goes into a new folder"
+            )));
+        }
+        tree::restore(&named.repository, (&disk, &*machine.tree()), path, request, world)
+    } else if !there {
         to_new_file(&named.repository, &*disk, path, request, world)
     } else if arguments.overwrite || arguments.delta {
         refuse_mounted(&machine, path)?;

@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use progress::Progress;
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 use crate::host::Machine;
 use crate::report::size;
-use crate::volume::snapshot::Snapshot;
+use crate::volume::snapshot::{Layouts, Mark, Snapshot};
 
 /// Which part of a volume its snapshot has room for, where nothing else is asked for: a fifth.
 const SHARE: u64 = 5;
@@ -80,8 +81,8 @@ impl LogicalVolume {
 }
 
 impl Snapshot for LogicalVolume {
-    fn prepare(&mut self, machine: &Machine, mark: &str, progress: &dyn Progress) -> io::Result<()> {
-        self.mark = format!("remora_{mark}");
+    fn prepare(&mut self, machine: &Machine, mark: &Mark<'_>, progress: &dyn Progress) -> io::Result<()> {
+        self.mark = format!("remora_{}", mark.whose);
         self.remove_leftovers(machine, progress)?;
         if let Kind::Thick { room } = self.kind {
             let volume = self.full_name(&self.name);
@@ -91,7 +92,7 @@ impl Snapshot for LogicalVolume {
         machine.run(&[OsStr::new("sync")]).map(drop)
     }
 
-    fn make(&mut self, machine: &Machine) -> io::Result<()> {
+    fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let name = format!("remora_{:016x}", u64::from_le_bytes(random));
@@ -109,11 +110,20 @@ impl Snapshot for LogicalVolume {
         let volume = self.full_name(&self.name);
         words.extend(["--", &volume]);
         self.snapshot = Some(name.clone());
-        machine.tool(&words.iter().map(OsStr::new).collect::<Vec<_>>()).map(drop)
+        machine.tool_locked(&words.iter().map(OsStr::new).collect::<Vec<_>>(), lock).map(drop)
     }
 
     fn path(&self) -> PathBuf {
         Path::new("/dev").join(&self.group).join(self.snapshot.as_deref().unwrap_or_default())
+    }
+
+    /// Nobody has told yet.
+    fn changes(&self, _: &Machine, _: Option<Layouts<'_>>) -> io::Result<Option<Vec<Range<u64>>>> {
+        Ok(None)
+    }
+
+    fn keep(&mut self, machine: &Machine, _stamp: &str) -> io::Result<()> {
+        self.remove(machine)
     }
 
     fn check(&self, machine: &Machine) -> io::Result<()> {

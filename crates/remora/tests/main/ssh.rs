@@ -10,14 +10,14 @@ use tempfile::TempDir;
 use crate::support::{Ended, Running, remora, until};
 
 /// An sshd of our own; user and machine keys are made for it.
-struct Server {
+pub(crate) struct Server {
     folder: TempDir,
     port: u16,
     sshd: Child,
 }
 
 impl Server {
-    fn start() -> Server {
+    pub(crate) fn start() -> Server {
         let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
         for key in ["host", "user"] {
             let made = Command::new("ssh-keygen")
@@ -48,14 +48,19 @@ impl Server {
         server
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A path of the other machine, which is this one.
-    fn there(&self, name: &str) -> String {
+    /// The other machine, which is this one.
+    pub(crate) fn machine(&self) -> String {
         let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
-        format!("ssh://{user}@127.0.0.1:{}{}", self.port, self.path(name).display())
+        format!("ssh://{user}@127.0.0.1:{}", self.port)
+    }
+
+    /// A path of the other machine.
+    fn there(&self, name: &str) -> String {
+        format!("{}{}", self.machine(), self.path(name).display())
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -69,7 +74,7 @@ impl Server {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
         Ended::of(&self.command(arguments).output().unwrap())
     }
 }

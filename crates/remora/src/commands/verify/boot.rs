@@ -6,24 +6,25 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use block::World;
 use block::restore::{Request, to_new_file};
+use block::{World, tree};
 use disk::{Disk, RealDisk};
 use progress::Progress;
 use sandbox::{Product, Sandbox, Settings};
 use serde_json::json;
 use server::{Overrides, Session, TableName, Target};
-use tempfile::TempDir;
 
 use self::binary_log::BinaryLog;
 use super::Arguments;
 use crate::commands::sandbox::places;
 use crate::exit::Exit;
 use crate::report::Report;
+use crate::repository::Named;
 use crate::{commands, repository};
 
 /// How deep in a volume a data folder may lie.
@@ -41,14 +42,12 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         None => tempfile::Builder::new().prefix("remora-boot-").tempdir(),
     };
     let work = work.context("a folder to work in")?;
-    let image = work.path().join("image");
     let request = Request { generation, delta: false, jobs: arguments.jobs.unwrap_or_else(commands::cores) };
-    let restored =
-        to_new_file(&named.repository, &RealDisk, &image, request, World { stop: &stop, progress: report })?;
-    let mounted = Mounted::new(&work, &image)?;
+    let world = World { stop: &stop, progress: report };
+    let (restored, files) = files(&named, work.path(), request, world)?;
     let data = match &arguments.data_folder {
-        Some(path) => mounted.0.join(path.strip_prefix("/").unwrap_or(path)),
-        None => data_folder(&mounted.0, DEPTH_MAX)
+        Some(path) => files.top().join(path.strip_prefix("/").unwrap_or(path)),
+        None => data_folder(files.top(), DEPTH_MAX)
             .context("there is no ibdata1 in the volume; --data-folder says where the data folder is")?,
     };
     report.phase("recovering", None);
@@ -65,7 +64,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let (tables, damages) = check(&mut session, &stop, report)?;
     report.end();
     drop(session);
-    drop((server, mounted));
+    drop((server, files));
     for damage in &damages {
         if report.is_json() {
             report.message(&json!({"message_type": "damage", "name": named.name, "what": damage}))?;
@@ -94,15 +93,48 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })
 }
 
+/// What was restored, as files.
+enum Files {
+    Mounted(Mounted),
+    Folder(PathBuf),
+}
+
+impl Files {
+    fn top(&self) -> &Path {
+        match self {
+            Files::Mounted(mounted) => &mounted.0,
+            Files::Folder(folder) => folder,
+        }
+    }
+}
+
+/// Restores a generation into a folder of ours: its files, or a volume that is then mounted.
+fn files(
+    named: &Named,
+    work: &Path,
+    request: Request,
+    world: World<'_>,
+) -> Result<(block::restore::Summary, Files)> {
+    if named.is_tree(request.generation)? {
+        let folder = work.join("tree");
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let restored = tree::restore(&named.repository, (&disk, &RealDisk), &folder, request, world)?;
+        return Ok((restored, Files::Folder(folder)));
+    }
+    let image = work.join("image");
+    let restored = to_new_file(&named.repository, &RealDisk, &image, request, world)?;
+    Ok((restored, Files::Mounted(Mounted::new(work, &image)?)))
+}
+
 /// A volume that is mounted for us alone: nobody else sees it, and it goes with us, however we end.
 struct Mounted(PathBuf);
 
 impl Mounted {
-    fn new(work: &TempDir, image: &Path) -> Result<Mounted> {
+    fn new(work: &Path, image: &Path) -> Result<Mounted> {
         ensure!(rustix::process::geteuid().is_root(), "to mount a volume takes root; try with sudo");
         disk::leave_mounts().context("mounts of our own")?;
         command("mount", &["--make-rprivate", "/"])?;
-        let folder = work.path().join("volume");
+        let folder = work.join("volume");
         RealDisk.create_folder(&folder)?;
         // Its name goes at once: what is left is held by the mount.
         let file =

@@ -1,0 +1,204 @@
+//! The backup of one source.
+
+use std::ffi::OsStr;
+use std::io;
+use std::time::Instant;
+
+use block::backup::{Changed, Request, Summary};
+use block::{Error, Generation, Repository, World};
+use progress::Progress;
+use serde_json::{Value, json};
+
+use super::{Arguments, tell};
+use crate::hold;
+use crate::host::{Call, Machine};
+use crate::report::Report;
+use crate::volume::server::Login;
+use crate::volume::snapshot::{Mark, Snapshot, Watched};
+use crate::volume::{Opened, Source};
+use crate::{calendar, commands, repository};
+
+/// One source, and what to do with it.
+pub(super) struct Run<'a> {
+    pub(super) source: &'a Source,
+    pub(super) name: &'a str,
+    pub(super) arguments: &'a Arguments,
+    pub(super) login: &'a Login<'a>,
+    pub(super) world: World<'a>,
+    pub(super) report: &'a Report,
+}
+
+impl Run<'_> {
+    /// False when it is backed up but not all of it, or what had to be done after it was not.
+    pub(super) fn go(&self) -> Result<bool, Error> {
+        let began = Instant::now();
+        let machine = self.reach()?;
+        let mut clean = true;
+        let made = match hook(&machine, self.arguments.before.as_deref()) {
+            Ok(()) => self.still(&machine, &mut clean),
+            Err(error) => Err(self.source.failed(error)),
+        };
+        clean &= self.finally(&machine, made.is_err(), "--after failed", |machine| {
+            hook(machine, self.arguments.after.as_deref())
+        });
+        tell(&self.source.to_string(), self.name, &made?, began.elapsed().as_secs_f64(), self.report);
+        Ok(clean)
+    }
+
+    fn reach(&self) -> Result<Machine, Error> {
+        let places = self.arguments.server.places();
+        let (options, nice) = (&*self.arguments.ssh_option, self.arguments.nice);
+        self.source.reach(Call { options, nice, places: &places })
+    }
+
+    /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for that.
+    fn finally(
+        &self,
+        machine: &Machine,
+        failed: bool,
+        what: &str,
+        mut act: impl FnMut(&Machine) -> io::Result<()>,
+    ) -> bool {
+        let mut done = act(machine);
+        if done.is_err() && failed {
+            done = self.reach().map_err(io::Error::other).and_then(|anew| act(&anew));
+        }
+        if let Err(error) = &done {
+            self.report.warn(&format!("{}: {what}: {error}", self.source));
+        }
+        done.is_ok()
+    }
+
+    /// Reads the source, or a snapshot of it that is made and removed again, or kept.
+    fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Summary, Error> {
+        let mut repository = repository::named(&self.arguments.to, self.name);
+        let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
+        else {
+            let (summary, whole) = self.store(&repository, None, None, machine)?;
+            *clean &= whole;
+            return Ok(summary);
+        };
+        repository.hold()?;
+        let failed = |source| Error::Store { name: self.arguments.to.display().to_string(), source };
+        let whose = repository::mark(&self.arguments.to, self.name).map_err(failed)?;
+        let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
+        let known = newest.as_ref().filter(|_| self.arguments.track).map(stamp);
+        let mark = Mark { whose: &whose, kept: known.as_deref() };
+        let made = snapshot
+            .prepare(machine, &mark, self.world.progress)
+            .and_then(|()| self.make(&mut *snapshot, machine))
+            .map_err(|error| self.source.failed(error))
+            .and_then(|()| self.store(&repository, Some(&*snapshot), newest.as_ref(), machine));
+        let left = "its snapshot is still there, and the next run removes it";
+        let kept = match &made {
+            Ok(_) if self.arguments.track => {
+                repository.list().ok().and_then(|all| all.generations.last().map(stamp))
+            }
+            _ => None,
+        };
+        *clean &= self.finally(machine, made.is_err(), left, |machine| match &kept {
+            Some(stamp) => snapshot.keep(machine, stamp),
+            None => snapshot.remove(machine),
+        });
+        let (summary, whole) = made?;
+        *clean &= whole;
+        Ok(summary)
+    }
+
+    fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
+        let began = Instant::now();
+        snapshot.make(machine, self.arguments.lock.as_deref())?;
+        let seconds = began.elapsed().as_secs_f64();
+        if let Some(position) = snapshot.noted() {
+            let held = position.get("seconds_held").and_then(Value::as_f64).unwrap_or(seconds);
+            let lock = position.get("lock").and_then(Value::as_str).unwrap_or_default();
+            self.report.note(&format!("{}: the lock ({lock}) was held for {held:.2} s", self.source));
+            if let Some(text) = hold::shown(position) {
+                self.report.note(&format!("{}: {text}", self.source));
+            }
+        } else if self.arguments.lock.is_some() {
+            self.report.note(&format!("{}: the snapshot took {seconds:.2} s under its lock", self.source));
+        }
+        Ok(())
+    }
+}
+
+impl Run<'_> {
+    /// Reads the source, or the snapshot of it. False when something of it can't be backed up.
+    fn store(
+        &self,
+        repository: &Repository,
+        snapshot: Option<&dyn Snapshot>,
+        newest: Option<&Generation>,
+        machine: &Machine,
+    ) -> Result<(Summary, bool), Error> {
+        let mut opened = self.source.open(machine, snapshot, (repository, newest))?;
+        for left in &opened.left {
+            self.report.warn(&format!("{}: {} is left out: {}", self.source, left.path.display(), left.what));
+        }
+        let whole = opened.left.iter().all(|left| left.of_no_use);
+        let changed = opened.changed.take();
+        if let (None, true, Some(newest)) = (&changed, self.arguments.track, newest) {
+            let number = newest.number;
+            self.report
+                .note(&format!("there is no snapshot of generation {number} any more: everything is read"));
+        }
+        let mut made = self.read(repository, snapshot, (opened, changed), machine);
+        if let Err(error @ Error::Untracked { .. }) = &made {
+            self.report.warn(&format!("{error}: everything is read"));
+            let anew = self.source.open(machine, snapshot, (repository, newest))?;
+            made = self.read(repository, snapshot, (anew, None), machine);
+        }
+        made.map(|summary| (summary, whole))
+    }
+
+    fn read(
+        &self,
+        repository: &Repository,
+        snapshot: Option<&dyn Snapshot>,
+        (opened, changed): (Opened, Option<Changed>),
+        machine: &Machine,
+    ) -> Result<Summary, Error> {
+        let shown = self.source.to_string();
+        let mut note = json!({"source": shown, "host": machine.name()});
+        if opened.is_tree {
+            note["tree"] = json!(true);
+        }
+        if let Some(position) = snapshot.and_then(Snapshot::noted) {
+            note["position"] = position.clone();
+        }
+        let request = Request {
+            name: &shown,
+            taken_s: calendar::now_s(),
+            note: note.to_string(),
+            full: self.arguments.full,
+            changed,
+            live: self.arguments.live,
+            jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
+            rate: self.arguments.rate,
+        };
+        let mut feed = opened.feed;
+        let mut watched = snapshot.map(|snapshot| Watched::new(&mut *feed, snapshot, machine));
+        let made = match &mut watched {
+            Some(watched) => block::backup(repository, watched, &request, self.world),
+            None => block::backup(repository, &mut *feed, &request, self.world),
+        };
+        made.map_err(|error| match error {
+            // With what ssh said of it.
+            Error::Source { name, source } => Error::Source { name, source: machine.explain(source) },
+            error => error,
+        })
+    }
+}
+
+/// What a snapshot is known by that was made for this generation.
+fn stamp(generation: &Generation) -> String {
+    let hash: String = generation.content.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{hash}", generation.number)
+}
+
+/// Runs a command of the user's in a shell of the source's machine.
+fn hook(machine: &Machine, command: Option<&str>) -> io::Result<()> {
+    let Some(command) = command else { return Ok(()) };
+    machine.run(&["sh", "-c", command].map(OsStr::new)).map(drop)
+}

@@ -1,0 +1,246 @@
+//! Folders that hold still: read-only snapshots of btrfs, and copies that share their blocks with the original, which XFS makes
+//! too.
+//!
+//! Both are made beside what they are of, or in it where there is no beside on the same file system, under names that begin
+//! with [`OWN`](block::tree::OWN). A snapshot is of one moment. A copy is not: each file is of the moment when it was copied, so whoever
+//! writes to several must be held while it is made.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use block::tree::{OWN, differing};
+use progress::Progress;
+
+use crate::host::Machine;
+use crate::volume::snapshot::{Layouts, Mark, Snapshot};
+
+/// The number of the folder at the top of a subvolume (`BTRFS_FIRST_FREE_OBJECTID`).
+const SUBVOLUME: &str = "256";
+
+/// How a folder is held still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Still {
+    /// A read-only snapshot of the subvolume that it lies in.
+    Subvolume,
+    /// A copy that shares its blocks.
+    Clone,
+}
+
+/// A folder and what is made of it.
+#[derive(Debug)]
+pub(crate) struct FolderSnapshot {
+    still: Still,
+    /// What is copied, or the subvolume.
+    origin: PathBuf,
+    /// The folder that is backed up, below the origin.
+    below: PathBuf,
+    /// Where snapshots are put.
+    room: PathBuf,
+    mark: String,
+    /// Ours, from the moment on when it may be there.
+    made: Option<PathBuf>,
+    /// The one that was kept of the generation before.
+    kept: Option<PathBuf>,
+}
+
+/// A file system, as findmnt(8) tells.
+pub(super) struct FileSystem {
+    pub(super) kind: String,
+    /// The device that is mounted.
+    pub(super) source: PathBuf,
+    /// The device's numbers, the same for all subvolumes.
+    pub(super) device: String,
+}
+
+impl FileSystem {
+    /// The one that a path lies on.
+    pub(super) fn of(machine: &Machine, path: &Path) -> io::Result<FileSystem> {
+        let options = ["findmnt", "--noheadings", "--json", "--nofsroot", "--output"];
+        let mut command = words(&options, &[]);
+        command.extend(["FSTYPE,SOURCE,MAJ:MIN", "--target"].map(OsStr::new));
+        command.push(path.as_os_str());
+        let value: serde_json::Value = serde_json::from_slice(&machine.tool(&command)?)?;
+        let text = |name: &str| {
+            let value = value.pointer("/filesystems/0").and_then(|row| row.get(name));
+            value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+        };
+        Ok(FileSystem { kind: text("fstype"), source: text("source").into(), device: text("maj:min") })
+    }
+}
+
+impl FolderSnapshot {
+    /// Looks for a folder that can be held still so.
+    pub(crate) fn find(machine: &Machine, path: &Path, still: Still) -> io::Result<FolderSnapshot> {
+        let top = PathBuf::from(line(&machine.tool(&words(&["readlink", "-e", "--"], &[path]))?));
+        let here = FileSystem::of(machine, &top)?;
+        let (origin, wanted) = match still {
+            Still::Subvolume => ("btrfs", "btrfs"),
+            Still::Clone => ("xfs", "XFS or btrfs"),
+        };
+        if here.kind != "btrfs" && here.kind != origin {
+            return Err(io::Error::other(format!("lies on {}, not on {wanted}", here.kind)));
+        }
+        let origin = if still == Still::Subvolume { subvolume(machine, &top)? } else { top.clone() };
+        let below = top.strip_prefix(&origin).map_err(io::Error::other)?.to_owned();
+        let room = match origin.parent() {
+            Some(parent) if FileSystem::of(machine, parent)?.device == here.device => parent.to_owned(),
+            _ => origin.clone(),
+        };
+        Ok(FolderSnapshot { still, origin, below, room, mark: String::new(), made: None, kept: None })
+    }
+
+    fn copy(&self, machine: &Machine, to: &Path, lock: Option<&str>) -> io::Result<()> {
+        let copy = ["cp", "--archive", "--reflink=always"];
+        if self.room != self.origin {
+            let paths = [self.origin.as_path(), to];
+            return machine
+                .tool_locked(&words(&[&copy[..], &["--no-target-directory", "--"]].concat(), &paths), lock)
+                .map(drop);
+        }
+        // All that is in it but what we keep there ourselves.
+        machine.disk().create_folder(to)?;
+        let ours = format!("{OWN}*");
+        let mut all = words(&["find"], &[&self.origin]);
+        all.extend(["-mindepth", "1", "-maxdepth", "1", "!", "-name", &ours, "-exec"].map(OsStr::new));
+        all.extend(copy.map(OsStr::new));
+        all.extend([
+            "--target-directory".as_ref(),
+            to.as_os_str(),
+            "--".as_ref(),
+            "{}".as_ref(),
+            "+".as_ref(),
+        ]);
+        machine.tool_locked(&all, lock)?;
+        for program in ["chown", "chmod"] {
+            machine.tool(&words(&[program], &[&reference(&self.origin), to]))?;
+        }
+        machine.tool(&words(&["touch", "--no-create"], &[&reference(&self.origin), to])).map(drop)
+    }
+
+    fn delete(&self, machine: &Machine, path: &Path) -> io::Result<()> {
+        let ours = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(OWN.as_bytes()));
+        if !ours {
+            return Err(io::Error::other(format!("{} is none of ours", path.display())));
+        }
+        let command: &[&str] = match self.still {
+            Still::Subvolume => &["btrfs", "--quiet", "subvolume", "delete", "--"],
+            Still::Clone => &["rm", "--recursive", "--force", "--one-file-system", "--"],
+        };
+        machine.tool(&words(command, &[path])).map(drop)
+    }
+
+    /// How the name of everything begins that is made under a mark.
+    fn prefix(&self) -> String {
+        format!("{OWN}{}-", self.mark)
+    }
+}
+
+impl Snapshot for FolderSnapshot {
+    fn prepare(&mut self, machine: &Machine, mark: &Mark<'_>, progress: &dyn Progress) -> io::Result<()> {
+        mark.whose.clone_into(&mut self.mark);
+        let kept = mark.kept.map(|stamp| OsString::from(format!("{}kept-{stamp}", self.prefix())));
+        for name in machine.disk().list(&self.room)? {
+            let path = self.room.join(&name);
+            if Some(&name) == kept.as_ref() {
+                self.kept = Some(path);
+                continue;
+            }
+            let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(&self.prefix())) else {
+                continue;
+            };
+            if !rest.starts_with("kept-") {
+                progress.note(&format!("{} is removed, which a killed run has left", path.display()));
+            }
+            self.delete(machine, &path)?;
+        }
+        machine.tool(&words(&["sync", "--file-system", "--"], &[&self.origin])).map(drop)
+    }
+
+    fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let name = format!("{}{:016x}", self.prefix(), u64::from_le_bytes(random));
+        let to = self.room.join(name);
+        self.made = Some(to.clone());
+        match self.still {
+            Still::Subvolume => {
+                let snapshot = ["btrfs", "--quiet", "subvolume", "snapshot", "-r", "--"];
+                machine.tool_locked(&words(&snapshot, &[&self.origin, &to]), lock).map(drop)
+            }
+            Still::Clone => self.copy(machine, &to, lock),
+        }
+    }
+
+    fn is_tree(&self) -> bool {
+        true
+    }
+
+    fn path(&self) -> PathBuf {
+        let made = self.made.clone().unwrap_or_default();
+        if self.below.as_os_str().is_empty() { made } else { made.join(&self.below) }
+    }
+
+    fn changes(
+        &self,
+        machine: &Machine,
+        layouts: Option<Layouts<'_>>,
+    ) -> io::Result<Option<Vec<Range<u64>>>> {
+        let (Some(kept), Some(Layouts { now, before })) = (&self.kept, layouts) else { return Ok(None) };
+        let (tree, was, is) = (machine.tree(), kept.join(&self.below), self.path());
+        let of_file = |node: &block::tree::Node| {
+            let extents = |top: &Path| tree.extents(&top.join(&node.path));
+            Ok::<_, io::Error>(differing(&extents(&was)?, &extents(&is)?, node.len))
+        };
+        now.changed(before, of_file).map(Some)
+    }
+
+    /// It stays as it is, whatever happens to the original; a file system that is full fails the original's writes.
+    fn check(&self, _machine: &Machine) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn keep(&mut self, machine: &Machine, stamp: &str) -> io::Result<()> {
+        let Some(made) = &self.made else { return Ok(()) };
+        let name = self.room.join(format!("{}kept-{stamp}", self.prefix()));
+        machine.disk().rename(made, &name)?;
+        self.made = None;
+        self.kept.take().map_or(Ok(()), |kept| self.delete(machine, &kept))
+    }
+
+    fn remove(&mut self, machine: &Machine) -> io::Result<()> {
+        let Some(made) = &self.made else { return Ok(()) };
+        if machine.disk().list(made).is_ok() {
+            self.delete(machine, made)?;
+        }
+        self.made = None;
+        Ok(())
+    }
+}
+
+fn words<'a>(command: &'a [&'a str], paths: &[&'a Path]) -> Vec<&'a OsStr> {
+    command.iter().map(OsStr::new).chain(paths.iter().map(|path| path.as_os_str())).collect()
+}
+
+/// The top of the subvolume that a path lies in.
+fn subvolume(machine: &Machine, path: &Path) -> io::Result<PathBuf> {
+    for path in path.ancestors() {
+        if line(&machine.tool(&words(&["stat", "--format=%i", "--"], &[path]))?) == SUBVOLUME {
+            return Ok(path.to_owned());
+        }
+    }
+    Err(io::Error::other("lies in no subvolume"))
+}
+
+fn reference(path: &Path) -> PathBuf {
+    let mut option = OsString::from("--reference=");
+    option.push(path);
+    option.into()
+}
+
+/// The first line of what a program printed.
+fn line(bytes: &[u8]) -> OsString {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    std::os::unix::ffi::OsStringExt::from_vec(line.to_vec())
+}
