@@ -29,16 +29,7 @@ static PRISTINE: LazyLock<(FaultDisk, [Vec<u8>; 2], Vec<PathBuf>)> = LazyLock::n
         volume[5 * round] ^= 255;
         disk.put(Path::new("/volume"), &volume);
         let mut scan = Scan::new(disk.open(Path::new("/volume")).unwrap());
-        let request = Request {
-            name: "volume",
-            taken_s: 0,
-            note: String::new(),
-            full: false,
-            changed: None,
-            live: false,
-            jobs: 1,
-            rate: None,
-        };
+        let request = Request::new("volume");
         backup(&repository(&disk), &mut scan, &request, WORLD).unwrap();
         states.push(volume.clone());
     }

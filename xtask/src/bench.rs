@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let rest = arguments.get(1..).unwrap_or_default();
     match arguments.first().map(String::as_str) {
-        Some("block") => block::run(),
+        Some("block") => block::run(rest),
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
         Some("queue") => queue::run_bench(rest),

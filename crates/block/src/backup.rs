@@ -49,6 +49,23 @@ pub struct Request<'a> {
     pub rate: Option<u64>,
 }
 
+impl<'a> Request<'a> {
+    /// A backup with nothing said of it: of what changed, as fast as one thread can.
+    #[must_use]
+    pub fn new(name: &'a str) -> Request<'a> {
+        Request {
+            name,
+            taken_s: 0,
+            note: "{}".to_owned(),
+            full: false,
+            changed: None,
+            live: false,
+            jobs: 1,
+            rate: None,
+        }
+    }
+}
+
 /// What a run needs from its surroundings.
 #[derive(Clone, Copy)]
 pub struct World<'a> {

@@ -75,14 +75,25 @@ pub fn to_new_file(
         let name = path.display().to_string();
         in_place_fresh(repository, (&*volume, &name), request, world)
     });
+    // The caller is told of the failure itself.
+    name(disk, (&partial, path), restored, || disk.remove(&partial))
+}
+
+/// Gives what was restored its name; what was not whole goes.
+pub(crate) fn name(
+    disk: &dyn Disk,
+    (partial, path): (&Path, &Path),
+    restored: Result<Summary, Error>,
+    remove: impl FnOnce() -> std::io::Result<()>,
+) -> Result<Summary, Error> {
+    let failed = |source| Error::Target { name: path.display().to_string(), source };
     let named = restored.and_then(|summary| {
-        disk.rename(&partial, path).map_err(failed)?;
+        disk.rename(partial, path).map_err(failed)?;
         disk.sync_folder(path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
         Ok(summary)
     });
     if named.is_err() {
-        // The caller is told of the failure itself.
-        disk.remove(&partial).ok();
+        remove().ok();
     }
     named
 }

@@ -11,7 +11,8 @@ use block::tree::{Layout, Part};
 
 use crate::feed::FarFeed;
 use crate::file::FarDisk;
-use crate::wire::{self, In, MAGIC, Out, Ran, Request, VERSION, corrupt};
+use crate::request::Request;
+use crate::wire::{self, In, MAGIC, Out, Ran, VERSION, corrupt};
 
 /// What the far side says of itself before anything else.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use disk::Stat;
 
 use crate::connection::Connection;
 use crate::file;
-use crate::wire::{self, BLOCKS, In, Out, Request, corrupt};
+use crate::request::{self, Request};
+use crate::wire::{self, BLOCKS, In, Out, corrupt};
 
 /// Chunks that are announced before the first of them is read: enough that the far side never waits for the wire.
 const AHEAD: u64 = 8;
@@ -98,7 +99,7 @@ fn block_of(bytes: &[u8], number: usize) -> Cow<'_, [u8]> {
 fn some(bytes: &[u8], blocks: &Blocks) -> io::Result<Vec<u8>> {
     let wanted = blocks.iter().enumerate().filter(|(_, wanted)| **wanted);
     let gathered: Vec<u8> = wanted.flat_map(|(number, _)| block_of(bytes, number).into_owned()).collect();
-    Ok(Out::default().u8(SOME).rest(&wire::mask_of(blocks)).rest(&wire::compress(&gathered)?).0)
+    Ok(Out::default().u8(SOME).rest(&request::mask_of(blocks)).rest(&wire::compress(&gathered)?).0)
 }
 
 /// A chunk that takes no room.
@@ -126,7 +127,7 @@ pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u
         SOME if some => {
             let (mask, rest) =
                 input.rest().split_first_chunk::<{ BLOCKS / 8 }>().ok_or_else(|| corrupt("no mask"))?;
-            let blocks = wire::blocks_of(mask);
+            let blocks = request::blocks_of(mask);
             let count = blocks.iter().filter(|set| **set).count();
             let data = wire::decompress(rest, count * BLOCK)?;
             if data.len() != count * BLOCK {

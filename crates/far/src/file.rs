@@ -8,7 +8,8 @@ use std::path::Path;
 use disk::{Attributes, Disk, Entry, Extent, Guard, Kind, Share, Sink, Source, Stat, Tree, Volume};
 
 use crate::connection::Connection;
-use crate::wire::{self, In, Request};
+use crate::request::Request;
+use crate::wire::{self, In};
 
 /// Most bytes that are read or written at once.
 const PIECE: usize = block::CHUNK;

@@ -12,7 +12,8 @@ use disk::{Disk, Kind, Sink, Source, Tree, Volume};
 
 use crate::connection::Greeting;
 use crate::feed;
-use crate::wire::{self, Out, Ran, Request, corrupt};
+use crate::request::Request;
+use crate::wire::{self, Out, Ran, corrupt};
 
 /// Requests that may wait: more than are ever announced.
 const WAITING: usize = 12;

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use block::{BLOCK, Blocks, CHUNK, Want};
+use block::{BLOCK, CHUNK};
 use disk::{Attributes, Entry, Extent, Kind, Stat};
 
 /// Version of what is said. Both sides come from the same build, so there is no negotiation.
@@ -153,7 +153,7 @@ impl<'a> In<'a> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    fn flag(&mut self) -> io::Result<bool> {
+    pub(crate) fn flag(&mut self) -> io::Result<bool> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -256,200 +256,6 @@ impl Ran {
         input.end()?;
         Ok(ran)
     }
-}
-
-/// The state of a block device or file that was opened: its number is what later requests call it.
-pub type Handle = u32;
-
-/// What the near side asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
-    /// The state of a file by name: a state.
-    Stat(PathBuf),
-    /// Opens for reading: a handle.
-    Open(PathBuf),
-    /// Makes a new file: a handle.
-    Create(PathBuf),
-    /// Opens for writing from an offset on: a handle.
-    Append(PathBuf, u64),
-    /// Opens for reading and writing in place: a handle.
-    Volume(PathBuf),
-    /// Gives another name: nothing.
-    Rename(PathBuf, PathBuf),
-    /// Removes a file: nothing.
-    Remove(PathBuf),
-    /// Makes the names in a folder durable: nothing.
-    SyncFolder(PathBuf),
-    /// The names in a folder: a list.
-    List(PathBuf),
-    /// Makes a folder: nothing.
-    CreateFolder(PathBuf),
-    /// Removes an empty folder: nothing.
-    RemoveFolder(PathBuf),
-    /// The state of what is open: a state.
-    StatOf(Handle),
-    /// Reads at an offset as many bytes at most: the bytes, compressed.
-    ReadAt(Handle, u64, u32),
-    /// Where data begins from an offset on: an offset, or the highest number.
-    SkipHole(Handle, u64),
-    /// Writes at the end: no answer; an error is the answer to the next request that has one.
-    Write(Handle, Vec<u8>),
-    /// Writes at an offset: as `Write`. The bytes are compressed.
-    WriteAt(Handle, u64, Vec<u8>),
-    /// Makes a range zeros: as `Write`.
-    Clear(Handle, u64, u64),
-    /// Gives a length: as `Write`.
-    SetLen(Handle, u64),
-    /// Makes what was written durable: nothing.
-    Sync(Handle),
-    /// Closes: no answer.
-    Close(Handle),
-    /// Begins to read what is open from front to end: nothing.
-    Scan(Handle),
-    /// Announces a chunk by its number, of so many bytes, and what is wanted of it: a chunk.
-    Expect(u64, u32, Want),
-    /// Runs a command: what it did.
-    Run(Vec<OsString>),
-    /// What is in a folder: entries, compressed.
-    Entries(PathBuf),
-    /// Makes a symbolic link to what is named second: nothing.
-    MakeLink(PathBuf, PathBuf),
-    /// Gives attributes to something, a link or not: nothing.
-    SetAttributes(PathBuf, bool, Attributes),
-    /// Where a file lies: extents, compressed.
-    Extents(PathBuf),
-    /// Begins a volume of so many bytes, made of files: a handle.
-    Join(u64),
-    /// Adds bytes to it at a place: as `Write`.
-    AddBytes(Handle, u64, Vec<u8>),
-    /// Adds so many bytes of a file to it at a place, from an offset on: as `Write`.
-    AddFile(Handle, u64, u64, u64, PathBuf),
-}
-
-impl Request {
-    /// Kind and payload of its frame.
-    #[must_use]
-    pub fn encode(&self) -> (u8, Vec<u8>) {
-        let out = Out::default();
-        let (kind, out) = match self {
-            Request::Stat(path) => (2, out.path(path)),
-            Request::Open(path) => (3, out.path(path)),
-            Request::Create(path) => (4, out.path(path)),
-            Request::Append(path, len) => (5, out.path(path).u64(*len)),
-            Request::Volume(path) => (6, out.path(path)),
-            Request::Rename(from, to) => (7, out.path(from).path(to)),
-            Request::Remove(path) => (8, out.path(path)),
-            Request::SyncFolder(path) => (9, out.path(path)),
-            Request::List(path) => (10, out.path(path)),
-            Request::CreateFolder(path) => (11, out.path(path)),
-            Request::RemoveFolder(path) => (12, out.path(path)),
-            Request::StatOf(handle) => (13, out.u32(*handle)),
-            Request::ReadAt(handle, at, len) => (14, out.u32(*handle).u64(*at).u32(*len)),
-            Request::SkipHole(handle, at) => (15, out.u32(*handle).u64(*at)),
-            Request::Write(handle, bytes) => (16, out.u32(*handle).rest(bytes)),
-            Request::WriteAt(handle, at, bytes) => (17, out.u32(*handle).u64(*at).rest(bytes)),
-            Request::Clear(handle, at, len) => (18, out.u32(*handle).u64(*at).u64(*len)),
-            Request::SetLen(handle, len) => (19, out.u32(*handle).u64(*len)),
-            Request::Sync(handle) => (20, out.u32(*handle)),
-            Request::Close(handle) => (21, out.u32(*handle)),
-            Request::Scan(handle) => (22, out.u32(*handle)),
-            Request::Expect(number, bytes, want) => {
-                let out = out.u64(*number).u32(*bytes);
-                let out = match want {
-                    Want::All(None) => out,
-                    Want::All(Some(known)) => out.rest(known.as_flattened()),
-                    Want::Blocks(blocks) => out.rest(&mask_of(blocks)),
-                };
-                (23, out)
-            }
-            Request::Run(command) => (24, out.list(command.iter().map(OsString::as_os_str))),
-            Request::Entries(path) => (25, out.path(path)),
-            Request::MakeLink(path, target) => (26, out.path(path).path(target)),
-            Request::SetAttributes(path, link, attributes) => {
-                (27, out.path(path).u8(u8::from(*link)).attributes(attributes))
-            }
-            Request::Extents(path) => (28, out.path(path)),
-            Request::Join(len) => (29, out.u64(*len)),
-            Request::AddBytes(handle, at, bytes) => (30, out.u32(*handle).u64(*at).rest(bytes)),
-            Request::AddFile(handle, at, len, offset, path) => {
-                (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
-            }
-        };
-        (kind, out.0)
-    }
-
-    /// What a frame asks for.
-    ///
-    /// # Errors
-    /// `InvalidData` for anything that [`Request::encode`] does not make.
-    pub fn decode(kind: u8, payload: &[u8]) -> io::Result<Request> {
-        let mut input = In(payload);
-        let request = match kind {
-            2 => Request::Stat(input.path()?),
-            3 => Request::Open(input.path()?),
-            4 => Request::Create(input.path()?),
-            5 => Request::Append(input.path()?, input.u64()?),
-            6 => Request::Volume(input.path()?),
-            7 => Request::Rename(input.path()?, input.path()?),
-            8 => Request::Remove(input.path()?),
-            9 => Request::SyncFolder(input.path()?),
-            10 => Request::List(input.path()?),
-            11 => Request::CreateFolder(input.path()?),
-            12 => Request::RemoveFolder(input.path()?),
-            13 => Request::StatOf(input.u32()?),
-            14 => Request::ReadAt(input.u32()?, input.u64()?, input.u32()?),
-            15 => Request::SkipHole(input.u32()?, input.u64()?),
-            16 => Request::Write(input.u32()?, input.rest().to_vec()),
-            17 => Request::WriteAt(input.u32()?, input.u64()?, input.rest().to_vec()),
-            18 => Request::Clear(input.u32()?, input.u64()?, input.u64()?),
-            19 => Request::SetLen(input.u32()?, input.u64()?),
-            20 => Request::Sync(input.u32()?),
-            21 => Request::Close(input.u32()?),
-            22 => Request::Scan(input.u32()?),
-            23 => Request::Expect(input.u64()?, input.u32()?, want(input.rest())?),
-            24 => Request::Run(input.list()?),
-            25 => Request::Entries(input.path()?),
-            26 => Request::MakeLink(input.path()?, input.path()?),
-            27 => Request::SetAttributes(input.path()?, input.flag()?, input.attributes()?),
-            28 => Request::Extents(input.path()?),
-            29 => Request::Join(input.u64()?),
-            30 => Request::AddBytes(input.u32()?, input.u64()?, input.rest().to_vec()),
-            31 => Request::AddFile(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
-            _ => return Err(corrupt("a request that nobody knows")),
-        };
-        input.end()?;
-        Ok(request)
-    }
-}
-
-/// What is wanted of a chunk: all of it, what differs from the hashes of all its blocks, or some of these.
-fn want(bytes: &[u8]) -> io::Result<Want> {
-    if let Ok(mask) = bytes.try_into() {
-        return Ok(Want::Blocks(blocks_of(mask)));
-    }
-    let (hashes, rest) = bytes.as_chunks::<16>();
-    match (hashes.len(), rest) {
-        (0, []) => Ok(Want::All(None)),
-        (BLOCKS, []) => Ok(Want::All(Some(hashes.to_vec()))),
-        _ => Err(corrupt("hashes of a chunk are missing")),
-    }
-}
-
-/// A bit for each block, the lowest first.
-pub(crate) type Mask = [u8; BLOCKS / 8];
-
-pub(crate) fn mask_of(blocks: &Blocks) -> Mask {
-    let mut mask = [0; BLOCKS / 8];
-    for (byte, bits) in mask.iter_mut().zip(blocks.chunks(8)) {
-        *byte = bits.iter().rev().fold(0, |byte, set| byte << 1 | u8::from(*set));
-    }
-    mask
-}
-
-pub(crate) fn blocks_of(mask: &Mask) -> Blocks {
-    Box::new(std::array::from_fn(|number| {
-        mask.get(number / 8).is_some_and(|bits| bits >> (number % 8) & 1 == 1)
-    }))
 }
 
 /// The kinds of errors that a caller decides by; their number on the wire is their place here, from 1.

@@ -81,7 +81,7 @@ static METHODS: [Method; 5] = [
     },
 ];
 
-pub(super) fn run() -> Result<()> {
+pub(super) fn run(arguments: &[String]) -> Result<()> {
     if let Err(error) = setup::install(&PEERS) {
         println!("{error:#}; what is missing is left out");
     }
@@ -91,6 +91,9 @@ pub(super) fn run() -> Result<()> {
     write_image(&before)?;
     println!("1.5 GiB: about a third zeros, a fifth rows like a database's, a third text, a tenth noise");
     println!("incremental: one page in a hundred has a changed header, trailer and row\n");
+    if arguments.iter().any(|argument| argument == "--tracked") {
+        return tracked(&folder, &before, &remora);
+    }
     let mut found: Vec<[Vec<Cost>; 3]> = METHODS.iter().map(|_| [vec![], vec![], vec![]]).collect();
     for round in 0..ROUNDS {
         for turn in 0..METHODS.len() {
@@ -118,6 +121,59 @@ pub(super) fn run() -> Result<()> {
     }
     for (step, name) in ["full", "incremental", "restore"].into_iter().enumerate() {
         table(name, &found, step);
+    }
+    tracked(&folder, &before, &remora)
+}
+
+/// Scans against tracked runs, on XFS, by size of the file in copies of the image. One page in a hundred changes before
+/// each run.
+const TRACKED: &str = r#"
+mount --make-rprivate /
+truncate -s $((COPIES * 4 + 2))G xfs; mkfs.xfs -q xfs; mkdir mnt; mount -o loop xfs mnt; mkdir mnt/data
+for copy in $(seq $COPIES); do cat $BEFORE; done > mnt/data/table.ibd
+pages=$(($(stat -c %s mnt/data/table.ibd) / 16384))
+change() {
+    shuf -i 0-$((pages - 1)) -n $((pages / 100)) | while read page; do
+        dd if=/dev/urandom of=mnt/data/table.ibd bs=512 count=1 seek=$((page * 32 + 7)) conv=notrunc status=none
+    done
+}
+backup() { /usr/bin/time -f "$1 %e %U %S %M" -a -o time $REMORA backup -q xfs:mnt/data --to repo --name data --track $2; }
+backup full
+for round in 1 2 3; do
+    change; sync; backup tracked
+    change; rm -rf mnt/.remora-*; sync; backup scan
+done
+cat time
+"#;
+
+/// Prints what runs cost that know where to look, and that do not.
+fn tracked(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<()> {
+    println!(
+        "| XFS, one page in a hundred changed | GiB | CPU s | wall s | peak MB |\n|---|--:|--:|--:|--:|"
+    );
+    for copies in [1u32, 3, 10] {
+        let place = Place::new(folder.path(), before, remora)?;
+        let mut command = place.command("unshare");
+        command.args(["--mount", "bash", "-e", "-o", "pipefail", "-c", TRACKED]);
+        let output = command.env("COPIES", copies.to_string()).env("BEFORE", before).output()?;
+        if !output.status.success() {
+            bail!("{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        for kind in ["full", "scan", "tracked"] {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(kind));
+            let costs = lines.filter_map(|line| {
+                let numbers: Vec<f64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+                let [wall_s, user, system, kilobytes] = numbers[..] else { return None };
+                Some(Cost { wall_s, processor_s: user + system, memory_mb: kilobytes / 1e3, bytes: 0 })
+            });
+            let Some(cost) = median(costs.collect()) else { bail!("no costs in {text}") };
+            let size = f64::from(copies) * 1.5;
+            println!(
+                "| {kind} | {size} | {:.2} | {:.2} | {:.0} |",
+                cost.processor_s, cost.wall_s, cost.memory_mb
+            );
+        }
     }
     Ok(())
 }

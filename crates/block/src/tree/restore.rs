@@ -99,16 +99,7 @@ pub fn restore(
     // A leftover of a run that was killed.
     remove(&**disk, tree, &partial).map_err(failed)?;
     let restored = fill(repository, (disk, tree), (&layout, &partial), request, world);
-    let named = restored.and_then(|summary| {
-        disk.rename(&partial, path).map_err(failed)?;
-        disk.sync_folder(path.parent().unwrap_or(Path::new(""))).map_err(failed)?;
-        Ok(summary)
-    });
-    if named.is_err() {
-        // The caller is told of the failure itself.
-        remove(&**disk, tree, &partial).ok();
-    }
-    named
+    crate::restore::name(&**disk, (&partial, path), restored, || remove(&**disk, tree, &partial))
 }
 
 fn fill(

@@ -67,16 +67,7 @@ fn scan(disk: &FaultDisk) -> Scan {
 }
 
 fn request() -> Request<'static> {
-    Request {
-        name: "source",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        changed: None,
-        live: false,
-        jobs: 2,
-        rate: None,
-    }
+    Request { jobs: 2, ..Request::new("source") }
 }
 
 #[test]

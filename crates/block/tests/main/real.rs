@@ -12,16 +12,7 @@ use disk::{Disk, RealDisk};
 use crate::support::{Random, world};
 
 fn back_up_file(repository: &Repository, path: &Path) {
-    let request = Request {
-        name: "image",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        changed: None,
-        live: false,
-        jobs: 2,
-        rate: None,
-    };
+    let request = Request { jobs: 2, ..Request::new("image") };
     let mut scan = Scan::new(RealDisk.open(path).unwrap());
     backup(repository, &mut scan, &request, world()).unwrap();
 }

@@ -38,16 +38,7 @@ pub(crate) fn back_up_changed(
 ) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
     let mut scan = Scan::new(disk.open(Path::new(VOLUME)).map_err(failed)?);
-    let request = Request {
-        name: VOLUME,
-        taken_s: 1_700_000_000,
-        note: "{}".to_owned(),
-        full,
-        changed,
-        live: false,
-        jobs: 2,
-        rate: None,
-    };
+    let request = Request { full, changed, jobs: 2, ..Request::new(VOLUME) };
     backup(&repository(disk), &mut scan, &request, world())
 }
 

@@ -38,16 +38,7 @@ fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>>) -> Resul
         Changed { since: newest.unwrap(), ranges: layout.changed(&before, of_file).unwrap() }
     });
     let reader = Reader::of(Arc::new(RealDisk), &layout, top);
-    let request = Request {
-        name: "tree",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        changed,
-        live: false,
-        jobs: 2,
-        rate: None,
-    };
+    let request = Request { changed, jobs: 2, ..Request::new("tree") };
     backup(&repository, &mut Scan::new(Box::new(reader)), &request, world())
 }
 
@@ -162,16 +153,7 @@ fn a_file_that_shrinks_while_it_is_read_is_a_failure() {
     let layout = Layout::new(nodes, None);
     let reader = Reader::of(Arc::new(RealDisk), &layout, &top);
     std::fs::write(top.join("f"), vec![1; 8 * BLOCK]).unwrap();
-    let request = Request {
-        name: "tree",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        changed: None,
-        live: false,
-        jobs: 1,
-        rate: None,
-    };
+    let request = Request::new("tree");
     let made = backup(&repository(folder.path()), &mut Scan::new(Box::new(reader)), &request, world());
     assert!(matches!(made, Err(Error::Source { .. })), "{made:?}");
 }

@@ -31,16 +31,7 @@ fn back_up_tracked(
 ) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
     let mut feed = connection.scan(Path::new(VOLUME)).map_err(failed)?;
-    let request = Request {
-        name: VOLUME,
-        taken_s: 0,
-        note: "{}".to_owned(),
-        full: false,
-        changed,
-        live: false,
-        jobs: 2,
-        rate: None,
-    };
+    let request = Request { changed, jobs: 2, ..Request::new(VOLUME) };
     backup(&repository(here), &mut feed, &request, WORLD)
 }
 

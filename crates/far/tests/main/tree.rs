@@ -42,16 +42,7 @@ fn a_tree_goes_there_and_back() {
     let layout = Layout::new(nodes.clone(), None);
     let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));
     let mut feed = connection.scan_tree(&layout, &top).unwrap();
-    let request = Request {
-        name: "tree",
-        taken_s: 0,
-        note: String::new(),
-        full: false,
-        changed: None,
-        live: false,
-        jobs: 2,
-        rate: None,
-    };
+    let request = Request { jobs: 2, ..Request::new("tree") };
     backup(&repository, &mut feed, &request, WORLD).unwrap();
     drop(feed);
     assert_eq!(tree::layout_of(&repository, None).unwrap(), layout);
