@@ -48,6 +48,9 @@ pub(crate) fn missing() -> Option<String> {
     let programs = NEEDED.iter().filter(|(program, _)| !setup::is_there(program));
     let programs: Vec<&str> = programs.map(|(program, _)| *program).collect();
     match programs[..] {
+        _ if std::env::consts::ARCH != "x86_64" => {
+            Some("the guest is an x86_64 machine, this is another".to_owned())
+        }
         [] if !setup::is_root() => Some("to make and mount disks takes root".to_owned()),
         [] => None,
         _ => Some(format!("{} missing", programs.join(", "))),

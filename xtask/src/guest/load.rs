@@ -2,32 +2,36 @@
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
 /// Tables of the three engines that matter.
 const TABLES: [&str; 3] = ["innodb_rows", "myisam_rows", "aria_rows"];
 
+/// Between two rows: the guest has something else to do, too.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Inserts the same rows into a table of each engine, one after the other, until it is ended.
 pub(crate) struct Load {
     client: Child,
     writer: JoinHandle<()>,
-    stop: Arc<AtomicBool>,
+    /// Dropped to end it.
+    go_on: Sender<()>,
 }
 
 impl Load {
-    /// Begins to write rows that are numbered from `*next` on.
-    pub(crate) fn start(port: u16, next: &Arc<AtomicU64>) -> Result<Load> {
+    /// Begins to write.
+    pub(crate) fn start(port: u16) -> Result<Load> {
         let mut client = client(port).stdin(Stdio::piped()).spawn().context("mariadb")?;
         let mut input = client.stdin.take().context("no pipe")?;
-        let (stop, next) = (Arc::new(AtomicBool::new(false)), Arc::clone(next));
-        let stopped = Arc::clone(&stop);
+        let (go_on, ended) = mpsc::channel::<()>();
         let writer = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                let id = next.fetch_add(1, Ordering::Relaxed);
+            let mut id = 0;
+            while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                id += 1;
                 let text = format!("row {id} ").repeat(50);
                 let lines = TABLES.map(|table| format!("INSERT INTO app.{table} VALUES ({id}, '{text}');\n"));
                 // Whoever reads it is gone when this fails, and that is told in the end.
@@ -36,12 +40,12 @@ impl Load {
                 }
             }
         });
-        Ok(Load { client, writer, stop })
+        Ok(Load { client, writer, go_on })
     }
 
     /// Ends it; all rows are in the tables then.
     pub(crate) fn end(mut self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
+        drop(self.go_on);
         self.writer.join().map_err(|_| anyhow!("the writer ended early"))?;
         let status = self.client.wait()?;
         ensure!(status.success(), "the client that wrote rows: {status}");

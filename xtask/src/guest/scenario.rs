@@ -2,8 +2,6 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, ensure};
 
@@ -12,10 +10,15 @@ use crate::guest::machine::{Guest, until};
 
 type Scenario = fn(&Test<'_>) -> Result<()>;
 
+/// So slow that what is done meanwhile is done long before the end.
+const SLOW: &str = "400k";
+
 /// All of them; each gets a guest of its own.
-pub(crate) const ALL: [(&str, Scenario); 6] = [
+pub(crate) const ALL: [(&str, Scenario); 8] = [
     ("thick", thick),
     ("thin", thin),
+    ("track", track),
+    ("server", server),
     ("overflow", overflow),
     ("pool", pool),
     ("stopped", stopped),
@@ -109,7 +112,7 @@ impl Test<'_> {
 
     /// Writes something else into a volume, all of it.
     fn fill(&self, volume: &str) -> Result<()> {
-        let command = format!("dd if=/dev/urandom of=/dev/vg0/{volume} bs=1M count=32 conv=fsync");
+        let command = format!("dd if=/dev/urandom of=/dev/vg0/{volume} bs=1M count=16 conv=fsync");
         self.guest.run(&command).map(drop)
     }
 
@@ -121,6 +124,17 @@ impl Test<'_> {
         })
     }
 
+    /// Fails unless the newest generation is what is in the volume now.
+    fn is_restored(&self, volume: &str) -> Result<()> {
+        ended(self.remora(&["restore", "repo", "--to", "restored", "--delta"]))?.expect(0, &[])?;
+        let sum = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        let there = self.guest.run(&format!("sha256sum /dev/vg0/{volume}"))?;
+        let here = Command::new("sha256sum").arg(self.guest.path("restored")).output()?.stdout;
+        let (there, here) = (sum(&there), sum(&String::from_utf8(here)?));
+        ensure!(there == here && here.len() == 64, "restored is {here}, in the volume is {there}");
+        Ok(())
+    }
+
     /// Starts a server on the newest generation.
     fn boot(&self) -> Result<String> {
         ended(self.remora(&["verify", "repo", "--boot", "--work", "."]))?
@@ -130,27 +144,26 @@ impl Test<'_> {
 
 /// Three generations of a volume with a busy server on it, each of which is booted. The first and the last are made under a
 /// lock, the second without.
-fn generations(test: &Test<'_>, volume: &str, port: u16) -> Result<()> {
-    let next = Arc::new(AtomicU64::new(1));
-    let load = Load::start(port, &next)?;
+fn generations(test: &Test<'_>, volume: &str, port: u16, more: &[&str]) -> Result<()> {
+    let load = Load::start(port)?;
     until("some rows", || Ok((rows(port)? > 100).then_some(())))?;
-    ended(test.locked(port, "lvm", volume, &[]))?
+    ended(test.locked(port, "lvm", volume, more))?
         .expect(0, &[&format!("{volume}@1 (full)"), "was held for"])?;
     let said = test.boot()?;
     ensure!(!said.contains("properly"), "a table was open under the lock: {said}");
-    ended(test.backup("lvm", volume, &[]))?.expect(0, &[&format!("{volume}@2 (changes to 1)")])?;
+    ended(test.backup("lvm", volume, more))?.expect(0, &[&format!("{volume}@2 (changes to 1)")])?;
     test.boot()?;
-    ended(test.locked(port, "lvm", volume, &[]))?.expect(0, &[&format!("{volume}@3 (changes to 2)")])?;
+    ended(test.locked(port, "lvm", volume, more))?.expect(0, &[&format!("{volume}@3 (changes to 2)")])?;
     let said = test.boot()?;
     ensure!(!said.contains("properly"), "a table was open under the lock: {said}");
     load.end()?;
-    test.has_snapshots(0)?;
     ended(test.remora(&["verify", "repo"]))?.expect(0, &["all sound", "3 generations"])?;
     Ok(())
 }
 
 fn thick(test: &Test<'_>) -> Result<()> {
-    generations(test, "thick", test.guest.ports.thick)?;
+    generations(test, "thick", test.guest.ports.thick, &[])?;
+    test.has_snapshots(0)?;
     hooks(test)
 }
 
@@ -172,7 +185,66 @@ fn hooks(test: &Test<'_>) -> Result<()> {
 }
 
 fn thin(test: &Test<'_>) -> Result<()> {
-    generations(test, "thin", test.guest.ports.thin)
+    generations(test, "thin", test.guest.ports.thin, &["--track"])?;
+    test.has_snapshots(1)
+}
+
+/// Only what changed in a thin volume is read, if the pool tells what that is.
+fn track(test: &Test<'_>) -> Result<()> {
+    let write = |start: u32, count: u32| {
+        let command =
+            format!("dd if=/dev/urandom of=/dev/vg0/filler bs=64k seek={start} count={count} conv=fsync");
+        test.guest.run(&command).map(drop)
+    };
+    let backup = |words: &[&str]| ended(test.backup("lvm", "filler", &["--track"]))?.expect(0, words);
+    test.fill("filler")?;
+    backup(&["filler@1 (full)"])?;
+    test.has_snapshots(1)?;
+    // Changed, new, and gone.
+    write(3, 2)?;
+    write(600, 1)?;
+    test.guest.run("blkdiscard -o 6553600 -l 131072 /dev/vg0/filler")?;
+    let said = backup(&["filler@2 (changes to 1)", "20 blocks changed"])?;
+    ensure!(!said.contains("everything is read"), "{said}");
+    test.has_snapshots(1)?;
+    test.is_restored("filler")?;
+    // Somebody else uses the pool's metadata.
+    let message = |text: &str| test.guest.run(&format!("dmsetup message vg0-pool--a-tpool 0 {text}"));
+    message("reserve_metadata_snap")?;
+    write(9, 1)?;
+    backup(&["filler@3 (changes to 2)", "everything is read", "release_metadata_snap"])?;
+    message("release_metadata_snap")?;
+    let said = backup(&["filler@4 (changes to 3)", " 0 blocks changed"])?;
+    ensure!(!said.contains("everything is read"), "{said}");
+    test.is_restored("filler")?;
+    // What was kept goes when that is not wanted any more.
+    write(5, 1)?;
+    ended(test.backup("lvm", "filler", &[]))?.expect(0, &["filler@5 (changes to 4)", " 4 blocks changed"])?;
+    test.has_snapshots(0)?;
+    backup(&["filler@6 (changes to 5)", "everything is read: there is no snapshot of generation 5"])?;
+    test.has_snapshots(1)?;
+    ended(test.backup("lvm", "small", &["--track"]))?.expect(0, &["small@1 (full)"])?;
+    ended(test.backup("lvm", "small", &["--track"]))?.expect(0, &["everything is read", "not thin"])?;
+    test.has_snapshots(1)
+}
+
+/// A whole server: its volume is found, and held still under its lock.
+fn server(test: &Test<'_>) -> Result<()> {
+    let source = format!("mysql:ssh://root@127.0.0.1:{}", test.guest.ports.ssh);
+    let load = Load::start(test.guest.ports.thin)?;
+    until("some rows", || Ok((rows(test.guest.ports.thin)? > 100).then_some(())))?;
+    for generation in ["@1 (full)", "@2 (changes to 1)"] {
+        let mut command = test.remora(&["backup", &source, "--to", "repo", "--name", "db", "--track"]);
+        for option in test.guest.ssh_options() {
+            command.args(["--ssh-option", &option]);
+        }
+        command.args(["--no-defaults", "-u", "root", "-S", "/run/thin.sock"]);
+        ended(command)?.expect(0, &[generation, "was held for", "binlog.0"])?;
+    }
+    load.end()?;
+    let said = test.boot()?;
+    ensure!(!said.contains("properly"), "a table was open under the lock: {said}");
+    test.has_snapshots(1)
 }
 
 /// More is written to a volume than its snapshot has room for.
@@ -180,7 +252,7 @@ fn overflow(test: &Test<'_>) -> Result<()> {
     test.fill("small")?;
     ended(test.backup("lvm", "small", &[]))?.expect(0, &["small@1 (full)", "room for"])?;
     test.fill("small")?;
-    let running = test.start(test.backup("lvm", "small", &["--snapshot-size", "4M", "--rate", "2M"]))?;
+    let running = test.start(test.backup("lvm", "small", &["--snapshot-size", "4M", "--rate", SLOW]))?;
     test.until_stored("small", 2)?;
     test.fill("small")?;
     test.end(running)?.expect(1, &["vg0/small", "--snapshot-size"])?;
@@ -196,9 +268,10 @@ fn overflow(test: &Test<'_>) -> Result<()> {
 
 /// The pool of a thin volume is nearly full, before the backup and while it goes on.
 fn pool(test: &Test<'_>) -> Result<()> {
-    let fill = "i=0; until [ $(lvs --noheadings -o data_percent vg0/pool-a | cut -d. -f1) -ge 99 ]; do
-        dd if=/dev/urandom of=/dev/vg0/filler bs=1M seek=$i count=1 conv=fsync; i=$((i + 1)); done";
-    let running = test.start(test.backup("lvm", "thin", &["--rate", "2M"]))?;
+    let fill = "dd if=/dev/zero of=/dev/vg0/filler bs=1M count=90 conv=fsync; i=90
+        until [ $(lvs --noheadings -o data_percent vg0/pool-a | cut -d. -f1) -ge 99 ]; do
+        dd if=/dev/zero of=/dev/vg0/filler bs=1M seek=$i count=1 conv=fsync || exit; i=$((i + 1)); done";
+    let running = test.start(test.backup("lvm", "thin", &["--rate", SLOW]))?;
     test.until_stored("thin", 1)?;
     test.guest.run(fill)?;
     test.end(running)?.expect(1, &["pool-a is full"])?;
@@ -212,13 +285,13 @@ fn pool(test: &Test<'_>) -> Result<()> {
 /// A backup that is stopped, or whose ssh is killed, removes its snapshot all the same.
 fn stopped(test: &Test<'_>) -> Result<()> {
     test.fill("small")?;
-    let running = test.start(test.backup("lvm", "small", &["--rate", "2M"]))?;
+    let running = test.start(test.backup("lvm", "small", &["--rate", SLOW]))?;
     test.until_stored("small", 1)?;
     test.has_snapshots(1)?;
     signal("TERM", running.id())?;
     test.end(running)?.expect(143, &["stopped by a signal"])?;
     test.has_snapshots(0)?;
-    let running = test.start(test.backup("lvm", "small", &["--rate", "2M", "--full", "--name", "other"]))?;
+    let running = test.start(test.backup("lvm", "small", &["--rate", SLOW, "--full", "--name", "other"]))?;
     test.until_stored("other", 1)?;
     let children = format!("/proc/{0}/task/{0}/children", running.id());
     let ssh = std::fs::read_to_string(children)?.trim().parse()?;
@@ -231,7 +304,7 @@ fn stopped(test: &Test<'_>) -> Result<()> {
 fn killed(test: &Test<'_>) -> Result<()> {
     for volume in ["small", "filler"] {
         test.fill(volume)?;
-        let mut running = test.start(test.backup("lvm", volume, &["--rate", "2M"]))?;
+        let mut running = test.start(test.backup("lvm", volume, &["--rate", SLOW]))?;
         test.until_stored(volume, 1)?;
         running.kill()?;
         running.wait()?;

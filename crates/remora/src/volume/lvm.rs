@@ -4,6 +4,8 @@
 //! invalid, and can't be read any more. A *thin* one takes room from the pool that it shares with the volume; when that is
 //! used up nothing can be written to the volume itself.
 
+mod delta;
+
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
@@ -14,6 +16,7 @@ use serde_json::Value;
 
 use crate::host::Machine;
 use crate::report::size;
+use crate::volume::lvm::delta::Pool;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot};
 
 /// Which part of a volume its snapshot has room for, where nothing else is asked for: a fifth.
@@ -22,6 +25,9 @@ const SHARE: u64 = 5;
 const POOL_MAX: f64 = 98.0;
 /// What `lvremove` says of a volume that is gone.
 const GONE: &str = "Failed to find logical volume";
+/// Tags of all our snapshots, and the beginning of that of one that was kept, before its stamp.
+const OURS: &str = "remora";
+const KEPT: &str = "remora_kept_";
 
 /// A logical volume and the snapshot that is made of it.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct LogicalVolume {
     /// Ours: its name, and the tag that tells whose it is. From the moment on when it may be there.
     snapshot: Option<String>,
     mark: String,
+    /// The one that was kept of the generation before.
+    kept: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,36 +62,52 @@ impl LogicalVolume {
         let row = rows.first().ok_or_else(|| io::Error::other("is no logical volume"))?;
         let (group, name) = (text(row, "vg_name").to_owned(), text(row, "lv_name").to_owned());
         let kind = kind(row, room).map_err(io::Error::other)?;
-        Ok(LogicalVolume { group, name, kind, snapshot: None, mark: String::new() })
+        Ok(LogicalVolume { group, name, kind, snapshot: None, mark: String::new(), kept: None })
     }
 
     fn full_name(&self, name: &str) -> String {
         format!("{}/{name}", self.group)
     }
 
-    /// Removes snapshots of earlier runs that were killed.
-    fn remove_leftovers(&self, machine: &Machine, progress: &dyn Progress) -> io::Result<()> {
-        for row in lvs(machine, "lv_name,lv_tags", &[OsStr::new(&self.group)])? {
-            if !text(&row, "lv_tags").split(',').any(|tag| tag == self.mark) {
+    /// Looks at the snapshots of earlier runs: one is of use, the others are removed.
+    fn sort_out(&mut self, machine: &Machine, kept: Option<&str>, progress: &dyn Progress) -> io::Result<()> {
+        for row in lvs(machine, "lv_name,lv_tags,pool_lv", &[OsStr::new(&self.group)])? {
+            let tags: Vec<&str> = text(&row, "lv_tags").split(',').collect();
+            if !tags.contains(&self.mark.as_str()) {
                 continue;
             }
-            let left = self.full_name(text(&row, "lv_name"));
+            let name = text(&row, "lv_name");
+            let left = self.full_name(name);
+            let stamp = tags.iter().find_map(|tag| tag.strip_prefix(KEPT));
+            let in_pool = matches!(&self.kind, Kind::Thin { pool } if pool == text(&row, "pool_lv"));
+            if stamp.is_some() && stamp == kept && in_pool {
+                self.kept = Some(name.to_owned());
+                continue;
+            }
             match remove(machine, &left) {
+                Ok(()) if stamp.is_some() => {}
                 Ok(()) => progress.note(&format!("removed the snapshot {left}, which a killed run has left")),
                 Err(error) => {
                     progress
-                        .warn(&format!("a killed run has left the snapshot {left}, which stays: {error}"));
+                        .warn(&format!("an earlier run has left the snapshot {left}, which stays: {error}"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Makes changes to the snapshot that is there.
+    fn change(&self, machine: &Machine, words: &[&str]) -> io::Result<()> {
+        let name = self.full_name(self.snapshot.as_deref().unwrap_or_default());
+        let command = [&["lvchange", "--quiet", "--yes"], words, &["--", &name]].concat();
+        machine.tool(&command.iter().map(OsStr::new).collect::<Vec<_>>()).map(drop)
     }
 }
 
 impl Snapshot for LogicalVolume {
     fn prepare(&mut self, machine: &Machine, mark: &Mark<'_>, progress: &dyn Progress) -> io::Result<()> {
         self.mark = format!("remora_{}", mark.whose);
-        self.remove_leftovers(machine, progress)?;
+        self.sort_out(machine, mark.kept, progress)?;
         if let Kind::Thick { room } = self.kind {
             let volume = self.full_name(&self.name);
             progress.note(&format!("the snapshot of {volume} has room for {} of changes", size(room)));
@@ -97,7 +121,7 @@ impl Snapshot for LogicalVolume {
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let name = format!("remora_{:016x}", u64::from_le_bytes(random));
         let mut words = ["lvcreate", "--quiet", "--yes", "--snapshot", "--permission", "r"].to_vec();
-        words.extend(["--addtag", "remora", "--addtag", &self.mark, "--name", &name]);
+        words.extend(["--addtag", OURS, "--addtag", &self.mark, "--name", &name]);
         let room = match &self.kind {
             Kind::Thick { room } => format!("{room}b"),
             Kind::Thin { .. } => String::new(),
@@ -117,13 +141,28 @@ impl Snapshot for LogicalVolume {
         Path::new("/dev").join(&self.group).join(self.snapshot.as_deref().unwrap_or_default())
     }
 
-    /// Nobody has told yet.
-    fn changes(&self, _: &Machine, _: Option<Layouts<'_>>) -> io::Result<Option<Vec<Range<u64>>>> {
-        Ok(None)
+    fn changes(&self, machine: &Machine, _: Option<Layouts<'_>>) -> io::Result<Option<Vec<Range<u64>>>> {
+        let Kind::Thin { pool } = &self.kind else {
+            return Err(io::Error::other("nothing tells what changed in a volume that is not thin"));
+        };
+        let (Some(kept), Some(snapshot)) = (&self.kept, &self.snapshot) else { return Ok(None) };
+        let number = |name: &str| -> io::Result<String> {
+            let rows = lvs(machine, "thin_id", &[OsStr::new(&self.full_name(name))])?;
+            let number = rows.first().map(|row| text(row, "thin_id").to_owned()).unwrap_or_default();
+            if number.is_empty() { Err(io::Error::other("lvs gave no thin_id")) } else { Ok(number) }
+        };
+        Pool::new(&self.group, pool).delta(machine, &number(kept)?, &number(snapshot)?).map(Some)
     }
 
-    fn keep(&mut self, machine: &Machine, _stamp: &str) -> io::Result<()> {
-        self.remove(machine)
+    fn keep(&mut self, machine: &Machine, stamp: &str) -> io::Result<()> {
+        if matches!(self.kind, Kind::Thick { .. }) {
+            return self.remove(machine);
+        }
+        // Nobody needs it as a device until it goes.
+        self.change(machine, &["--setactivationskip", "y", "--addtag", &format!("{KEPT}{stamp}")])?;
+        self.change(machine, &["--activate", "n"])?;
+        self.snapshot = None;
+        self.kept.take().map_or(Ok(()), |kept| remove(machine, &self.full_name(&kept)))
     }
 
     fn check(&self, machine: &Machine) -> io::Result<()> {
