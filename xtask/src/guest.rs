@@ -2,6 +2,7 @@
 //! is emulated, so that nothing is asked of this machine but a processor.
 
 mod bed;
+mod load;
 mod machine;
 mod scenario;
 
@@ -12,6 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::guest::bed::Bed;
 use crate::guest::machine::Guest;
+use crate::guest::scenario::Test;
 use crate::{cargo, run, setup};
 
 /// What it takes, and the Debian packages that bring it.
@@ -46,6 +48,9 @@ pub(crate) fn missing() -> Option<String> {
     let programs = NEEDED.iter().filter(|(program, _)| !setup::is_there(program));
     let programs: Vec<&str> = programs.map(|(program, _)| *program).collect();
     match programs[..] {
+        _ if std::env::consts::ARCH != "x86_64" => {
+            Some("the guest is an x86_64 machine, this is another".to_owned())
+        }
         [] if !setup::is_root() => Some("to make and mount disks takes root".to_owned()),
         [] => None,
         _ => Some(format!("{} missing", programs.join(", "))),
@@ -61,14 +66,14 @@ pub(crate) fn tests(names: &[&String]) -> Result<String> {
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, test) in wanted {
         let began = Instant::now();
-        let mut guest = Guest::wake(&bed)?;
-        match test(&mut guest, &remora) {
+        let guest = Guest::wake(&bed)?;
+        match test(&Test { guest: &guest, program: &remora }) {
             Ok(()) => {
                 println!("guest: {name} ... ok ({:.1} s)", began.elapsed().as_secs_f64());
                 passed += 1;
             }
             Err(error) => {
-                println!("guest: {name} ... FAILED: {error:?}\nthe guest said: {}", guest.said());
+                println!("guest: {name} ... FAILED: {error:#}\nthe guest said: {}", guest.said());
                 failed.push(*name);
             }
         }

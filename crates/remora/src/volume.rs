@@ -100,8 +100,8 @@ pub(crate) struct Opened {
     pub(crate) is_tree: bool,
     /// What of it can't be backed up.
     pub(crate) left: Vec<Left>,
-    /// Where it may have changed since the generation before, if that is known.
-    pub(crate) changed: Option<Changed>,
+    /// Where it may have changed since the generation before, or why that is not known.
+    pub(crate) changed: Result<Changed, String>,
 }
 
 impl FromStr for Source {
@@ -196,7 +196,7 @@ impl Source {
         snapshot: Option<&dyn Snapshot>,
         newest: Option<&Generation>,
     ) -> io::Result<Opened> {
-        let ranges = snapshot.map(|snapshot| snapshot.changes(machine, None)).transpose()?.flatten();
+        let changes = snapshot.map_or(Ok(None), |snapshot| snapshot.changes(machine, None));
         let mut feed = machine.scan(path)?;
         let stat = feed.stat()?;
         let (fits, kind) = match self.kind {
@@ -206,7 +206,7 @@ impl Source {
         if !fits {
             return Err(io::Error::other(format!("is no {kind}")));
         }
-        Ok(Opened { feed, is_tree: false, left: Vec::new(), changed: since(newest, ranges) })
+        Ok(Opened { feed, is_tree: false, left: Vec::new(), changed: since(newest, changes) })
     }
 
     /// That it can't be backed up, and why.
@@ -242,12 +242,21 @@ fn open_tree(
     let before = before.and_then(|newest| tree::layout_of(repository, Some(newest.number)).ok());
     let now = Layout::new(nodes, before.as_ref());
     let layouts = before.as_ref().map(|before| Layouts { now: &now, before });
-    let ranges = snapshot.changes(machine, layouts)?;
-    Ok(Opened { feed: machine.scan_tree(&now, &top)?, is_tree: true, left, changed: since(newest, ranges) })
+    let changes = snapshot.changes(machine, layouts);
+    Ok(Opened { feed: machine.scan_tree(&now, &top)?, is_tree: true, left, changed: since(newest, changes) })
 }
 
-fn since(newest: Option<&Generation>, ranges: Option<Vec<Range<u64>>>) -> Option<Changed> {
-    Some(Changed { since: newest?.number, ranges: ranges? })
+/// What may have changed since the newest generation, if there is one and that can be told.
+fn since(
+    newest: Option<&Generation>,
+    changes: io::Result<Option<Vec<Range<u64>>>>,
+) -> Result<Changed, String> {
+    let number = newest.map_or(0, |newest| newest.number);
+    match changes {
+        Ok(Some(ranges)) => Ok(Changed { since: number, ranges }),
+        Ok(None) => Err(format!("there is no snapshot of generation {number} any more")),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Whether backups may be called so: a name is a folder in the repository, and `@` begins a number.

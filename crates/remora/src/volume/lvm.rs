@@ -4,6 +4,8 @@
 //! invalid, and can't be read any more. A *thin* one takes room from the pool that it shares with the volume; when that is
 //! used up nothing can be written to the volume itself.
 
+mod delta;
+
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
@@ -14,6 +16,7 @@ use serde_json::Value;
 
 use crate::host::Machine;
 use crate::report::size;
+use crate::volume::lvm::delta::Pool;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot};
 
 /// Which part of a volume its snapshot has room for, where nothing else is asked for: a fifth.
@@ -22,6 +25,9 @@ const SHARE: u64 = 5;
 const POOL_MAX: f64 = 98.0;
 /// What `lvremove` says of a volume that is gone.
 const GONE: &str = "Failed to find logical volume";
+/// Tags of all our snapshots, and the beginning of that of one that was kept, before its stamp.
+const OURS: &str = "remora";
+const KEPT: &str = "remora_kept_";
 
 /// A logical volume and the snapshot that is made of it.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct LogicalVolume {
     /// Ours: its name, and the tag that tells whose it is. From the moment on when it may be there.
     snapshot: Option<String>,
     mark: String,
+    /// The one that was kept of the generation before.
+    kept: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +54,7 @@ enum Kind {
 impl LogicalVolume {
     /// Looks for a volume. `room`: bytes for the snapshot, if it is a thick one.
     pub(crate) fn find(machine: &Machine, path: &Path, room: Option<u64>) -> io::Result<LogicalVolume> {
-        let fields = "vg_name,lv_name,lv_size,lv_attr,pool_lv,vg_free";
+        let fields = "vg_name,lv_name,lv_size,lv_attr,pool_lv,vg_free,vg_extent_size";
         let rows = lvs(machine, fields, &[path.as_os_str()]).map_err(|error| match error.kind() {
             io::ErrorKind::Other => io::Error::other(format!("is no logical volume there: {error}")),
             _ => error,
@@ -54,36 +62,52 @@ impl LogicalVolume {
         let row = rows.first().ok_or_else(|| io::Error::other("is no logical volume"))?;
         let (group, name) = (text(row, "vg_name").to_owned(), text(row, "lv_name").to_owned());
         let kind = kind(row, room).map_err(io::Error::other)?;
-        Ok(LogicalVolume { group, name, kind, snapshot: None, mark: String::new() })
+        Ok(LogicalVolume { group, name, kind, snapshot: None, mark: String::new(), kept: None })
     }
 
     fn full_name(&self, name: &str) -> String {
         format!("{}/{name}", self.group)
     }
 
-    /// Removes snapshots of earlier runs that were killed.
-    fn remove_leftovers(&self, machine: &Machine, progress: &dyn Progress) -> io::Result<()> {
-        for row in lvs(machine, "lv_name,lv_tags", &[OsStr::new(&self.group)])? {
-            if !text(&row, "lv_tags").split(',').any(|tag| tag == self.mark) {
+    /// Looks at the snapshots of earlier runs: one is of use, the others are removed.
+    fn sort_out(&mut self, machine: &Machine, kept: Option<&str>, progress: &dyn Progress) -> io::Result<()> {
+        for row in lvs(machine, "lv_name,lv_tags,pool_lv", &[OsStr::new(&self.group)])? {
+            let tags: Vec<&str> = text(&row, "lv_tags").split(',').collect();
+            if !tags.contains(&self.mark.as_str()) {
                 continue;
             }
-            let left = self.full_name(text(&row, "lv_name"));
+            let name = text(&row, "lv_name");
+            let left = self.full_name(name);
+            let stamp = tags.iter().find_map(|tag| tag.strip_prefix(KEPT));
+            let in_pool = matches!(&self.kind, Kind::Thin { pool } if pool == text(&row, "pool_lv"));
+            if stamp.is_some() && stamp == kept && in_pool {
+                self.kept = Some(name.to_owned());
+                continue;
+            }
             match remove(machine, &left) {
+                Ok(()) if stamp.is_some() => {}
                 Ok(()) => progress.note(&format!("removed the snapshot {left}, which a killed run has left")),
                 Err(error) => {
                     progress
-                        .warn(&format!("a killed run has left the snapshot {left}, which stays: {error}"));
+                        .warn(&format!("an earlier run has left the snapshot {left}, which stays: {error}"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Makes changes to the snapshot that is there.
+    fn change(&self, machine: &Machine, words: &[&str]) -> io::Result<()> {
+        let name = self.full_name(self.snapshot.as_deref().unwrap_or_default());
+        let command = [&["lvchange", "--quiet", "--yes"], words, &["--", &name]].concat();
+        machine.tool(&command.iter().map(OsStr::new).collect::<Vec<_>>()).map(drop)
     }
 }
 
 impl Snapshot for LogicalVolume {
     fn prepare(&mut self, machine: &Machine, mark: &Mark<'_>, progress: &dyn Progress) -> io::Result<()> {
         self.mark = format!("remora_{}", mark.whose);
-        self.remove_leftovers(machine, progress)?;
+        self.sort_out(machine, mark.kept, progress)?;
         if let Kind::Thick { room } = self.kind {
             let volume = self.full_name(&self.name);
             progress.note(&format!("the snapshot of {volume} has room for {} of changes", size(room)));
@@ -97,7 +121,7 @@ impl Snapshot for LogicalVolume {
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let name = format!("remora_{:016x}", u64::from_le_bytes(random));
         let mut words = ["lvcreate", "--quiet", "--yes", "--snapshot", "--permission", "r"].to_vec();
-        words.extend(["--addtag", "remora", "--addtag", &self.mark, "--name", &name]);
+        words.extend(["--addtag", OURS, "--addtag", &self.mark, "--name", &name]);
         let room = match &self.kind {
             Kind::Thick { room } => format!("{room}b"),
             Kind::Thin { .. } => String::new(),
@@ -117,13 +141,28 @@ impl Snapshot for LogicalVolume {
         Path::new("/dev").join(&self.group).join(self.snapshot.as_deref().unwrap_or_default())
     }
 
-    /// Nobody has told yet.
-    fn changes(&self, _: &Machine, _: Option<Layouts<'_>>) -> io::Result<Option<Vec<Range<u64>>>> {
-        Ok(None)
+    fn changes(&self, machine: &Machine, _: Option<Layouts<'_>>) -> io::Result<Option<Vec<Range<u64>>>> {
+        let Kind::Thin { pool } = &self.kind else {
+            return Err(io::Error::other("nothing tells what changed in a volume that is not thin"));
+        };
+        let (Some(kept), Some(snapshot)) = (&self.kept, &self.snapshot) else { return Ok(None) };
+        let number = |name: &str| -> io::Result<String> {
+            let rows = lvs(machine, "thin_id", &[OsStr::new(&self.full_name(name))])?;
+            let number = rows.first().map(|row| text(row, "thin_id").to_owned()).unwrap_or_default();
+            if number.is_empty() { Err(io::Error::other("lvs gave no thin_id")) } else { Ok(number) }
+        };
+        Pool::new(&self.group, pool).delta(machine, &number(kept)?, &number(snapshot)?).map(Some)
     }
 
-    fn keep(&mut self, machine: &Machine, _stamp: &str) -> io::Result<()> {
-        self.remove(machine)
+    fn keep(&mut self, machine: &Machine, stamp: &str) -> io::Result<()> {
+        if matches!(self.kind, Kind::Thick { .. }) {
+            return self.remove(machine);
+        }
+        // Nobody needs it as a device until it goes.
+        self.change(machine, &["--setactivationskip", "y", "--addtag", &format!("{KEPT}{stamp}")])?;
+        self.change(machine, &["--activate", "n"])?;
+        self.snapshot = None;
+        self.kept.take().map_or(Ok(()), |kept| remove(machine, &self.full_name(&kept)))
     }
 
     fn check(&self, machine: &Machine) -> io::Result<()> {
@@ -156,12 +195,13 @@ fn kind(row: &Value, room: Option<u64>) -> Result<Kind, String> {
         Some('t') => Err(format!("{name} is a thin pool; name a volume in it")),
         Some('s' | 'S') => Err(format!("{name} is a snapshot itself; back it up as block:/dev/{name}")),
         _ => {
-            let free = number(row, "vg_free")?;
-            let room = match room {
+            let (free, extent) = (number(row, "vg_free")?, number(row, "vg_extent_size")?.max(1));
+            let wanted = match room {
                 Some(room) => room,
                 None => (number(row, "lv_size")? / SHARE).min(free),
             };
-            if free == 0 || room == 0 {
+            let room = wanted.max(1).next_multiple_of(extent);
+            if free == 0 {
                 let group = text(row, "vg_name");
                 return Err(format!("the volume group {group} has no room for a snapshot; see vgextend(8)"));
             }
@@ -240,10 +280,10 @@ mod tests {
       "report": [
           {
               "lv": [
-                  {"vg_name":"vg0", "lv_name":"thick", "lv_size":"100663296", "lv_attr":"owi-aos---", "pool_lv":"", "vg_free":"696254464"},
-                  {"vg_name":"vg0", "lv_name":"thin", "lv_size":"100663296", "lv_attr":"Vwi-aotz--", "pool_lv":"pool-a", "vg_free":"696254464"},
-                  {"vg_name":"vg0", "lv_name":"pool-a", "lv_size":"134217728", "lv_attr":"twi-aotz--", "pool_lv":"", "vg_free":"696254464"},
-                  {"vg_name":"vg0", "lv_name":"snap", "lv_size":"4194304", "lv_attr":"sri-a-s---", "pool_lv":"", "vg_free":"696254464"}
+                  {"vg_name":"vg0", "lv_name":"thick", "lv_size":"100663296", "lv_attr":"owi-aos---", "pool_lv":"", "vg_free":"696254464", "vg_extent_size":"4194304"},
+                  {"vg_name":"vg0", "lv_name":"thin", "lv_size":"100663296", "lv_attr":"Vwi-aotz--", "pool_lv":"pool-a", "vg_free":"696254464", "vg_extent_size":"4194304"},
+                  {"vg_name":"vg0", "lv_name":"pool-a", "lv_size":"134217728", "lv_attr":"twi-aotz--", "pool_lv":"", "vg_free":"696254464", "vg_extent_size":"4194304"},
+                  {"vg_name":"vg0", "lv_name":"snap", "lv_size":"4194304", "lv_attr":"sri-a-s---", "pool_lv":"", "vg_free":"696254464", "vg_extent_size":"4194304"}
               ]
           }
       ]
@@ -253,8 +293,9 @@ mod tests {
     fn what_a_volume_is() {
         let rows = rows(TOLD.as_bytes()).unwrap();
         let kind = |row: usize, room| kind(&rows[row], room);
-        assert_eq!(kind(0, None), Ok(Kind::Thick { room: 20_132_659 }));
-        assert_eq!(kind(0, Some(7)), Ok(Kind::Thick { room: 7 }));
+        assert_eq!(kind(0, None), Ok(Kind::Thick { room: 20_971_520 }));
+        assert_eq!(kind(0, Some(7)), Ok(Kind::Thick { room: 4_194_304 }));
+        assert_eq!(kind(0, Some(4_194_305)), Ok(Kind::Thick { room: 8_388_608 }));
         assert_eq!(kind(1, None), Ok(Kind::Thin { pool: "pool-a".to_owned() }));
         for (row, room, why) in
             [(1, Some(7), "--snapshot-size is not"), (2, None, "thin pool"), (3, None, "block:/dev/vg0/snap")]

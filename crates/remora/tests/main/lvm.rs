@@ -103,11 +103,11 @@ impl Drop for Group {
 #[test]
 fn a_snapshot_is_made_read_and_removed() {
     let group = Group::new();
-    group.backup(&[]).exits(0).says(&["data@1 (full)", "room for 1.60 MB of changes"]);
+    group.backup(&[]).exits(0).says(&["data@1 (full)", "room for 1.64 MB of changes"]);
     let log = group.log();
     let programs: Vec<&str> = log.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(programs, ["lvs", "lvs", "sync", "lvcreate", "lvs", "lvremove"]);
-    assert!(log.contains("--size 1600000b") && log.contains("--permission r"), "{log}");
+    assert!(log.contains("--size 1638400b") && log.contains("--permission r"), "{log}");
     assert_eq!(group.snapshots(), 0);
     group.fill(2);
     group.backup(&["--snapshot-size", "5M"]).exits(0).says(&["data@2 (changes to 1)"]);

@@ -137,13 +137,11 @@ impl Run<'_> {
             self.report.warn(&format!("{}: {} is left out: {}", self.source, left.path.display(), left.what));
         }
         let whole = opened.left.iter().all(|left| left.of_no_use);
-        let changed = opened.changed.take();
-        if let (None, true, Some(newest)) = (&changed, self.arguments.track, newest) {
-            let number = newest.number;
-            self.report
-                .note(&format!("there is no snapshot of generation {number} any more: everything is read"));
+        let changed = std::mem::replace(&mut opened.changed, Err(String::new()));
+        if let (Err(why), true, Some(_)) = (&changed, self.arguments.track, newest) {
+            self.report.note(&format!("{}: everything is read: {why}", self.source));
         }
-        let mut made = self.read(repository, snapshot, (opened, changed), machine);
+        let mut made = self.read(repository, snapshot, (opened, changed.ok()), machine);
         if let Err(error @ Error::Untracked { .. }) = &made {
             self.report.warn(&format!("{error}: everything is read"));
             let anew = self.source.open(machine, snapshot, (repository, newest))?;

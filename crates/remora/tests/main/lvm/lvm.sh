@@ -19,7 +19,7 @@ lvs:/dev/$group/*)
         echo "  Failed to find logical volume \"$group/$volume\"" >&2
         exit 5
     fi
-    printf '{"report": [{"lv": [{"vg_name":"%s", "lv_name":"%s", "lv_size":"%s", "lv_attr":"-wi-ao----", "pool_lv":"", "vg_free":"%s"}]}]}' \
+    printf '{"report": [{"lv": [{"vg_name":"%s", "lv_name":"%s", "lv_size":"%s", "lv_attr":"-wi-ao----", "pool_lv":"", "vg_free":"%s", "vg_extent_size":"65536"}]}]}' \
         "$group" "$volume" "$(stat -c %s "$here/$volume.img")" 104857600
     ;;
 lvs:"$group")
