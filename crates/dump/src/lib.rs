@@ -21,6 +21,7 @@ mod line;
 mod load;
 mod manifest;
 mod name;
+mod parallel;
 mod plan;
 mod run;
 mod schema;

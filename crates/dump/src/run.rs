@@ -1,5 +1,6 @@
 //! A dump from begin to end.
 
+mod pace;
 mod resume;
 mod selection;
 mod throttle;
@@ -68,7 +69,7 @@ pub struct DumpRequest {
     pub resume: bool,
     /// Who is to be the definer of views, routines, triggers and events.
     pub definer: Definer,
-    /// About how many bytes of a table make a chunk; `None` for a size that fits its sessions.
+    /// About how many bytes of a table make a chunk; `None` for as many as are read in two seconds, within limits.
     pub chunk_bytes: Option<u64>,
     /// What it leaves to others.
     pub limits: Limits,
@@ -92,11 +93,6 @@ pub struct DumpSummary {
     /// Bytes of data files.
     pub file_bytes: u64,
 }
-
-/// Chunks are not made larger or smaller than this of themselves.
-const CHUNK_BYTES: (u64, u64) = (4 << 20, 64 << 20);
-/// How many chunks each session gets, so that the last ones end together.
-const CHUNKS_PER_SESSION: u64 = 8;
 
 /// Dumps a server into a new folder, or goes on with a dump that was stopped.
 ///

@@ -10,7 +10,7 @@ use server::{Session, Target};
 use crate::hash::Sum;
 use crate::line::Lines;
 use crate::manifest::{Chunk, TableEntry};
-use crate::{Error, World, select};
+use crate::{Error, World, parallel, select};
 
 /// A part of a table whose sum is wanted.
 pub(crate) struct Part<'a> {
@@ -57,23 +57,11 @@ pub(crate) fn sums(
     parts: &[Part<'_>],
     sessions: usize,
 ) -> Result<Vec<Sum>, Error> {
-    let next = std::sync::atomic::AtomicUsize::new(0);
     let found = Mutex::new(vec![Sum::default(); parts.len()]);
-    let work = || -> Result<(), Error> {
-        let mut session = reader(target)?;
-        loop {
-            let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let Some(part) = parts.get(at) else { return Ok(()) };
-            let sum = sum(world, &mut session, part)?;
-            found.lock().unwrap_or_else(PoisonError::into_inner)[at] = sum;
-        }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..sessions.clamp(1, parts.len().max(1))).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
+    parallel::each(parts, sessions, &|| reader(target), &|session, at, part| {
+        let sum = sum(world, session, part)?;
+        found.lock().unwrap_or_else(PoisonError::into_inner)[at] = sum;
+        Ok(())
     })?;
     Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Flavour, Session, Source, Version};
+use server::{Session, Source};
 
 use super::ledger::WHOLE;
 use super::{Load, connect};
@@ -15,7 +15,7 @@ use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::{Error, World, select};
 
 /// What to do after a signal.
-const AGAIN: &str = "start again with --resume";
+pub(super) const AGAIN: &str = "start again with --resume";
 /// Times a chunk is tried again after a deadlock with another.
 const TRIES: u32 = 20;
 
@@ -23,8 +23,6 @@ const TRIES: u32 = 20;
 pub(super) struct Task {
     table: usize,
     chunks: Vec<Chunk>,
-    /// Whether the table has no more than these.
-    alone: bool,
 }
 
 /// What the sessions share.
@@ -105,24 +103,23 @@ impl Feed<'_> {
         order.sort_by_key(|at| std::cmp::Reverse(bytes(&tables[*at])));
         for table in order {
             let entry = &tables[table];
-            let alone = entry.chunks.len() == 1;
             if !entry.table.is_transactional() {
                 self.whole(table, entry.chunks.clone())?;
                 continue;
             }
             for chunk in &entry.chunks {
-                self.chunk(table, chunk.clone(), alone)?;
+                self.chunk(table, chunk.clone())?;
             }
         }
         Ok(())
     }
 
     /// A chunk of a table whose engine can roll back.
-    pub(super) fn chunk(&self, table: usize, chunk: Chunk, alone: bool) -> Result<(), Error> {
+    pub(super) fn chunk(&self, table: usize, chunk: Chunk) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
             self.shared.rows.fetch_add(chunk.sum.rows, Ordering::Relaxed);
         } else if chunk.sum.rows > 0 {
-            self.give(Task { table, chunks: vec![chunk], alone })?;
+            self.give(Task { table, chunks: vec![chunk] })?;
         }
         Ok(())
     }
@@ -132,8 +129,7 @@ impl Feed<'_> {
         if self.done.contains(&(self.place(table), WHOLE)) {
             self.shared.rows.fetch_add(chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
         } else if !chunks.is_empty() {
-            let alone = chunks.len() == 1;
-            self.give(Task { table, chunks, alone })?;
+            self.give(Task { table, chunks })?;
         }
         Ok(())
     }
@@ -182,7 +178,7 @@ impl Shared<'_> {
 
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let mut session = connect(self.load.target, self.load.request)?;
-        for mut task in tasks {
+        for task in tasks {
             if self.load.world.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
@@ -197,14 +193,10 @@ impl Shared<'_> {
                     Err(Error::Object { source, .. }) => Some(source.as_ref()),
                     _ => None,
                 };
-                // What goes wrong on the bulk way is told in earnest only on the ordinary one.
-                let refused = cause.is_some_and(|error| error.code().is_some());
-                let again = (refused && task.alone) || cause.is_some_and(server::Error::is_retryable);
-                if !again || tries == TRIES {
+                if !cause.is_some_and(server::Error::is_retryable) || tries == TRIES {
                     break done?;
                 }
                 session.execute("ROLLBACK")?;
-                task.alone = false;
                 tries += 1;
             }
         }
@@ -213,9 +205,6 @@ impl Shared<'_> {
 
     fn task(&self, session: &mut Session, task: &Task) -> Result<(), Error> {
         let entry = &self.load.manifest.tables[task.table];
-        // Into an empty table without unique checks, MariaDB sorts and builds whole pages, for one session alone.
-        let alone = task.alone && bulk_is_sound(session);
-        session.execute(&format!("SET SESSION unique_checks = {}", u8::from(!alone)))?;
         if !entry.table.is_transactional() {
             session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
         }
@@ -336,16 +325,4 @@ impl Shared<'_> {
         sent.map_err(Error::file(&file.path))?;
         Ok(rows)
     }
-}
-
-/// From these versions on bulk insert into an empty table loses no row that is not a duplicate (MDEV-34703).
-fn bulk_is_sound(session: &Session) -> bool {
-    let version = session.about.version;
-    let at_least = |major, minor, patch| version >= Version { major, minor, patch };
-    session.about.flavour == Flavour::MariaDb
-        && match (version.major, version.minor) {
-            (10, 11) => at_least(10, 11, 11),
-            (11, 4) => at_least(11, 4, 5),
-            _ => at_least(11, 7, 2),
-        }
 }

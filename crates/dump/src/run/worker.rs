@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 use server::catalogue::table_state;
@@ -10,14 +11,16 @@ use server::definition::without_counter;
 use server::snapshot::Snapshot;
 use server::{Hold, Session};
 
+use super::pace::Pace;
 use super::throttle::Throttle;
-use super::{CHUNK_BYTES, CHUNKS_PER_SESSION, DumpRequest, World};
+use super::{DumpRequest, World};
 use crate::file::Writer;
 use crate::hash::Sum;
 use crate::journal::{Journal, Step};
 use crate::line::Lines;
 use crate::manifest::{Chunk, Manifest, TableEntry};
-use crate::{Error, plan, select};
+use crate::plan::{self, Cut};
+use crate::{Error, select};
 
 /// Tables of that much text are told of when they are whole.
 const TOLD_FROM_BYTES: u64 = 256 << 20;
@@ -26,6 +29,8 @@ const TOLD_FROM_BYTES: u64 = 256 << 20;
 struct Task {
     table: usize,
     chunk: Chunk,
+    /// What it was planned with, to judge the time it takes by.
+    bytes: u64,
 }
 
 /// How far a table is.
@@ -43,6 +48,7 @@ struct Shared<'a> {
     manifest: &'a Manifest,
     journal: &'a Journal,
     throttle: Throttle,
+    pace: Mutex<Pace>,
     states: Vec<Mutex<State>>,
     /// Tables that are locked because no snapshot covers them, until all are read.
     locked: Mutex<(usize, Option<Hold>)>,
@@ -67,6 +73,7 @@ pub(super) fn run(
         manifest,
         journal,
         throttle: Throttle::new(request.limits, request.sessions),
+        pace: Mutex::new(request.chunk_bytes.map_or_else(|| Pace::new(total, request.sessions), Pace::fixed)),
         states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
         locked: Mutex::new((unversioned, snapshot.take_locks())),
         error: Mutex::new(None),
@@ -82,7 +89,7 @@ pub(super) fn run(
         }
         drop(tasks);
         shared.guard(|| match planner {
-            Some(session) => shared.plan(session, &send, total),
+            Some(session) => shared.plan(session, &send),
             None => Ok(()),
         });
         drop(send);
@@ -118,10 +125,11 @@ impl Shared<'_> {
         self.states[table].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn plan(&self, mut session: Session, tasks: &Sender<Task>, total: u64) -> Result<(), Error> {
-        let each = u64::try_from(self.request.sessions).unwrap_or(1) * CHUNKS_PER_SESSION;
-        let chunk_bytes =
-            self.request.chunk_bytes.unwrap_or((total / each).clamp(CHUNK_BYTES.0, CHUNK_BYTES.1));
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn plan(&self, mut session: Session, tasks: &Sender<Task>) -> Result<(), Error> {
         let mut order: Vec<usize> = (0..self.manifest.tables.len()).collect();
         order.retain(|at| self.manifest.tables[*at].is_due());
         order.sort_by_key(|at| {
@@ -139,7 +147,7 @@ impl Shared<'_> {
             for part in parts {
                 let partition =
                     part.and_then(|part| table.partitions.get(part)).map(|part| part.name.clone());
-                let mut hand_on = |range| {
+                let mut hand_on = |range, bytes| {
                     let chunk = Chunk {
                         number,
                         partition: partition.clone(),
@@ -152,10 +160,11 @@ impl Shared<'_> {
                     number += 1;
                     self.state(at).open += 1;
                     // When nobody takes it any more, the reason is in `error`.
-                    tasks.send(Task { table: at, chunk }).ok();
+                    tasks.send(Task { table: at, chunk, bytes }).ok();
                     if self.must_end() { Err(Error::Stopped(STOPPED)) } else { Ok(()) }
                 };
-                let planned = plan::cut(&mut session, table, part, chunk_bytes, &mut hand_on);
+                let cut = Cut { table, partition: part, chunk_bytes: &|| self.pace().bytes() };
+                let planned = cut.run(&mut session, &mut hand_on);
                 planned.map_err(|error| explain(error, table))?;
             }
             session.execute(plan::FORGET)?;
@@ -172,12 +181,14 @@ impl Shared<'_> {
             }
             let entry = &self.manifest.tables[task.table];
             self.throttle.begin(&mut session, &|| self.must_end())?;
+            let began = Instant::now();
             let chunk = self.read(&mut session, entry, task.chunk).map_err(|error| match error {
                 Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
                     Error::Stopped(STOPPED)
                 }
                 error => explain(error, &entry.table),
             })?;
+            self.pace().note(task.bytes, began.elapsed());
             self.close(&mut session, task.table, Some(chunk))?;
         }
         Ok(())
