@@ -26,6 +26,7 @@ mod plan;
 mod run;
 mod schema;
 mod select;
+mod tally;
 mod verify;
 
 pub use definer::Definer;

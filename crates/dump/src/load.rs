@@ -117,7 +117,7 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     check::files(world, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
     if !request.resume {
-        trial::run(&mut session, &manifest)?;
+        trial::run(&mut session, &manifest, &ledger)?;
     }
     definer::tell(world, &summary.rewrites);
     summary.tables = manifest.tables.len();

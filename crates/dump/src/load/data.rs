@@ -12,6 +12,7 @@ use server::{Session, Source};
 use super::ledger::WHOLE;
 use super::{Load, connect};
 use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::tally::Tally;
 use crate::{Error, World, select};
 
 /// What to do after a signal.
@@ -30,6 +31,7 @@ struct Shared<'a> {
     load: &'a Load<'a>,
     local_infile: bool,
     rows: AtomicU64,
+    tallies: Vec<Arc<Tally>>,
     error: Mutex<Option<Error>>,
     failed: AtomicBool,
 }
@@ -60,6 +62,7 @@ impl Load<'_> {
             load: self,
             local_infile,
             rows: AtomicU64::new(0),
+            tallies: self.manifest.tables.iter().map(|entry| Arc::new(tally(entry))).collect(),
             error: Mutex::new(None),
             failed: AtomicBool::new(false),
         };
@@ -117,7 +120,7 @@ impl Feed<'_> {
     /// A chunk of a table whose engine can roll back.
     pub(super) fn chunk(&self, table: usize, chunk: Chunk) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
-            self.shared.rows.fetch_add(chunk.sum.rows, Ordering::Relaxed);
+            self.shared.committed(table, &[chunk]);
         } else if chunk.sum.rows > 0 {
             self.give(Task { table, chunks: vec![chunk] })?;
         }
@@ -127,7 +130,7 @@ impl Feed<'_> {
     /// All chunks of one whose engine can't.
     pub(super) fn whole(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), WHOLE)) {
-            self.shared.rows.fetch_add(chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
+            self.shared.committed(table, &chunks);
         } else if !chunks.is_empty() {
             self.give(Task { table, chunks })?;
         }
@@ -210,7 +213,7 @@ impl Shared<'_> {
         }
         session.execute("START TRANSACTION")?;
         for chunk in &task.chunks {
-            let rows = self.chunk(session, entry, chunk)?;
+            let rows = self.chunk(session, (task.table, entry), chunk)?;
             if rows != chunk.sum.rows {
                 session.execute("ROLLBACK")?;
                 return Err(Error::Different {
@@ -228,12 +231,27 @@ impl Shared<'_> {
         };
         self.load.ledger.add(session, entry.place, line)?;
         session.execute("COMMIT")?;
-        self.rows.fetch_add(task.chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
+        self.committed(task.table, &task.chunks);
         Ok(())
     }
 
+    /// Notes chunks that are in.
+    fn committed(&self, table: usize, chunks: &[Chunk]) {
+        let rows = chunks.iter().map(|chunk| chunk.sum.rows).sum();
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        let progress = &*self.load.world.progress;
+        if self.tallies[table].add(progress, rows, 0) == self.load.manifest.tables[table].sum.rows {
+            self.tallies[table].end(progress);
+        }
+    }
+
     /// Sends a chunk; returns the rows that the server took.
-    fn chunk(&self, session: &mut Session, entry: &TableEntry, chunk: &Chunk) -> Result<u64, Error> {
+    fn chunk(
+        &self,
+        session: &mut Session,
+        (at, entry): (usize, &TableEntry),
+        chunk: &Chunk,
+    ) -> Result<u64, Error> {
         let path = self.load.manifest.path(&self.load.request.folder, entry, chunk.number);
         let name = &entry.table.name;
         let told = |source: server::Error| match source {
@@ -252,7 +270,7 @@ impl Shared<'_> {
         let Some(statement) = statement.filter(|_| self.local_infile) else {
             return self.insert(session, entry, chunk);
         };
-        let report = session.load(&statement, self.source(entry, chunk)).map_err(told)?;
+        let report = session.load(&statement, self.source((at, entry), chunk)).map_err(told)?;
         if report.warnings > 0 {
             let first = session.warnings()?.into_iter().next();
             let words = first.map(|warning| warning.message).unwrap_or_default();
@@ -266,11 +284,12 @@ impl Shared<'_> {
     }
 
     /// The text of a chunk's file, as LOAD DATA takes it.
-    fn source(&self, entry: &TableEntry, chunk: &Chunk) -> Source {
+    fn source(&self, (at, entry): (usize, &TableEntry), chunk: &Chunk) -> Source {
         let world = &self.load.world;
         let (disk, stop, progress) =
             (Arc::clone(&world.disk), Arc::clone(&world.stop), Arc::clone(&world.progress));
         let file = self.load.manifest.data_file(&self.load.request.folder, entry, chunk);
+        let tally = Arc::clone(&self.tallies[at]);
         let each_row = (chunk.text_bytes / chunk.sum.rows.max(1)).max(1);
         Box::new(move |to: &mut dyn Write| {
             file.read(&*disk, &mut |piece| {
@@ -279,6 +298,7 @@ impl Shared<'_> {
                 }
                 progress.read(piece.len() as u64);
                 progress.done(piece.len() as u64 / each_row, piece.len() as u64);
+                tally.add(&*progress, 0, piece.len() as u64);
                 to.write_all(piece)
             })
         })
@@ -325,4 +345,8 @@ impl Shared<'_> {
         sent.map_err(Error::file(&file.path))?;
         Ok(rows)
     }
+}
+
+fn tally(entry: &TableEntry) -> Tally {
+    Tally::new(&entry.table.name, entry.chunks.iter().map(|chunk| chunk.text_bytes).sum())
 }

@@ -20,10 +20,8 @@ use crate::journal::{Journal, Step};
 use crate::line::Lines;
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
+use crate::tally::Tally;
 use crate::{Error, select};
-
-/// Tables of that much text are told of when they are whole.
-const TOLD_FROM_BYTES: u64 = 256 << 20;
 
 /// A chunk to be read.
 struct Task {
@@ -50,6 +48,7 @@ struct Shared<'a> {
     throttle: Throttle,
     pace: Mutex<Pace>,
     states: Vec<Mutex<State>>,
+    tallies: Vec<Tally>,
     /// Tables that are locked because no snapshot covers them, until all are read.
     locked: Mutex<(usize, Option<Hold>)>,
     error: Mutex<Option<Error>>,
@@ -75,6 +74,11 @@ pub(super) fn run(
         throttle: Throttle::new(request.limits, request.sessions),
         pace: Mutex::new(request.chunk_bytes.map_or_else(|| Pace::new(total, request.sessions), Pace::fixed)),
         states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
+        tallies: manifest
+            .tables
+            .iter()
+            .map(|entry| Tally::new(&entry.table.name, entry.table.bytes))
+            .collect(),
         locked: Mutex::new((unversioned, snapshot.take_locks())),
         error: Mutex::new(None),
         failed: AtomicBool::new(false),
@@ -182,7 +186,8 @@ impl Shared<'_> {
             let entry = &self.manifest.tables[task.table];
             self.throttle.begin(&mut session, &|| self.must_end())?;
             let began = Instant::now();
-            let chunk = self.read(&mut session, entry, task.chunk).map_err(|error| match error {
+            let read = self.read(&mut session, (task.table, entry), task.chunk);
+            let chunk = read.map_err(|error| match error {
                 Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
                     Error::Stopped(STOPPED)
                 }
@@ -195,7 +200,12 @@ impl Shared<'_> {
     }
 
     /// Reads a chunk into its file.
-    fn read(&self, session: &mut Session, entry: &TableEntry, mut chunk: Chunk) -> Result<Chunk, Error> {
+    fn read(
+        &self,
+        session: &mut Session,
+        (at, entry): (usize, &TableEntry),
+        mut chunk: Chunk,
+    ) -> Result<Chunk, Error> {
         let request = self.request;
         let path = self.manifest.path(&request.folder, entry, chunk.number);
         let columns = select::literals(entry);
@@ -211,6 +221,7 @@ impl Shared<'_> {
             self.throttle.pass(lines.len() as u64, &|| self.must_end());
             self.world.progress.read(rows * estimate);
             self.world.progress.done(rows, lines.len() as u64);
+            self.tallies[at].add(&*self.world.progress, rows, rows * estimate);
             writer.lines(lines).map_err(|error| {
                 failed = Some(error);
                 io::Error::other("the file can't be written")
@@ -235,16 +246,14 @@ impl Shared<'_> {
         if let Some(chunk) = &chunk {
             self.journal.add(&Step::Chunk(at, chunk.clone()))?;
         }
-        let (rows, bytes) = {
+        {
             let mut state = self.state(at);
             state.open -= usize::from(chunk.is_some());
             state.chunks.extend(chunk);
             if !state.planned || state.open > 0 {
                 return Ok(());
             }
-            let chunks = state.chunks.iter();
-            chunks.fold((0, 0), |(rows, bytes), chunk| (rows + chunk.sum.rows, bytes + chunk.text_bytes))
-        };
+        }
         let table = &self.manifest.tables[at].table;
         let (definition, created) =
             table_state(session, &table.name).map_err(|error| explain(error.into(), table))?;
@@ -257,9 +266,7 @@ impl Shared<'_> {
             return Err(altered("it was made anew"));
         }
         self.journal.add(&Step::Table(at))?;
-        if bytes >= TOLD_FROM_BYTES {
-            self.world.progress.note(&format!("table {}: {rows} rows, {} MB", table.name, bytes / 1_000_000));
-        }
+        self.tallies[at].end(&*self.world.progress);
         if table.is_transactional() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sandbox::{Product, Sandbox};
 use server::Session;
@@ -20,6 +21,8 @@ mod follow;
 mod hostile;
 #[path = "dump/interrupt.rs"]
 mod interrupt;
+#[path = "dump/replica.rs"]
+mod replica;
 #[path = "dump/resume.rs"]
 mod resume;
 #[path = "dump/round_trip.rs"]
@@ -201,6 +204,15 @@ fn assert_equal(pair: &Pair, schema: &str) {
 /// The statements of a case.
 fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump").join(name).join("schema.sql")
+}
+
+/// Ends the writers in any case: a failed assertion waits for them.
+struct StopsWriters<'a>(&'a AtomicBool);
+
+impl Drop for StopsWriters<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A dump that stops amid a table until it is let go on: rows beyond some meet a condition that waits for a lock.
