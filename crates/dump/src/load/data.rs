@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
@@ -12,6 +12,7 @@ use server::{Session, Source};
 use super::ledger::WHOLE;
 use super::{Load, connect};
 use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::parallel::Failure;
 use crate::tally::Tally;
 use crate::{Error, World, select};
 
@@ -32,8 +33,7 @@ struct Shared<'a> {
     local_infile: bool,
     rows: AtomicU64,
     tallies: Vec<Arc<Tally>>,
-    error: Mutex<Option<Error>>,
-    failed: AtomicBool,
+    failure: Failure,
 }
 
 /// Hands tasks to the sessions.
@@ -63,30 +63,26 @@ impl Load<'_> {
             local_infile,
             rows: AtomicU64::new(0),
             tallies: self.manifest.tables.iter().map(|entry| Arc::new(tally(entry))).collect(),
-            error: Mutex::new(None),
-            failed: AtomicBool::new(false),
+            failure: Failure::default(),
         };
         std::thread::scope(|scope| {
             let (send, tasks) = crossbeam_channel::bounded(0);
             for _ in 0..self.request.sessions.max(1) {
                 let (tasks, shared) = (tasks.clone(), &shared);
-                scope.spawn(move || shared.guard(|| shared.work(&tasks)));
+                scope.spawn(move || shared.failure.guard(|| shared.work(&tasks)));
             }
             drop(tasks);
             let feed = Feed { load: self, done, send, shared: &shared };
-            shared.guard(|| match &mut follow {
+            shared.failure.guard(|| match &mut follow {
                 Some(follow) => follow.feed(&feed),
                 None => feed.everything(),
             });
         });
         let rows = shared.rows.into_inner();
-        if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(if error.is_passing() {
-                Error::Interrupted { rows, source: Box::new(error) }
-            } else {
-                error
-            });
-        }
+        shared.failure.into_result().map_err(|error| match error {
+            error if error.is_passing() => Error::Interrupted { rows, source: Box::new(error) },
+            error => error,
+        })?;
         if let Some(follow) = follow {
             follow.finish(self.world, &mut self.manifest)?;
         }
@@ -150,7 +146,7 @@ impl Feed<'_> {
 
     /// Fails when there is no use in handing on more.
     pub(super) fn go_on(&self) -> Result<(), Error> {
-        if self.load.world.is_stopped() || self.shared.failed.load(Ordering::Relaxed) {
+        if self.load.world.is_stopped() || self.shared.failure.is_there() {
             return Err(Error::Stopped(AGAIN));
         }
         Ok(())
@@ -171,21 +167,13 @@ impl Feed<'_> {
 }
 
 impl Shared<'_> {
-    /// Runs a thread's job; the first error is kept and stops the others.
-    fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
-        if let Err(error) = job() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-    }
-
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let mut session = connect(self.load.target, self.load.request)?;
         for task in tasks {
             if self.load.world.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
-            if self.failed.load(Ordering::Relaxed) {
+            if self.failure.is_there() {
                 return Ok(());
             }
             let mut tries = 0;

@@ -215,8 +215,8 @@ impl Trial<'_> {
         if code != NO_FUNCTION || object.kind != Kind::View {
             return true;
         }
-        let named = message.split_once(&format!("{}.", object.schema));
-        let name = named.and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or_default();
+        let Some((_, rest)) = message.split_once(&format!("{}.", object.schema)) else { return true };
+        let name = rest.split_whitespace().next().unwrap_or_default();
         object.statements.iter().any(|text| text.contains(&format!("{}(", quote_name(name))))
     }
 

@@ -1,7 +1,6 @@
 //! One session plans, the others read: chunks of the largest tables first.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -19,6 +18,7 @@ use crate::hash::Sum;
 use crate::journal::{Journal, Step};
 use crate::line::Lines;
 use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::parallel::Failure;
 use crate::plan::{self, Cut};
 use crate::tally::Tally;
 use crate::{Error, select};
@@ -51,8 +51,7 @@ struct Shared<'a> {
     tallies: Vec<Tally>,
     /// Tables that are locked because no snapshot covers them, until all are read.
     locked: Mutex<(usize, Option<Hold>)>,
-    error: Mutex<Option<Error>>,
-    failed: AtomicBool,
+    failure: Failure,
 }
 
 /// Reads the rows of all tables into files, and notes the chunks in the manifest.
@@ -80,8 +79,7 @@ pub(super) fn run(
             .map(|entry| Tally::new(&entry.table.name, entry.table.bytes))
             .collect(),
         locked: Mutex::new((unversioned, snapshot.take_locks())),
-        error: Mutex::new(None),
-        failed: AtomicBool::new(false),
+        failure: Failure::default(),
     };
     let mut sessions = std::mem::take(&mut snapshot.sessions).into_iter();
     let planner = sessions.next();
@@ -89,18 +87,16 @@ pub(super) fn run(
         let (send, tasks) = crossbeam_channel::bounded::<Task>(request.sessions);
         for session in sessions {
             let (tasks, shared) = (tasks.clone(), &shared);
-            scope.spawn(move || shared.guard(|| shared.work(session, &tasks)));
+            scope.spawn(move || shared.failure.guard(|| shared.work(session, &tasks)));
         }
         drop(tasks);
-        shared.guard(|| match planner {
+        shared.failure.guard(|| match planner {
             Some(session) => shared.plan(session, &send),
             None => Ok(()),
         });
         drop(send);
     });
-    if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
+    shared.failure.into_result()?;
     let states: Vec<State> = shared
         .states
         .into_iter()
@@ -113,16 +109,8 @@ pub(super) fn run(
 }
 
 impl Shared<'_> {
-    /// Runs a thread's job; the first error is kept and stops the others.
-    fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
-        if let Err(error) = job() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-    }
-
     fn must_end(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.world.is_stopped()
+        self.failure.is_there() || self.world.is_stopped()
     }
 
     fn state(&self, table: usize) -> MutexGuard<'_, State> {

@@ -25,7 +25,7 @@ fn replicate(session: &mut Session, source: &Sandbox, server_id: u32, from: &str
         format!("SET GLOBAL gtid_slave_pos = '{from}'"),
         format!(
             "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {}, MASTER_USER = 'copy', MASTER_PASSWORD = 'x', \
-             MASTER_USE_GTID = slave_pos",
+             MASTER_SSL = 0, MASTER_USE_GTID = slave_pos",
             source.port().unwrap()
         ),
         "START SLAVE".to_owned(),
