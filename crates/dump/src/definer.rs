@@ -40,7 +40,7 @@ pub(crate) fn apply(manifest: &mut Manifest, definer: &Definer) -> Vec<String> {
 }
 
 /// Where the definer stands in a statement as the server prints it: before anything that a user wrote.
-fn definer_of(statement: &str) -> Option<(usize, usize)> {
+pub(crate) fn definer_of(statement: &str) -> Option<(usize, usize)> {
     const WORD: &str = " DEFINER=";
     let from = statement.find(WORD)? + WORD.len();
     let quote = statement[from..].chars().next().filter(|first| matches!(first, '`' | '\'' | '"'));

@@ -8,9 +8,10 @@ use server::{Target, snapshot};
 
 use crate::hash::Sum;
 use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::plan::{self, Cut};
 use crate::run::{Selection, World};
 use crate::verify::{self, Part};
-use crate::{Error, name, plan};
+use crate::{Error, name};
 
 /// One of the two that are compared.
 #[derive(Clone, Debug)]
@@ -183,7 +184,8 @@ fn cut(target: &Target, entries: &mut [TableEntry]) -> Result<(), Error> {
     session.execute(plan::MARK)?;
     for entry in entries {
         let mut chunks = Vec::new();
-        plan::cut(&mut session, &entry.table, None, CHUNK_BYTES, &mut |range| {
+        let cut = Cut { table: &entry.table, partition: None, chunk_bytes: &|| CHUNK_BYTES };
+        cut.run(&mut session, &mut |range, _| {
             chunks.push(Chunk {
                 number: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
                 partition: None,

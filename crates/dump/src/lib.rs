@@ -21,10 +21,12 @@ mod line;
 mod load;
 mod manifest;
 mod name;
+mod parallel;
 mod plan;
 mod run;
 mod schema;
 mod select;
+mod tally;
 mod verify;
 
 pub use definer::Definer;

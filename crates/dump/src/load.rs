@@ -77,6 +77,8 @@ pub struct LoadSummary {
 
 /// How long to wait for a lock on the target.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
+/// How long purge is put off at most, in seconds.
+const SNAPSHOT_MAX_S: u32 = 600;
 
 /// A load under way.
 pub(crate) struct Load<'a> {
@@ -115,7 +117,7 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     check::files(world, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
     if !request.resume {
-        trial::run(&mut session, &manifest)?;
+        trial::run(&mut session, &manifest, &ledger)?;
     }
     definer::tell(world, &summary.rewrites);
     summary.tables = manifest.tables.len();
@@ -130,9 +132,10 @@ impl Load<'_> {
         self.world.progress.phase("making tables", None);
         self.make(session, |kind| kind <= Kind::Sequence)?;
         self.make_tables(session)?;
+        let _snapshot = self.put_off_purge()?;
         if self.request.data {
             self.load_rows(session)?;
-            self.build_indexes(session)?;
+            self.build_indexes()?;
             self.set_counters(session)?;
         }
         self.world.progress.phase("making routines, views, triggers and events", None);
@@ -142,6 +145,14 @@ impl Load<'_> {
         }
         self.prove_objects()?;
         self.ledger.remove(session)
+    }
+
+    /// Purge would take processors from filling tables and from reading them back.
+    fn put_off_purge(&self) -> Result<Option<Session>, Error> {
+        if !self.request.data {
+            return Ok(None);
+        }
+        Ok(snapshot::put_off_purge(snapshot::connect(self.target)?, SNAPSHOT_MAX_S)?)
     }
 
     /// Reads everything back.
@@ -172,7 +183,7 @@ pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session,
     let mut session = snapshot::connect(target)?;
     session.execute(&format!(
         "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', foreign_key_checks = 0, \
-         lock_wait_timeout = {}",
+         unique_checks = 1, lock_wait_timeout = {}",
         LOCK_WAIT.as_secs()
     ))?;
     for setting in [

@@ -78,7 +78,8 @@ pub struct Source {
     pub snapshot: Way,
     /// Where that state stands in its binary log.
     pub position: Option<Position>,
-    /// Where it stands in the binary log of its own source, for a replica: columns of SHOW SLAVE STATUS.
+    /// Where it stands in the binary log of its own source, for a replica: columns of SHOW SLAVE STATUS, soon after that
+    /// state; on MariaDB `gtid_slave_pos` of that very state, from which another replica can start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replica_of: Vec<(String, String)>,
 }

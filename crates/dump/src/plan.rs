@@ -118,79 +118,97 @@ pub(crate) const MARK: &str = "SAVEPOINT remora";
 /// Lets go of all tables that were read since, and keeps the snapshot: nobody's DDL waits for the end of the dump.
 pub(crate) const FORGET: &str = "ROLLBACK TO SAVEPOINT remora";
 
-/// Cuts a table, or one partition of it, into chunks of about `chunk_bytes`, and hands them on in the order of the key. The
-/// session is in a transaction that has the [`MARK`].
-pub(crate) fn cut(
-    session: &mut Session,
-    table: &Table,
-    partition: Option<usize>,
-    chunk_bytes: u64,
-    each: &mut dyn FnMut(Option<Range>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let part = partition.and_then(|at| table.partitions.get(at));
-    let (rows, bytes) = part.map_or((table.rows, table.bytes), |part| (part.rows, part.bytes));
-    let literals: Vec<Literal> = table
-        .key
-        .iter()
-        .map_while(|name| literal_of(table.columns.iter().find(|column| column.name == *name)?))
-        .collect();
-    if literals.is_empty() || bytes < chunk_bytes.saturating_mul(3) / 2 || rows < 2 {
-        return each(None);
+/// How a table is cut.
+pub(crate) struct Cut<'a> {
+    /// The table.
+    pub(crate) table: &'a Table,
+    /// The number of the partition, when it is one that is cut.
+    pub(crate) partition: Option<usize>,
+    /// About how many bytes the next chunk is to have; asked before each.
+    pub(crate) chunk_bytes: &'a dyn Fn() -> u64,
+}
+
+/// Takes chunks in the order of the key, with the estimated bytes of each; 0 where nobody knows.
+pub(crate) type Each<'a> = &'a mut dyn FnMut(Option<Range>, u64) -> Result<(), Error>;
+
+impl Cut<'_> {
+    /// Cuts it. The session is in a transaction that has the [`MARK`].
+    pub(crate) fn run(&self, session: &mut Session, each: Each<'_>) -> Result<(), Error> {
+        let table = self.table;
+        let part = self.partition.and_then(|at| table.partitions.get(at));
+        let (rows, bytes) = part.map_or((table.rows, table.bytes), |part| (part.rows, part.bytes));
+        let literals: Vec<Literal> = table
+            .key
+            .iter()
+            .map_while(|name| literal_of(table.columns.iter().find(|column| column.name == *name)?))
+            .collect();
+        if literals.is_empty() || bytes < (self.chunk_bytes)().saturating_mul(3) / 2 || rows < 2 {
+            return each(None, 0);
+        }
+        let from = select::from(table, part.map(|part| part.name.as_str()));
+        let first_type = table.columns.iter().find(|column| Some(&column.name) == table.key.first());
+        let integer = first_type.is_some_and(|column| column.data_type.ends_with("int"));
+        let walk = Walk { cut: self, size: (rows, bytes), session, from, literals, after: None, each };
+        if integer && table.key.len() == 1 { walk.stride() } else { walk.step() }
     }
-    let chunk_rows = (rows.saturating_mul(chunk_bytes) / bytes.max(1)).max(rows / CHUNKS_MAX).max(1);
-    let from = select::from(table, part.map(|part| part.name.as_str()));
-    let first_type = table.columns.iter().find(|column| Some(&column.name) == table.key.first());
-    let integer = first_type.is_some_and(|column| column.data_type.ends_with("int"));
-    let walk = Walk { session, table, from, literals, chunk_rows, after: None, each };
-    if integer && table.key.len() == 1 { walk.bisect() } else { walk.step() }
 }
 
 struct Walk<'a> {
+    cut: &'a Cut<'a>,
+    /// Rows and bytes of what is cut, estimated.
+    size: (u64, u64),
     session: &'a mut Session,
-    table: &'a Table,
     from: String,
     literals: Vec<Literal>,
-    chunk_rows: u64,
     after: Option<Vec<String>>,
-    each: &'a mut dyn FnMut(Option<Range>) -> Result<(), Error>,
+    each: Each<'a>,
 }
 
 impl Walk<'_> {
-    fn emit(&mut self, upto: Option<Vec<String>>) -> Result<(), Error> {
+    fn emit(&mut self, upto: Option<Vec<String>>, rows: u64) -> Result<(), Error> {
         // Lets go of the table: it may take long until somebody takes the chunk.
         self.session.execute(FORGET)?;
         let after = std::mem::replace(&mut self.after, upto.clone());
-        (self.each)(Some(Range { after, upto }))
+        let (all_rows, all_bytes) = self.size;
+        (self.each)(Some(Range { after, upto }), rows.saturating_mul(all_bytes) / all_rows.max(1))
     }
 
-    /// One integer: halves until the server estimates few enough rows, so that neither gaps nor clusters matter.
-    fn bisect(mut self) -> Result<(), Error> {
-        let key = quote_name(self.table.key.first().map_or("", String::as_str));
+    /// About how many rows the next chunk is to have.
+    fn chunk_rows(&self) -> u64 {
+        let (rows, bytes) = self.size;
+        let wanted = rows.saturating_mul((self.cut.chunk_bytes)()) / bytes.max(1);
+        wanted.max(rows / CHUNKS_MAX).max(1)
+    }
+
+    /// One integer: ranges of as many values as the server estimates to hold the rows, so that neither gaps nor clusters
+    /// matter.
+    fn stride(mut self) -> Result<(), Error> {
+        let key = quote_name(self.cut.table.key.first().map_or("", String::as_str));
         let rows = self.session.strings(&format!("SELECT MIN({key}), MAX({key}) FROM {}", self.from))?;
         let bound = |at: usize| {
             let cell = rows.first().and_then(|row| row.get(at)).cloned().flatten();
             cell.and_then(|text| text.parse::<i128>().ok())
         };
-        let (Some(low), Some(high)) = (bound(0), bound(1)) else { return (self.each)(None) };
-        let mut stack = vec![(low, high)];
-        while let Some((low, high)) = stack.pop() {
-            let middle = low + (high - low) / 2;
-            if low < high && self.estimate(&key, low, high)? > self.chunk_rows.saturating_mul(3) / 2 {
-                stack.push((middle + 1, high));
-                stack.push((low, middle));
-                continue;
+        let (Some(mut low), Some(high)) = (bound(0), bound(1)) else { return (self.each)(None, 0) };
+        let share = (high - low) / i128::from(self.size.0.max(1));
+        let mut width = share.saturating_mul(i128::from(self.chunk_rows())).max(1);
+        loop {
+            let wanted = self.chunk_rows();
+            let (upto, rows) =
+                reach((low, high), &mut width, wanted, &mut |low, upto| self.estimate(&key, low, upto))?;
+            if upto >= high {
+                return self.emit(None, rows);
             }
-            let upto = (!stack.is_empty()).then(|| vec![high.to_string()]);
-            self.emit(upto)?;
+            self.emit(Some(vec![upto.to_string()]), rows)?;
+            low = upto + 1;
         }
-        Ok(())
     }
 
     fn estimate(&mut self, key: &str, low: i128, high: i128) -> Result<u64, Error> {
         let rows = self.session.strings(&format!(
             "EXPLAIN SELECT {key} FROM {} FORCE INDEX ({}) WHERE {key} BETWEEN {low} AND {high}",
             self.from,
-            quote_name(&self.table.key_name)
+            quote_name(&self.cut.table.key_name)
         ))?;
         // MySQL since 5.7 has two columns more.
         let row = rows.first().map(Vec::as_slice).unwrap_or_default();
@@ -200,29 +218,64 @@ impl Walk<'_> {
 
     /// Any key: asks for the key that many rows ahead. The server only walks along the index for it.
     fn step(mut self) -> Result<(), Error> {
+        let table = self.cut.table;
         let columns: Vec<_> =
-            self.table.key.iter().take(self.literals.len()).map(|name| quote_name(name)).collect();
+            table.key.iter().take(self.literals.len()).map(|name| quote_name(name)).collect();
         let columns = columns.join(",");
         loop {
+            let chunk_rows = self.chunk_rows();
             let range = Range { after: self.after.clone(), upto: None };
-            let condition = range.sql(&self.table.key).map(|sql| format!(" WHERE {sql}")).unwrap_or_default();
+            let condition = range.sql(&table.key).map(|sql| format!(" WHERE {sql}")).unwrap_or_default();
             let rows = self.session.rows(&format!(
                 "SELECT {columns} FROM {} FORCE INDEX ({}){condition} ORDER BY {columns} LIMIT {},1",
                 self.from,
-                quote_name(&self.table.key_name),
-                self.chunk_rows - 1,
+                quote_name(&table.key_name),
+                chunk_rows - 1,
             ))?;
-            let Some(row) = rows.into_iter().next() else { return self.emit(None) };
+            let Some(row) = rows.into_iter().next() else { return self.emit(None, 0) };
             let cells = row.iter().zip(&self.literals);
             let bound: Option<Vec<String>> =
                 cells.map(|(cell, literal)| literal.write(cell.as_deref()?)).collect();
             match bound {
                 // A value without a literal, or a bound that does not move on: the rest is one chunk.
-                None => return self.emit(None),
-                Some(bound) if self.after.as_ref() == Some(&bound) => return self.emit(None),
-                Some(bound) => self.emit(Some(bound))?,
+                None => return self.emit(None, 0),
+                Some(bound) if self.after.as_ref() == Some(&bound) => return self.emit(None, 0),
+                Some(bound) => self.emit(Some(bound), chunk_rows)?,
             }
         }
+    }
+}
+
+/// Up to which value a chunk reaches that begins at `low` and is to have about `wanted` rows, and how many it is estimated to
+/// have: half as many or half as many more are good enough. `width` is the number of values the last chunk spanned, and
+/// becomes this one's.
+fn reach(
+    (low, high): (i128, i128),
+    width: &mut i128,
+    wanted: u64,
+    estimate: &mut dyn FnMut(i128, i128) -> Result<u64, Error>,
+) -> Result<(i128, u64), Error> {
+    // Widths with too few rows and with too many.
+    let (mut few, mut many) = (0, None);
+    loop {
+        let upto = low.saturating_add(*width - 1).min(high);
+        let rows = estimate(low, upto)?;
+        let is_narrow = rows < wanted.div_ceil(2) && upto < high;
+        if rows > wanted.saturating_mul(3) / 2 {
+            many = Some(*width);
+        } else if is_narrow {
+            few = *width;
+        } else {
+            return Ok((upto, rows));
+        }
+        let next = many.map_or_else(|| width.saturating_mul(2), |many| few + (many - few) / 2);
+        // Between the two there is nothing: one value with many rows' worth of estimate, or a cluster behind a gap.
+        if many.is_some() && next == few {
+            *width = few.max(1);
+            let upto = low.saturating_add(*width - 1).min(high);
+            return Ok((upto, estimate(low, upto)?));
+        }
+        *width = next;
     }
 }
 
@@ -236,6 +289,45 @@ mod tests {
         let range = Range { after: Some(vec!["1".into(), "2".into()]), upto: Some(vec!["3".into()]) };
         assert_eq!(range.sql(&key).unwrap(), "`a` >= 1 AND (`a` > 1 OR (`b` > 2)) AND `a` <= 3");
         assert_eq!(Range::default().sql(&key), None);
+    }
+
+    /// The chunks that keys are cut into: how many keys each has, and how often the server was asked.
+    fn cut(keys: &[i128], wanted: u64) -> (Vec<u64>, usize) {
+        let count =
+            |low: i128, upto: i128| keys.iter().filter(|key| (low..=upto).contains(key)).count() as u64;
+        let (mut low, high) = (keys[0], keys[keys.len() - 1]);
+        let (mut width, mut asked, mut sizes) = (1, 0, Vec::new());
+        loop {
+            let mut estimate = |low, upto| {
+                asked += 1;
+                Ok(count(low, upto))
+            };
+            let (upto, rows) = reach((low, high), &mut width, wanted, &mut estimate).unwrap();
+            assert_eq!(rows, count(low, upto));
+            sizes.push(rows);
+            if upto >= high {
+                assert_eq!(sizes.iter().sum::<u64>(), keys.len() as u64);
+                return (sizes, asked);
+            }
+            low = upto + 1;
+        }
+    }
+
+    #[test]
+    fn integers_are_cut_evenly_whatever_the_gaps() {
+        let dense: Vec<i128> = (0..10_000).collect();
+        let sparse: Vec<i128> = (0..10_000).map(|at| at * 1_000_000_007 - (1 << 62)).collect();
+        let clusters: Vec<i128> = (0..10).flat_map(|at| (0..1000).map(move |key| (at << 59) + key)).collect();
+        for keys in [&dense, &sparse, &clusters] {
+            let (sizes, asked) = cut(keys, 100);
+            assert!(sizes.iter().all(|size| *size <= 150), "{sizes:?}");
+            assert!(sizes.len() <= 220 && asked < 20 * sizes.len(), "{} {asked}", sizes.len());
+        }
+        let (sizes, asked) = cut(&dense, 100);
+        assert!(sizes.iter().rev().skip(1).all(|size| *size >= 50) && asked <= sizes.len() + 10, "{sizes:?}");
+        // The ends of all there is.
+        assert_eq!(cut(&[i128::from(i64::MIN), 0, i128::from(u64::MAX)], 1).0, [1, 1, 1]);
+        assert_eq!(cut(&[7], 100), (vec![1], 1));
     }
 
     #[test]

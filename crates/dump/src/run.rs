@@ -1,5 +1,6 @@
 //! A dump from begin to end.
 
+mod pace;
 mod resume;
 mod selection;
 mod throttle;
@@ -68,7 +69,7 @@ pub struct DumpRequest {
     pub resume: bool,
     /// Who is to be the definer of views, routines, triggers and events.
     pub definer: Definer,
-    /// About how many bytes of a table make a chunk; `None` for a size that fits its sessions.
+    /// About how many bytes of a table make a chunk; `None` for as many as are read in two seconds, within limits.
     pub chunk_bytes: Option<u64>,
     /// What it leaves to others.
     pub limits: Limits,
@@ -92,11 +93,6 @@ pub struct DumpSummary {
     /// Bytes of data files.
     pub file_bytes: u64,
 }
-
-/// Chunks are not made larger or smaller than this of themselves.
-const CHUNK_BYTES: (u64, u64) = (4 << 20, 64 << 20);
-/// How many chunks each session gets, so that the last ones end together.
-const CHUNKS_PER_SESSION: u64 = 8;
 
 /// Dumps a server into a new folder, or goes on with a dump that was stopped.
 ///
@@ -128,7 +124,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     };
     let held = hold_off_ddl(target, &tables)?;
     let mut snapshot = begin(world, target, request, &tables)?;
-    let mut manifest = manifest(&mut session, &snapshot, request)?;
+    let mut manifest = manifest(&mut session, &mut snapshot, request)?;
     manifest.tables = tables;
     manifest.set_earlier(earlier);
     manifest.objects = before.objects.clone();
@@ -245,7 +241,18 @@ fn begin(
     Ok(snapshot)
 }
 
-fn manifest(session: &mut Session, snapshot: &Snapshot, request: &DumpRequest) -> Result<Manifest, Error> {
+fn manifest(
+    session: &mut Session,
+    snapshot: &mut Snapshot,
+    request: &DumpRequest,
+) -> Result<Manifest, Error> {
+    let mut replica_of = session.source_position()?;
+    if let Some(first) = snapshot.sessions.first_mut().filter(|_| !replica_of.is_empty()) {
+        // The place in the source's log may have moved on since the snapshot was begun; this has not.
+        let applied = first.applied()?;
+        first.execute(plan::FORGET)?;
+        replica_of.extend((!applied.is_empty()).then(|| ("gtid_slave_pos".to_owned(), applied)));
+    }
     let id = session.value("SELECT REPLACE(UUID(), '-', '')")?.unwrap_or_default();
     let about = &session.about;
     let source = Source {
@@ -256,9 +263,7 @@ fn manifest(session: &mut Session, snapshot: &Snapshot, request: &DumpRequest) -
         lower_case_table_names: about.lower_case_table_names,
         snapshot: snapshot.way,
         position: snapshot.position.clone(),
-        // It may have moved on since the snapshot was begun: it is for finding the place again, not for starting another
-        // replica blindly.
-        replica_of: session.source_position()?,
+        replica_of,
     };
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
     manifest.condition = request.condition.clone();

@@ -1,16 +1,17 @@
 //! Reading rows back for their sums.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use server::snapshot;
-use server::{Session, Target};
+use server::{Session, TableName, Target, snapshot};
 
 use crate::hash::Sum;
 use crate::line::Lines;
 use crate::manifest::{Chunk, TableEntry};
-use crate::{Error, World, select};
+use crate::tally::Tally;
+use crate::{Error, World, parallel, select};
 
 /// A part of a table whose sum is wanted.
 pub(crate) struct Part<'a> {
@@ -27,7 +28,7 @@ pub(crate) fn reader(target: &Target) -> Result<Session, Error> {
 }
 
 /// The sum of a part's rows.
-pub(crate) fn sum(world: &World, session: &mut Session, part: &Part<'_>) -> Result<Sum, Error> {
+fn sum(world: &World, session: &mut Session, part: &Part<'_>, tally: &Tally) -> Result<Sum, Error> {
     let estimate = part.chunk.text_bytes.checked_div(part.chunk.sum.rows).unwrap_or(1);
     let mut to = |lines: &[u8], rows: u64| {
         if world.is_stopped() {
@@ -35,6 +36,7 @@ pub(crate) fn sum(world: &World, session: &mut Session, part: &Part<'_>) -> Resu
         }
         world.progress.read(rows * estimate);
         world.progress.done(rows, lines.len() as u64);
+        tally.add(&*world.progress, rows, rows * estimate);
         Ok(())
     };
     let mut lines = Lines::new(&mut to);
@@ -57,25 +59,30 @@ pub(crate) fn sums(
     parts: &[Part<'_>],
     sessions: usize,
 ) -> Result<Vec<Sum>, Error> {
-    let next = std::sync::atomic::AtomicUsize::new(0);
     let found = Mutex::new(vec![Sum::default(); parts.len()]);
-    let work = || -> Result<(), Error> {
-        let mut session = reader(target)?;
-        loop {
-            let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let Some(part) = parts.get(at) else { return Ok(()) };
-            let sum = sum(world, &mut session, part)?;
-            found.lock().unwrap_or_else(PoisonError::into_inner)[at] = sum;
+    let tables = tables(parts);
+    parallel::each(parts, sessions, &|| reader(target), &|session, at, part| {
+        let (tally, left) = &tables[&part.entry.table.name];
+        let sum = sum(world, session, part, tally)?;
+        if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            tally.end(&*world.progress);
         }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..sessions.clamp(1, parts.len().max(1))).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
+        found.lock().unwrap_or_else(PoisonError::into_inner)[at] = sum;
+        Ok(())
     })?;
     Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// For each table how far it is, and how many of its parts are left.
+fn tables<'a>(parts: &[Part<'a>]) -> BTreeMap<&'a TableName, (Tally, AtomicUsize)> {
+    let mut tables = BTreeMap::new();
+    for part in parts {
+        let name = &part.entry.table.name;
+        let bytes = part.entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
+        let table = tables.entry(name).or_insert_with(|| (Tally::new(name, bytes), AtomicUsize::new(0)));
+        *table.1.get_mut() += 1;
+    }
+    tables
 }
 
 /// Compares a table's sums with the wanted ones and says what differs; `None` when nothing does. Where a chunk has

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use disk::Disk;
-use server::Session;
+use server::{Session, snapshot};
 
 use crate::job::{Job, Names, State, Way};
 use crate::ledger::{FinishedChunks, Ledger};
@@ -269,26 +269,13 @@ impl Run<'_> {
         load.run()
     }
 
-    /// A snapshot that keeps the server from purging while rows are loaded into the shadow.
-    ///
-    /// MariaDB goes over every committed row once more, to reset the transaction id in it, and would begin
-    /// after the first chunk: with both cores busy that is a fifth of the time. After one LOAD DATA of the whole
-    /// file it begins when that is over, and so it does here. A long import must not keep everybody else's old
-    /// row versions, so the server itself ends the snapshot after a while.
+    /// Keeps the server from purging while rows are loaded into the shadow: after one LOAD DATA of the whole file it
+    /// would begin when that is over, and so it does here.
     fn put_off_purge(&self, job: &Job) -> Result<Option<Session>, Error> {
         if job.way != Way::Shadow {
             return Ok(None);
         }
-        let mut session = (self.world.connect)()?;
-        if session.about.flavour != server::Flavour::MariaDb {
-            return Ok(None);
-        }
-        session.execute(&format!(
-            "SET SESSION tx_isolation = 'REPEATABLE-READ', idle_transaction_timeout = {SNAPSHOT_MAX_S}"
-        ))?;
-        session.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
-        tracing::info!("purge waits until the rows are in, {SNAPSHOT_MAX_S} s at most");
-        Ok(Some(session))
+        Ok(snapshot::put_off_purge((self.world.connect)()?, SNAPSHOT_MAX_S)?)
     }
 
     /// Sessions that help: no more than the files have chunks.

@@ -123,6 +123,7 @@ fn of_dump(error: &dump::Error) -> Exit {
         E::Stopped(_) => stopped(),
         E::Interrupted { source, .. } => of_dump(source),
         E::Server(error) => of_server(error),
+        E::Object { source, .. } => of_server(source),
         _ => Exit::Failed,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use progress::Progress;
+use progress::{Part, Progress};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
@@ -16,6 +16,10 @@ use crate::exit::{self, Exit};
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// How often the line on a terminal is drawn anew, and a program is told.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// Parts of a phase that the line names; with more sessions there may be more at a time.
+const PARTS_MAX: usize = 2;
+/// Parts of that many bytes get a line of their own when they are whole.
+const TOLD_FROM_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
@@ -44,6 +48,29 @@ struct Phase {
     total: Option<u64>,
     began: Instant,
     drawn: Instant,
+    /// Parts that are under way, with what is done of them, and how many are whole.
+    parts: Vec<(String, Option<f64>)>,
+    whole: u64,
+}
+
+impl Phase {
+    fn new(name: &str, total: Option<u64>) -> Phase {
+        let now = Instant::now();
+        Phase { name: name.to_owned(), total, began: now, drawn: now, parts: Vec::new(), whole: 0 }
+    }
+
+    /// `3 done, shop.orders 45 %`; nothing when there are no parts.
+    fn parts(&self) -> Option<String> {
+        let done = (self.whole > 0).then(|| format!("{} done", self.whole));
+        let named = self.parts.iter().take(PARTS_MAX).map(|(name, share)| match share {
+            Some(share) => format!("{name} {:.0} %", share * 100.0),
+            None => name.clone(),
+        });
+        let more = self.parts.len().checked_sub(PARTS_MAX).filter(|more| *more > 0);
+        let more = more.map(|more| format!("{more} more"));
+        let all: Vec<String> = done.into_iter().chain(named).chain(more).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
 }
 
 impl Report {
@@ -67,13 +94,12 @@ impl Report {
             _ => ProgressBar::hidden(),
         };
         bar.set_style(
-            ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
         );
-        let now = Instant::now();
         Report(Arc::new(Inner {
             style,
             bar,
-            phase: Mutex::new(Phase { name: String::new(), total: None, began: now, drawn: now }),
+            phase: Mutex::new(Phase::new("", None)),
             read: AtomicU64::new(0),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -158,6 +184,7 @@ impl Report {
             Some(share) if seconds > 1.0 => parts.push(format!("{} left", clock(seconds / share - seconds))),
             _ => parts.push(format!("{} so far", clock(seconds))),
         }
+        parts.extend(phase.parts());
         parts.join("   ")
     }
 
@@ -185,6 +212,8 @@ impl Report {
                 let line = json!({
                     "message_type": "status", "phase": phase.name, "seconds": phase.began.elapsed().as_secs_f64(),
                     "bytes_read": read, "bytes_total": phase.total, "rows": rows, "bytes_done": bytes,
+                    "parts_whole": phase.whole,
+                    "parts": phase.parts.iter().map(|(name, share)| json!({"name": name, "share": share})).collect::<Vec<_>>(),
                 });
                 self.message(&line).ok();
             }
@@ -198,8 +227,7 @@ impl Progress for Report {
         for counter in [&self.0.read, &self.0.rows, &self.0.bytes] {
             counter.store(0, Ordering::Relaxed);
         }
-        let now = Instant::now();
-        *self.phase_now() = Phase { name: name.to_owned(), total: bytes, began: now, drawn: now };
+        *self.phase_now() = Phase::new(name, bytes);
         if self.0.style == Style::Terminal {
             self.0.bar.set_message(name.to_owned());
             // The clock goes on while the server is busy with one long statement.
@@ -216,6 +244,40 @@ impl Progress for Report {
         self.0.rows.fetch_add(rows, Ordering::Relaxed);
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.tick();
+    }
+
+    fn part(&self, part: &Part<'_>) {
+        let mut phase = self.phase_now();
+        let known = phase.parts.iter().position(|(name, _)| name == part.name);
+        if !part.is_whole {
+            let share = share(part.bytes, Some(part.bytes_total));
+            match known {
+                Some(at) => phase.parts[at].1 = share,
+                None => phase.parts.push((part.name.to_owned(), share)),
+            }
+            return;
+        }
+        phase.whole += 1;
+        if let Some(at) = known {
+            phase.parts.remove(at);
+        }
+        let name = phase.name.clone();
+        drop(phase);
+        match self.0.style {
+            Style::Json => {
+                self.message(&json!({
+                    "message_type": "part", "phase": name, "name": part.name, "rows": part.rows, "bytes": part.bytes,
+                }))
+                .ok();
+            }
+            Style::Terminal | Style::Lines if part.bytes >= TOLD_FROM_BYTES => self.say(&format!(
+                "{name}: {} is done, {} rows, {}",
+                part.name,
+                short(as_f64(part.rows)),
+                size(part.bytes)
+            )),
+            _ => {}
+        }
     }
 
     fn note(&self, text: &str) {
@@ -300,5 +362,17 @@ mod tests {
             report.line(&report.phase_now()),
             "loading   25 %   10 rows   1 rows/s   0 MB/s   0:30 left"
         );
+        let part =
+            |name, bytes, is_whole| report.part(&Part { name, rows: 1, bytes, bytes_total: 8, is_whole });
+        for (name, bytes, is_whole) in
+            [("d.a", 8, false), ("d.b", 2, false), ("d.c", 1, false), ("d.a", 8, true)]
+        {
+            part(name, bytes, is_whole);
+        }
+        assert_eq!(report.phase_now().parts().as_deref(), Some("1 done, d.b 25 %, d.c 12 %"));
+        part("d.e", 0, false);
+        assert!(report.line(&report.phase_now()).ends_with("0:30 left   1 done, d.b 25 %, d.c 12 %, 1 more"));
+        report.phase("verifying", None);
+        assert_eq!(report.phase_now().parts(), None);
     }
 }

@@ -41,6 +41,13 @@ pub(crate) fn needs_escape(bytes: &[u8], except: [u8; 2]) -> bool {
     }
 }
 
+/// Whether LOAD DATA's default dialect surely has nothing to escape in these bytes.
+#[must_use]
+#[inline]
+pub fn is_plain_load_data(bytes: &[u8]) -> bool {
+    !needs_escape(bytes, [b' '; 2])
+}
+
 /// Whether one of fewer than 16 bytes may be special, several at once: most values are short and hold nothing special.
 #[inline]
 fn is_suspicious(bytes: &[u8]) -> bool {

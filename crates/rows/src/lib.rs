@@ -42,7 +42,7 @@ mod split;
 pub use dialect::{Dialect, LineEnd};
 pub use encoding::{Decoder, Encoding};
 pub use error::{BadBytes, Error, Ragged, UnclosedQuote, UnknownEncoding};
-pub use escape::{unescape_load_data, write_csv, write_load_data, write_sql_literal};
+pub use escape::{is_plain_load_data, unescape_load_data, write_csv, write_load_data, write_sql_literal};
 pub use field::{Field, Nulls, fields};
 pub use infer::{ColumnKind, ColumnStats, ColumnType, KeyStats};
 pub use rewrite::{FieldRule, Rewriter};

@@ -60,6 +60,30 @@ impl Session {
         Ok(row.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect())
     }
 
+    /// What a MariaDB replica has applied of its source's transactions, in the form of `gtid_slave_pos`: as this session's
+    /// snapshot sees it, so that it fits the rows the same snapshot sees. Empty on another server, or where this account
+    /// may not see it.
+    ///
+    /// # Errors
+    /// [`Error::LostConnection`] and the like.
+    pub fn applied(&mut self) -> Result<String, Error> {
+        if self.about.flavour != Flavour::MariaDb {
+            return Ok(String::new());
+        }
+        let sql = "SELECT domain_id, server_id, seq_no FROM mysql.gtid_slave_pos ORDER BY domain_id, sub_id";
+        let rows = match self.strings(sql) {
+            Err(error) if error.code().is_some() => return Ok(String::new()),
+            rows => rows?,
+        };
+        // The last one of each domain counts; the ones before are not removed yet.
+        let mut domains = std::collections::BTreeMap::new();
+        for row in rows {
+            let cells: Vec<String> = row.into_iter().flatten().collect();
+            domains.insert(cells.first().cloned(), cells.join("-"));
+        }
+        Ok(domains.into_values().collect::<Vec<_>>().join(","))
+    }
+
     /// The first row, with its columns' names, of the first statement that this server knows and this account may run.
     fn first_row(&mut self, statements: &[&str]) -> Result<Option<Vec<(String, String)>>, Error> {
         for statement in statements {

@@ -40,6 +40,12 @@ pub trait RowSink {
     /// # Errors
     /// What writing the row reports.
     fn end_row(&mut self) -> io::Result<()>;
+    /// A row's values at once, as they come off the wire: each behind a byte that is its length. A sink that can't take a row in
+    /// that way, be it because one of these bytes is no length (from 251 on), leaves everything as it was and returns
+    /// `false`: the values are then handed over one by one. The end of the row is told in both cases.
+    fn packed_row(&mut self, _row: &[u8], _columns: usize) -> bool {
+        false
+    }
 }
 
 /// Why a result was not read to its end.
@@ -108,6 +114,9 @@ pub(crate) fn query<S: RowSink>(
 
 /// A row that is in the buffer as a whole.
 fn row<S: RowSink>(mut rest: &[u8], columns: usize, sink: &mut S) -> Result<(), Broken> {
+    if sink.packed_row(rest, columns) {
+        return Ok(());
+    }
     for _ in 0..columns {
         let (&first, after) = rest.split_first().ok_or_else(|| garbled("a row that is too short"))?;
         let (length, after) = match first {

@@ -31,6 +31,7 @@ enum Method {
     RemoraLoad,
     RemoraLoadCounts,
     Myloader,
+    MyloaderDefault,
     Client,
     LoadData,
 }
@@ -43,8 +44,14 @@ impl Method {
         Method::RemoraDumpPlain,
         Method::MydumperPlain,
     ];
-    const LOADS: [Method; 5] =
-        [Method::RemoraLoad, Method::RemoraLoadCounts, Method::Myloader, Method::Client, Method::LoadData];
+    const LOADS: [Method; 6] = [
+        Method::RemoraLoad,
+        Method::RemoraLoadCounts,
+        Method::Myloader,
+        Method::MyloaderDefault,
+        Method::Client,
+        Method::LoadData,
+    ];
 
     fn is_mydumper(self) -> bool {
         matches!(self, Method::MydumperGzip | Method::MydumperPlain)
@@ -57,9 +64,10 @@ impl Method {
             Method::DumpZstd => "mariadb-dump, piped to zstd -1",
             Method::MydumperGzip => "mydumper -t 2 -r 500000 -c",
             Method::MydumperPlain => "mydumper -t 2 -r 500000",
-            Method::RemoraLoad => "remora load -j 2, every row read back",
-            Method::RemoraLoadCounts => "remora load -j 2 --no-verify",
+            Method::RemoraLoad => "remora load, every row read back",
+            Method::RemoraLoadCounts => "remora load --no-verify",
             Method::Myloader => "myloader -t 2",
+            Method::MyloaderDefault => "myloader",
             Method::Client => "zstd -dc, piped to mariadb",
             Method::LoadData => "LOAD DATA, one session",
         }
@@ -178,7 +186,7 @@ impl Bench {
             Method::RemoraDumpPlain => "remora.plain",
             Method::DumpZstd | Method::Client => "dump.sql.zst",
             Method::MydumperGzip => "mydumper.gz",
-            Method::MydumperPlain | Method::Myloader => "mydumper",
+            Method::MydumperPlain | Method::Myloader | Method::MyloaderDefault => "mydumper",
             Method::LoadData => return self.text(self.data),
         })
     }
@@ -243,15 +251,16 @@ impl Bench {
             done(&mut command)
         };
         let folder = path.display().to_string();
-        let ours = ["--no-defaults", "--quiet", "--user=root", "-S", &socket, "-j", "2"];
+        let own = ["--no-defaults", "--quiet", "--user=root", "-S", &socket];
+        let ours = [&own[..], &["-j", "2"]].concat();
         match method {
             Method::RemoraDump => tool(&self.remora, &[&["dump", "bench", "-o", &folder][..], &ours].concat()),
             Method::RemoraDumpPlain => {
                 tool(&self.remora, &[&["dump", "bench", "-o", &folder, "--compress", "none"][..], &ours].concat())
             }
-            Method::RemoraLoad => tool(&self.remora, &[&["load", &folder][..], &ours].concat()),
+            Method::RemoraLoad => tool(&self.remora, &[&["load", &folder][..], &own].concat()),
             Method::RemoraLoadCounts => {
-                tool(&self.remora, &[&["load", &folder, "--no-verify"][..], &ours].concat())
+                tool(&self.remora, &[&["load", &folder, "--no-verify"][..], &own].concat())
             }
             Method::MydumperGzip | Method::MydumperPlain => {
                 let mut all = vec!["-u", "root", "-S", &socket, "-B", "bench", "-t", "2", "-r", "500000", "-G", "-E", "-R", "-o", &folder];
@@ -260,6 +269,9 @@ impl Bench {
             }
             Method::Myloader => {
                 tool(Path::new("myloader"), &["-u", "root", "-S", &socket, "-t", "2", "-d", &folder])
+            }
+            Method::MyloaderDefault => {
+                tool(Path::new("myloader"), &["-u", "root", "-S", &socket, "-d", &folder])
             }
             Method::DumpZstd => self.shell(&format!(
                 "set -o pipefail; mariadb-dump --no-defaults -u root -S '{socket}' --single-transaction --quick --routines --events \
@@ -278,7 +290,12 @@ impl Bench {
     }
 
     fn load_data(&self, data: Data) -> String {
-        format!("LOAD DATA INFILE '{}' INTO TABLE bench.{}", self.text(data).display(), data.table())
+        let file = self.text(data);
+        format!(
+            "LOAD DATA INFILE '{}' INTO TABLE bench.{} CHARACTER SET binary",
+            file.display(),
+            data.table()
+        )
     }
 
     fn query(&self, sql: &str) -> Result<String> {

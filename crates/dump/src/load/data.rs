@@ -2,20 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Flavour, Session, Source, Version};
+use server::{Session, Source};
 
 use super::ledger::WHOLE;
 use super::{Load, connect};
 use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::parallel::Failure;
+use crate::tally::Tally;
 use crate::{Error, World, select};
 
 /// What to do after a signal.
-const AGAIN: &str = "start again with --resume";
+pub(super) const AGAIN: &str = "start again with --resume";
 /// Times a chunk is tried again after a deadlock with another.
 const TRIES: u32 = 20;
 
@@ -23,8 +25,6 @@ const TRIES: u32 = 20;
 pub(super) struct Task {
     table: usize,
     chunks: Vec<Chunk>,
-    /// Whether the table has no more than these.
-    alone: bool,
 }
 
 /// What the sessions share.
@@ -32,8 +32,8 @@ struct Shared<'a> {
     load: &'a Load<'a>,
     local_infile: bool,
     rows: AtomicU64,
-    error: Mutex<Option<Error>>,
-    failed: AtomicBool,
+    tallies: Vec<Arc<Tally>>,
+    failure: Failure,
 }
 
 /// Hands tasks to the sessions.
@@ -62,30 +62,27 @@ impl Load<'_> {
             load: self,
             local_infile,
             rows: AtomicU64::new(0),
-            error: Mutex::new(None),
-            failed: AtomicBool::new(false),
+            tallies: self.manifest.tables.iter().map(|entry| Arc::new(tally(entry))).collect(),
+            failure: Failure::default(),
         };
         std::thread::scope(|scope| {
             let (send, tasks) = crossbeam_channel::bounded(0);
             for _ in 0..self.request.sessions.max(1) {
                 let (tasks, shared) = (tasks.clone(), &shared);
-                scope.spawn(move || shared.guard(|| shared.work(&tasks)));
+                scope.spawn(move || shared.failure.guard(|| shared.work(&tasks)));
             }
             drop(tasks);
             let feed = Feed { load: self, done, send, shared: &shared };
-            shared.guard(|| match &mut follow {
+            shared.failure.guard(|| match &mut follow {
                 Some(follow) => follow.feed(&feed),
                 None => feed.everything(),
             });
         });
         let rows = shared.rows.into_inner();
-        if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(if error.is_passing() {
-                Error::Interrupted { rows, source: Box::new(error) }
-            } else {
-                error
-            });
-        }
+        shared.failure.into_result().map_err(|error| match error {
+            error if error.is_passing() => Error::Interrupted { rows, source: Box::new(error) },
+            error => error,
+        })?;
         if let Some(follow) = follow {
             follow.finish(self.world, &mut self.manifest)?;
         }
@@ -105,24 +102,23 @@ impl Feed<'_> {
         order.sort_by_key(|at| std::cmp::Reverse(bytes(&tables[*at])));
         for table in order {
             let entry = &tables[table];
-            let alone = entry.chunks.len() == 1;
             if !entry.table.is_transactional() {
                 self.whole(table, entry.chunks.clone())?;
                 continue;
             }
             for chunk in &entry.chunks {
-                self.chunk(table, chunk.clone(), alone)?;
+                self.chunk(table, chunk.clone())?;
             }
         }
         Ok(())
     }
 
     /// A chunk of a table whose engine can roll back.
-    pub(super) fn chunk(&self, table: usize, chunk: Chunk, alone: bool) -> Result<(), Error> {
+    pub(super) fn chunk(&self, table: usize, chunk: Chunk) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
-            self.shared.rows.fetch_add(chunk.sum.rows, Ordering::Relaxed);
+            self.shared.committed(table, &[chunk]);
         } else if chunk.sum.rows > 0 {
-            self.give(Task { table, chunks: vec![chunk], alone })?;
+            self.give(Task { table, chunks: vec![chunk] })?;
         }
         Ok(())
     }
@@ -130,10 +126,9 @@ impl Feed<'_> {
     /// All chunks of one whose engine can't.
     pub(super) fn whole(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), WHOLE)) {
-            self.shared.rows.fetch_add(chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
+            self.shared.committed(table, &chunks);
         } else if !chunks.is_empty() {
-            let alone = chunks.len() == 1;
-            self.give(Task { table, chunks, alone })?;
+            self.give(Task { table, chunks })?;
         }
         Ok(())
     }
@@ -151,7 +146,7 @@ impl Feed<'_> {
 
     /// Fails when there is no use in handing on more.
     pub(super) fn go_on(&self) -> Result<(), Error> {
-        if self.load.world.is_stopped() || self.shared.failed.load(Ordering::Relaxed) {
+        if self.load.world.is_stopped() || self.shared.failure.is_there() {
             return Err(Error::Stopped(AGAIN));
         }
         Ok(())
@@ -172,21 +167,13 @@ impl Feed<'_> {
 }
 
 impl Shared<'_> {
-    /// Runs a thread's job; the first error is kept and stops the others.
-    fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
-        if let Err(error) = job() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-    }
-
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let mut session = connect(self.load.target, self.load.request)?;
-        for mut task in tasks {
+        for task in tasks {
             if self.load.world.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
             }
-            if self.failed.load(Ordering::Relaxed) {
+            if self.failure.is_there() {
                 return Ok(());
             }
             let mut tries = 0;
@@ -197,14 +184,10 @@ impl Shared<'_> {
                     Err(Error::Object { source, .. }) => Some(source.as_ref()),
                     _ => None,
                 };
-                // What goes wrong on the bulk way is told in earnest only on the ordinary one.
-                let refused = cause.is_some_and(|error| error.code().is_some());
-                let again = (refused && task.alone) || cause.is_some_and(server::Error::is_retryable);
-                if !again || tries == TRIES {
+                if !cause.is_some_and(server::Error::is_retryable) || tries == TRIES {
                     break done?;
                 }
                 session.execute("ROLLBACK")?;
-                task.alone = false;
                 tries += 1;
             }
         }
@@ -213,15 +196,12 @@ impl Shared<'_> {
 
     fn task(&self, session: &mut Session, task: &Task) -> Result<(), Error> {
         let entry = &self.load.manifest.tables[task.table];
-        // Into an empty table without unique checks, MariaDB sorts and builds whole pages, for one session alone.
-        let alone = task.alone && bulk_is_sound(session);
-        session.execute(&format!("SET SESSION unique_checks = {}", u8::from(!alone)))?;
         if !entry.table.is_transactional() {
             session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
         }
         session.execute("START TRANSACTION")?;
         for chunk in &task.chunks {
-            let rows = self.chunk(session, entry, chunk)?;
+            let rows = self.chunk(session, (task.table, entry), chunk)?;
             if rows != chunk.sum.rows {
                 session.execute("ROLLBACK")?;
                 return Err(Error::Different {
@@ -239,12 +219,27 @@ impl Shared<'_> {
         };
         self.load.ledger.add(session, entry.place, line)?;
         session.execute("COMMIT")?;
-        self.rows.fetch_add(task.chunks.iter().map(|chunk| chunk.sum.rows).sum(), Ordering::Relaxed);
+        self.committed(task.table, &task.chunks);
         Ok(())
     }
 
+    /// Notes chunks that are in.
+    fn committed(&self, table: usize, chunks: &[Chunk]) {
+        let rows = chunks.iter().map(|chunk| chunk.sum.rows).sum();
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        let progress = &*self.load.world.progress;
+        if self.tallies[table].add(progress, rows, 0) == self.load.manifest.tables[table].sum.rows {
+            self.tallies[table].end(progress);
+        }
+    }
+
     /// Sends a chunk; returns the rows that the server took.
-    fn chunk(&self, session: &mut Session, entry: &TableEntry, chunk: &Chunk) -> Result<u64, Error> {
+    fn chunk(
+        &self,
+        session: &mut Session,
+        (at, entry): (usize, &TableEntry),
+        chunk: &Chunk,
+    ) -> Result<u64, Error> {
         let path = self.load.manifest.path(&self.load.request.folder, entry, chunk.number);
         let name = &entry.table.name;
         let told = |source: server::Error| match source {
@@ -263,7 +258,7 @@ impl Shared<'_> {
         let Some(statement) = statement.filter(|_| self.local_infile) else {
             return self.insert(session, entry, chunk);
         };
-        let report = session.load(&statement, self.source(entry, chunk)).map_err(told)?;
+        let report = session.load(&statement, self.source((at, entry), chunk)).map_err(told)?;
         if report.warnings > 0 {
             let first = session.warnings()?.into_iter().next();
             let words = first.map(|warning| warning.message).unwrap_or_default();
@@ -277,11 +272,12 @@ impl Shared<'_> {
     }
 
     /// The text of a chunk's file, as LOAD DATA takes it.
-    fn source(&self, entry: &TableEntry, chunk: &Chunk) -> Source {
+    fn source(&self, (at, entry): (usize, &TableEntry), chunk: &Chunk) -> Source {
         let world = &self.load.world;
         let (disk, stop, progress) =
             (Arc::clone(&world.disk), Arc::clone(&world.stop), Arc::clone(&world.progress));
         let file = self.load.manifest.data_file(&self.load.request.folder, entry, chunk);
+        let tally = Arc::clone(&self.tallies[at]);
         let each_row = (chunk.text_bytes / chunk.sum.rows.max(1)).max(1);
         Box::new(move |to: &mut dyn Write| {
             file.read(&*disk, &mut |piece| {
@@ -290,6 +286,7 @@ impl Shared<'_> {
                 }
                 progress.read(piece.len() as u64);
                 progress.done(piece.len() as u64 / each_row, piece.len() as u64);
+                tally.add(&*progress, 0, piece.len() as u64);
                 to.write_all(piece)
             })
         })
@@ -338,14 +335,6 @@ impl Shared<'_> {
     }
 }
 
-/// From these versions on bulk insert into an empty table loses no row that is not a duplicate (MDEV-34703).
-fn bulk_is_sound(session: &Session) -> bool {
-    let version = session.about.version;
-    let at_least = |major, minor, patch| version >= Version { major, minor, patch };
-    session.about.flavour == Flavour::MariaDb
-        && match (version.major, version.minor) {
-            (10, 11) => at_least(10, 11, 11),
-            (11, 4) => at_least(11, 4, 5),
-            _ => at_least(11, 7, 2),
-        }
+fn tally(entry: &TableEntry) -> Tally {
+    Tally::new(&entry.table.name, entry.chunks.iter().map(|chunk| chunk.text_bytes).sum())
 }

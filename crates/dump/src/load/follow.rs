@@ -31,8 +31,6 @@ pub(crate) struct Follow {
 /// How far a table is.
 #[derive(Default)]
 struct State {
-    /// The only chunk so far: whether it stays the only one decides how it is loaded.
-    first: Option<Chunk>,
     /// The chunks of a table that is loaded at once.
     all: Vec<Chunk>,
     /// Numbers of chunks that were handed on.
@@ -141,17 +139,12 @@ impl State {
     fn step(&mut self, feed: &Feed<'_>, (at, entry): (usize, &TableEntry), step: Step) -> Result<(), Error> {
         match step {
             Step::Chunk(_, chunk) if !entry.table.is_transactional() => self.all.push(chunk),
-            Step::Chunk(_, chunk) if self.first.is_none() && self.given.is_empty() => {
-                self.first = Some(chunk)
-            }
             Step::Chunk(_, chunk) => {
-                for chunk in self.first.take().into_iter().chain([chunk]) {
-                    self.given.insert(chunk.number);
-                    feed.chunk(at, chunk, false)?;
-                }
+                self.given.insert(chunk.number);
+                feed.chunk(at, chunk)?;
             }
             Step::Table(_) => {
-                let known: Vec<Chunk> = self.first.take().into_iter().chain(self.all.drain(..)).collect();
+                let known = std::mem::take(&mut self.all);
                 self.rest(feed, (at, entry), &known)?;
             }
             Step::Begin(_) | Step::Failed(_) => {}
@@ -174,10 +167,9 @@ impl State {
             chunks.sort_by_key(|chunk| chunk.number);
             return feed.whole(at, chunks);
         }
-        let alone = chunks.len() == 1 && self.given.is_empty();
         for chunk in chunks {
             if self.given.insert(chunk.number) {
-                feed.chunk(at, chunk.clone(), alone)?;
+                feed.chunk(at, chunk.clone())?;
             }
         }
         Ok(())

@@ -36,8 +36,19 @@ impl Ledger {
         Ok(found.is_some())
     }
 
-    pub(crate) fn create(&self, session: &mut Session) -> Result<(), Error> {
+    /// Makes the database of ledgers.
+    pub(crate) fn create_database(&self, session: &mut Session) -> Result<(), Error> {
         session.execute(&format!("CREATE DATABASE IF NOT EXISTS {SCHEMA}"))?;
+        Ok(())
+    }
+
+    /// The name of something beside the ledger that goes again at once.
+    pub(crate) fn trial(&self) -> TableName {
+        TableName { schema: SCHEMA.to_owned(), table: format!("{}_trial", self.table.table) }
+    }
+
+    pub(crate) fn create(&self, session: &mut Session) -> Result<(), Error> {
+        self.create_database(session)?;
         session.execute(&format!(
             "CREATE TABLE IF NOT EXISTS {} (`table` INT UNSIGNED NOT NULL, chunk BIGINT NOT NULL, \
              PRIMARY KEY (`table`, chunk)) ENGINE=InnoDB \

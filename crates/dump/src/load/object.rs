@@ -4,12 +4,13 @@ use server::catalogue::{Catalogue, Kind, Object, Settings};
 use server::definition::{counter, plain_indexes, sorted};
 use server::{Session, quote_name, snapshot};
 
-use super::Load;
-use crate::Error;
+use super::data::AGAIN;
+use super::{Load, connect};
 use crate::manifest::TableEntry;
+use crate::{Error, parallel};
 
-/// From this size on plain indexes of a table that several sessions fill are built when its rows are in.
-const DEFER_FROM_BYTES: u64 = 16 << 20;
+/// From this size on plain indexes of a table are built when its rows are in; below, that costs more than it saves.
+const DEFER_FROM_BYTES: u64 = 4 << 20;
 
 /// The settings tables are made under.
 const SQL_MODE: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
@@ -155,30 +156,22 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Builds the indexes that tables have not.
-    pub(super) fn build_indexes(&self, session: &mut Session) -> Result<(), Error> {
+    /// Builds the indexes that tables have not, of several tables at a time.
+    pub(super) fn build_indexes(&self) -> Result<(), Error> {
         self.world.progress.phase("building indexes", None);
-        for entry in &self.manifest.tables {
-            let name = &entry.table.name;
-            let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
+        let mut entries: Vec<&TableEntry> = self.manifest.tables.iter().collect();
+        entries.retain(|entry| {
             let left_out = may_be_deferred(entry, false) || may_be_deferred(entry, true);
-            if plain_indexes(&entry.table.definition).is_empty() || !left_out {
-                continue;
+            left_out && !plain_indexes(&entry.table.definition).is_empty()
+        });
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.sum.rows));
+        let connect = || connect(self.target, self.request);
+        parallel::each(&entries, self.request.sessions, &connect, &|session, _, entry| {
+            if self.world.is_stopped() {
+                return Err(Error::Stopped(AGAIN));
             }
-            let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;
-            let now =
-                rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
-            let there: Vec<_> = plain_indexes(&now).iter().map(|index| index.name.to_owned()).collect();
-            let adds: Vec<_> = plain_indexes(&entry.table.definition)
-                .into_iter()
-                .filter(|index| !there.iter().any(|known| known == index.name))
-                .map(|index| format!("ADD {}", index.clause))
-                .collect();
-            if !adds.is_empty() {
-                session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(told)?;
-            }
-        }
-        Ok(())
+            build(session, entry)
+        })
     }
 
     /// Puts back the AUTO_INCREMENT counters that filling a table has moved: MyISAM's goes behind the largest value then.
@@ -238,14 +231,31 @@ impl Load<'_> {
     }
 }
 
+/// Builds the indexes that a table has not.
+fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
+    let name = &entry.table.name;
+    let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
+    let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;
+    let now = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+    let there: Vec<_> = plain_indexes(&now).iter().map(|index| index.name.to_owned()).collect();
+    let adds: Vec<_> = plain_indexes(&entry.table.definition)
+        .into_iter()
+        .filter(|index| !there.iter().any(|known| known == index.name))
+        .map(|index| format!("ADD {}", index.clause))
+        .collect();
+    if !adds.is_empty() {
+        session.execute(&format!("ALTER TABLE {name} {}", adds.join(", "))).map_err(told)?;
+    }
+    Ok(())
+}
+
 /// Whether a table is large enough for its plain indexes to be built when its rows are in. What is still being dumped has
 /// no chunks yet, and is judged by what the source's server estimates.
 fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
     if followed {
-        return entry.table.bytes >= DEFER_FROM_BYTES && !entry.table.key.is_empty();
+        return entry.table.bytes >= DEFER_FROM_BYTES;
     }
-    let bytes: u64 = entry.chunks.iter().map(|chunk| chunk.text_bytes).sum();
-    bytes >= DEFER_FROM_BYTES && entry.chunks.len() > 1
+    entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>() >= DEFER_FROM_BYTES
 }
 
 /// Sets what an object is to be made under; returns the collation its database is to have again.

@@ -1,33 +1,38 @@
-//! Trying definitions on another server before anything is changed: whatever it does not understand is refused up front,
-//! in the server's own words, and not halfway.
+//! Trying definitions on another server before anything is changed: whatever it does not understand, or this account may
+//! not make, is refused up front, in the server's own words, and not halfway.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use server::catalogue::{Kind, Object};
 use server::{Session, quote_name};
 
+use super::Ledger;
 use super::object::{enter, leave};
 use crate::Error;
+use crate::definer::definer_of;
 use crate::manifest::Manifest;
 
-/// What is not there yet is no reason: sequences, tables that a MERGE table is on.
-const LACKS: [u16; 4] = [1049, 1146, 1168, 4089];
+/// What is not there, or not there yet, is no reason: tables and routines that the dump does not have, tables that a MERGE
+/// table is on, accounts; nor is a trigger that names the database its table is in.
+const LACKS: [u16; 8] = [1049, 1146, 1168, 1305, 1356, 1435, 1449, 4089];
+/// A function that is nowhere.
+const NO_FUNCTION: u16 = 1305;
+/// A statement that can't be prepared; it was parsed all the same.
+const NOT_PREPARED: u16 = 1295;
 /// How many refusals are told.
 const TOLD_MAX: usize = 10;
 
-/// Makes tables and routines, without rows, in a database of its own that goes again.
-pub(super) fn run(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
+/// Makes what the dump has, without rows, in databases of its own that go again. On a server of the same version only the
+/// rights to make somebody else the definer may be missing.
+pub(super) fn run(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Result<(), Error> {
     if session.about.version_text == manifest.source.server_version {
-        return Ok(());
+        return definers(session, manifest, ledger);
     }
-    let schema = format!("_remora_trial_{}", manifest.id);
-    let quoted = quote_name(&schema);
-    // One that was killed may have left it.
-    session.execute(&format!("DROP DATABASE IF EXISTS {quoted}"))?;
-    session.execute(&format!("CREATE DATABASE {quoted} CHARACTER SET utf8"))?;
-    let tried = all(session, manifest, &schema);
-    if session.execute("DO 0").is_ok() {
-        session.execute(&format!("DROP DATABASE {quoted}"))?;
-    }
-    let refused = tried?;
+    let mut trial = Trial { session, schemas: BTreeMap::new(), refused: Vec::new() };
+    let tried = trial.everything(manifest);
+    let gone = trial.end();
+    let refused = std::mem::take(&mut trial.refused);
+    tried.and(gone)?;
     if refused.is_empty() {
         return Ok(());
     }
@@ -37,53 +42,198 @@ pub(super) fn run(session: &mut Session, manifest: &Manifest) -> Result<(), Erro
     };
     let first: Vec<_> = refused.into_iter().take(TOLD_MAX).collect();
     Err(Error::Mismatch(format!(
-        "{} does not understand {}{more}; leave tables out with --exclude db.table, the routines of a database with \
-         --exclude '/^db\\.$/'",
-        session.about.version_text,
+        "{} does not understand {}{more}; leave tables, with their triggers, and views out with --exclude db.name, the \
+         routines and events of a database with --exclude '/^db\\.$/'",
+        trial.session.about.version_text,
         first.join("; ")
     )))
 }
 
-fn all(session: &mut Session, manifest: &Manifest, schema: &str) -> Result<Vec<String>, Error> {
-    let mut refused = Vec::new();
-    let mut note = |title: String, tried: Result<(), server::Error>| match tried {
-        Ok(()) => Ok(()),
-        Err(error) if error.code().is_some_and(|code| LACKS.contains(&code)) => Ok(()),
-        Err(server::Error::Sql { message, .. }) => {
-            refused.push(format!("{title} ({message})"));
-            Ok(())
+/// Makes a view for each definer that is somebody else.
+fn definers(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Result<(), Error> {
+    let mut definers = BTreeMap::new();
+    for object in manifest.objects.iter().filter(|object| object.kind < Kind::Role) {
+        for statement in &object.statements {
+            if let Some((from, to)) = definer_of(statement) {
+                definers.entry(&statement[from..to]).or_insert(object);
+            }
         }
-        Err(error) => Err(Error::Server(error)),
-    };
-    session.execute(&format!("USE {}", quote_name(schema)))?;
-    for entry in &manifest.tables {
-        let name = &entry.table.name;
-        let tried = session
-            .execute(&entry.table.definition)
-            .and_then(|_| session.execute(&format!("DROP TABLE {}", quote_name(&name.table))))
-            .map(drop);
-        note(format!("table {name}"), tried)?;
     }
-    let routine = |object: &&Object| matches!(object.kind, Kind::Function | Kind::Procedure);
-    for object in manifest.objects.iter().filter(routine) {
-        let mut copy = object.clone();
-        copy.schema = schema.to_owned();
-        let tried = routine_once(session, &copy);
-        note(object.title(), tried)?;
+    let own = session.value("SELECT CURRENT_USER()")?.unwrap_or_default();
+    definers.retain(|definer, _| definer.replace('`', "") != own);
+    if definers.is_empty() {
+        return Ok(());
     }
-    Ok(refused)
+    ledger.create_database(session)?;
+    let view = ledger.trial();
+    let mut tried = Ok(());
+    for (definer, object) in definers {
+        let made =
+            session.execute(&format!("CREATE OR REPLACE DEFINER={definer} VIEW {view} AS SELECT 1 AS a"));
+        if let Err(source) = made {
+            tried = Err(Error::Object { object: object.title(), source: Box::new(source) });
+            break;
+        }
+    }
+    if session.execute("DO 0").is_ok() {
+        session.execute(&format!("DROP VIEW IF EXISTS {view}"))?;
+        ledger.remove(session)?;
+    }
+    tried
 }
 
-fn routine_once(session: &mut Session, object: &Object) -> Result<(), server::Error> {
-    let collation = match enter(session, object) {
-        Ok(collation) => collation,
-        Err(error) => {
-            leave(session, object, None)?;
-            return Err(error);
+struct Trial<'a> {
+    session: &'a mut Session,
+    /// The database that stands for each of the dump's.
+    schemas: BTreeMap<String, String>,
+    refused: Vec<String>,
+}
+
+impl Trial<'_> {
+    fn everything(&mut self, manifest: &Manifest) -> Result<(), Error> {
+        let tables = manifest.tables.iter().map(|entry| &entry.table.name.schema);
+        let objects = manifest.objects.iter().filter(|object| object.kind < Kind::Role);
+        let used: BTreeSet<&String> = tables.chain(objects.map(|object| &object.schema)).collect();
+        self.begin(used.into_iter().map(String::as_str), &manifest.id)?;
+        let of = |wanted: &dyn Fn(Kind) -> bool| -> Vec<Object> {
+            let objects = manifest.objects.iter().filter(|object| wanted(object.kind));
+            objects.map(|object| self.moved(object)).collect()
+        };
+        let sequences = of(&|kind| kind == Kind::Sequence);
+        let routines = of(&|kind| kind > Kind::Table && kind < Kind::View);
+        let views = of(&|kind| kind == Kind::View);
+        let programs = of(&|kind| matches!(kind, Kind::Trigger | Kind::Event));
+        self.objects(manifest, &sequences)?;
+        for entry in &manifest.tables {
+            let name = &entry.table.name;
+            let schema = self.schemas.get(&name.schema).cloned().unwrap_or_default();
+            self.session.execute(&format!("USE {}", quote_name(&schema)))?;
+            let tried = self.session.execute(&self.moved_text(&entry.table.definition)).map(drop);
+            self.note(&format!("table {name}"), tried)?;
         }
-    };
-    let made = object.statements.iter().try_for_each(|sql| session.execute(sql).map(drop));
-    leave(session, object, collation.as_deref())?;
-    made?;
-    session.execute(&format!("DROP {} {}", object.kind.word(), quote_name(&object.name))).map(drop)
+        self.objects(manifest, &routines)?;
+        self.objects(manifest, &views)?;
+        self.objects(manifest, &programs)
+    }
+
+    /// Makes a database for each of these.
+    fn begin<'s>(&mut self, schemas: impl Iterator<Item = &'s str>, id: &str) -> Result<(), Error> {
+        for (at, schema) in schemas.enumerate() {
+            let own = format!("_remora_trial_{id}_{at}");
+            // One that was killed may have left it.
+            self.session.execute(&format!("DROP DATABASE IF EXISTS {}", quote_name(&own)))?;
+            self.session.execute(&format!("CREATE DATABASE {} CHARACTER SET utf8", quote_name(&own)))?;
+            self.schemas.insert(schema.to_owned(), own);
+        }
+        Ok(())
+    }
+
+    /// Removes them.
+    fn end(&mut self) -> Result<(), Error> {
+        // Nothing can be removed once the connection is lost, and that is told already.
+        if self.session.execute("DO 0").is_ok() {
+            for own in self.schemas.values() {
+                self.session.execute(&format!("DROP DATABASE {}", quote_name(own)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The text with the databases that stand for others. It may find a name where it is none, in a text or a comment: that
+    /// makes no difference to whether the server understands it.
+    fn moved_text(&self, text: &str) -> String {
+        self.schemas.iter().fold(text.to_owned(), |text, (schema, own)| {
+            text.replace(&format!("{}.", quote_name(schema)), &format!("{}.", quote_name(own)))
+        })
+    }
+
+    fn moved(&self, object: &Object) -> Object {
+        let mut moved = object.clone();
+        moved.schema = self.schemas.get(&object.schema).cloned().unwrap_or_default();
+        moved.statements.iter_mut().for_each(|text| *text = self.moved_text(text));
+        moved
+    }
+
+    /// Tries objects, again and again as long as some are made: views may be on views.
+    fn objects(&mut self, manifest: &Manifest, objects: &[Object]) -> Result<(), Error> {
+        let mut open: Vec<&Object> = objects.iter().collect();
+        loop {
+            let before = open.len();
+            let mut again = Vec::new();
+            for object in open {
+                let tried = self.one(object);
+                match &tried {
+                    Err(error) if self.is_lacking(error, object) => again.push(object),
+                    _ => self.note(&self.title(manifest, object), tried)?,
+                }
+            }
+            if again.is_empty() || again.len() == before {
+                return Ok(());
+            }
+            open = again;
+        }
+    }
+
+    /// The title of what an object stands for.
+    fn title(&self, manifest: &Manifest, object: &Object) -> String {
+        let found = manifest.objects.iter().find(|known| {
+            known.kind == object.kind
+                && known.name == object.name
+                && self.schemas.get(&known.schema) == Some(&object.schema)
+        });
+        found.map(Object::title).unwrap_or_default()
+    }
+
+    fn one(&mut self, object: &Object) -> Result<(), server::Error> {
+        let session = &mut *self.session;
+        let collation = match enter(session, object) {
+            Ok(collation) => collation,
+            Err(error) => {
+                leave(session, object, None)?;
+                return Err(error);
+            }
+        };
+        let made = object.statements.iter().try_for_each(|sql| {
+            // An event that is made may fire.
+            if object.kind != Kind::Event {
+                return session.execute(sql).map(drop);
+            }
+            match session.execute(&format!("PREPARE remora FROM {}", session.quote(sql))) {
+                Err(error) if error.code() == Some(NOT_PREPARED) => Ok(()),
+                other => other.map(drop),
+            }
+        });
+        leave(session, object, collation.as_deref())?;
+        made
+    }
+
+    /// Whether an object only lacks another. Stored functions are written with their database; one without is the server's
+    /// own, which this one does not have.
+    fn is_lacking(&self, error: &server::Error, object: &Object) -> bool {
+        let Some(code) = error.code().filter(|code| LACKS.contains(code)) else { return false };
+        let server::Error::Sql { message, .. } = error else { return true };
+        if code != NO_FUNCTION || object.kind != Kind::View {
+            return true;
+        }
+        let Some((_, rest)) = message.split_once(&format!("{}.", object.schema)) else { return true };
+        let name = rest.split_whitespace().next().unwrap_or_default();
+        object.statements.iter().any(|text| text.contains(&format!("{}(", quote_name(name))))
+    }
+
+    fn note(&mut self, title: &str, tried: Result<(), server::Error>) -> Result<(), Error> {
+        match tried {
+            Ok(()) => {}
+            Err(error) if error.code().is_some_and(|code| LACKS.contains(&code) && code != NO_FUNCTION) => {}
+            Err(server::Error::Sql { message, .. }) => {
+                self.refused.push(format!("{title} ({})", self.named_back(&message)));
+            }
+            Err(source) => return Err(Error::Object { object: title.to_owned(), source: Box::new(source) }),
+        }
+        Ok(())
+    }
+
+    /// The server's words, with the dump's databases in them.
+    fn named_back(&self, message: &str) -> String {
+        self.schemas.iter().fold(message.to_owned(), |text, (schema, own)| text.replace(own, schema))
+    }
 }

@@ -1,8 +1,8 @@
 //! One session plans, the others read: chunks of the largest tables first.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 use server::catalogue::table_state;
@@ -10,22 +10,25 @@ use server::definition::without_counter;
 use server::snapshot::Snapshot;
 use server::{Hold, Session};
 
+use super::pace::Pace;
 use super::throttle::Throttle;
-use super::{CHUNK_BYTES, CHUNKS_PER_SESSION, DumpRequest, World};
+use super::{DumpRequest, World};
 use crate::file::Writer;
 use crate::hash::Sum;
 use crate::journal::{Journal, Step};
 use crate::line::Lines;
 use crate::manifest::{Chunk, Manifest, TableEntry};
-use crate::{Error, plan, select};
-
-/// Tables of that much text are told of when they are whole.
-const TOLD_FROM_BYTES: u64 = 256 << 20;
+use crate::parallel::Failure;
+use crate::plan::{self, Cut};
+use crate::tally::Tally;
+use crate::{Error, select};
 
 /// A chunk to be read.
 struct Task {
     table: usize,
     chunk: Chunk,
+    /// What it was planned with, to judge the time it takes by.
+    bytes: u64,
 }
 
 /// How far a table is.
@@ -43,11 +46,12 @@ struct Shared<'a> {
     manifest: &'a Manifest,
     journal: &'a Journal,
     throttle: Throttle,
+    pace: Mutex<Pace>,
     states: Vec<Mutex<State>>,
+    tallies: Vec<Tally>,
     /// Tables that are locked because no snapshot covers them, until all are read.
     locked: Mutex<(usize, Option<Hold>)>,
-    error: Mutex<Option<Error>>,
-    failed: AtomicBool,
+    failure: Failure,
 }
 
 /// Reads the rows of all tables into files, and notes the chunks in the manifest.
@@ -67,10 +71,15 @@ pub(super) fn run(
         manifest,
         journal,
         throttle: Throttle::new(request.limits, request.sessions),
+        pace: Mutex::new(request.chunk_bytes.map_or_else(|| Pace::new(total, request.sessions), Pace::fixed)),
         states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
+        tallies: manifest
+            .tables
+            .iter()
+            .map(|entry| Tally::new(&entry.table.name, entry.table.bytes))
+            .collect(),
         locked: Mutex::new((unversioned, snapshot.take_locks())),
-        error: Mutex::new(None),
-        failed: AtomicBool::new(false),
+        failure: Failure::default(),
     };
     let mut sessions = std::mem::take(&mut snapshot.sessions).into_iter();
     let planner = sessions.next();
@@ -78,18 +87,16 @@ pub(super) fn run(
         let (send, tasks) = crossbeam_channel::bounded::<Task>(request.sessions);
         for session in sessions {
             let (tasks, shared) = (tasks.clone(), &shared);
-            scope.spawn(move || shared.guard(|| shared.work(session, &tasks)));
+            scope.spawn(move || shared.failure.guard(|| shared.work(session, &tasks)));
         }
         drop(tasks);
-        shared.guard(|| match planner {
-            Some(session) => shared.plan(session, &send, total),
+        shared.failure.guard(|| match planner {
+            Some(session) => shared.plan(session, &send),
             None => Ok(()),
         });
         drop(send);
     });
-    if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
+    shared.failure.into_result()?;
     let states: Vec<State> = shared
         .states
         .into_iter()
@@ -102,26 +109,19 @@ pub(super) fn run(
 }
 
 impl Shared<'_> {
-    /// Runs a thread's job; the first error is kept and stops the others.
-    fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
-        if let Err(error) = job() {
-            self.failed.store(true, Ordering::Relaxed);
-            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-    }
-
     fn must_end(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.world.is_stopped()
+        self.failure.is_there() || self.world.is_stopped()
     }
 
     fn state(&self, table: usize) -> MutexGuard<'_, State> {
         self.states[table].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn plan(&self, mut session: Session, tasks: &Sender<Task>, total: u64) -> Result<(), Error> {
-        let each = u64::try_from(self.request.sessions).unwrap_or(1) * CHUNKS_PER_SESSION;
-        let chunk_bytes =
-            self.request.chunk_bytes.unwrap_or((total / each).clamp(CHUNK_BYTES.0, CHUNK_BYTES.1));
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn plan(&self, mut session: Session, tasks: &Sender<Task>) -> Result<(), Error> {
         let mut order: Vec<usize> = (0..self.manifest.tables.len()).collect();
         order.retain(|at| self.manifest.tables[*at].is_due());
         order.sort_by_key(|at| {
@@ -139,7 +139,7 @@ impl Shared<'_> {
             for part in parts {
                 let partition =
                     part.and_then(|part| table.partitions.get(part)).map(|part| part.name.clone());
-                let mut hand_on = |range| {
+                let mut hand_on = |range, bytes| {
                     let chunk = Chunk {
                         number,
                         partition: partition.clone(),
@@ -152,10 +152,11 @@ impl Shared<'_> {
                     number += 1;
                     self.state(at).open += 1;
                     // When nobody takes it any more, the reason is in `error`.
-                    tasks.send(Task { table: at, chunk }).ok();
+                    tasks.send(Task { table: at, chunk, bytes }).ok();
                     if self.must_end() { Err(Error::Stopped(STOPPED)) } else { Ok(()) }
                 };
-                let planned = plan::cut(&mut session, table, part, chunk_bytes, &mut hand_on);
+                let cut = Cut { table, partition: part, chunk_bytes: &|| self.pace().bytes() };
+                let planned = cut.run(&mut session, &mut hand_on);
                 planned.map_err(|error| explain(error, table))?;
             }
             session.execute(plan::FORGET)?;
@@ -172,19 +173,27 @@ impl Shared<'_> {
             }
             let entry = &self.manifest.tables[task.table];
             self.throttle.begin(&mut session, &|| self.must_end())?;
-            let chunk = self.read(&mut session, entry, task.chunk).map_err(|error| match error {
+            let began = Instant::now();
+            let read = self.read(&mut session, (task.table, entry), task.chunk);
+            let chunk = read.map_err(|error| match error {
                 Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
                     Error::Stopped(STOPPED)
                 }
                 error => explain(error, &entry.table),
             })?;
+            self.pace().note(task.bytes, began.elapsed());
             self.close(&mut session, task.table, Some(chunk))?;
         }
         Ok(())
     }
 
     /// Reads a chunk into its file.
-    fn read(&self, session: &mut Session, entry: &TableEntry, mut chunk: Chunk) -> Result<Chunk, Error> {
+    fn read(
+        &self,
+        session: &mut Session,
+        (at, entry): (usize, &TableEntry),
+        mut chunk: Chunk,
+    ) -> Result<Chunk, Error> {
         let request = self.request;
         let path = self.manifest.path(&request.folder, entry, chunk.number);
         let columns = select::literals(entry);
@@ -200,6 +209,7 @@ impl Shared<'_> {
             self.throttle.pass(lines.len() as u64, &|| self.must_end());
             self.world.progress.read(rows * estimate);
             self.world.progress.done(rows, lines.len() as u64);
+            self.tallies[at].add(&*self.world.progress, rows, rows * estimate);
             writer.lines(lines).map_err(|error| {
                 failed = Some(error);
                 io::Error::other("the file can't be written")
@@ -224,16 +234,14 @@ impl Shared<'_> {
         if let Some(chunk) = &chunk {
             self.journal.add(&Step::Chunk(at, chunk.clone()))?;
         }
-        let (rows, bytes) = {
+        {
             let mut state = self.state(at);
             state.open -= usize::from(chunk.is_some());
             state.chunks.extend(chunk);
             if !state.planned || state.open > 0 {
                 return Ok(());
             }
-            let chunks = state.chunks.iter();
-            chunks.fold((0, 0), |(rows, bytes), chunk| (rows + chunk.sum.rows, bytes + chunk.text_bytes))
-        };
+        }
         let table = &self.manifest.tables[at].table;
         let (definition, created) =
             table_state(session, &table.name).map_err(|error| explain(error.into(), table))?;
@@ -246,9 +254,7 @@ impl Shared<'_> {
             return Err(altered("it was made anew"));
         }
         self.journal.add(&Step::Table(at))?;
-        if bytes >= TOLD_FROM_BYTES {
-            self.world.progress.note(&format!("table {}: {rows} rows, {} MB", table.name, bytes / 1_000_000));
-        }
+        self.tallies[at].end(&*self.world.progress);
         if table.is_transactional() {
             return Ok(());
         }

@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         },
         folder: arguments.output.clone(),
         resume: arguments.resume,
-        sessions: sessions(arguments.sessions),
+        sessions: sessions(arguments.sessions, 0),
         format: arguments.format,
         codec: arguments.compress,
         condition: arguments.condition.clone(),
@@ -154,10 +154,10 @@ pub(crate) fn world(report: &Report) -> anyhow::Result<World> {
     Ok(World { disk: Arc::new(RealDisk), stop: stop_flag(report)?, progress: Arc::new(report.clone()) })
 }
 
-/// One session for each processor unless it is said otherwise.
-pub(crate) fn sessions(given: Option<std::num::NonZeroU16>) -> usize {
+/// One session for each processor and some more, unless it is said otherwise.
+pub(crate) fn sessions(given: Option<std::num::NonZeroU16>, more: usize) -> usize {
     given.map_or_else(
-        || std::thread::available_parallelism().map_or(2, usize::from),
+        || std::thread::available_parallelism().map_or(2, usize::from) + more,
         |sessions| usize::from(sessions.get()),
     )
 }

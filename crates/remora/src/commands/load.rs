@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_binlog: bool,
 
-    /// Sessions that load at the same time [default: one for each processor]
+    /// Sessions that load at the same time [default: one more than there are processors]
     #[arg(short = 'j', long, value_name = "N")]
     sessions: Option<std::num::NonZeroU16>,
 
@@ -89,7 +89,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             exclude: arguments.exclude.clone(),
             no_accounts: arguments.no_users,
         },
-        sessions: sessions(arguments.sessions),
+        // While a session waits for its commit, another works.
+        sessions: sessions(arguments.sessions, 1),
         resume: arguments.resume,
         follow: arguments.follow,
         verify: if arguments.no_verify { Verify::Counts } else { Verify::Rows },

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sandbox::{Product, Sandbox};
 use server::Session;
@@ -20,6 +21,8 @@ mod follow;
 mod hostile;
 #[path = "dump/interrupt.rs"]
 mod interrupt;
+#[path = "dump/replica.rs"]
+mod replica;
 #[path = "dump/resume.rs"]
 mod resume;
 #[path = "dump/round_trip.rs"]
@@ -203,6 +206,15 @@ fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump").join(name).join("schema.sql")
 }
 
+/// Ends the writers in any case: a failed assertion waits for them.
+struct StopsWriters<'a>(&'a AtomicBool);
+
+impl Drop for StopsWriters<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A dump that stops amid a table until it is let go on: rows beyond some meet a condition that waits for a lock.
 struct Gate {
     holder: Session,
@@ -215,22 +227,25 @@ impl Gate {
     /// Makes database d with table t, which is dumped in several chunks, and closes the gate behind the first ones. The
     /// table is the largest, so that it comes before all others.
     fn close(pair: &Pair) -> Gate {
-        let mut holder = pair.source();
-        for sql in [
+        let mut gate = Gate { holder: pair.source() };
+        gate.run(&[
             "CREATE DATABASE d",
             "CREATE TABLE d.t (id INT PRIMARY KEY, v CHAR(200) NOT NULL DEFAULT 'x') DEFAULT CHARSET latin1",
             "INSERT INTO d.t (id) VALUES (1)",
-        ] {
-            holder.execute(sql).unwrap();
-        }
+        ]);
         for doubling in 0..12 {
-            let shift = 1 << doubling;
-            holder.execute(&format!("INSERT INTO d.t (id) SELECT id + {shift} FROM d.t")).unwrap();
+            gate.run(&[&format!("INSERT INTO d.t (id) SELECT id + {} FROM d.t", 1 << doubling)]);
         }
-        holder.execute("ANALYZE TABLE d.t").unwrap();
-        let mut gate = Gate { holder };
+        gate.run(&["ANALYZE TABLE d.t"]);
         gate.shut();
         gate
+    }
+
+    /// Runs statements in the session that holds it.
+    fn run(&mut self, statements: &[&str]) {
+        for sql in statements {
+            self.holder.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
     }
 
     fn shut(&mut self) {
@@ -244,6 +259,13 @@ impl Gate {
         let condition = format!("id <= 1500 OR (GET_LOCK({lock}, 300) = 1 AND RELEASE_LOCK({lock}) = 1)");
         let all = ["d", "-o", name, "-j", "1", "--chunk", "32K", "--where", &condition];
         pair.spawn(&pair.from, "dump", &[&all[..], arguments].concat())
+    }
+
+    /// Starts a dump of all of d, and waits until it stands before the gate.
+    fn reached_by(&mut self, pair: &Pair, name: &str) -> Running {
+        let mut dump = self.dump(pair, name, &[]);
+        self.until_reached(&mut dump);
+        dump
     }
 
     /// Waits until the dump stands before it.

@@ -31,26 +31,21 @@ fn ddl_during_a_dump_is_named() {
         let pair = Pair::new(product, product, &[]);
         for (at, (change, code, words)) in CHANGES.iter().enumerate() {
             let mut gate = Gate::close(&pair);
-            for sql in [
+            gate.run(&[
                 "CREATE TABLE d.b (id INT PRIMARY KEY, v INT) DEFAULT CHARSET latin1",
                 "INSERT INTO d.b VALUES (1, 1), (2, 2)",
                 "CREATE VIEW d.w AS SELECT id FROM d.b",
                 "CREATE PROCEDURE d.f() SELECT 1",
-            ] {
-                gate.holder.execute(sql).unwrap();
-            }
+            ]);
             let name = format!("change{at}");
-            let mut dump = gate.dump(&pair, &name, &[]);
-            gate.until_reached(&mut dump);
-            for sql in change.split("; ") {
-                gate.holder.execute(sql).unwrap();
-            }
+            let dump = gate.reached_by(&pair, &name);
+            gate.run(&change.split("; ").collect::<Vec<_>>());
             gate.open();
             let ended = dump.end();
             assert_eq!(ended.code, *code, "{change}: {}", ended.err);
             assert!(ended.err.contains(words), "{change}: {}", ended.err);
             assert_eq!(pair.path(&format!("{name}/manifest.json")).exists(), *code == 3, "{change}");
-            gate.holder.execute("DROP DATABASE d").unwrap();
+            gate.run(&["DROP DATABASE d"]);
         }
     });
 }
@@ -61,8 +56,7 @@ fn ddl_does_not_wait_for_the_end_of_a_dump() {
     on_mariadb_products(|product| {
         let pair = Pair::new(product, product, &[]);
         let mut gate = Gate::close(&pair);
-        let mut dump = gate.dump(&pair, "d.dump", &[]);
-        gate.until_reached(&mut dump);
+        let dump = gate.reached_by(&pair, "d.dump");
         let mut ddl = pair.source();
         std::thread::scope(|scope| {
             let altered = scope.spawn(move || {
@@ -86,16 +80,13 @@ fn partitions_stay_where_they_are_during_a_dump() {
     on_products(&products(), |product| {
         let pair = Pair::new(product, product, &[]);
         let mut gate = Gate::close(&pair);
-        for sql in [
+        gate.run(&[
             "CREATE TABLE d.p (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2",
             "INSERT INTO d.p VALUES (1), (2), (3), (4)",
             "CREATE TABLE d.x (id INT PRIMARY KEY)",
             "INSERT INTO d.x VALUES (6)",
-        ] {
-            gate.holder.execute(sql).unwrap();
-        }
-        let mut dump = gate.dump(&pair, "d.dump", &[]);
-        gate.until_reached(&mut dump);
+        ]);
+        let dump = gate.reached_by(&pair, "d.dump");
         let mut ddl = pair.source();
         ddl.execute("SET SESSION lock_wait_timeout = 1").unwrap();
         if product == Product::MySql56 {

@@ -122,18 +122,40 @@ fn what_another_server_does_not_understand_is_refused_up_front() {
         "CREATE TABLE d.spans (id INT, s DATE, e DATE, PERIOD FOR p (s, e))",
         "CREATE PROCEDURE d.fine_too(x INT) SELECT x",
         "CREATE FUNCTION d.looks() RETURNS INT RETURN (WITH w AS (SELECT 1 AS a) SELECT a FROM w)",
+        "CREATE FUNCTION d.fine_again() RETURNS INT RETURN 1",
+        "CREATE VIEW d.fine_view AS SELECT id, d.fine_again() AS f FROM d.fine",
+        "CREATE VIEW d.a_fine_view AS SELECT f FROM d.fine_view",
+        "CREATE VIEW d.walks AS WITH RECURSIVE w AS (SELECT 1 AS a) SELECT a FROM w",
+        "CREATE VIEW d.reads AS SELECT JSON_VALUE('{}', '$.a') AS a, id FROM d.fine",
+        "CREATE VIEW d.lacks AS SELECT id FROM d.hidden",
+        "CREATE DATABASE other",
+        "CREATE FUNCTION other.elsewhere() RETURNS INT RETURN 1",
+        "CREATE VIEW d.lacks_too AS SELECT other.elsewhere() AS a",
+        "USE d",
+        "CREATE TRIGGER fine_trigger BEFORE INSERT ON fine FOR EACH ROW SET NEW.v = 2",
+        "CREATE TRIGGER jumps BEFORE UPDATE ON fine FOR EACH ROW EXECUTE IMMEDIATE 'DO 1'",
+        "CREATE EVENT fine_event ON SCHEDULE EVERY 1 SECOND DO DELETE FROM fine",
+        "CREATE EVENT rings ON SCHEDULE EVERY 1 SECOND DO FOR i IN 1..2 DO SELECT i; END FOR",
     ] {
-        source.execute(sql).unwrap();
+        source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
     pair.dump(&["d", "-o", "d.dump"]).exits(0);
-    let ended = pair.load(&["d.dump"]).exits(1);
-    let ended =
-        ended.says(&["does not understand", "`d`.`hidden`", "`d`.`spans`", "`d`.`looks`", "--exclude"]);
-    assert!(!ended.err.contains("fine"), "{}", ended.err);
+    let ended = pair.load(&["d.dump"]).exits(1).says(&["does not understand", "--exclude"]);
+    for refused in ["hidden", "spans", "looks", "walks", "reads", "jumps", "rings"] {
+        assert!(ended.err.contains(&format!("`d`.`{refused}`")), "{refused}: {}", ended.err);
+    }
+    assert!(!ended.err.contains("fine") && !ended.err.contains("lacks"), "{}", ended.err);
     let made = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE '%remora%' OR SCHEMA_NAME = 'd'";
     assert_eq!(pair.target().value(made).unwrap().as_deref(), Some("0"));
     let part = ["d.dump", "--exclude", "d.hidden", "--exclude", "d.spans", "--exclude", "/^d\\.$/"];
-    pair.load(&part).exits(0);
+    let part = [&part[..], &["--exclude", "d.walks", "--exclude", "d.reads"]].concat();
+    // The trigger goes with its table.
+    pair.load(&part).exits(1).says(&["`d`.`jumps`"]);
+    source.execute("DROP TRIGGER jumps").unwrap();
+    pair.dump(&["d", "-o", "less.dump"]).exits(0);
+    let part = [&["less.dump"], &part[1..]].concat();
+    // Views on what was left out are named.
+    pair.load(&part).exits(3).says(&["`d`.`lacks`", "`d`.`lacks_too`"]);
     assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.fine").unwrap().as_deref(), Some("1"));
 }
 

@@ -171,3 +171,39 @@ fn some_rows_no_rows_and_another_definer() {
         assert_eq!(pair.target().strings(rows).unwrap()[0], [None, None]);
     });
 }
+
+/// Who may not make somebody else the definer learns it before rows are loaded.
+#[test]
+fn a_definer_that_may_not_be_named_is_refused_up_front() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut source = pair.source();
+        for sql in [
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO d.t VALUES (1, 1)",
+            "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW SET NEW.v = 2",
+        ] {
+            source.execute(sql).unwrap();
+        }
+        pair.dump(&["d", "-o", "d.dump"]).exits(0);
+        let mut target = pair.target();
+        for sql in [
+            "CREATE USER small@localhost",
+            "GRANT ALL ON d.* TO small@localhost",
+            "GRANT ALL ON _remora.* TO small@localhost",
+        ] {
+            target.execute(sql).unwrap();
+        }
+        let load = |more: &[&str]| {
+            let socket = pair.to.socket().to_str().unwrap();
+            let all = ["load", "--no-defaults", "-u", "small", "-S", socket, "d.dump", "--no-users"];
+            pair.run(&[&all[..], more].concat())
+        };
+        load(&[]).exits(10).says(&["`d`.`tr`", "SUPER"]);
+        let made = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('d', '_remora')";
+        assert_eq!(target.value(made).unwrap().as_deref(), Some("0"));
+        load(&["--definer", "me"]).exits(0);
+        assert_eq!(target.value("SELECT v FROM d.t").unwrap().as_deref(), Some("1"));
+    });
+}

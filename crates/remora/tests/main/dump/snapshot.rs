@@ -2,7 +2,7 @@
 
 use sandbox::Product;
 
-use super::Pair;
+use super::{Pair, StopsWriters};
 use crate::support::{on_products, products, until};
 
 /// Every transaction puts the same into two tables: whatever the moment, a snapshot has as much in one as in the other.
@@ -63,7 +63,8 @@ fn one_state(pair: &Pair) {
             let before = written.load(std::sync::atomic::Ordering::Relaxed);
             until("somebody writes", || written.load(std::sync::atomic::Ordering::Relaxed) > before + 50);
             let name = format!("amid{round}");
-            let ended = pair.dump(&["w", "-o", &name, "-j", "4", "--chunk", "32K"]).exits(0);
+            let ended =
+                pair.dump(&["w", "-o", &name, "-j", "4", "--chunk", "32K", "--lock-wait", "300"]).exits(0);
             let mut target = pair.target();
             target.execute("DROP DATABASE IF EXISTS w").unwrap();
             pair.load(&[&name]).exits(0);
@@ -71,15 +72,6 @@ fn one_state(pair: &Pair) {
             assert_eq!(sums[0][0], sums[0][1], "{}", ended.err);
         }
     });
-}
-
-/// Ends the writers in any case: a failed assertion waits for them.
-struct StopsWriters<'a>(&'a std::sync::atomic::AtomicBool);
-
-impl Drop for StopsWriters<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
 }
 
 #[test]

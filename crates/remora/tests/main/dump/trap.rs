@@ -3,12 +3,13 @@
 use std::path::Path;
 
 /// Every file with tests that the page may name.
-const TESTS: [&str; 14] = [
+const TESTS: [&str; 15] = [
     include_str!("change.rs"),
     include_str!("damage.rs"),
     include_str!("follow.rs"),
     include_str!("hostile.rs"),
     include_str!("interrupt.rs"),
+    include_str!("replica.rs"),
     include_str!("resume.rs"),
     include_str!("round_trip.rs"),
     include_str!("selection.rs"),

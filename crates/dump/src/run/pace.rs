@@ -1,0 +1,108 @@
+//! How large the next chunk is: so that one takes neither so long that somebody's DDL waits for it, nor so short that
+//! beginning it costs more than reading it.
+
+use std::time::Duration;
+
+/// What a chunk should take.
+const CHUNK_TIME: Duration = Duration::from_secs(2);
+/// A chunk is at most so many times as large as the one it is judged by, and at least that part of it: one slow chunk
+/// may be chance.
+const CHANGE_MAX: u64 = 2;
+
+/// The size chunks begin with, in bytes of a table as the server estimates them.
+const BEGIN_BYTES: (u64, u64) = (4 << 20, 64 << 20);
+/// They become no smaller, and no larger, of themselves.
+const BYTES: (u64, u64) = (1 << 20, 256 << 20);
+/// How many chunks each session gets at least, so that the last ones end together.
+const CHUNKS_PER_SESSION: u64 = 8;
+
+/// The size of the next chunk, and its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    bytes: u64,
+    least: u64,
+    most: u64,
+}
+
+impl Pace {
+    /// For a dump of `total` bytes by some sessions.
+    pub(super) fn new(total: u64, sessions: usize) -> Pace {
+        let share =
+            total / (u64::try_from(sessions).unwrap_or(u64::MAX).saturating_mul(CHUNKS_PER_SESSION)).max(1);
+        Pace {
+            bytes: share.clamp(BEGIN_BYTES.0, BEGIN_BYTES.1),
+            least: BYTES.0,
+            most: share.clamp(BEGIN_BYTES.0, BYTES.1),
+        }
+    }
+
+    /// Always the same size.
+    pub(super) fn fixed(bytes: u64) -> Pace {
+        Pace { bytes, least: bytes, most: bytes }
+    }
+
+    /// The size of the next chunk.
+    pub(super) fn bytes(self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes in how long a chunk took that was planned with this many bytes; 0 for one of unknown size.
+    pub(super) fn note(&mut self, bytes: u64, took: Duration) {
+        if bytes == 0 {
+            return;
+        }
+        let micros = |time: Duration| time.as_micros().max(1);
+        let ideal = u128::from(bytes) * micros(CHUNK_TIME) / micros(took);
+        let ideal = u64::try_from(ideal).unwrap_or(u64::MAX);
+        let near = ideal.clamp(bytes.div_ceil(CHANGE_MAX), bytes.saturating_mul(CHANGE_MAX));
+        self.bytes = near.clamp(self.least, self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// The sizes of chunks on a server that reads so many bytes a second.
+    fn sizes(mut pace: Pace, rate: u64, count: usize) -> Vec<u64> {
+        let mut sizes = Vec::new();
+        for _ in 0..count {
+            sizes.push(pace.bytes());
+            pace.note(pace.bytes(), Duration::from_millis(pace.bytes() * 1000 / rate));
+        }
+        sizes
+    }
+
+    #[test]
+    fn chunks_come_to_take_two_seconds() {
+        let large = Pace::new(1 << 40, 2);
+        assert_eq!(sizes(large, 10 * MIB, 4), [64 * MIB, 32 * MIB, 20 * MIB, 20 * MIB]);
+        assert_eq!(sizes(large, 100 * MIB, 4), [64 * MIB, 128 * MIB, 200 * MIB, 200 * MIB]);
+    }
+
+    #[test]
+    fn chunks_stay_within_their_limits() {
+        let large = Pace::new(1 << 40, 2);
+        assert_eq!(sizes(large, MIB / 10, 9).last(), Some(&MIB));
+        assert_eq!(sizes(large, 10_000 * MIB, 9).last(), Some(&(256 * MIB)));
+        // Every session is to have some.
+        assert_eq!(sizes(Pace::new(512 * MIB, 2), 10_000 * MIB, 9).last(), Some(&(32 * MIB)));
+        assert_eq!(Pace::new(0, 0).bytes(), 4 * MIB);
+        assert_eq!(sizes(Pace::fixed(7), 1, 3), [7, 7, 7]);
+    }
+
+    #[test]
+    fn a_chunk_is_judged_by_its_own_size() {
+        let mut pace = Pace::new(1 << 40, 2);
+        // Two sessions tell of chunks that were planned at the same size.
+        pace.note(64 * MIB, Duration::from_secs(8));
+        pace.note(64 * MIB, Duration::from_secs(8));
+        assert_eq!(pace.bytes(), 32 * MIB);
+        pace.note(0, Duration::ZERO);
+        assert_eq!(pace.bytes(), 32 * MIB);
+        pace.note(32 * MIB, Duration::ZERO);
+        assert_eq!(pace.bytes(), 64 * MIB);
+    }
+}
