@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "queue_abi.h"
-#include "queue_function.h"
+#include "queue_connection.h"
 
-extern handlerton *queue_hton;
+/* What CREATE TABLE may say of a queue. */
+struct ha_table_option_struct {
+  uint sync; /* as rq_definition has it */
+};
 
 /* Reads rows, writes rows, deletes rows: of one table, for one statement at a time. */
 class ha_queue final : public handler {
@@ -70,7 +73,6 @@ private:
   int cursor_ready();
   int hold_back();
   void end_scan();
-  void pack(const uchar *record, std::vector<uchar> &out) const;
   int unpack(uchar *record, rq_slice row);
   int fail(int code, const rq_error &error) const;
 
@@ -82,7 +84,7 @@ private:
   std::vector<std::vector<uchar>> rows;
   size_t bytes= 0;
   std::vector<uint64_t> doomed;
-  /* The row that BLOBs of the record point into. */
+  /* The row that BLOBs of the record point into; the cursor replaces its own when it goes on. */
   std::vector<uchar> kept;
 };
 

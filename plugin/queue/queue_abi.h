@@ -100,6 +100,8 @@ int rq_create(rq_slice folder, const rq_definition *definition, rq_error *error)
 int rq_drop(rq_slice folder, rq_error *error);
 int rq_rename(rq_slice from, rq_slice to, rq_error *error);
 int rq_open(rq_slice folder, const rq_queue **queue, rq_error *error);
+/* The same, quicker when the session asks for the same folder again. */
+int rq_find(rq_session *session, rq_slice folder, const rq_queue **queue, rq_error *error);
 void rq_release(const rq_queue *queue);
 int rq_truncate(const rq_queue *queue, rq_error *error);
 int rq_compact(const rq_queue *queue, rq_error *error);

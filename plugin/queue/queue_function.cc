@@ -18,6 +18,7 @@
 #include "sql_parse.h"
 #include "sql_table.h"
 
+#include "queue_connection.h"
 #include "queue_function.h"
 
 /* A macro of the server's priority queues. */
@@ -139,8 +140,11 @@ public:
     }
     char path[FN_REFLEN + 1];
     const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), name.c_str(), ".queue", 0);
+    queue_connection *connection= queue_connection_of(thd);
     rq_error error;
-    if (rq_open({reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
+    if (!connection)
+      return false;
+    if (rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
       queue= nullptr;
       warn(thd, error.text);
       return false;

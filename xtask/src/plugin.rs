@@ -20,6 +20,16 @@ const PUBLIC: &str = "/usr/include/mariadb/server";
 /// What of the source package is needed.
 const PARTS: [&str; 4] = ["*/include/*", "*/sql/*.h", "*/wsrep-lib/*", "*/VERSION"];
 
+/// The C++ sources.
+const SOURCES: [&str; 6] = [
+    "ha_queue.cc",
+    "queue_connection.cc",
+    "queue_function.cc",
+    "queue_plugin.cc",
+    "queue_row.cc",
+    "queue_schema.cc",
+];
+
 /// Builds the engine and returns the library, which a server can load.
 pub(crate) fn build() -> Result<PathBuf> {
     setup::run_for_plugin()?;
@@ -54,7 +64,7 @@ pub(crate) fn build() -> Result<PathBuf> {
         compiler.arg("-isystem").arg(source.join(include));
     }
     compiler.arg("-o").arg(&library);
-    compiler.args(["ha_queue.cc", "queue_function.cc", "queue_schema.cc"].map(|file| folder.join(file)));
+    compiler.args(SOURCES.map(|file| folder.join(file)));
     // The services must stay visible: the server fills them in. The core need not be.
     compiler.arg(core).args(["-lmysqlservices", "-Wl,--exclude-libs,libha_queue_core.a"]);
     run(&mut compiler)?;

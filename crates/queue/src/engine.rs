@@ -26,10 +26,11 @@ use crate::{Definition, Error};
 pub struct Options {
     /// Bytes after which a segment is sealed. An opening reads about so much.
     pub segment_bytes: u64,
-    /// Threads that compact, write checkpoints and sync queues with [`crate::Sync::Interval`]. With none, nothing of this
+    /// Threads that compact, write checkpoints, and write and sync what was put off. With none, nothing of this
     /// happens by itself.
     pub threads: usize,
-    /// How long what was written to a queue with [`crate::Sync::Interval`] may stay unsynced.
+    /// How long what was written to a queue with [`crate::Sync::Interval`] may stay unsynced, and an acknowledgement
+    /// unwritten without [`crate::Sync::Always`].
     pub interval: Duration,
     /// A checkpoint is written, and their files are removed, when so many segments are empty.
     pub emptied_max: usize,
@@ -69,8 +70,8 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Jobs {
     maintain: BTreeMap<u64, Weak<Queue>>,
-    sync: BTreeMap<u64, Weak<Queue>>,
-    /// When the queues in `sync` are due.
+    settle: BTreeMap<u64, Weak<Queue>>,
+    /// When the queues in `settle` are due.
     due: Option<Instant>,
     /// Queues with open files.
     used: BTreeMap<u64, Weak<Queue>>,
@@ -81,7 +82,7 @@ struct Jobs {
 
 enum Job {
     Maintain(Weak<Queue>),
-    Sync(Vec<Weak<Queue>>),
+    Settle(Vec<Weak<Queue>>),
     Rest(Vec<Weak<Queue>>),
     Stop,
 }
@@ -103,11 +104,11 @@ impl Shared {
         }
     }
 
-    /// Has a queue synced when the interval is over.
-    pub(crate) fn schedule_sync(&self, queue: &Queue) {
+    /// Has a queue write and sync what it put off, when the interval is over.
+    pub(crate) fn schedule_settling(&self, queue: &Queue) {
         if self.options.threads > 0 {
             let mut jobs = lock(&self.jobs);
-            jobs.sync.insert(queue.number, queue.me.clone());
+            jobs.settle.insert(queue.number, queue.me.clone());
             jobs.due.get_or_insert_with(|| Instant::now() + self.options.interval);
             self.bell.notify_one();
         }
@@ -132,7 +133,7 @@ impl Shared {
             let now = Instant::now();
             if jobs.due.is_some_and(|due| due <= now) {
                 jobs.due = None;
-                return Job::Sync(std::mem::take(&mut jobs.sync).into_values().collect());
+                return Job::Settle(std::mem::take(&mut jobs.settle).into_values().collect());
             }
             if jobs.look.is_some_and(|look| look <= now) {
                 jobs.look = None;
@@ -155,8 +156,8 @@ impl Shared {
                 Job::Maintain(queue) => queue.upgrade().into_iter().for_each(|queue| {
                     queue.maintain().ok();
                 }),
-                Job::Sync(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
-                    queue.sync().ok();
+                Job::Settle(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
+                    queue.settle().ok();
                 }),
                 Job::Rest(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
                     queue.rest_if_idle().ok();

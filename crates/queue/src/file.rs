@@ -12,11 +12,64 @@ use crate::index::{Location, Stored};
 use crate::record::{RowId, checked_row};
 use crate::sync::{Mutex, lock};
 
+/// Bytes that are read at once at most by who reads rows one after the other.
+const AHEAD_MAX: usize = 1 << 16;
+
 /// One segment's file.
 pub(crate) struct SegmentFile {
     folder: Arc<Folder>,
     place: Place,
-    open: Mutex<Option<Arc<dyn Source>>>,
+    open: Mutex<Option<Arc<Opened>>>,
+}
+
+/// An open file, and what was last read of it: rows are mostly taken one after the other, and a call of the system for
+/// each would cost more than the row.
+pub(crate) struct Opened {
+    source: Box<dyn Source>,
+    window: Mutex<Option<Arc<Window>>>,
+}
+
+struct Window {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let from = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(from..from.checked_add(len)?)
+    }
+
+    /// How much to read for `len` bytes at an offset: ever more as long as one follows the other.
+    fn next_len(&self, offset: u64, len: usize) -> usize {
+        let end = self.offset + self.bytes.len() as u64;
+        let follows = (end.saturating_sub(AHEAD_MAX as u64)..end + AHEAD_MAX as u64).contains(&offset);
+        if follows && offset >= self.offset {
+            (self.bytes.len() * 2 + len).min(AHEAD_MAX).max(len)
+        } else {
+            len
+        }
+    }
+}
+
+impl Opened {
+    /// Calls `with` with `len` bytes at an offset, or fewer at the end of the file.
+    fn read<T>(&self, offset: u64, len: usize, with: impl FnOnce(&[u8]) -> T) -> std::io::Result<T> {
+        let window = lock(&self.window).clone();
+        if let Some(bytes) = window.as_ref().and_then(|window| window.get(offset, len)) {
+            return Ok(with(bytes));
+        }
+        let wanted = window.map_or(len, |window| window.next_len(offset, len));
+        let mut bytes = vec![0; wanted];
+        let read = self.source.read_full_at(offset, &mut bytes)?;
+        bytes.truncate(read);
+        let window = Arc::new(Window { offset, bytes });
+        // A long row is not kept.
+        if len <= AHEAD_MAX {
+            *lock(&self.window) = Some(window.clone());
+        }
+        Ok(with(window.bytes.get(..len.min(read)).unwrap_or_default()))
+    }
 }
 
 impl std::fmt::Debug for SegmentFile {
@@ -51,13 +104,14 @@ impl SegmentFile {
     }
 
     /// The open file. Who has it can read it also after it was unlinked.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Source>, Error> {
+    pub(crate) fn open(&self) -> Result<Arc<Opened>, Error> {
         let mut open = lock(&self.open);
         if let Some(file) = &*open {
             return Ok(file.clone());
         }
         let path = self.path();
-        let file: Arc<dyn Source> = self.disk().open(&path).map_err(Error::disk(&path))?.into();
+        let source = self.disk().open(&path).map_err(Error::disk(&path))?;
+        let file = Arc::new(Opened { source, window: Mutex::new(None) });
         *open = Some(file.clone());
         Ok(file)
     }
@@ -68,13 +122,9 @@ impl SegmentFile {
     }
 
     fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
-        self.read_from(&*self.open()?, offset, len)
-    }
-
-    fn read_from(&self, source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len];
-        let read =
-            source.read_full_at(offset, &mut bytes).map_err(|error| Error::disk(&self.path())(error))?;
+        let read = self.open()?.source.read_full_at(offset, &mut bytes);
+        let read = read.map_err(|error| Error::disk(&self.path())(error))?;
         if read < len {
             return Err(self.corrupt("the file ends too early", offset + read as u64));
         }
@@ -106,11 +156,27 @@ impl Location {
 
     /// Reads the row that is here.
     pub(crate) fn read(&self, id: RowId) -> Result<Vec<u8>, Error> {
-        let bytes = match &self.opened {
-            Some(source) => self.file.read_from(&**source, self.offset, self.len)?,
-            None => self.file.read(self.offset, self.len)?,
+        let mut row = Vec::new();
+        self.read_into(id, &mut row)?;
+        Ok(row)
+    }
+
+    /// Reads the row that is here in place of what is in `row`.
+    pub(crate) fn read_into(&self, id: RowId, row: &mut Vec<u8>) -> Result<(), Error> {
+        let opened = match &self.opened {
+            Some(opened) => opened.clone(),
+            None => self.file.open()?,
         };
-        let wrong = || self.file.corrupt("a row with a wrong checksum", self.offset);
-        checked_row(id, &bytes).map(<[u8]>::to_vec).ok_or_else(wrong)
+        row.clear();
+        let found = opened.read(self.offset, self.len, |bytes| {
+            if bytes.len() < self.len {
+                return Err(("the file ends too early", self.offset + bytes.len() as u64));
+            }
+            let whole = checked_row(id, bytes).ok_or(("a row with a wrong checksum", self.offset))?;
+            row.extend_from_slice(whole);
+            Ok(())
+        });
+        let found = found.map_err(|error| Error::disk(&self.file.path())(error))?;
+        found.map_err(|(what, place)| self.file.corrupt(what, place))
     }
 }

@@ -8,14 +8,12 @@ mod segment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use disk::Source;
-
 use crate::Error;
 use crate::batch::Since;
 use crate::record::RowId;
 pub(crate) use segment::{Segment, Stored};
 
-use crate::file::SegmentFile;
+use crate::file::{Opened, SegmentFile};
 
 /// Where a row is: its checksum and itself.
 #[derive(Clone)]
@@ -24,7 +22,7 @@ pub(crate) struct Location {
     pub(crate) offset: u64,
     pub(crate) len: usize,
     /// The open file, so that the row can be read after it was closed and unlinked.
-    pub(crate) opened: Option<Arc<dyn Source>>,
+    pub(crate) opened: Option<Arc<Opened>>,
 }
 
 /// What a row is doing.

@@ -19,7 +19,8 @@
 //! let targets = [Target { queue: jobs.clone(), filter: None }];
 //! let taken = session.wait(&targets, &mut Patience::poll())?;
 //! assert_eq!(taken, Waited::Taken(0));
-//! let (_, row) = session.cursor(&jobs).advance()?.unwrap();
+//! let mut cursor = session.cursor(&jobs);
+//! let (_, row) = cursor.advance()?.unwrap();
 //! assert_eq!(row, b"hello");
 //! session.end()?;
 //! assert_eq!(jobs.status().waiting, 0);

@@ -19,7 +19,7 @@ use crate::log::Log;
 use crate::origin::Journal;
 use crate::queue::{Queue, fail};
 use crate::record::{RowId, encode_moved};
-use crate::state::State;
+use crate::state::{Gather, State};
 use crate::sync::{MutexGuard, wait};
 use crate::wait::{News, tell_all};
 use crate::{Counters, Error, Status};
@@ -137,6 +137,8 @@ impl Queue {
 
     /// Writes a checkpoint of what is applied, after making it durable, then removes files that it does not list.
     fn checkpoint(&self) -> Result<(), Error> {
+        // So that the log is not behind what the checkpoint tells.
+        self.flush()?;
         let mut state = self.take_turn(self.lock());
         let snapshot =
             state.usable().map(|()| (snapshot(&mut state, self.definition()), state.index.take_emptied()));
@@ -146,7 +148,6 @@ impl Queue {
         let synced = log.as_mut().map_or(Ok(()), Log::sync);
         let mut state = self.lock();
         state.log = log;
-        state.unsynced = false;
         if let Err(error) = &synced {
             fail(&mut state, error);
         }
@@ -178,11 +179,11 @@ impl Queue {
 
     /// Closes the files until the next use, after making everything durable.
     pub(crate) fn rest(&self) -> Result<(), Error> {
+        let flushed = self.flush();
         let mut state = self.take_turn(self.lock());
         let mut log = state.log.take();
-        let rested = state.usable().and_then(|()| log.as_mut().map_or(Ok(()), Log::rest));
+        let rested = flushed.and(state.usable()).and_then(|()| log.as_mut().map_or(Ok(()), Log::rest));
         state.log = log;
-        state.unsynced = false;
         state.index.segments().for_each(|segment| segment.file().close());
         if let Err(error) = &rested {
             fail(&mut state, error);
@@ -241,6 +242,7 @@ impl Queue {
         gone.extend(state.index.take_emptied());
         gone.sort_by_key(|file| file.name());
         gone.dedup_by_key(|file| file.name());
+        state.gather = Gather::default();
         state.index = Index::default();
         state.index.add_emptied(unlink(self.folder.disk(), gone));
         state.incarnation = incarnation;
@@ -249,6 +251,7 @@ impl Queue {
         state.owners.clear();
         state.conditions.clear();
         (state.next, state.active_next) = (RowId(1), RowId(1));
+        self.note_rows(state);
         Ok(())
     }
 
@@ -257,9 +260,11 @@ impl Queue {
         let mut state = self.quiet();
         state.dropped = true;
         tell_all(&mut state, &News::Dropped);
+        state.gather = Gather::default();
         state.index = Index::default();
         state.owners.clear();
         state.log = None;
+        self.note_rows(&state);
         state.maintaining = false;
         self.give_turn(&mut state);
     }

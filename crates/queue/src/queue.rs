@@ -5,6 +5,7 @@
 //! and nobody is woken but those whose batch is done.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::batch::{BATCH_HEADER, Header, Kind, encode_index};
@@ -16,7 +17,7 @@ use crate::log::Log;
 use crate::origin::{Origin, Source};
 use crate::record::RowId;
 use crate::state::{Batch, Gather, Ownership, State};
-use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, pass, wait};
 use crate::wait::{Candidate, News, offer, tell_all};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
 
@@ -25,6 +26,10 @@ pub const PUBLISH_BYTES_MAX: usize = 1 << 29;
 
 /// With so many bytes in the batch to come, others wait for the one after it.
 const GATHER_BYTES_MAX: usize = 1 << 26;
+
+/// Without a sync with every batch, acknowledgements are written when they have so many bytes, with the next rows, or
+/// when [`crate::Options::interval`] is over.
+const DEFERRED_BYTES_MAX: usize = 1 << 15;
 
 /// A queue in use.
 pub struct Queue {
@@ -35,6 +40,8 @@ pub struct Queue {
     definition: Definition,
     schema: Arc<Schema>,
     pub(crate) state: Mutex<State>,
+    /// How many rows are not gone, as of a moment ago: for those who need no more.
+    live: AtomicU64,
     /// Somebody stopped writing or maintaining.
     pub(crate) turn: Condvar,
 }
@@ -70,10 +77,11 @@ impl Queue {
         state: State,
     ) -> Queue {
         let number = shared.next_number();
+        let live = AtomicU64::new(state.index.live());
         let (state, turn) = (Mutex::new(state), Condvar::new());
         // Without a description of its rows every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
-        Queue { me, shared, folder, number, definition, schema, state, turn }
+        Queue { me, shared, folder, number, definition, schema, state, live, turn }
     }
 
     /// What the queue was created as.
@@ -130,14 +138,52 @@ impl Queue {
         Ok(published)
     }
 
-    /// Lets owned rows be gone.
+    /// Lets owned rows be gone: when that is written, if the queue's definition wants it on the disk, else at once.
     pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
         let mut state = self.room()?;
         if state.epoch != epoch {
             return Ok(());
         }
-        state.gather.acknowledge(rows);
-        self.commit(state)
+        if self.definition.sync == Sync::Always {
+            state.gather.acknowledge(rows);
+            return self.commit(state);
+        }
+        state.gather.record(rows);
+        if let Err(error) = self.remove(&mut state, rows.iter().copied()) {
+            fail(&mut state, &error);
+            return Err(error);
+        }
+        if state.gather.bytes.len() >= DEFERRED_BYTES_MAX && state.open.is_none() {
+            return self.commit(state);
+        }
+        self.settle_later(&mut state);
+        Ok(())
+    }
+
+    /// Takes rows out of the index.
+    fn remove(&self, state: &mut State, rows: impl Iterator<Item = RowId>) -> Result<(), Error> {
+        for id in rows {
+            state.owners.remove(&id);
+            state.counters.rows_removed += u64::from(state.index.remove(id)?);
+        }
+        if state.index.take_sparse() || state.index.emptied() >= self.shared.options.emptied_max {
+            self.shared.schedule(self);
+        }
+        self.note_rows(state);
+        Ok(())
+    }
+
+    /// Has what is not written written, and synced if the definition says so, when the interval is over.
+    fn settle_later(&self, state: &mut State) {
+        if !state.unsettled {
+            state.unsettled = true;
+            self.shared.schedule_settling(self);
+        }
+    }
+
+    /// Notes how many rows there are for [`Queue::rows`].
+    pub(crate) fn note_rows(&self, state: &State) {
+        self.live.store(state.index.live(), Ordering::Relaxed);
     }
 
     /// The state, with room in the batch to come.
@@ -148,7 +194,10 @@ impl Queue {
             match &state.open {
                 Some(batch) if state.gather.bytes.len() > GATHER_BYTES_MAX => {
                     let batch = batch.clone();
-                    state = wait(&batch.done, state);
+                    drop(state);
+                    // Whoever had part in it is told what became of it.
+                    batch.wait().ok();
+                    state = self.lock();
                 }
                 _ => {
                     self.touch(&mut state);
@@ -161,19 +210,23 @@ impl Queue {
     /// Waits until what was gathered is written; writes it if nobody else does.
     pub(crate) fn commit(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
         if let Some(batch) = state.open.clone() {
-            loop {
-                if let Some(outcome) = batch.outcome.get() {
-                    return outcome.clone();
-                }
-                state = wait(&batch.done, state);
-            }
+            state.joined += 1;
+            drop(state);
+            return batch.wait();
         }
         let batch = Arc::new(Batch::default());
         state.open = Some(batch.clone());
         // Before the lock is taken again, so that a panic lets go of the lock first.
         let watch = Watch { queue: self, batch: &batch };
         let mut state = self.take_turn(state);
+        if self.definition.sync == Sync::Always && state.crowded {
+            // Those whom the batch before has let go may be about to come again: one sync for them too.
+            drop(state);
+            pass();
+            state = self.lock();
+        }
         state.open = None;
+        state.crowded = std::mem::take(&mut state.joined) > 0;
         let mut gather = std::mem::take(&mut state.gather);
         let written = match state.usable() {
             Ok(()) if !gather.bytes.is_empty() => {
@@ -198,9 +251,8 @@ impl Queue {
             fail(&mut state, error);
         }
         self.give_turn(&mut state);
-        batch.outcome.get_or_init(|| outcome.clone());
-        batch.done.notify_all();
         drop(state);
+        batch.finish(outcome.clone());
         drop(watch);
         outcome
     }
@@ -263,22 +315,14 @@ impl Queue {
             let offset = written.offset + row.at as u64;
             state.index.push(&file, &Arrival { id: row.id, offset, len: row.len, time_ms: now_ms });
         }
-        for (first, count) in &gather.acknowledged {
-            for id in first.0..first.0 + count {
-                state.owners.remove(&RowId(id));
-                state.counters.rows_removed += u64::from(state.index.remove(RowId(id))?);
-            }
-        }
+        let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
+        self.remove(state, gone.map(RowId))?;
         let origins: Vec<_> = state.pending.drain(..gather.origins).collect();
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += gather.rows.len() as u64;
         state.counters.batches += 1;
-        if self.definition.sync == Sync::Interval && !state.unsynced {
-            state.unsynced = true;
-            self.shared.schedule_sync(self);
-        }
-        if state.index.take_sparse() || state.index.emptied() >= self.shared.options.emptied_max {
-            self.shared.schedule(self);
+        if self.definition.sync == Sync::Interval {
+            self.settle_later(state);
         }
         let candidates = gather.contents().map(|(id, row)| Candidate { id, row: Some(row) });
         offer(state, candidates.collect(), now_ms)
@@ -331,10 +375,10 @@ impl Queue {
         Ok(Origin { source, row: row.0, floor: floor.0, overwrite: false })
     }
 
-    /// How many rows are not gone: those that wait and those that somebody owns.
+    /// How many rows are not gone, those that wait and those that somebody owns, as of a moment ago.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.lock().index.live()
+        self.live.load(Ordering::Relaxed)
     }
 
     /// The rows that somebody owns.
@@ -368,16 +412,33 @@ impl Queue {
         tell_all(&mut state, &News::Again);
     }
 
-    /// Syncs what was written, for queues that do not with every batch.
+    /// Writes acknowledgements that were not written yet.
+    pub(crate) fn flush(&self) -> Result<(), Error> {
+        let state = self.lock();
+        state.usable()?;
+        if state.gather.bytes.is_empty() { Ok(()) } else { self.commit(state) }
+    }
+
+    /// What [`Queue::settle_later`] put off.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        if self.definition.sync == Sync::Interval {
+            return self.sync();
+        }
+        self.lock().unsettled = false;
+        self.flush()
+    }
+
+    /// Writes and syncs what was put off, for queues that do not sync with every batch.
     ///
     /// # Errors
     /// [`Error::Disk`], after which the queue is out of service.
     pub fn sync(&self) -> Result<(), Error> {
+        self.lock().unsettled = false;
+        self.flush()?;
         let mut state = self.take_turn(self.lock());
         let synced = match state.usable() {
             Err(error) => Err(error),
             Ok(()) => {
-                state.unsynced = false;
                 let mut log = state.log.take();
                 drop(state);
                 let synced = log.as_mut().map_or(Ok(()), Log::sync);
@@ -451,7 +512,7 @@ impl Drop for Watch<'_> {
         let mut state = self.queue.lock();
         state.failed.get_or_insert_with(|| "a panic while writing".into());
         self.queue.give_turn(&mut state);
-        self.batch.outcome.get_or_init(|| Err(error));
-        self.batch.done.notify_all();
+        drop(state);
+        self.batch.finish(Err(error));
     }
 }

@@ -350,11 +350,19 @@ impl Session {
     /// The rows of a queue that the session sees: its own when it is an owner, else those that nobody owns.
     #[must_use]
     pub fn cursor(&self, queue: &Arc<Queue>) -> Cursor {
+        let (row, ready) = (Vec::new(), VecDeque::new());
+        if self.owning {
+            // Without the queue's lock: what the session owns only the session changes.
+            let here = self.held.as_ref().filter(|held| Arc::ptr_eq(&held.queue, queue));
+            let held = here.map(|held| held.rows.clone()).unwrap_or_default();
+            let end = held.iter().max().map_or(RowId(0), |last| RowId(last.0 + 1));
+            let epoch = here.map_or(0, |held| held.epoch);
+            return Cursor { queue: queue.clone(), epoch, next: RowId(0), end, held: Some(held), ready, row };
+        }
         let state = queue.lock();
-        let held = self.owning.then(|| self.held_in(queue, &state).to_vec());
         let (epoch, end) = (state.epoch, state.next);
         drop(state);
-        Cursor { queue: queue.clone(), epoch, next: RowId(0), end, held, ready: VecDeque::new() }
+        Cursor { queue: queue.clone(), epoch, next: RowId(0), end, held: None, ready, row }
     }
 
     fn held_in(&self, queue: &Arc<Queue>, state: &State) -> &[RowId] {
@@ -406,6 +414,7 @@ pub struct Cursor {
     end: RowId,
     held: Option<Vec<RowId>>,
     ready: VecDeque<(RowId, Location)>,
+    row: Vec<u8>,
 }
 
 impl Cursor {
@@ -413,12 +422,13 @@ impl Cursor {
     ///
     /// # Errors
     /// Those of [`Queue::read`].
-    pub fn advance(&mut self) -> Result<Option<(RowId, Vec<u8>)>, Error> {
-        if self.ready.is_empty() {
+    pub fn advance(&mut self) -> Result<Option<(RowId, &[u8])>, Error> {
+        if self.ready.is_empty() && self.next < self.end {
             self.fill()?;
         }
         let Some((id, place)) = self.ready.pop_front() else { return Ok(None) };
-        place.read(id).map(|row| Some((id, row)))
+        place.read_into(id, &mut self.row)?;
+        Ok(Some((id, &self.row)))
     }
 
     fn fill(&mut self) -> Result<(), Error> {
@@ -433,7 +443,10 @@ impl Cursor {
                 Some(held) => held.iter().copied().find(|id| *id >= self.next),
                 None => state.index.next_waiting(self.next)?,
             };
-            let Some(id) = found.filter(|id| *id < self.end) else { break };
+            let Some(id) = found.filter(|id| *id < self.end) else {
+                self.next = self.end;
+                break;
+            };
             self.next = RowId(id.0 + 1);
             if let Some(mut place) = state.index.locate(id)? {
                 place.open()?;

@@ -1,7 +1,7 @@
 //! What a queue knows, behind its one lock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::batch::{BATCH_HEADER, Incarnation};
 use crate::index::{Doing, Index};
@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::origin::{Journal, Origin};
 use crate::record::{ROW_SUM, RowId, encode_acknowledge, encode_row};
 use crate::session::OwnerId;
-use crate::sync::Condvar;
+use crate::sync::{Condvar, Mutex, lock, wait};
 use crate::wait::Registration;
 use crate::{Condition, Counters, Error, Filter};
 
@@ -61,14 +61,18 @@ impl Gather {
         self.origins += usize::from(origin.is_some());
     }
 
-    pub(crate) fn acknowledge(&mut self, rows: &[RowId]) {
+    /// Records that rows are gone; who calls applies it.
+    pub(crate) fn record(&mut self, rows: &[RowId]) {
         self.begin();
-        for run in rows.chunk_by(|one, next| one.0 + 1 == next.0) {
-            if let Some(first) = run.first() {
-                encode_acknowledge(&mut self.bytes, *first, run.len() as u64);
-                self.acknowledged.push((*first, run.len() as u64));
-            }
+        for (first, count) in runs(rows) {
+            encode_acknowledge(&mut self.bytes, first, count);
         }
+    }
+
+    /// Records that rows are gone, to be applied when that is written.
+    pub(crate) fn acknowledge(&mut self, rows: &[RowId]) {
+        self.record(rows);
+        self.acknowledged.extend(runs(rows));
     }
 
     /// The rows with their bytes.
@@ -78,11 +82,36 @@ impl Gather {
     }
 }
 
-/// What those wait for who put something into a batch.
+/// Rows that follow each other as `(first, count)`.
+fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
+    let runs = rows.chunk_by(|one, next| one.0 + 1 == next.0);
+    runs.filter_map(|run| run.first().map(|first| (*first, run.len() as u64)))
+}
+
+/// What those wait for who put something into a batch. Its lock is its own: who is woken need not wait for the queue's.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) done: Condvar,
-    pub(crate) outcome: OnceLock<Result<(), Error>>,
+    outcome: Mutex<Option<Result<(), Error>>>,
+    done: Condvar,
+}
+
+impl Batch {
+    /// Waits for what became of it.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        let mut outcome = lock(&self.outcome);
+        loop {
+            match &*outcome {
+                Some(outcome) => return outcome.clone(),
+                None => outcome = wait(&self.done, outcome),
+            }
+        }
+    }
+
+    /// Says what became of it; the first word counts.
+    pub(crate) fn finish(&self, result: Result<(), Error>) {
+        lock(&self.outcome).get_or_insert(result);
+        self.done.notify_all();
+    }
 }
 
 /// How far a condition has looked through the queue.
@@ -164,14 +193,18 @@ pub(crate) struct State {
     pub(crate) pending: Vec<Origin>,
     pub(crate) gather: Gather,
     pub(crate) open: Option<Arc<Batch>>,
+    /// How many have a part in that batch beside the one who will write it.
+    pub(crate) joined: u64,
+    /// Several had a part in the batch before.
+    pub(crate) crowded: bool,
     /// Somebody has the log: writes, syncs, or empties the queue.
     pub(crate) writing: bool,
     /// Somebody compacts or writes a checkpoint.
     pub(crate) maintaining: bool,
     /// Absent while somebody writes.
     pub(crate) log: Option<Log>,
-    /// Written but not synced, and to be synced before long.
-    pub(crate) unsynced: bool,
+    /// Something is not written yet, or not synced, and somebody sees to it before long.
+    pub(crate) unsettled: bool,
     pub(crate) waiters: BTreeMap<u64, Registration>,
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,

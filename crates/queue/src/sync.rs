@@ -29,3 +29,11 @@ pub(crate) fn wait_for<'guard, T>(
         Some(limit) => condition.wait_timeout(guard, limit).unwrap_or_else(PoisonError::into_inner).0,
     }
 }
+
+/// Lets other threads go first.
+pub(crate) fn pass() {
+    #[cfg(not(feature = "shuttle"))]
+    std::thread::yield_now();
+    #[cfg(feature = "shuttle")]
+    shuttle::thread::yield_now();
+}

@@ -11,6 +11,7 @@ use queue::{
 
 use crate::Server;
 use crate::abi::{Alive, END, Fault, OK, RqError, RqSlice, RqTarget, array, guard};
+use crate::table::Found;
 
 /// How often a wait looks whether its client is still there: as the server's own SLEEP does.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
@@ -20,6 +21,8 @@ pub struct RqSession {
     session: Session,
     /// What the next publish carries.
     origin: Option<Origin>,
+    /// The queue it named last.
+    pub(crate) found: Found,
 }
 
 /// A walk over rows, and the row it is at.
@@ -53,7 +56,10 @@ pub unsafe extern "C" fn rq_session_new(
         // SAFETY: the caller's variable.
         unsafe { *interrupter = Box::into_raw(Box::new(new.interrupter())) };
         // SAFETY: the caller's variable.
-        unsafe { *session = Box::into_raw(Box::new(RqSession { session: new, origin: None })) };
+        unsafe {
+            *session =
+                Box::into_raw(Box::new(RqSession { session: new, origin: None, found: Found::default() }))
+        };
         Ok(OK)
     })
 }
@@ -361,11 +367,10 @@ pub unsafe extern "C" fn rq_next(
         // SAFETY: the caller's handle.
         let cursor = unsafe { &mut *cursor };
         let Some((found, bytes)) = cursor.cursor.advance()? else { return Ok(END) };
-        cursor.row = bytes;
         // SAFETY: the caller's variable.
         unsafe { *id = found.0 };
         // SAFETY: the caller's variable.
-        unsafe { *row = RqSlice::new(&cursor.row) };
+        unsafe { *row = RqSlice::new(bytes) };
         Ok(OK)
     })
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use queue::{Column, Definition, Engine, Error, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
 
 use crate::abi::{Fault, OK, RqColumn, RqDefinition, RqError, RqServer, RqSlice, RqStatus, array, guard};
+use crate::session::RqSession;
 use crate::{ENGINE, Running, SERVER, engine, now_ms, random};
 
 /// # Safety
@@ -118,7 +120,9 @@ pub unsafe extern "C" fn rq_create(
 pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's string.
-        engine()?.remove(unsafe { path(folder) })?;
+        let removed = engine()?.remove(unsafe { path(folder) });
+        MOVES.fetch_add(1, Ordering::Release);
+        removed?;
         Ok(OK)
     })
 }
@@ -134,7 +138,61 @@ pub unsafe extern "C" fn rq_rename(from: RqSlice, to: RqSlice, error: *mut RqErr
         let from = unsafe { path(from) };
         // SAFETY: the caller's string.
         let to = unsafe { path(to) };
-        engine()?.rename(from, to)?;
+        let renamed = engine()?.rename(from, to);
+        MOVES.fetch_add(1, Ordering::Release);
+        renamed?;
+        Ok(OK)
+    })
+}
+
+/// How often a queue went from its folder: what a session found there before is not to be used again.
+static MOVES: AtomicU64 = AtomicU64::new(0);
+
+/// The queue that a session found last, and where.
+#[derive(Default)]
+pub(crate) struct Found {
+    moves: u64,
+    folder: Vec<u8>,
+    queue: Option<Arc<Queue>>,
+}
+
+impl Found {
+    /// The queue in a folder.
+    fn find(&mut self, folder: &[u8]) -> Result<&Arc<Queue>, Fault> {
+        // Asked before the folder is looked into, and counted after it was changed.
+        let moves = MOVES.load(Ordering::Acquire);
+        if self.moves != moves || self.folder != folder {
+            self.queue = None;
+        }
+        match &mut self.queue {
+            Some(queue) => Ok(queue),
+            none => {
+                let queue = open(Path::new(OsStr::from_bytes(folder)))?;
+                (self.moves, self.folder) = (moves, folder.to_vec());
+                Ok(none.insert(queue))
+            }
+        }
+    }
+}
+
+/// As [`rq_open`], quicker when the session asks for the same again.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_find(
+    session: *mut RqSession,
+    folder: RqSlice,
+    queue: *mut *const Queue,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let session = unsafe { &mut *session };
+        // SAFETY: the caller's string.
+        let found = session.found.find(unsafe { folder.get() })?.clone();
+        // SAFETY: the caller's variable.
+        unsafe { *queue = Arc::into_raw(found) };
         Ok(OK)
     })
 }

@@ -35,9 +35,13 @@ pub(crate) fn median(mut costs: Vec<Cost>) -> Option<Cost> {
 /// The ratio of wall times in the middle of several rounds, each divided by the same round of `base`: what slows
 /// the machine for a minute slows both.
 pub(crate) fn median_ratio(costs: &[Cost], base: &[Cost]) -> Option<f64> {
-    let mut ratios: Vec<f64> = costs.iter().zip(base).map(|(cost, base)| cost.wall_s / base.wall_s).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len().saturating_sub(1) / 2).copied()
+    middle(costs.iter().zip(base).map(|(cost, base)| cost.wall_s / base.wall_s).collect())
+}
+
+/// The number in the middle.
+pub(crate) fn middle(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len().saturating_sub(1) / 2).copied()
 }
 
 /// Two neighbouring counters of /proc/PID/stat, user and system time, counted from 0 (proc_pid_stat(5)):

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use sandbox::{Product, Sandbox, Settings};
 
-use super::measure::as_f64;
+use super::measure::{as_f64, middle};
 use crate::{places, plugin, root, run, setup};
 
 const ROUNDS: u64 = 3;
@@ -26,15 +26,25 @@ struct Method {
     sync: Option<&'static str>,
     /// Whether somebody holds a snapshot of InnoDB open meanwhile.
     snapshot: bool,
+    /// The mode of the method that has the same statements, and nothing in an engine to do.
+    floor: Option<&'static str>,
 }
 
 const fn method(name: &'static str, mode: &'static str, sync: Option<&'static str>) -> Method {
-    Method { name, mode, sync, snapshot: false }
+    let floor = match mode.as_bytes() {
+        b"one" => Some("floor"),
+        b"two" => Some("floor2"),
+        _ => None,
+    };
+    Method { name, mode, sync, snapshot: false, floor }
 }
 
-const METHODS: [Method; 14] = [
+const METHODS: [Method; 17] = [
     method("`SELECT 1`", "select1", None),
     method("one row of InnoDB", "row", None),
+    method("one row of MEMORY", "memory", None),
+    method("the same with a function in WHERE that does nothing: the floor", "floor", None),
+    method("`SELECT` of that function, then of the row: the floor of two statements", "floor2", None),
     method("consume, one statement, sync none", "one", Some("none")),
     method("consume, one statement, sync always", "one", Some("always")),
     method("consume, two statements, sync none", "two", Some("none")),
@@ -46,7 +56,7 @@ const METHODS: [Method; 14] = [
     method("publish 100 rows an INSERT, sync none", "publish100", Some("none")),
     method("publish 100 rows an INSERT, sync always", "publish100", Some("always")),
     method("InnoDB, SKIP LOCKED + DELETE", "skip", None),
-    Method { name: "the same, a snapshot held open", mode: "skip", sync: None, snapshot: true },
+    Method { name: "the same, a snapshot held open", mode: "skip", sync: None, snapshot: true, floor: None },
 ];
 
 pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
@@ -87,21 +97,30 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn median(rates: &[f64]) -> f64 {
-    let mut sorted = rates.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+/// The ratio in the middle of the rounds, each divided by the same round of `base`.
+fn ratio(rates: &[f64], base: &[f64]) -> String {
+    let ratios = rates.iter().zip(base).map(|(rate, base)| rate / base).collect();
+    middle(ratios).map_or_else(String::new, |ratio| format!("{ratio:.3}"))
 }
 
-/// Rates, and ratios to `SELECT 1` of the same round, in the middle of the rounds.
+/// Rates in the middle of the rounds, and their ratios to `SELECT 1` and to the floor.
 fn print(rates: &[Vec<f64>]) {
-    println!("\n| messages a second | 10 connections | of `SELECT 1` | 40 connections | of `SELECT 1` |");
-    println!("|---|--:|--:|--:|--:|");
-    let (base, _) = rates.split_at(CONNECTIONS.len().min(rates.len()));
+    let each = |text: &str, of: &str| CONNECTIONS.map(|count| text.replace(of, &count.to_string())).concat();
+    println!(
+        "\n| messages a second |{}",
+        each(" COUNT connections | of `SELECT 1` | of the floor |", "COUNT")
+    );
+    println!("|---|{}", each("--:|--:|--:|", "COUNT"));
+    let of_mode = |mode: &str, column: usize| {
+        let row = METHODS.iter().position(|method| method.mode == mode)?;
+        rates.get(row * CONNECTIONS.len() + column)
+    };
     for (method, both) in METHODS.iter().zip(rates.chunks(CONNECTIONS.len())) {
-        let cells = both.iter().zip(base).map(|(rates, base)| {
-            let ratios: Vec<f64> = rates.iter().zip(base).map(|(rate, base)| rate / base).collect();
-            format!(" {:.0} | {:.3} |", median(rates), median(&ratios))
+        let cells = both.iter().enumerate().map(|(column, rates)| {
+            let base = of_mode("select1", column).map_or_else(String::new, |base| ratio(rates, base));
+            let floor = method.floor.and_then(|mode| of_mode(mode, column));
+            let floor = floor.map_or_else(String::new, |floor| ratio(rates, floor));
+            format!(" {:.0} | {base} | {floor} |", middle(rates.clone()).unwrap_or_default())
         });
         println!("| {} |{}", method.name, cells.collect::<String>());
     }
@@ -135,6 +154,9 @@ impl Bench {
         bench.query("CREATE DATABASE bench")?;
         bench.query("CREATE TABLE bench.single (v INT PRIMARY KEY, body VARCHAR(100)) ENGINE=InnoDB")?;
         bench.query("INSERT INTO bench.single VALUES (1, REPEAT('x', 80))")?;
+        bench
+            .query("CREATE TABLE bench.memory (v INT NOT NULL, body VARCHAR(100) NOT NULL) ENGINE=MEMORY")?;
+        bench.query("INSERT INTO bench.memory VALUES (1, REPEAT('x', 80))")?;
         Ok(bench)
     }
 

@@ -94,6 +94,14 @@ static long round_of(MYSQL *link, const char *insert, int rows)
     return run(link, "SELECT 1", NULL);
   if (!strcmp(mode, "row"))
     return run(link, "SELECT * FROM single", NULL);
+  if (!strcmp(mode, "memory"))
+    return run(link, "SELECT * FROM memory", NULL);
+  if (!strcmp(mode, "floor"))
+    return run(link, "SELECT * FROM memory WHERE queue_end()", NULL);
+  if (!strcmp(mode, "floor2")) {
+    run(link, "SELECT queue_end()", value);
+    return run(link, "SELECT * FROM memory", NULL);
+  }
   if (!strcmp(mode, "one")) {
     long got = run(link, "SELECT * FROM q WHERE queue_wait('q', 0)", NULL);
     return got ? got : -1;

@@ -223,7 +223,8 @@ impl Segment {
 
     fn position(entries: &[Entry], base: u64, id: RowId) -> Option<usize> {
         let delta = u32::try_from(id.0.checked_sub(base)?).ok()?;
-        entries.binary_search_by_key(&delta, |entry| entry.delta).ok()
+        let at = lower_bound(entries, delta);
+        entries.get(at).filter(|entry| entry.delta == delta).map(|_| at)
     }
 
     pub(crate) fn doing(&mut self, id: RowId) -> Result<Doing, Error> {
@@ -294,9 +295,10 @@ impl Segment {
     /// The first row from `from` on that waits, or that is not gone.
     pub(crate) fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
         let base = self.base;
-        let skip = from.0.saturating_sub(base);
+        // A segment has no ids so far apart that this is not exact.
+        let skip = u32::try_from(from.0.saturating_sub(base)).unwrap_or(u32::MAX);
         let entries = self.entries()?;
-        let start = entries.partition_point(|entry| u64::from(entry.delta) < skip);
+        let start = lower_bound(entries, skip);
         let wanted = |entry: &&Entry| match entry.doing() {
             Doing::Waiting => true,
             Doing::Owned => !waiting,
@@ -354,6 +356,16 @@ impl Segment {
         };
         self.time_ms(RowId(first))
     }
+}
+
+/// Where the first entry is that has this delta or a greater one.
+fn lower_bound(entries: &[Entry], delta: u32) -> usize {
+    // Ids follow each other as long as none was forgotten: then the place is known without a search.
+    let skip = entries.first().map_or(0, |first| delta.saturating_sub(first.delta) as usize);
+    if entries.get(skip).is_some_and(|entry| entry.delta == delta) {
+        return skip;
+    }
+    entries.partition_point(|entry| entry.delta < delta)
 }
 
 /// The rows of an index whose ids are in the runs.

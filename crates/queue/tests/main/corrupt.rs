@@ -30,8 +30,8 @@ fn populated() -> (FaultDisk, Vec<(RowId, Vec<u8>)>) {
 fn read_all(queue: &Arc<Queue>) -> Result<Vec<(RowId, Vec<u8>)>, Error> {
     let mut cursor = session(9).cursor(queue);
     let mut rows = Vec::new();
-    while let Some(row) = cursor.advance()? {
-        rows.push(row);
+    while let Some((id, row)) = cursor.advance()? {
+        rows.push((id, row.to_vec()));
     }
     Ok(rows)
 }

@@ -21,6 +21,9 @@ struct History {
     states: Vec<Held>,
     /// How many of them had returned.
     returned: usize,
+    /// How many of them were written for sure: without a sync with every batch an acknowledgement is written with what
+    /// comes next.
+    written: usize,
 }
 
 struct Script {
@@ -43,7 +46,7 @@ impl Script {
         let engine = start(disk);
         engine.create(Path::new(FOLDER), &definition(sync))?;
         let queue = engine.open(Path::new(FOLDER))?;
-        let history = History { states: vec![Held::default()], returned: 1 };
+        let history = History { states: vec![Held::default()], returned: 1, written: 1 };
         Ok(Script { _engine: engine, queue, taker: session(1), history })
     }
 
@@ -58,6 +61,7 @@ impl Script {
         self.history.states.push(state);
         what(&self.queue, &mut self.taker)?;
         self.history.returned = self.history.states.len();
+        self.history.written = self.history.returned;
         Ok(())
     }
 
@@ -81,7 +85,12 @@ impl Script {
         let target = all(&self.queue);
         self.taker.wait(&[target], &mut poll(count))?;
         let gone = self.taker.held().map(|(_, rows)| rows.to_vec()).unwrap_or_default();
-        self.change(|(rows, _)| gone.iter().for_each(|id| drop(rows.remove(id))), |_, taker| taker.end())
+        let written = self.history.written;
+        self.change(|(rows, _)| gone.iter().for_each(|id| drop(rows.remove(id))), |_, taker| taker.end())?;
+        if self.queue.definition().sync != Sync::Always {
+            self.history.written = written;
+        }
+        Ok(())
     }
 
     fn delete(&mut self, ids: &[RowId]) -> Result<(), Error> {
@@ -173,7 +182,7 @@ fn check_journal(queue: &Queue, marks: &[u64]) -> Result<(), String> {
 
 fn compare(engine: &Engine, queue: &Arc<Queue>, history: &History, may_lose: bool) -> Result<(), String> {
     let rows = held(queue);
-    let first = if may_lose { 0 } else { history.returned.saturating_sub(1) };
+    let first = if may_lose { 0 } else { history.written.saturating_sub(1) };
     let fitting = history.states[first..].iter().filter(|state| state.0 == rows);
     let mut marks: Vec<u64> = fitting.map(|(_, mark)| *mark).collect();
     if marks.is_empty() {
@@ -198,7 +207,7 @@ fn honest(disk: FaultDisk) -> Arc<dyn Disk> {
 /// Runs the script on a disk until it stops; the disk, the history, and whether the script came to its end.
 fn play(disk: &FaultDisk, wrap: Wrap, sync: Sync) -> (History, Result<(), Error>) {
     match Script::begin(wrap(disk.clone()), sync) {
-        Err(error) => (History { states: vec![Held::default()], returned: 0 }, Err(error)),
+        Err(error) => (History { states: vec![Held::default()], returned: 0, written: 0 }, Err(error)),
         Ok(mut script) => {
             let result = script.run();
             (script.history, result)

@@ -82,7 +82,7 @@ pub(crate) fn seen(session: &Session, queue: &Arc<Queue>) -> Vec<(RowId, String)
     let mut cursor = session.cursor(queue);
     let mut rows = Vec::new();
     while let Some((id, row)) = cursor.advance().unwrap() {
-        rows.push((id, String::from_utf8(row).unwrap()));
+        rows.push((id, String::from_utf8(row.to_vec()).unwrap()));
     }
     rows
 }

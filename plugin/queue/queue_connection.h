@@ -1,0 +1,35 @@
+/* What the handler and the functions share of a connection. */
+#ifndef QUEUE_CONNECTION_H
+#define QUEUE_CONNECTION_H
+
+#include "queue_abi.h"
+
+/* The engine as the server knows it; none while it is not loaded. */
+extern handlerton *queue_hton;
+
+/* What a connection has with us. */
+struct queue_connection {
+  rq_session *session;
+  rq_interrupter *interrupter;
+  /* Walks over rows that the statement has begun. */
+  uint reading;
+  /* A queue that nobody takes from until the statement has ended. */
+  rq_hold *held_back;
+};
+
+/* The connection of a session, made when it is first asked for; none when there is no memory or no engine. */
+queue_connection *queue_connection_of(THD *thd);
+
+/* The connection has waited: it sees its own rows only. */
+void queue_mark_owner(THD *thd);
+
+/* Lets others take again from the queue that the connection held back. */
+void queue_let_go(queue_connection *connection);
+
+/* For the plugin's declaration. */
+extern struct st_mysql_sys_var *queue_variables[];
+int queue_close_connection(handlerton *hton, THD *thd);
+void queue_kill_query(handlerton *hton, THD *thd, enum thd_kill_levels level);
+void queue_command_ended(THD *thd, unsigned int event_class, const void *event);
+
+#endif

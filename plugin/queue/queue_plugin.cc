@@ -1,0 +1,156 @@
+/* The plugin: what it declares to the server, SHOW ENGINE QUEUE STATUS, and collations for the core. */
+#define MYSQL_SERVER 1
+
+#include <my_global.h>
+
+#include <string>
+
+#include "sql_class.h"
+#include "sql_plugin.h"
+#include "create_options.h"
+#include "handler.h"
+#include <mysql/plugin_audit.h>
+
+#include "ha_queue.h"
+#include "queue_function.h"
+#include "queue_schema.h"
+
+static ha_create_table_option queue_table_options[]= {
+    HA_TOPTION_ENUM("sync", sync, "always,interval,none", 0), HA_TOPTION_END};
+
+/* SHOW ENGINE QUEUE STATUS ----------------------------------------------------------------------------------------- */
+
+static int add_status(void *context, rq_slice, const rq_status *status)
+{
+  auto *sum= static_cast<rq_status *>(context);
+  const auto *from= reinterpret_cast<const uint64_t *>(status);
+  auto *to= reinterpret_cast<uint64_t *>(sum);
+  for (size_t at= 0; at < sizeof(rq_status) / sizeof(uint64_t); at++)
+    to[at]+= from[at];
+  return 0;
+}
+
+static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type)
+{
+  if (type != HA_ENGINE_STATUS)
+    return false;
+  rq_status sum{};
+  rq_each(add_status, &sum);
+  std::string text;
+  auto line= [&text](const char *name, ulonglong value) {
+    char buffer[80];
+    snprintf(buffer, sizeof(buffer), "%-24s%llu\n", name, value);
+    text+= buffer;
+  };
+  text+= "Queues\n";
+  line("waiting", sum.waiting);
+  line("owned", sum.owned);
+  line("waiters", sum.waiters);
+  line("bytes", sum.bytes);
+  line("bytes_live", sum.live_bytes);
+  line("memory", sum.memory);
+  text+= "Log\n";
+  line("append", sum.batches);
+  line("rows_written", sum.rows_written);
+  line("rows_removed", sum.rows_removed);
+  line("compacted", sum.compacted);
+  line("checkpoints", sum.checkpoints);
+  line("maintenance_errors", sum.maintenance_errors);
+  text+= "Waiting\n";
+  line("wait_immediate", sum.wait_immediate);
+  line("wait_delayed", sum.wait_delayed);
+  line("wait_timeout", sum.wait_timeout);
+  line("handed_over", sum.handed_over);
+  line("restored_by_abort", sum.restored_by_abort);
+  line("restored_by_close", sum.restored_by_close);
+  line("evaluation", sum.evaluations);
+  line("duplicates", sum.duplicates);
+  text+= "Functions\n";
+  line("queue_wait", queue_called.wait);
+  line("queue_end", queue_called.end);
+  line("queue_abort", queue_called.abort);
+  line("queue_rowid", queue_called.rowid);
+  line("queue_set_srcid", queue_called.set_srcid);
+  return print(thd, STRING_WITH_LEN("QUEUE"), "", 0, text.data(), static_cast<uint>(text.size()));
+}
+
+/* Collations for the core ------------------------------------------------------------------------------------------ */
+
+static int server_equal(uint32_t collation, rq_slice one, rq_slice other)
+{
+  CHARSET_INFO *cs= get_charset(collation, MYF(0));
+  return cs && !cs->strnncollsp(one.bytes, one.len, other.bytes, other.len);
+}
+
+static long server_encode(uint32_t collation, rq_slice literal, unsigned char *out, size_t room)
+{
+  CHARSET_INFO *cs= get_charset(collation, MYF(0));
+  if (!cs)
+    return -1;
+  uint errors= 0;
+  uint32 length= my_convert(reinterpret_cast<char *>(out), static_cast<uint32>(room), cs,
+                            reinterpret_cast<const char *>(literal.bytes), static_cast<uint32>(literal.len),
+                            &my_charset_utf8mb4_bin, &errors);
+  return errors ? -1 : static_cast<long>(length);
+}
+
+/* The plugin ------------------------------------------------------------------------------------------------------- */
+
+static handler *queue_create_handler(handlerton *hton, TABLE_SHARE *table, MEM_ROOT *mem_root)
+{
+  return new (mem_root) ha_queue(hton, table);
+}
+
+static const char *queue_extensions[]= {NullS};
+
+static int queue_init(void *plugin)
+{
+  queue_hton= static_cast<handlerton *>(plugin);
+  queue_hton->create= queue_create_handler;
+  queue_hton->close_connection= queue_close_connection;
+  queue_hton->kill_query= queue_kill_query;
+  queue_hton->show_status= queue_show_status;
+  queue_hton->table_options= queue_table_options;
+  queue_hton->tablefile_extensions= queue_extensions;
+  static const rq_server server= {server_equal, server_encode};
+  rq_error error;
+  /* The core's threads must leave the server's signals to the server. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int code= rq_start(&server, &error);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (code)
+    sql_print_error("Queue: %s", error.text);
+  return code;
+}
+
+static int queue_deinit(void *)
+{
+  queue_hton= nullptr;
+  return rq_stop();
+}
+
+static struct st_mysql_storage_engine queue_engine= {MYSQL_HANDLERTON_INTERFACE_VERSION};
+
+static struct st_mysql_audit queue_audit= {
+    MYSQL_AUDIT_INTERFACE_VERSION, nullptr, queue_command_ended, {MYSQL_AUDIT_GENERAL_CLASSMASK}};
+
+static struct st_mysql_information_schema queue_schema= {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
+
+#define QUEUE_SCHEMA(NAME, WHAT, INIT)                                                                                 \
+  {MYSQL_INFORMATION_SCHEMA_PLUGIN, &queue_schema, NAME, "remora", WHAT, PLUGIN_LICENSE_GPL, INIT, nullptr, 0x0001,    \
+   nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA}
+
+maria_declare_plugin(queue)
+{
+  MYSQL_STORAGE_ENGINE_PLUGIN, &queue_engine, "QUEUE", "remora", "A queue that is a table", PLUGIN_LICENSE_GPL,
+      queue_init, queue_deinit, 0x0001, nullptr, queue_variables, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA
+},
+{
+  MYSQL_AUDIT_PLUGIN, &queue_audit, "QUEUE_RESET", "remora", "Gives rows of queues back when a connection is reset",
+      PLUGIN_LICENSE_GPL, nullptr, nullptr, 0x0001, nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_GAMMA
+},
+QUEUE_SCHEMA("QUEUES", "What is in queues", queue_schema_queues_init),
+QUEUE_SCHEMA("QUEUE_OWNED", "Rows of queues that somebody owns", queue_schema_owned_init)
+maria_declare_plugin_end;

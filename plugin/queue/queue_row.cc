@@ -1,0 +1,198 @@
+/* Rows as the core keeps them. See queue_row.h. */
+#define MYSQL_SERVER 1
+
+#include <my_global.h>
+
+#include "sql_class.h"
+#include "table.h"
+#include "field.h"
+#include "handler.h"
+
+#include "queue_row.h"
+
+static bool is_variable(const Field *field)
+{
+  return field->real_type() == MYSQL_TYPE_VARCHAR || (field->flags & BLOB_FLAG);
+}
+
+static void describe(const Field *field, rq_column *column)
+{
+  column->kind= RQ_OPAQUE;
+  switch (field->real_type()) {
+  case MYSQL_TYPE_TINY:
+  case MYSQL_TYPE_SHORT:
+  case MYSQL_TYPE_INT24:
+  case MYSQL_TYPE_LONG:
+  case MYSQL_TYPE_LONGLONG:
+    column->kind= RQ_INTEGER;
+    column->one= !(field->flags & UNSIGNED_FLAG);
+    break;
+  case MYSQL_TYPE_NEWDECIMAL:
+    column->kind= RQ_DECIMAL;
+    column->one= static_cast<const Field_new_decimal *>(field)->precision;
+    column->two= field->decimals();
+    break;
+  case MYSQL_TYPE_YEAR:
+    column->kind= RQ_YEAR;
+    break;
+  case MYSQL_TYPE_NEWDATE:
+    column->kind= RQ_DATE;
+    break;
+  case MYSQL_TYPE_TIME2:
+    column->kind= RQ_TIME;
+    column->one= field->decimals();
+    break;
+  case MYSQL_TYPE_DATETIME2:
+    column->kind= RQ_DATETIME;
+    column->one= field->decimals();
+    break;
+  case MYSQL_TYPE_TIMESTAMP2:
+    column->kind= RQ_TIMESTAMP;
+    column->one= field->decimals();
+    break;
+  case MYSQL_TYPE_STRING:
+    /* UUID and INET6 look like CHAR and are none. */
+    if (field->type_handler() != &type_handler_string)
+      break;
+    /* fall through */
+  case MYSQL_TYPE_VARCHAR:
+  case MYSQL_TYPE_BLOB:
+    if (!field->compression_method()) {
+      column->kind= RQ_TEXT;
+      column->one= field->charset()->number;
+    }
+    break;
+  default:
+    break;
+  }
+}
+
+std::vector<rq_column> queue_columns(const TABLE *table, uint *fixed)
+{
+  std::vector<rq_column> columns;
+  *fixed= 0;
+  uint variable= 0;
+  for (Field **at= table->field; *at; at++) {
+    const Field *field= *at;
+    rq_column column{};
+    column.name= {reinterpret_cast<const uchar *>(field->field_name.str), field->field_name.length};
+    describe(field, &column);
+    column.is_variable= is_variable(field);
+    if (column.is_variable)
+      column.place= variable++;
+    else {
+      column.place= *fixed;
+      column.len= field->pack_length();
+      *fixed+= column.len;
+    }
+    column.null_bit= -1;
+    if (field->null_ptr)
+      column.null_bit= static_cast<int>(8 * (field->null_ptr - table->record[0]) + my_bit_log2_uint64(field->null_bit));
+    columns.push_back(column);
+  }
+  return columns;
+}
+
+static void put_length(std::vector<uchar> &out, size_t length)
+{
+  for (; length >= 0x80; length>>= 7)
+    out.push_back(static_cast<uchar>(length | 0x80));
+  out.push_back(static_cast<uchar>(length));
+}
+
+/* The value of a column that is not of fixed length; none when it is NULL. */
+static rq_slice variable_value(const Field *field, my_ptrdiff_t offset)
+{
+  if (field->is_real_null(offset))
+    return {nullptr, 0};
+  const uchar *at= field->ptr + offset;
+  if (field->flags & BLOB_FLAG) {
+    const Field_blob *blob= static_cast<const Field_blob *>(field);
+    uchar *bytes;
+    memcpy(&bytes, at + blob->pack_length_no_ptr(), sizeof(bytes));
+    return {bytes, blob->get_length(at)};
+  }
+  const uint length_bytes= static_cast<const Field_varstring *>(field)->length_bytes;
+  return {at + length_bytes, static_cast<size_t>(length_bytes == 1 ? *at : uint2korr(at))};
+}
+
+void queue_pack(const TABLE *table, const uchar *record, std::vector<uchar> &out)
+{
+  const my_ptrdiff_t offset= record - table->record[0];
+  out.assign(record, record + table->s->null_bytes);
+  for (Field **field= table->field; *field; field++)
+    if (!is_variable(*field)) {
+      const uchar *at= (*field)->ptr + offset;
+      out.insert(out.end(), at, at + (*field)->pack_length());
+    }
+  for (Field **field= table->field; *field; field++)
+    if (is_variable(*field)) {
+      rq_slice value= variable_value(*field, offset);
+      put_length(out, value.len);
+      out.insert(out.end(), value.bytes, value.bytes + value.len);
+    }
+}
+
+static bool take_length(rq_slice *from, size_t *length)
+{
+  *length= 0;
+  for (uint shift= 0; shift < 35; shift+= 7) {
+    if (!from->len)
+      return false;
+    uchar byte= *from->bytes;
+    from->bytes++;
+    from->len--;
+    *length|= static_cast<size_t>(byte & 0x7f) << shift;
+    if (!(byte & 0x80))
+      return *length <= from->len;
+  }
+  return false;
+}
+
+int queue_unpack(const TABLE *table, uchar *record, rq_slice row)
+{
+  const my_ptrdiff_t offset= record - table->record[0];
+  rq_slice rest= row;
+  if (rest.len < table->s->null_bytes)
+    return HA_ERR_CRASHED;
+  memcpy(record, rest.bytes, table->s->null_bytes);
+  rest.bytes+= table->s->null_bytes;
+  rest.len-= table->s->null_bytes;
+  for (Field **field= table->field; *field; field++)
+    if (!is_variable(*field)) {
+      const uint length= (*field)->pack_length();
+      if (rest.len < length)
+        return HA_ERR_CRASHED;
+      memcpy((*field)->ptr + offset, rest.bytes, length);
+      rest.bytes+= length;
+      rest.len-= length;
+    }
+  for (Field **field= table->field; *field; field++) {
+    if (!is_variable(*field))
+      continue;
+    size_t length;
+    if (!take_length(&rest, &length))
+      return HA_ERR_CRASHED;
+    uchar *at= (*field)->ptr + offset;
+    if ((*field)->flags & BLOB_FLAG) {
+      const Field_blob *blob= static_cast<const Field_blob *>(*field);
+      const uint packed= blob->pack_length_no_ptr();
+      uint32 left= static_cast<uint32>(length);
+      for (uint byte= 0; byte < packed; byte++, left>>= 8)
+        at[byte]= static_cast<uchar>(left);
+      memcpy(at + packed, &rest.bytes, sizeof(rest.bytes));
+    } else {
+      const uint length_bytes= static_cast<Field_varstring *>(*field)->length_bytes;
+      if (length + length_bytes > (*field)->pack_length())
+        return HA_ERR_CRASHED;
+      if (length_bytes == 1)
+        *at= static_cast<uchar>(length);
+      else
+        int2store(at, static_cast<uint16>(length));
+      memcpy(at + length_bytes, rest.bytes, length);
+    }
+    rest.bytes+= length;
+    rest.len-= length;
+  }
+  return 0;
+}
