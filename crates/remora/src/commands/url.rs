@@ -20,7 +20,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora url train urls.txt.zst -o site.urlmodel  a model of your own; says what to expect of it
   remora url compare urls.txt                     beside zstd with a dictionary, brotli and FSST
   remora url pack < urls.txt > packed.hex         a line each, for UNHEX() in SQL
-  remora url pack --column url < hits.csv | remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
+  remora url pack --column url < hits.csv |
+    remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
       pack one column of a CSV file on its way into a table";
 
 /// Pack URLs into a quarter of their bytes, in order, found by prefix; train and measure models
