@@ -47,8 +47,10 @@ pub(crate) enum Command {
     Prune(commands::prune::Arguments),
     Queue(commands::queue::Arguments),
     Restore(commands::restore::Arguments),
-    Sandbox(commands::sandbox::Arguments),
-    Url(commands::url::Arguments),
+    #[command(subcommand)]
+    Sandbox(commands::sandbox::Action),
+    #[command(subcommand)]
+    Url(commands::url::Action),
     Undo(Box<commands::undo::Arguments>),
     Verify(commands::verify::Arguments),
 }

@@ -40,8 +40,8 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Prune(arguments) => prune::run(&arguments, report),
         Command::Queue(arguments) => queue::run(arguments, password, report),
         Command::Restore(arguments) => restore::run(&arguments, report),
-        Command::Sandbox(arguments) => sandbox::run(arguments, report),
-        Command::Url(arguments) => url::run(arguments, report),
+        Command::Sandbox(action) => sandbox::run(action, report),
+        Command::Url(action) => url::run(action, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
         Command::Verify(arguments) => verify::run(&arguments, report),
     }

@@ -172,10 +172,14 @@ impl Starts {
     /// Slots in order, room for everything that can come, and every way leads to a state.
     fn node(&self, file: &[u8], at: usize, node: &Node<'_>) -> Result<(), Error> {
         let parent = node.head.parent();
-        if !self.has(parent) || (parent as usize >= at && at != HEADER) {
-            return Err(wrong("a state has no parent before it", at));
+        if !self.has(parent) {
+            return Err(wrong("a state has no parent", at));
         }
         let above = Node::at(file, parent);
+        // So every way up ends at the root, which knows everything.
+        if above.count() <= node.count() && parent as usize != HEADER {
+            return Err(wrong("a parent knows no more than its child", at));
+        }
         // Before the first slot, as if a symbol before the end of the string had none.
         let (mut following, mut free) = (EOS, 0);
         for slot in node.slots() {

@@ -30,12 +30,14 @@ mod measure;
 mod model;
 mod node;
 mod pack;
+mod room;
 mod train;
 mod unpack;
 
 pub use error::Error;
 pub use measure::{Measured, measure};
 pub use model::{Info, Model, number_of};
+pub use room::Room;
 pub use train::{Options, Progress, train};
 
 /// A model for URLs of the world-wide web, number 0, 2.6 MB. `model/NOTICE` names what it was trained on.

@@ -15,7 +15,8 @@ const OWN_BYTES: u8 = 0xf0;
 
 /// A model, checked and ready.
 ///
-/// `B` holds the file: `Vec<u8>`, `Arc<[u8]>`, a memory map, or `&'static [u8]` for an embedded one.
+/// `B` holds the file: a [`crate::Room`], which is read quickest, `Vec<u8>`, a memory map, or `&'static [u8]` for an
+/// embedded one.
 #[derive(Debug, Clone)]
 pub struct Model<B> {
     file: B,

@@ -49,6 +49,30 @@ pub(crate) struct Gap {
     pub(crate) before: Symbol,
 }
 
+/// A part of a state: slots, and the entries that lie in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Within {
+    pub(crate) lo: u32,
+    pub(crate) hi: u32,
+    start: usize,
+    end: usize,
+}
+
+impl Within {
+    /// The whole state.
+    #[inline(always)]
+    pub(crate) fn all(node: &Node<'_>) -> Self {
+        Self { lo: 0, hi: SLOTS, start: 0, end: node.count }
+    }
+
+    /// The slots below or above those of the hot symbol.
+    #[inline(always)]
+    pub(crate) fn beside_hot(node: &Node<'_>, below: bool) -> Self {
+        let all = Self::all(node);
+        if below { Self { hi: node.head.hot_lo(), ..all } } else { Self { lo: node.head.hot_hi(), ..all } }
+    }
+}
+
 /// Where a slot number or a symbol was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -261,14 +285,14 @@ impl<'m> Node<'m> {
         (lo, lo + width_of(width))
     }
 
-    /// The slot or gap that holds slot number `x`.
+    /// The slot or gap that holds slot number `x`, which lies in `within`.
     #[inline(always)]
-    pub(crate) fn find(&self, x: u32) -> Found {
+    pub(crate) fn find(&self, x: u32, within: Within) -> Found {
         let hot = self.head.hot();
         if x.wrapping_sub(hot.lo) < hot.hi - hot.lo {
             return Found::Slot(hot);
         }
-        let above = self.count_from(x);
+        let above = within.start + self.count_from(x, within);
         if above > 0 {
             let (lo, hi) = self.bounds(above - 1);
             if x < hi {
@@ -283,10 +307,11 @@ impl<'m> Node<'m> {
         Found::Gap(self.gap(above, x < hot.lo))
     }
 
-    /// Number of entries whose first slot is at most `x`.
+    /// Number of entries in `within` whose first slot is at most `x`.
     #[inline(always)]
-    fn count_from(&self, x: u32) -> usize {
-        let los = self.file.get(self.entries..self.entries + 2 * self.count).unwrap_or(&[]);
+    fn count_from(&self, x: u32, within: Within) -> usize {
+        let range = self.entries + 2 * within.start..self.entries + 2 * within.end;
+        let los = self.file.get(range).unwrap_or(&[]);
         los.as_chunks::<2>().0.partition_point(|&lo| u32::from(u16::from_le_bytes(lo)) <= x)
     }
 
@@ -340,22 +365,24 @@ impl<'m> Node<'m> {
         count + usize::from(byte == 0 && self.count > 0 && self.next(0) == END)
     }
 
-    /// The slots of `symbol`, which the state is known to have.
+    /// What of this state lies in `gap` of a child, which knows less symbols.
     #[inline(always)]
-    fn slots_of(&self, symbol: Symbol) -> (u32, u32) {
-        if symbol == self.head.hot_symbol() {
-            (self.head.hot_lo(), self.head.hot_hi())
-        } else {
-            self.bounds(self.count_before(symbol))
+    pub(crate) fn within(&self, gap: &Gap) -> Within {
+        let hot = self.head.hot();
+        let mut within = Within::all(self);
+        if gap.after != NO_SYMBOL {
+            within.start = self.count_before(gap.after);
+            within.lo = hot.hi;
+            if gap.after != hot.symbol {
+                (_, within.lo) = self.bounds(within.start);
+                within.start += 1;
+            }
         }
-    }
-
-    /// The slots of this state that hold what lies in `gap` of a child.
-    #[inline(always)]
-    pub(crate) fn within(&self, gap: &Gap) -> (u32, u32) {
-        let lo = if gap.after == NO_SYMBOL { 0 } else { self.slots_of(gap.after).1 };
-        let hi = if gap.before == NO_SYMBOL { SLOTS } else { self.slots_of(gap.before).0 };
-        (lo, hi)
+        if gap.before != NO_SYMBOL {
+            within.end = self.count_before(gap.before);
+            within.hi = if gap.before == hot.symbol { hot.lo } else { self.lo(within.end) };
+        }
+        within
     }
 
     /// All slots in symbol order, the hot one among them.

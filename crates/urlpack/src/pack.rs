@@ -1,7 +1,7 @@
 //! Strings to intervals.
 
 use crate::coder::Encoder;
-use crate::node::{Chain, END, EOS, Found, Head, Node, SLOTS, Symbol, narrow};
+use crate::node::{Chain, END, EOS, Found, Head, Node, Symbol, Within, narrow};
 
 /// Narrows `encoder` from state `start` along `bytes`, and along the end of the string if `whole`.
 ///
@@ -116,13 +116,11 @@ fn leave_chain(file: &[u8], head: Head, after: usize, symbol: Symbol, encoder: &
     let (state, outer) = walk(file, head, after);
     let head = Head::at(file, state);
     let inner = narrow(outer, (head.hot_lo(), head.hot_hi()));
-    let (side, within) = if symbol < head.hot_symbol() {
-        ((outer.0, inner.0), (0, head.hot_lo()))
-    } else {
-        ((inner.1, outer.1), (head.hot_hi(), SLOTS))
-    };
+    let below = symbol < head.hot_symbol();
+    let side = if below { (outer.0, inner.0) } else { (inner.1, outer.1) };
     encoder.narrow(side.0, side.1);
-    step_within(file, Node::with_head(file, state, head), symbol, within, encoder)
+    let node = Node::with_head(file, state, head);
+    step_within(file, node, symbol, Within::beside_hot(&node, below), encoder)
 }
 
 /// Codes a symbol that is not the hot one.
@@ -148,17 +146,17 @@ fn step_within<'m>(
     file: &'m [u8],
     mut node: Node<'m>,
     symbol: Symbol,
-    mut within: (u32, u32),
+    mut within: Within,
     encoder: &mut Encoder<'_>,
 ) -> u32 {
     loop {
         match node.find_symbol(symbol) {
             Found::Slot(slot) => {
-                encoder.narrow_within((slot.lo, slot.hi), within);
+                encoder.narrow_within((slot.lo, slot.hi), (within.lo, within.hi));
                 return slot.next;
             }
             Found::Gap(gap) => {
-                encoder.narrow_within((gap.lo, gap.hi), within);
+                encoder.narrow_within((gap.lo, gap.hi), (within.lo, within.hi));
                 node = Node::at(file, node.head.parent());
                 within = node.within(&gap);
             }

@@ -16,6 +16,8 @@ use tree::{Places, Tree};
 const FRAME: usize = 256;
 /// Share of the bytes that go to chains, which cost some ratio and buy speed.
 const CHAIN_SHARE: f64 = 0.06;
+/// Sizes of the selections one after the other, in quarters of the room.
+const TARGETS: [usize; 3] = [8, 6, 4];
 /// Most bytes of training data: the numbers of entries must fit 32 bits.
 const BYTES_MAX: usize = 1 << 28;
 
@@ -130,9 +132,9 @@ fn states(places: Places, room: usize, progress: &mut dyn FnMut(Progress)) -> Re
     let room = room - for_chains;
     let mut chosen = Chosen::all(&tree);
     let mut smooth = Smooth::estimate(&tree, &chosen);
-    // The second round judges contexts by the counts that the first selection leaves them.
-    for round in 1..=2 {
-        let target = if round == 1 { room * 2 } else { room };
+    // Every round judges contexts by the counts that the selection before leaves them.
+    for share in TARGETS {
+        let target = room / 4 * share;
         chosen = select(&tree, &smooth, &chosen, target, progress)
             .ok_or(Error::Train { what: "the size allows no model; 64 KiB is a sensible minimum" })?;
         smooth = Smooth::estimate(&tree, &chosen);

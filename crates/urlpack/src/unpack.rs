@@ -2,7 +2,7 @@
 
 use crate::coder::Decoder;
 use crate::error::Error;
-use crate::node::{Chain, END, Found, Head, Node, SLOTS, narrow};
+use crate::node::{Chain, END, Found, Head, Node, SLOTS, Within, narrow};
 
 /// Bytes gathered before they go to the caller's vector: more than most URLs, and cheap to clear.
 const GATHER: usize = 256;
@@ -53,21 +53,34 @@ impl<'p> Lane<'p> {
         }
     }
 
-    /// One coding step. False when the code lies in no interval.
-    #[inline(always)]
-    fn step(&mut self, file: &[u8]) -> bool {
-        let done = self.step_within_state(file);
-        (self.head, self.chain) = (Head::at(file, self.state), Chain::at(file, self.state));
-        done
+    /// Begins with another value.
+    fn restart(&mut self, packed: &'p [u8], model: Entry<'_>) {
+        self.decoder = Decoder::new(packed, model.range);
+        self.go_to(model.file, model.start);
+        self.failed = false;
+        self.gather.len = 0;
     }
 
     #[inline(always)]
-    fn step_within_state(&mut self, file: &[u8]) -> bool {
+    fn go_to(&mut self, file: &[u8], state: u32) {
+        self.state = state;
+        (self.head, self.chain) = (Head::at(file, state), Chain::at(file, state));
+    }
+
+    /// One coding step. False when the code lies in no interval.
+    #[inline(always)]
+    fn step(&mut self, file: &[u8]) -> bool {
+        self.failed = !self.step_in_state(file);
+        self.go_to(file, self.state);
+        !self.failed
+    }
+
+    #[inline(always)]
+    fn step_in_state(&mut self, file: &[u8]) -> bool {
         let (head, chain) = (self.head, self.chain);
         let unit = self.decoder.range >> 16;
         if head.has_chain() {
-            let base = unit * u64::from(chain.lo());
-            if self.decoder.enter(base, unit * u64::from(chain.hi() - chain.lo())) {
+            if self.decoder.enter(unit * u64::from(chain.lo()), unit * u64::from(chain.hi() - chain.lo())) {
                 self.gather.put(chain.word(), chain.len());
                 self.state = chain.next();
                 return true;
@@ -80,8 +93,7 @@ impl<'p> Lane<'p> {
             self.gather.put(u64::from(head.hot_byte()), usize::from(self.state != END));
             return true;
         }
-        self.failed = !self.step_aside(file, head, unit);
-        !self.failed
+        self.step_aside(file, head, unit)
     }
 
     /// A step that is not the likely one.
@@ -95,7 +107,7 @@ impl<'p> Lane<'p> {
             return self.leave_chain(file, head, x);
         }
         let node = Node::with_head(file, self.state, head);
-        match node.find(x) {
+        match node.find(x, Within::all(&node)) {
             Found::Slot(slot) => {
                 self.decoder.narrow(slot.lo, slot.hi);
                 self.emit(slot.symbol, slot.next);
@@ -115,8 +127,8 @@ impl<'p> Lane<'p> {
         self.state = next;
     }
 
-    #[inline(always)]
     /// The string shares the first symbols of a chain and leaves it where `x` says.
+    #[inline(always)]
     fn leave_chain(&mut self, file: &[u8], head: Head, x: u32) -> bool {
         let len = Chain::at(file, self.state).len();
         let (mut state, mut outer) = (head.hot_next(), (head.hot_lo(), head.hot_hi()));
@@ -124,38 +136,37 @@ impl<'p> Lane<'p> {
         for _ in 0..=len {
             let head = Head::at(file, state);
             let inner = narrow(outer, (head.hot_lo(), head.hot_hi()));
-            let (side, within) = if x < inner.0 {
-                ((outer.0, inner.0), (0, head.hot_lo()))
-            } else if x >= inner.1 {
-                ((inner.1, outer.1), (head.hot_hi(), SLOTS))
-            } else {
+            if x >= inner.0 && x < inner.1 {
                 outer = inner;
                 state = head.hot_next();
                 self.emit(head.hot_symbol(), state);
                 continue;
-            };
+            }
+            let below = x < inner.0;
+            let side = if below { (outer.0, inner.0) } else { (inner.1, outer.1) };
             self.decoder.narrow(side.0, side.1);
-            return self.step_within(file, Node::with_head(file, state, head), within);
+            let node = Node::with_head(file, state, head);
+            return self.step_within(file, node, Within::beside_hot(&node, below));
         }
         false
     }
 
-    #[inline(always)]
     /// Reads a symbol that lies in the slots `within` of `node`.
-    fn step_within<'m>(&mut self, file: &'m [u8], mut node: Node<'m>, mut within: (u32, u32)) -> bool {
+    #[inline(always)]
+    fn step_within<'m>(&mut self, file: &'m [u8], mut node: Node<'m>, mut within: Within) -> bool {
         loop {
-            let unit = self.decoder.range / u64::from(within.1 - within.0);
-            let x = self.decoder.code / unit + u64::from(within.0);
+            let unit = self.decoder.range / u64::from(within.hi - within.lo);
+            let x = self.decoder.code / unit + u64::from(within.lo);
             let Ok(x) = u32::try_from(x) else { return false };
-            if x >= within.1 {
+            if x >= within.hi {
                 return false;
             }
-            let found = node.find(x);
+            let found = node.find(x, within);
             let (lo, hi) = match &found {
                 Found::Slot(slot) => (slot.lo, slot.hi),
                 Found::Gap(gap) => (gap.lo, gap.hi),
             };
-            self.decoder.enter(unit * u64::from(lo - within.0), unit * u64::from(hi - lo));
+            self.decoder.enter(unit * u64::from(lo - within.lo), unit * u64::from(hi - lo));
             match found {
                 Found::Slot(slot) => {
                     self.emit(slot.symbol, slot.next);
@@ -245,30 +256,39 @@ pub(crate) fn unpack_batch<'p>(
     max_len: usize,
     each: &mut impl FnMut(usize, Result<&[u8], Error>),
 ) {
-    let mut busy: [Option<Busy<'p>>; LANES] = [const { None }; LANES];
-    let mut begin = |slot: &mut Option<Busy<'p>>| {
-        *slot = next().map(|(index, packed)| {
-            let mut long = slot.take().map_or_else(Vec::new, |done| done.long);
-            long.clear();
-            Busy { index, lane: Lane::new(packed, model), long }
-        });
-        slot.is_some()
-    };
-    let mut working = busy.iter_mut().filter_map(|slot| begin(slot).then_some(())).count();
-    while working > 0 {
-        for slot in &mut busy {
-            let Some(work) = slot else { continue };
-            if work.lane.step(model.file) && work.lane.state != END && work.lane.gather.len < GATHER {
+    let mut busy: Vec<Busy<'p>> = Vec::with_capacity(LANES);
+    while busy.len() < LANES
+        && let Some((index, packed)) = next()
+    {
+        busy.push(Busy { index, lane: Lane::new(packed, model), long: Vec::new() });
+    }
+    while !busy.is_empty() {
+        let mut at = 0;
+        while let Some(work) = busy.get_mut(at) {
+            let going_on =
+                work.lane.step(model.file) && work.lane.state != END && work.lane.gather.len < GATHER;
+            at += 1;
+            if going_on || !work.advance(max_len, each) {
                 continue;
             }
-            if work.advance(max_len, each) && !begin(slot) {
-                working -= 1;
+            if let Some((index, packed)) = next() {
+                work.restart(index, packed, model);
+            } else {
+                // There are no more values: one lane less.
+                at -= 1;
+                busy.swap_remove(at);
             }
         }
     }
 }
 
-impl Busy<'_> {
+impl<'p> Busy<'p> {
+    fn restart(&mut self, index: usize, packed: &'p [u8], model: Entry<'_>) {
+        self.index = index;
+        self.long.clear();
+        self.lane.restart(packed, model);
+    }
+
     /// After a step that did not simply go on: true when the value is done.
     #[inline(never)]
     fn advance(&mut self, max_len: usize, each: &mut impl FnMut(usize, Result<&[u8], Error>)) -> bool {

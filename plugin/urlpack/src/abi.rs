@@ -113,7 +113,11 @@ type PrintError = unsafe extern "C" fn(c_uint, *const c_char, c_ulong, ...);
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dladdr(address: *const c_void, found: *mut DlInfo) -> c_int;
+    fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int;
 }
+
+/// That memory may be in large pages (`asm-generic/mman-common.h`).
+const MADV_HUGEPAGE: c_int = 14;
 
 /// What `dladdr` finds (POSIX.1-2024, `dlfcn.h`).
 #[repr(C)]
@@ -160,4 +164,14 @@ pub(crate) fn own_file() -> Option<std::path::PathBuf> {
     // SAFETY: the loader keeps the name, ended by a zero, as long as the library is loaded.
     let name = unsafe { std::ffi::CStr::from_ptr(found.file) };
     Some(std::path::PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Tells the kernel that `memory`, not yet written, may be in large pages. It may refuse, which changes nothing.
+pub(crate) fn ask_for_large_pages(memory: &mut [u8]) {
+    let _refused = if cfg!(target_os = "linux") {
+        // SAFETY: the memory is ours, and its contents stay as they are.
+        unsafe { madvise(memory.as_mut_ptr().cast(), memory.len(), MADV_HUGEPAGE) }
+    } else {
+        0
+    };
 }

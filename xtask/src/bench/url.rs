@@ -18,6 +18,9 @@ use crate::{places, plugins, root, setup};
 const ROWS: usize = 1_000_000;
 /// Ranges that are asked for.
 const QUERIES: usize = 2_000;
+/// Steps along a chain of places in memory, which lie in lines of so many bytes.
+const STEPS: u64 = 1 << 18;
+const LINE: usize = 64;
 /// The two lists that are trained on and measured against each other, where they are.
 const CROSS: [&str; 2] = ["urls_ja_crawl.txt", "urls_ja_bookmarks.txt"];
 
@@ -30,6 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let lists = lists(&folder)?;
     let work = tempfile::tempdir()?;
     let bench = Bench { remora, folder, work: work.path().to_owned() };
+    memory();
     bench.models(&lists)?;
     bench.peers(&lists)?;
     bench.innodb(&lists, libraries)
@@ -49,6 +53,34 @@ fn lists(folder: &Path) -> Result<Vec<String>> {
         bail!("{}: no urls_*.txt there", folder.display());
     }
     Ok(names)
+}
+
+/// Nanoseconds for a look-up in memory: a model is read at places that nobody can foresee, so times compare as these do.
+fn memory() {
+    println!("\n### This machine's memory, read along a chain of places\n\n| bytes | ns |\n|---|--:|");
+    for bytes in [1usize << 15, 1 << 20, 1 << 24] {
+        let mut order: Vec<usize> = (0..bytes / LINE).collect();
+        let mut random = Random::new(1);
+        for at in (1..order.len()).rev() {
+            order.swap(at, usize::try_from(random.below(at as u64 + 1)).unwrap_or(0));
+        }
+        let mut next = vec![0usize; bytes / size_of::<usize>()];
+        let words = LINE / size_of::<usize>();
+        for (at, &from) in order.iter().enumerate() {
+            next[from * words] = order[(at + 1) % order.len()] * words;
+        }
+        let mut least = f64::MAX;
+        for _ in 0..5 {
+            let began = Instant::now();
+            let mut at = 0;
+            for _ in 0..STEPS {
+                at = next[at];
+            }
+            std::hint::black_box(at);
+            least = least.min(began.elapsed().as_secs_f64() * 1e9 / as_f64(STEPS));
+        }
+        println!("| {bytes} | {least:.1} |");
+    }
 }
 
 struct Bench {

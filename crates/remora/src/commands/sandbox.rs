@@ -29,15 +29,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// The server has its own data, socket and options, reads no option file, listens to no network unless
 /// asked to, and knows one account: root without a password. It takes about a second to start: the data
 /// folder is initialised once for each version and copied from then on.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Action {
     /// Start a sandbox, or start a stopped one again with its data
     Start(Start),
     /// Stop a sandbox; its data stays
@@ -111,9 +105,9 @@ pub(crate) fn places() -> anyhow::Result<Places> {
         .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for sandboxes")
 }
 
-pub(crate) fn run(arguments: Arguments, report: &Report) -> anyhow::Result<Exit> {
+pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
     let places = places()?;
-    match arguments.action {
+    match action {
         Action::Start(start) => self::start(start, &places, report)?,
         Action::Stop(stop) => self::stop(&stop, &places, report)?,
         Action::List => list(&places, report)?,

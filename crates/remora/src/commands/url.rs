@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use urlpack::{Model, SMALL};
+use urlpack::{Model, Room, SMALL};
 
 use crate::exit::Exit;
 use crate::report::Report;
@@ -20,7 +20,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora url train urls.txt.zst -o site.urlmodel  a model of your own; says what to expect of it
   remora url compare urls.txt                     beside zstd with a dictionary, brotli and FSST
   remora url pack < urls.txt > packed.hex         a line each, for UNHEX() in SQL
-  remora url pack --column url < hits.csv | remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
+  remora url pack --column url < hits.csv |
+    remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
       pack one column of a CSV file on its way into a table";
 
 /// Pack URLs into a quarter of their bytes, in order, found by prefix; train and measure models
@@ -28,15 +29,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Packed values compare as the URLs do, equal values are equal URLs, and the URLs with a common prefix are
 /// one range: see the SQL functions url_pack, url_unpack, url_prefix_min and url_prefix_max. These commands
 /// do the same outside of the server, and make the models.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
 #[derive(Debug, Subcommand)]
-enum Action {
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Action {
     /// Train a model on URLs like yours
     Train(train::Arguments),
     /// Pack lines, or a column of a CSV file, from standard input to standard output
@@ -58,9 +53,9 @@ struct ModelArgs {
 }
 
 impl ModelArgs {
-    fn load(&self) -> anyhow::Result<Model<Vec<u8>>> {
+    fn load(&self) -> anyhow::Result<Model<Room>> {
         match &self.model {
-            None => Ok(Model::from_bytes(SMALL.to_vec())?),
+            None => Ok(Model::from_bytes(SMALL.into())?),
             Some(path) => load(path),
         }
     }
@@ -70,13 +65,13 @@ impl ModelArgs {
     }
 }
 
-fn load(path: &Path) -> anyhow::Result<Model<Vec<u8>>> {
+fn load(path: &Path) -> anyhow::Result<Model<Room>> {
     let file = std::fs::read(path).with_context(|| path.display().to_string())?;
-    Model::from_bytes(file).with_context(|| path.display().to_string())
+    Model::from_bytes(file.as_slice().into()).with_context(|| path.display().to_string())
 }
 
-pub(crate) fn run(arguments: Arguments, report: &Report) -> anyhow::Result<Exit> {
-    match arguments.action {
+pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
+    match action {
         Action::Train(arguments) => train::run(&arguments, report),
         Action::Pack(arguments) => pack::run(&arguments, pack::Way::Pack, report),
         Action::Unpack(arguments) => pack::run(&arguments, pack::Way::Unpack, report),

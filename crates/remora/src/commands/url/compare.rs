@@ -7,10 +7,10 @@ use clap::Args;
 use codec::single::{self, Brotli, Fsst, Single, Zstd};
 use progress::Progress as _;
 use serde_json::json;
-use urlpack::{Model, Options, train};
+use urlpack::{Model, Options, Room, train};
 
 use super::list::{self, List};
-use super::measure::thread_ns;
+use super::measure::{ROUNDS, least_ns};
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
@@ -112,41 +112,49 @@ impl Candidate {
     fn measure(mut self, urls: &[&[u8]]) -> anyhow::Result<Outcome> {
         let most = if self.slow { VALUES_MAX_SLOW } else { VALUES_MAX };
         let sample: Vec<&[u8]> = urls.iter().step_by(urls.len().div_ceil(most).max(1)).copied().collect();
-        let (mut packed, mut ends) = (Vec::new(), vec![0]);
-        let began = thread_ns();
-        for url in &sample {
-            self.codec.compress(url, &mut packed)?;
-            ends.push(packed.len());
-        }
-        let compress_ns = thread_ns() - began;
+        let rounds = if self.slow { 1 } else { ROUNDS };
+        let (mut packed, mut ends) = (Vec::new(), Vec::new());
+        let codec = &mut self.codec;
+        let compress_ns = least_ns(rounds, sample.len(), || {
+            packed.clear();
+            ends = vec![0];
+            for url in &sample {
+                codec.compress(url, &mut packed)?;
+                ends.push(packed.len());
+            }
+            Ok(())
+        })?;
         let values: Vec<&[u8]> =
             ends.windows(2).filter_map(|pair| packed.get(*pair.first()?..*pair.last()?)).collect();
         let mut back = Vec::new();
-        let mut decompress_ns = 0.0;
         for (value, url) in values.iter().zip(&sample) {
             back.clear();
-            let began = thread_ns();
-            self.codec.decompress(value, url.len(), &mut back)?;
-            decompress_ns += thread_ns() - began;
+            codec.decompress(value, url.len(), &mut back)?;
             if back != *url {
                 bail!("'{}' did not come back", String::from_utf8_lossy(url));
             }
         }
-        let count = report::as_f64(sample.len().max(1) as u64);
+        let decompress_ns = least_ns(rounds, sample.len(), || {
+            for (value, url) in values.iter().zip(&sample) {
+                back.clear();
+                codec.decompress(value, url.len(), &mut back)?;
+            }
+            Ok(())
+        })?;
         Ok(Outcome {
             name: self.name,
             size: self.codec.size(),
             values: sample.len(),
             raw: sample.iter().map(|url| url.len() as u64).sum(),
             packed: packed.len() as u64,
-            compress_ns: compress_ns / count,
-            decompress_ns: decompress_ns / count,
+            compress_ns,
+            decompress_ns,
             ordered: self.ordered,
         })
     }
 }
 
-struct Urlpack(Model<Vec<u8>>);
+struct Urlpack(Model<Room>);
 
 impl Single for Urlpack {
     fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
@@ -165,7 +173,8 @@ impl Single for Urlpack {
 
 fn trained(name: &str, size: usize, urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
     report.phase(&format!("training {name}"), None);
-    let model = Model::from_bytes(train(urls, &Options::new(size), &mut |_| report.done(0, 0))?)?;
+    let file = train(urls, &Options::new(size), &mut |_| report.done(0, 0))?;
+    let model = Model::from_bytes(Room::from(file.as_slice()))?;
     Ok(Candidate { name: name.to_owned(), codec: Box::new(Urlpack(model)), slow: false, ordered: true })
 }
 
@@ -178,7 +187,7 @@ fn urlpack_small(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
 }
 
 fn urlpack_built_in(_: &[&[u8]], _: &Report) -> anyhow::Result<Candidate> {
-    let model = Model::from_bytes(urlpack::SMALL.to_vec())?;
+    let model = Model::from_bytes(Room::from(urlpack::SMALL))?;
     let name = "remora, built-in model".to_owned();
     Ok(Candidate { name, codec: Box::new(Urlpack(model)), slow: false, ordered: true })
 }

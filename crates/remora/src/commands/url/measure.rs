@@ -6,7 +6,7 @@ use clap::Args;
 use progress::Progress as _;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use urlpack::{Measured, Model, measure};
+use urlpack::{Measured, Model, Room, measure};
 
 use super::ModelArgs;
 use super::list::{self, List};
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 
 /// Rounds of which the quickest counts: what else the machine does only adds to it.
-const ROUNDS: usize = 5;
+pub(super) const ROUNDS: usize = 5;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
 
 fn table(
     arguments: &Arguments,
-    model: &Model<Vec<u8>>,
+    model: &Model<Room>,
     found: &Measured,
     speed: Speed,
     report: &Report,
@@ -105,7 +105,7 @@ fn table(
     Ok(())
 }
 
-fn speed(model: &Model<Vec<u8>>, urls: &[&[u8]]) -> anyhow::Result<Speed> {
+fn speed(model: &Model<Room>, urls: &[&[u8]]) -> anyhow::Result<Speed> {
     let packed: Vec<Vec<u8>> = urls
         .iter()
         .map(|url| {
@@ -115,20 +115,20 @@ fn speed(model: &Model<Vec<u8>>, urls: &[&[u8]]) -> anyhow::Result<Speed> {
         })
         .collect();
     let mut out = Vec::with_capacity(1 << 16);
-    let pack = least_ns(urls.len(), || {
+    let pack = least_ns(ROUNDS, urls.len(), || {
         urls.iter().for_each(|url| {
             out.clear();
             model.pack(url, &mut out);
         });
         Ok(())
     })?;
-    let unpack = least_ns(urls.len(), || {
+    let unpack = least_ns(ROUNDS, urls.len(), || {
         packed.iter().try_for_each(|value| {
             out.clear();
             Ok(model.unpack(value, &mut out, usize::MAX)?)
         })
     })?;
-    let batch = least_ns(urls.len(), || {
+    let batch = least_ns(ROUNDS, urls.len(), || {
         let mut bytes = 0;
         model.unpack_batch(&packed, usize::MAX, |_, url| bytes += url.map_or(0, <[u8]>::len));
         std::hint::black_box(bytes);
@@ -138,9 +138,13 @@ fn speed(model: &Model<Vec<u8>>, urls: &[&[u8]]) -> anyhow::Result<Speed> {
 }
 
 /// Least nanoseconds of this thread's processor time for one of `count` items, of several rounds of `work`.
-pub(super) fn least_ns(count: usize, mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+pub(super) fn least_ns(
+    rounds: usize,
+    count: usize,
+    mut work: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<f64> {
     let mut least = f64::MAX;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let began = thread_ns();
         work()?;
         least = least.min(thread_ns() - began);
@@ -149,7 +153,7 @@ pub(super) fn least_ns(count: usize, mut work: impl FnMut() -> anyhow::Result<()
 }
 
 /// Processor time of this thread in nanoseconds: other work on the machine does not count.
-pub(super) fn thread_ns() -> f64 {
+fn thread_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     #[expect(clippy::cast_precision_loss, reason = "seconds of a command's life")]
     let (seconds, nanoseconds) = (time.tv_sec as f64, time.tv_nsec as f64);

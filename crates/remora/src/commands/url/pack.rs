@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use progress::Progress as _;
 use rows::{Dialect, Encoding, Field, Findings, Hints, Splitter, fields, records, sniff, sniff_encoding};
-use urlpack::Model;
+use urlpack::{Model, Room};
 
 use super::ModelArgs;
 use crate::exit::{self, Exit};
@@ -158,7 +158,7 @@ impl Stream {
 
 /// What turns one value into the other.
 struct Worker {
-    model: Model<Vec<u8>>,
+    model: Model<Room>,
     form: Form,
     way: Way,
     value: Vec<u8>,
