@@ -91,6 +91,11 @@ impl FolderSnapshot {
         Ok(FolderSnapshot { still, origin, below, room, mark: String::new(), made: None, kept: None })
     }
 
+    /// The folder that the snapshot is made in.
+    pub(super) fn room(&self) -> &Path {
+        &self.room
+    }
+
     fn copy(&self, machine: &Machine, to: &Path, lock: Option<&str>) -> io::Result<()> {
         let copy = ["cp", "--archive", "--reflink=always"];
         if self.room != self.origin {

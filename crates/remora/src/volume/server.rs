@@ -90,14 +90,14 @@ impl<'a> ServerSnapshot<'a> {
         let place = FileSystem::of(machine, &data)?;
         let (inner, process): (Box<dyn Snapshot>, _) = if place.kind == "btrfs" {
             inside(&mut session, &data)?;
-            (Box::new(FolderSnapshot::find(machine, &data, Still::Subvolume)?), None)
+            (Box::new(beside(machine, &data, Still::Subvolume)?), None)
         } else if let Ok(volume) = LogicalVolume::find(machine, &place.source, room) {
             on_one_volume(&mut session, machine, &data, &place)?;
             (Box::new(volume), None)
         } else if place.kind == "xfs" {
             inside(&mut session, &data)?;
             let process = process(&mut session, machine, &data)?;
-            (Box::new(FolderSnapshot::find(machine, &data, Still::Clone)?), Some(process))
+            (Box::new(beside(machine, &data, Still::Clone)?), Some(process))
         } else {
             return Err(io::Error::other(format!(
                 "its data folder {} lies on {} on {}, of which no snapshot can be made; move it to LVM, btrfs or XFS, or \
@@ -171,6 +171,19 @@ impl Snapshot for ServerSnapshot<'_> {
     fn remove(&mut self, machine: &Machine) -> io::Result<()> {
         self.inner.remove(machine)
     }
+}
+
+/// A snapshot that is made outside of the data folder: in it, the server would take it for a database.
+fn beside(machine: &Machine, data: &Path, still: Still) -> io::Result<FolderSnapshot> {
+    let snapshot = FolderSnapshot::find(machine, data, still)?;
+    if snapshot.room().starts_with(data) {
+        return Err(io::Error::other(format!(
+            "its data folder {} is the top of its file system, so there is no room beside it for a snapshot; mount that \
+             one folder higher, or put it on LVM",
+            data.display(),
+        )));
+    }
+    Ok(snapshot)
 }
 
 fn setting(session: &mut Session, name: &str) -> io::Result<Option<String>> {

@@ -245,6 +245,24 @@ fn a_server_of_which_no_snapshot_can_be_made_is_told() {
     assert!(!volume.folder.path().join("repo/mysql/000001.blk").exists());
 }
 
+/// What is made in a data folder would be a database.
+#[test]
+fn a_data_folder_that_is_the_top_of_its_file_system_is_told() {
+    for volume in volumes() {
+        let mut server = server_on(&volume);
+        server.stop().unwrap();
+        let other = Volume::new(volume.kind).unwrap();
+        run(Command::new("cp").arg("--archive").arg(server.data().join(".")).arg(other.top()));
+        drop(server);
+        let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
+        let settings = Settings { data: Some(other.top()), ..Settings::default() };
+        let server = Sandbox::start(&installation, &places(), &settings).unwrap();
+        let socket = server.socket().display().to_string();
+        let line = ["backup", "mysql:", "--socket", &socket, "--no-defaults", "-uroot", "--to", "repo"];
+        other.remora(&line).exits(1).says(&["no room beside it", "one folder higher"]);
+    }
+}
+
 /// The server's own protocol goes through the same connection of ssh.
 #[test]
 fn a_server_elsewhere_is_backed_up_and_its_files_come_back_there() {
