@@ -91,9 +91,9 @@ impl FolderSnapshot {
         Ok(FolderSnapshot { still, origin, below, room, mark: String::new(), made: None, kept: None })
     }
 
-    /// The folder that the snapshot is made in.
-    pub(super) fn room(&self) -> &Path {
-        &self.room
+    /// Whether it is made inside of the folder that it is of.
+    pub(super) fn is_inside(&self) -> bool {
+        self.room.starts_with(self.origin.join(&self.below))
     }
 
     fn copy(&self, machine: &Machine, to: &Path, lock: Option<&str>) -> io::Result<()> {

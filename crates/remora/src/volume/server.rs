@@ -176,7 +176,7 @@ impl Snapshot for ServerSnapshot<'_> {
 /// A snapshot that is made outside of the data folder: in it, the server would take it for a database.
 fn beside(machine: &Machine, data: &Path, still: Still) -> io::Result<FolderSnapshot> {
     let snapshot = FolderSnapshot::find(machine, data, still)?;
-    if snapshot.room().starts_with(data) {
+    if snapshot.is_inside() {
         return Err(io::Error::other(format!(
             "its data folder {} is the top of its file system, so there is no room beside it for a snapshot; mount that \
              one folder higher, or put it on LVM",
