@@ -1,18 +1,20 @@
 //! One more generation: the volume is read once, and what changed is stored.
 
+mod announce;
 mod change;
 mod salvage;
 mod track;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
 
+use crate::backup::announce::{Announced, Announcer};
 use crate::backup::change::{Changer, Found};
 use crate::backup::salvage::{Salvage, Salvaged};
-use crate::backup::track::{Look, Plan};
-use crate::chain::{Chain, Chunk, Walk};
-use crate::feed::{Blocks, Feed, Seen, Want};
+use crate::backup::track::Plan;
+use crate::chain::{Chain, Chunk};
+use crate::feed::{Blocks, Feed, Seen};
 use crate::fetch::Fetcher;
 use crate::format::{CHUNK_BLOCKS, Hash, Header, Record, ZERO, chunks_of};
 use crate::repository::Repository;
@@ -26,8 +28,6 @@ pub use crate::backup::track::Changed;
 
 /// Most threads that make sense: more would only need more memory.
 const JOBS_MAX: usize = 12;
-/// Most chunks that are thought about ahead of the one that is read.
-const ANNOUNCED_MAX: usize = 256;
 
 /// What to back up, and how.
 pub struct Request<'a> {
@@ -120,12 +120,6 @@ enum What {
         /// The blocks that may have changed, if that is to be proved.
         claimed: Option<Blocks>,
     },
-}
-
-/// A chunk that is to be read, or is not.
-enum Announced {
-    Same(Hash),
-    Read { prior: Option<Chunk>, claimed: Option<Blocks> },
 }
 
 /// A chunk on its way to the file.
@@ -247,24 +241,17 @@ impl Pipeline<'_> {
         to_workers: &Sender<Job>,
     ) -> Result<(), Error> {
         let mut pace = Pace::new(self.request.rate, self.world.stop);
-        let mut announcer = Announcer {
-            pipeline: self,
-            walk: self.chain.map(Chain::walk),
-            plan: self.plan(),
-            next: 0,
-            reading: 0,
-            announced: VecDeque::new(),
-        };
+        let mut announcer = Announcer::new(self.chain, self.plan(), self.len);
         let mut spare = None;
         for number in 0..chunks_of(self.len) {
-            let (prior, claimed) = match announcer.chunk(feed)? {
+            let (prior, claimed, bytes) = match announcer.chunk(feed, self)? {
                 Announced::Same(content) => {
                     if to_workers.send(Job { number, what: What::Same(content) }).is_err() {
                         return Ok(());
                     }
                     continue;
                 }
-                Announced::Read { prior, claimed } => (prior, claimed),
+                Announced::Read { prior, claimed, bytes } => (prior, claimed, bytes),
             };
             pace.wait()?;
             let mut buffer = match spare.take() {
@@ -276,7 +263,7 @@ impl Pipeline<'_> {
                 spare = Some(buffer);
                 None
             } else {
-                pace.spend(bytes_of(number, self.len));
+                pace.spend(bytes);
                 Some(buffer)
             };
             let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));
@@ -296,7 +283,7 @@ impl Pipeline<'_> {
     }
 
     fn failed(&self, chunk: u64, error: io::Error) -> Error {
-        let source = if error.kind() == io::ErrorKind::UnexpectedEof {
+        let source = if error.kind() == io::ErrorKind::UnexpectedEof && error.get_ref().is_none() {
             io::Error::new(error.kind(), format!("it ends before its length of {} bytes", self.len))
         } else {
             error
@@ -332,54 +319,6 @@ impl Pipeline<'_> {
             }
         }
         if next == chunks_of(self.len) { Ok(counts) } else { Err(Error::Worker) }
-    }
-}
-
-/// Tells the feed what comes next, as far ahead as it likes.
-struct Announcer<'a> {
-    pipeline: &'a Pipeline<'a>,
-    walk: Option<Walk<'a>>,
-    plan: Option<Plan>,
-    /// The next chunk to be announced.
-    next: u64,
-    /// Chunks that the feed knows of and that were not read.
-    reading: u64,
-    announced: VecDeque<Announced>,
-}
-
-impl Announcer<'_> {
-    /// The next chunk; one that is to be read can be.
-    fn chunk(&mut self, feed: &mut dyn Feed) -> Result<Announced, Error> {
-        while self.next < chunks_of(self.pipeline.len)
-            && (self.reading <= feed.ahead() || self.announced.is_empty())
-            && self.announced.len() < ANNOUNCED_MAX
-        {
-            let announced = self.announce(feed)?;
-            self.reading += u64::from(matches!(announced, Announced::Read { .. }));
-            self.announced.push_back(announced);
-            self.next += 1;
-        }
-        let chunk = self.announced.pop_front().ok_or(Error::Worker)?;
-        self.reading -= u64::from(matches!(chunk, Announced::Read { .. }));
-        Ok(chunk)
-    }
-
-    fn announce(&mut self, feed: &mut dyn Feed) -> Result<Announced, Error> {
-        let number = self.next;
-        let look = self.plan.as_mut().map_or(Look::All, |plan| plan.look(number));
-        if let (Look::Not, Some(walk)) = (&look, &mut self.walk) {
-            return walk.content(number).map(Announced::Same);
-        }
-        let prior = self.walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
-        let known = prior.as_ref().map(Chunk::hashes);
-        let (want, claimed) = match look {
-            Look::At(blocks) => (Want::Blocks(blocks), None),
-            Look::Proof(claimed) => (Want::All(known), Some(claimed)),
-            Look::All | Look::Not => (Want::All(known), None),
-        };
-        feed.expect(number, bytes_of(number, self.pipeline.len), want)
-            .map_err(|error| self.pipeline.failed(number, error))?;
-        Ok(Announced::Read { prior, claimed })
     }
 }
 

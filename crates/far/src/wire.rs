@@ -269,11 +269,12 @@ const KINDS: [io::ErrorKind; 7] = [
     io::ErrorKind::InvalidData,
 ];
 
-/// An error as it is sent: the operating system's number, or 0 if it has none; its kind; its words.
+/// An error as it is sent: the operating system's number, or 0 if it has none; its kind; its words, if it has any of its own.
 pub(crate) fn encode_error(error: &io::Error) -> Vec<u8> {
     let number = error.raw_os_error().and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let kind = KINDS.iter().zip(1..).find(|(kind, _)| **kind == error.kind()).map_or(0, |(_, place)| place);
-    Out::default().u32(number).u8(kind).rest(error.to_string().as_bytes()).0
+    let words = error.get_ref().map(ToString::to_string).unwrap_or_default();
+    Out::default().u32(number).u8(kind).rest(words.as_bytes()).0
 }
 
 pub(crate) fn decode_error(payload: &[u8]) -> io::Error {
@@ -283,7 +284,10 @@ pub(crate) fn decode_error(payload: &[u8]) -> io::Error {
     match parts(In(payload)) {
         Ok((0, kind, text)) => {
             let kind = usize::from(kind).checked_sub(1).and_then(|place| KINDS.get(place));
-            io::Error::new(kind.copied().unwrap_or(io::ErrorKind::Other), text)
+            match (kind.copied().unwrap_or(io::ErrorKind::Other), text) {
+                (kind, text) if text.is_empty() => kind.into(),
+                (kind, text) => io::Error::new(kind, text),
+            }
         }
         Ok((number, ..)) => i32::try_from(number).map_or_else(io::Error::other, io::Error::from_raw_os_error),
         Err(error) => error,

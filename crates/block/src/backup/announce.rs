@@ -1,0 +1,83 @@
+//! What is read next, and how much of it.
+
+use std::collections::VecDeque;
+
+use super::track::{Look, Plan};
+use super::{Pipeline, bytes_of};
+use crate::Error;
+use crate::chain::{Chain, Chunk, Walk};
+use crate::feed::{Blocks, Feed, Want};
+use crate::format::{BLOCK, Hash, chunks_of};
+
+/// Most chunks that are thought about ahead of the one that is read.
+const ANNOUNCED_MAX: usize = 256;
+
+/// A chunk that is to be read, or is not.
+pub(super) enum Announced {
+    Same(Hash),
+    Read {
+        prior: Option<Chunk>,
+        /// The blocks that may have changed, if that is to be proved.
+        claimed: Option<Blocks>,
+        /// How much of it is to be read.
+        bytes: usize,
+    },
+}
+
+/// Tells the feed what comes next, as far ahead as it likes.
+pub(super) struct Announcer<'a> {
+    walk: Option<Walk<'a>>,
+    plan: Option<Plan>,
+    /// Bytes of the volume.
+    len: u64,
+    /// The next chunk to be announced.
+    next: u64,
+    /// Chunks that the feed knows of and that were not read.
+    reading: u64,
+    announced: VecDeque<Announced>,
+}
+
+impl<'a> Announcer<'a> {
+    pub(super) fn new(chain: Option<&'a Chain>, plan: Option<Plan>, len: u64) -> Announcer<'a> {
+        let walk = chain.map(Chain::walk);
+        Announcer { walk, plan, len, next: 0, reading: 0, announced: VecDeque::new() }
+    }
+
+    /// The next chunk; one that is to be read can be.
+    pub(super) fn chunk(&mut self, feed: &mut dyn Feed, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
+        while self.next < chunks_of(self.len)
+            && (self.reading <= feed.ahead() || self.announced.is_empty())
+            && self.announced.len() < ANNOUNCED_MAX
+        {
+            let announced = self.announce(feed, pipeline)?;
+            self.reading += u64::from(matches!(announced, Announced::Read { .. }));
+            self.announced.push_back(announced);
+            self.next += 1;
+        }
+        let chunk = self.announced.pop_front().ok_or(Error::Worker)?;
+        self.reading -= u64::from(matches!(chunk, Announced::Read { .. }));
+        Ok(chunk)
+    }
+
+    fn announce(&mut self, feed: &mut dyn Feed, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
+        let number = self.next;
+        let look = self.plan.as_mut().map_or(Look::All, |plan| plan.look(number));
+        if let (Look::Not, Some(walk)) = (&look, &mut self.walk) {
+            return walk.content(number).map(Announced::Same);
+        }
+        let prior = self.walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
+        let known = prior.as_ref().map(Chunk::hashes);
+        let (want, claimed) = match look {
+            Look::At(blocks) => (Want::Blocks(blocks), None),
+            Look::Proof(claimed) => (Want::All(known), Some(claimed)),
+            Look::All | Look::Not => (Want::All(known), None),
+        };
+        let all = bytes_of(number, self.len);
+        let bytes = match &want {
+            Want::All(_) => all,
+            Want::Blocks(blocks) => blocks.iter().filter(|wanted| **wanted).count() * BLOCK,
+        };
+        feed.expect(number, all, want).map_err(|error| pipeline.failed(number, error))?;
+        Ok(Announced::Read { prior, claimed, bytes })
+    }
+}
