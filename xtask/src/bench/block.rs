@@ -91,8 +91,10 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     write_image(&before)?;
     println!("1.5 GiB: about a third zeros, a fifth rows like a database's, a third text, a tenth noise");
     println!("incremental: one page in a hundred has a changed header, trailer and row\n");
-    if arguments.iter().any(|argument| argument == "--tracked") {
-        return tracked(&folder, &before, &remora);
+    match arguments.first().map(String::as_str) {
+        Some("--tracked") => return tracked(&folder, &before, &remora),
+        Some("--server") => return server(&folder, &before, &remora),
+        _ => {}
     }
     let mut found: Vec<[Vec<Cost>; 3]> = METHODS.iter().map(|_| [vec![], vec![], vec![]]).collect();
     for round in 0..ROUNDS {
@@ -122,29 +124,83 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     for (step, name) in ["full", "incremental", "restore"].into_iter().enumerate() {
         table(name, &found, step);
     }
-    tracked(&folder, &before, &remora)
+    tracked(&folder, &before, &remora)?;
+    server(&folder, &before, &remora)
 }
+
+/// What both scripts begin with: XFS that nobody else sees, a way to measure, and one to change pages of a file.
+const FIRST: &str = r#"
+mount --make-rprivate /
+truncate -s "$ROOM" xfs; mkfs.xfs -q xfs; mkdir mnt; mount -o loop xfs mnt
+measure() { kind=$1; shift; /usr/bin/time -f "$kind %e %U %S %M" -a -o time "$@"; }
+"#;
 
 /// Scans against tracked runs, on XFS, by size of the file in copies of the image. One page in a hundred changes before
 /// each run.
 const TRACKED: &str = r#"
-mount --make-rprivate /
-truncate -s $((COPIES * 4 + 2))G xfs; mkfs.xfs -q xfs; mkdir mnt; mount -o loop xfs mnt; mkdir mnt/data
+mkdir mnt/data
 for copy in $(seq $COPIES); do cat $BEFORE; done > mnt/data/table.ibd
 pages=$(($(stat -c %s mnt/data/table.ibd) / 16384))
 change() {
     shuf -i 0-$((pages - 1)) -n $((pages / 100)) | while read page; do
         dd if=/dev/urandom of=mnt/data/table.ibd bs=512 count=1 seek=$((page * 32 + 7)) conv=notrunc status=none
     done
+    sync
 }
-backup() { /usr/bin/time -f "$1 %e %U %S %M" -a -o time $REMORA backup -q xfs:mnt/data --to repo --name data --track $2; }
+backup() { measure $1 $REMORA backup -q xfs:mnt/data --to repo --name data --track; }
 backup full
 for round in 1 2 3; do
-    change; sync; backup tracked
-    change; rm -rf mnt/.remora-*; sync; backup scan
+    change; backup tracked
+    change; rm -rf mnt/.remora-*; backup scan
 done
 cat time
 "#;
+
+/// A server that runs, with a table of two million rows, of which one in a hundred changes before each increment.
+const SERVER: &str = r#"
+mkdir mnt/server; socket=$PWD/mnt/server/server.sock
+$REMORA sandbox start -q bench-block --folder mnt/server --option --innodb-buffer-pool-size=1G
+trap '$REMORA sandbox stop -q bench-block' EXIT
+sql() { mariadb --no-defaults -u root -S $socket -e "$1"; }
+sql "CREATE DATABASE app; CREATE TABLE app.t (id INT PRIMARY KEY, a INT, b CHAR(60)) SELECT seq id, seq * 7 % 1000 a,
+     SHA2(seq, 224) b FROM seq_1_to_2000000"
+login="--no-defaults -u root -S $socket"
+for round in 1 2 3; do
+    rm -rf repo one two mnt/server/.remora-*
+    measure remora-full $REMORA backup -q mysql: $login --to repo --track
+    sql "UPDATE app.t SET a = a + 1 WHERE id DIV 20000 % 100 = $round"; sleep 2
+    before=$(du -sb repo | cut -f1)
+    measure remora-increment $REMORA backup -q mysql: $login --to repo --track
+    echo "bytes remora $before $(($(du -sb repo | cut -f1) - before))"
+    measure peer-full mariadb-backup $login --backup --target-dir=one 2> log
+    sql "UPDATE app.t SET a = a + 1 WHERE id DIV 20000 % 100 = $round + 10"; sleep 2
+    measure peer-increment mariadb-backup $login --backup --target-dir=two --incremental-basedir=one 2> log
+    echo "bytes peer $(du -sb one | cut -f1) $(du -sb two | cut -f1)"
+done
+cat time
+"#;
+
+/// Runs a script where mounts are nobody else's; what it printed.
+fn alone(place: &Place<'_>, script: &str, variables: &[(&str, &str)]) -> Result<String> {
+    let mut command = place.command("unshare");
+    command.args(["--mount", "bash", "-e", "-o", "pipefail", "-c", &format!("{FIRST}{script}")]);
+    let output = command.envs(variables.iter().copied()).output()?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What the runs of one kind cost, of lines as GNU time wrote them.
+fn costs(text: &str, kind: &str) -> Result<Cost> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' '));
+    let costs = lines.filter_map(|line| {
+        let numbers: Vec<f64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let [wall_s, user, system, kilobytes] = numbers[..] else { return None };
+        Some(Cost { wall_s, processor_s: user + system, memory_mb: kilobytes / 1e3, bytes: 0 })
+    });
+    median(costs.collect()).with_context(|| format!("no {kind} in {text}"))
+}
 
 /// Prints what runs cost that know where to look, and that do not.
 fn tracked(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<()> {
@@ -153,28 +209,36 @@ fn tracked(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<(
     );
     for copies in [1u32, 3, 10] {
         let place = Place::new(folder.path(), before, remora)?;
-        let mut command = place.command("unshare");
-        command.args(["--mount", "bash", "-e", "-o", "pipefail", "-c", TRACKED]);
-        let output = command.env("COPIES", copies.to_string()).env("BEFORE", before).output()?;
-        if !output.status.success() {
-            bail!("{}", String::from_utf8_lossy(&output.stderr));
-        }
-        let text = String::from_utf8_lossy(&output.stdout);
+        let (room, count) = (format!("{}G", copies * 4 + 2), copies.to_string());
+        let shown = before.display().to_string();
+        let text = alone(&place, TRACKED, &[("ROOM", &room), ("COPIES", &count), ("BEFORE", &shown)])?;
         for kind in ["full", "scan", "tracked"] {
-            let lines = text.lines().filter_map(|line| line.strip_prefix(kind));
-            let costs = lines.filter_map(|line| {
-                let numbers: Vec<f64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-                let [wall_s, user, system, kilobytes] = numbers[..] else { return None };
-                Some(Cost { wall_s, processor_s: user + system, memory_mb: kilobytes / 1e3, bytes: 0 })
-            });
-            let Some(cost) = median(costs.collect()) else { bail!("no costs in {text}") };
-            let size = f64::from(copies) * 1.5;
+            let (cost, size) = (costs(&text, kind)?, f64::from(copies) * 1.5);
             println!(
                 "| {kind} | {size} | {:.2} | {:.2} | {:.0} |",
                 cost.processor_s, cost.wall_s, cost.memory_mb
             );
         }
     }
+    println!();
+    Ok(())
+}
+
+/// Prints what backups of a server cost beside those of the tool that comes with it.
+fn server(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<()> {
+    setup::install(&[("mariadb-backup", "mariadb-backup")])?;
+    let place = Place::new(folder.path(), before, remora)?;
+    let text = alone(&place, SERVER, &[("ROOM", "4G")])?;
+    println!("| MariaDB that runs, 2,000,000 rows on XFS | CPU s | wall s | peak MB |\n|---|--:|--:|--:|");
+    for (who, shown) in [("remora", "remora backup mysql: --track"), ("peer", "mariadb-backup")] {
+        for step in ["full", "increment"] {
+            let cost = costs(&text, &format!("{who}-{step}"))?;
+            let Cost { wall_s, processor_s, memory_mb, .. } = cost;
+            println!("| {shown}, {step} | {processor_s:.2} | {wall_s:.2} | {memory_mb:.0} |");
+        }
+    }
+    let bytes = text.lines().filter(|line| line.starts_with("bytes"));
+    bytes.for_each(|line| println!("{line} (full, increment)"));
     Ok(())
 }
 
