@@ -272,7 +272,8 @@ fn pool(test: &Test<'_>) -> Result<()> {
         until [ $(lvs --noheadings -o data_percent vg0/pool-a | cut -d. -f1) -ge 99 ]; do
         dd if=/dev/zero of=/dev/vg0/filler bs=1M seek=$i count=1 conv=fsync || exit; i=$((i + 1)); done";
     let running = test.start(test.backup("lvm", "thin", &["--rate", SLOW]))?;
-    test.until_stored("thin", 1)?;
+    let partial = test.guest.path("repo/thin/000001.blk.partial");
+    until("a backup that has begun", || Ok(partial.exists().then_some(())))?;
     test.guest.run(fill)?;
     test.end(running)?.expect(1, &["pool-a is full"])?;
     test.has_snapshots(0)?;
