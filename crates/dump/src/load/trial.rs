@@ -161,10 +161,10 @@ impl Trial<'_> {
             let before = open.len();
             let mut again = Vec::new();
             for object in open {
-                let tried = self.one(object);
-                match &tried {
-                    Err(error) if self.is_lacking(error, object) => again.push(object),
-                    _ => self.note(&self.title(manifest, object), tried)?,
+                match self.one(object) {
+                    Ok(()) => {}
+                    Err(error) if self.is_lacking(&error, object) => again.push(object),
+                    refused => self.note(&self.title(manifest, object), refused)?,
                 }
             }
             if again.is_empty() || again.len() == before {

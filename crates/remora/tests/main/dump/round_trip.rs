@@ -133,7 +133,7 @@ fn what_another_server_does_not_understand_is_refused_up_front() {
         "CREATE VIEW d.lacks_too AS SELECT other.elsewhere() AS a",
         "USE d",
         "CREATE TRIGGER fine_trigger BEFORE INSERT ON fine FOR EACH ROW SET NEW.v = 2",
-        "CREATE TRIGGER jumps BEFORE UPDATE ON fine FOR EACH ROW EXECUTE IMMEDIATE 'DO 1'",
+        "CREATE TRIGGER jumps BEFORE UPDATE ON fine FOR EACH ROW FOR i IN 1..2 DO SET NEW.v = i; END FOR",
         "CREATE EVENT fine_event ON SCHEDULE EVERY 1 SECOND DO DELETE FROM fine",
         "CREATE EVENT rings ON SCHEDULE EVERY 1 SECOND DO FOR i IN 1..2 DO SELECT i; END FOR",
     ] {

@@ -200,7 +200,7 @@ fn a_definer_that_may_not_be_named_is_refused_up_front() {
             let all = ["load", "--no-defaults", "-u", "small", "-S", socket, "d.dump", "--no-users"];
             pair.run(&[&all[..], more].concat())
         };
-        load(&[]).exits(10).says(&["`d`.`tr`", "SUPER"]);
+        load(&[]).exits(10).says(&["`d`.`tr`", "administrator", "GRANT S"]);
         let made = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('d', '_remora')";
         assert_eq!(target.value(made).unwrap().as_deref(), Some("0"));
         load(&["--definer", "me"]).exits(0);
