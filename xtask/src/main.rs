@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask setup | plugin | demo | test | ci | tidy | fuzz | bench`.
+//! The project's chores: `cargo xtask setup | plugin | sanitize | demo | test | ci | tidy | fuzz | bench`.
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
 #![expect(
     clippy::disallowed_methods,
@@ -24,6 +24,7 @@ const HELP: &str = "cargo xtask CHORE
 
   setup [--all-servers]           install what is missing, or print the line that does
   plugin                          build the server's plugins, release, beside remora
+  sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo                            real data into a real server, in a minute
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   tidy                            check what the compiler does not: edges, lengths, words
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
         Some("plugin") => plugins().and_then(|built| plugin::build_beside(&built)),
+        Some("sanitize") => plugin::sanitize(rest),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
         Some("tidy") => tidy::run(),
