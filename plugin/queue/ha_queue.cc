@@ -66,7 +66,10 @@ int ha_queue::delete_table(const char *name)
 int ha_queue::rename_table(const char *from, const char *to)
 {
   rq_error error;
-  return fail(rq_rename(slice_of(folder_of(from)), slice_of(folder_of(to)), &error), error);
+  THD *thd= ha_thd();
+  auto *connection= thd ? static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton)) : nullptr;
+  const rq_hold *hold= connection ? connection->held_back : nullptr;
+  return fail(rq_rename(slice_of(folder_of(from)), slice_of(folder_of(to)), hold, &error), error);
 }
 
 int ha_queue::truncate()
@@ -145,6 +148,7 @@ int ha_queue::unpack(uchar *record, rq_slice row)
 
 void ha_queue::end_scan()
 {
+  copying= false;
   if (!cursor)
     return;
   rq_scan_end(cursor);
@@ -158,7 +162,9 @@ int ha_queue::cursor_ready()
   if (cursor)
     return 0;
   queue_connection *connection= queue_connection_of(ha_thd());
-  if (!connection || rq_scan(connection->session, queue, &cursor))
+  if (!connection)
+    return HA_ERR_OUT_OF_MEM;
+  if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, &cursor))
     return HA_ERR_OUT_OF_MEM;
   reader= connection;
   reader->reading++;
@@ -166,8 +172,8 @@ int ha_queue::cursor_ready()
 }
 
 /*
-  A copy of the table would lose the rows that somebody owns, and bring back those that somebody takes meanwhile: so it
-  is made when nobody owns one, and nobody takes one until it has replaced the table.
+  Nobody takes a row until the copy has replaced the table: it would come back with the copy. Rows that somebody owns are
+  copied, and their owners find them there.
 */
 int ha_queue::hold_back()
 {
@@ -176,13 +182,9 @@ int ha_queue::hold_back()
     return HA_ERR_OUT_OF_MEM;
   queue_let_go(connection);
   rq_error error;
-  if (int code= rq_hold_back(queue, &connection->held_back, &error))
-    return fail(code, error);
-  if (connection->held_back)
-    return 0;
-  my_printf_error(ER_GET_ERRMSG, "Queue: rows are owned; change the table when their owners have ended or aborted",
-                  MYF(0));
-  return HA_ERR_INTERNAL_ERROR;
+  const int code= rq_hold_back(queue, &connection->held_back, &error);
+  copying= !code;
+  return fail(code, error);
 }
 
 int ha_queue::rnd_init(bool scan)
@@ -213,6 +215,8 @@ int ha_queue::rnd_next(uchar *buf)
   if (code)
     return fail(code, error);
   current= id;
+  if (copying)
+    rq_hold_read(reader->held_back);
   return unpack(buf, row);
 }
 
@@ -253,6 +257,13 @@ int ha_queue::publish()
 
 int ha_queue::write_row(const uchar *buf)
 {
+  if (thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE) {
+    const queue_connection *connection= queue_connection_of(ha_thd());
+    rq_error error;
+    if (connection && connection->held_back)
+      if (int code= rq_hold_wrote(connection->held_back, queue, &error))
+        return fail(code, error);
+  }
   rows.emplace_back();
   queue_pack(table, buf, rows.back());
   bytes+= rows.back().size();

@@ -81,6 +81,7 @@ private:
   queue_connection *reader= nullptr; /* whose walk it is */
   ulonglong current= 0;
   bool gathering= false, deleting= false;
+  bool copying= false; /* for ALTER: shows rows that others own too */
   std::vector<std::vector<uchar>> rows;
   size_t bytes= 0;
   std::vector<uint64_t> doomed;

@@ -79,16 +79,43 @@ typedef struct {
   rq_slice condition; /* empty: all rows */
 } rq_target;
 
+/* What is in a queue and what happened in it: each number, and the name under which SHOW ENGINE QUEUE STATUS has it. */
+#define RQ_STATUS_QUEUES(FIELD)                                                                                        \
+  FIELD(waiting, "waiting")                                                                                            \
+  FIELD(owned, "owned")                                                                                                \
+  FIELD(waiters, "waiters")                                                                                            \
+  FIELD(bytes, "bytes")                                                                                                \
+  FIELD(live_bytes, "bytes_live")                                                                                      \
+  FIELD(memory, "memory")
+#define RQ_STATUS_LOG(FIELD)                                                                                           \
+  FIELD(batches, "append")                                                                                             \
+  FIELD(rows_written, "rows_written")                                                                                  \
+  FIELD(rows_removed, "rows_removed")                                                                                  \
+  FIELD(compacted, "compacted")                                                                                        \
+  FIELD(checkpoints, "checkpoints")                                                                                    \
+  FIELD(maintenance_errors, "maintenance_errors")
+#define RQ_STATUS_WAITING(FIELD)                                                                                       \
+  FIELD(wait_immediate, "wait_immediate")                                                                              \
+  FIELD(wait_delayed, "wait_delayed")                                                                                  \
+  FIELD(wait_timeout, "wait_timeout")                                                                                  \
+  FIELD(handed_over, "handed_over")                                                                                    \
+  FIELD(restored_by_abort, "restored_by_abort")                                                                        \
+  FIELD(restored_by_close, "restored_by_close")                                                                        \
+  FIELD(evaluations, "evaluation")                                                                                     \
+  FIELD(duplicates, "duplicates")
+
 typedef struct {
-  uint64_t waiting, owned, oldest_ms, bytes, live_bytes, memory, waiters;
-  uint64_t rows_written, rows_removed, batches;
-  uint64_t wait_immediate, wait_delayed, wait_timeout, handed_over;
-  uint64_t restored_by_abort, restored_by_close, duplicates, evaluations;
-  uint64_t compacted, checkpoints, maintenance_errors;
+  uint64_t oldest_ms; /* when the oldest row came, milliseconds since 1970; 0 when there is none */
+#define RQ_STATUS_FIELD(FIELD, NAME) uint64_t FIELD;
+  RQ_STATUS_QUEUES(RQ_STATUS_FIELD)
+  RQ_STATUS_LOG(RQ_STATUS_FIELD)
+  RQ_STATUS_WAITING(RQ_STATUS_FIELD)
+#undef RQ_STATUS_FIELD
 } rq_status;
 
 /* What the core asks of the server. encode returns the length, or -1 when the literal has no such characters. */
 typedef struct {
+  rq_slice fault; /* for tests: an INSERT of a row that has these bytes panics while it is written; empty: none does */
   int (*equal)(uint32_t collation, rq_slice one, rq_slice other);
   long (*encode)(uint32_t collation, rq_slice literal, unsigned char *out, size_t room);
 } rq_server;
@@ -98,7 +125,8 @@ int rq_stop(void);
 
 int rq_create(rq_slice folder, const rq_definition *definition, rq_error *error);
 int rq_drop(rq_slice folder, rq_error *error);
-int rq_rename(rq_slice from, rq_slice to, rq_error *error);
+/* `hold` is null, or of the queue that is being replaced by a changed copy. */
+int rq_rename(rq_slice from, rq_slice to, const rq_hold *hold, rq_error *error);
 int rq_open(rq_slice folder, const rq_queue **queue, rq_error *error);
 /* The same, quicker when the session asks for the same folder again. */
 int rq_find(rq_session *session, rq_slice folder, const rq_queue **queue, rq_error *error);
@@ -106,10 +134,14 @@ void rq_release(const rq_queue *queue);
 int rq_truncate(const rq_queue *queue, rq_error *error);
 int rq_compact(const rq_queue *queue, rq_error *error);
 /*
-  Lets nobody take a row until rq_let_go, which may come after rq_release; null when somebody owns one already. Until
-  then rq_open waits when it finds no queue in this folder: its successor is on the way.
+  Lets nobody take a row until rq_let_go, which may come after rq_release. Until then rq_open waits when it finds no queue
+  in this folder: its successor is on the way. Rows are read by rq_hold_scan and told by rq_hold_read, and each is told
+  again by rq_hold_wrote when it goes to the copy; then rq_rename of the copy lets the owners of rows find theirs there.
 */
 int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
+int rq_hold_scan(const rq_hold *hold, rq_cursor **cursor);
+void rq_hold_read(rq_hold *hold);
+int rq_hold_wrote(rq_hold *hold, const rq_queue *copy, rq_error *error);
 void rq_let_go(rq_hold *hold);
 /* How many rows are not gone: in no time, unlike the status. */
 uint64_t rq_rows(const rq_queue *queue);
@@ -125,12 +157,12 @@ void rq_session_free(rq_session *session, rq_interrupter *interrupter);
 void rq_interrupt(const rq_interrupter *interrupter);
 int rq_is_owner(const rq_session *session);
 /* The first owned row's id, 0 when there is none. */
-uint64_t rq_owned_row(const rq_session *session);
+uint64_t rq_owned_row(rq_session *session);
 uint64_t rq_count(const rq_session *session, const rq_queue *queue);
 /* The next publish carries this; slot 0 to 63. */
 int rq_set_origin(rq_session *session, uint32_t slot, int overwrite, uint64_t row);
 /* What a relay says of the first owned row, as text; RQ_END when there is none. */
-int rq_origin(const rq_session *session, rq_error *text, rq_error *error);
+int rq_origin(rq_session *session, rq_error *text, rq_error *error);
 /* The next publish carries this, which rq_origin wrote; RQ_END when it is no such text. */
 int rq_set_origin_text(rq_session *session, rq_slice text);
 
@@ -142,7 +174,13 @@ int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t 
 int rq_end(rq_session *session, rq_error *error);
 int rq_abort(rq_session *session, rq_error *error);
 
-int rq_scan(const rq_session *session, const rq_queue *queue, rq_cursor **cursor);
+/*
+  The next rq_scan of this queue begins at this row and shows rows that somebody owns too, until rq_peek_end. Returns the
+  row before which it will end, 0 after a fault of ours.
+*/
+uint64_t rq_peek(rq_session *session, const rq_queue *queue, uint64_t from);
+void rq_peek_end(rq_session *session);
+int rq_scan(rq_session *session, const rq_queue *queue, rq_cursor **cursor);
 /* The row belongs to the cursor until its next use. */
 int rq_next(rq_cursor *cursor, uint64_t *id, rq_slice *row, rq_error *error);
 /* Reads a row by its id, into the cursor. */

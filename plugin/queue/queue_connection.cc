@@ -20,7 +20,17 @@ static MYSQL_THDVAR_BOOL(owner, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
                          "Whether this connection sees the rows of queues that it owns, and no others", nullptr, nullptr,
                          FALSE);
 
-struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), nullptr};
+static char *fault;
+
+static MYSQL_SYSVAR_STR(fault, fault, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOSYSVAR | PLUGIN_VAR_RQCMDARG,
+                        "For tests: a row with this text makes the engine fail inside", nullptr, nullptr, "");
+
+struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), MYSQL_SYSVAR(fault), nullptr};
+
+const char *queue_fault()
+{
+  return fault ? fault : "";
+}
 
 void queue_mark_owner(THD *thd)
 {
@@ -72,6 +82,7 @@ void queue_command_ended(THD *thd, unsigned int, const void *event)
   if (connection) {
     after_reset(thd, connection);
     queue_let_go(connection);
+    rq_peek_end(connection->session);
   }
 }
 

@@ -13,6 +13,8 @@ struct queue_connection {
   rq_interrupter *interrupter;
   /* Walks over rows that the statement has begun. */
   uint reading;
+  /* What queue_peek() said last. */
+  longlong peeked;
   /* A queue that nobody takes from until the statement has ended. */
   rq_hold *held_back;
 };
@@ -25,6 +27,9 @@ void queue_mark_owner(THD *thd);
 
 /* Lets others take again from the queue that the connection held back. */
 void queue_let_go(queue_connection *connection);
+
+/* The option --queue-fault, for tests: text in a row that makes the engine fail inside. Empty when it is not given. */
+const char *queue_fault();
 
 /* For the plugin's declaration. */
 extern struct st_mysql_sys_var *queue_variables[];

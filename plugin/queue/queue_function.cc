@@ -361,6 +361,25 @@ static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *
   return call->null();
 }
 
+/*
+  In WHERE: the statement sees the rows of the table from this number on, those that others own too. The number of the row
+  before which that ends, also where rows were read already: the same in the list of the SELECT as in its WHERE.
+*/
+static longlong evaluate_queue_peek(THD *thd, Call *call, const UDF_ARGS *args)
+{
+  queue_connection *mine= queue_connection_of(thd);
+  if (!mine)
+    return call->null();
+  if (mine->reading)
+    return mine->peeked;
+  Opened table;
+  if (!table.open(thd, text_of(thd, args, 0), SELECT_ACL))
+    return call->null();
+  const longlong from= integer_of(args, 1);
+  mine->peeked= static_cast<longlong>(rq_peek(mine->session, table.queue, from < 0 ? 0 : static_cast<uint64_t>(from)));
+  return mine->peeked;
+}
+
 static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *args)
 {
   Opened table;
@@ -466,6 +485,7 @@ QUEUE_INTEGER(queue_abort, 0, 0, )
 QUEUE_INTEGER(queue_rowid, 0, 0, )
 QUEUE_INTEGER(queue_set_srcid, 3, 3,
               (args->arg_type[0]= args->arg_type[2]= INT_RESULT, args->arg_type[1]= STRING_RESULT))
+QUEUE_INTEGER(queue_peek, 2, 2, (args->arg_type[0]= STRING_RESULT, args->arg_type[1]= INT_RESULT))
 QUEUE_INTEGER(queue_compact, 1, 1, args->arg_type[0]= STRING_RESULT)
 QUEUE_INTEGER(queue_set_origin, 1, 1, args->arg_type[0]= STRING_RESULT)
 QUEUE_STRING(queue_stats, 1, 1, args->arg_type[0]= STRING_RESULT)

@@ -42,29 +42,14 @@ static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum
     snprintf(buffer, sizeof(buffer), "%-24s%llu\n", name, value);
     text+= buffer;
   };
+#define LINE(FIELD, NAME) line(NAME, sum.FIELD);
   text+= "Queues\n";
-  line("waiting", sum.waiting);
-  line("owned", sum.owned);
-  line("waiters", sum.waiters);
-  line("bytes", sum.bytes);
-  line("bytes_live", sum.live_bytes);
-  line("memory", sum.memory);
+  RQ_STATUS_QUEUES(LINE)
   text+= "Log\n";
-  line("append", sum.batches);
-  line("rows_written", sum.rows_written);
-  line("rows_removed", sum.rows_removed);
-  line("compacted", sum.compacted);
-  line("checkpoints", sum.checkpoints);
-  line("maintenance_errors", sum.maintenance_errors);
+  RQ_STATUS_LOG(LINE)
   text+= "Waiting\n";
-  line("wait_immediate", sum.wait_immediate);
-  line("wait_delayed", sum.wait_delayed);
-  line("wait_timeout", sum.wait_timeout);
-  line("handed_over", sum.handed_over);
-  line("restored_by_abort", sum.restored_by_abort);
-  line("restored_by_close", sum.restored_by_close);
-  line("evaluation", sum.evaluations);
-  line("duplicates", sum.duplicates);
+  RQ_STATUS_WAITING(LINE)
+#undef LINE
   text+= "Functions\n";
   line("queue_wait", queue_called.wait);
   line("queue_end", queue_called.end);
@@ -112,7 +97,8 @@ static int queue_init(void *plugin)
   queue_hton->show_status= queue_show_status;
   queue_hton->table_options= queue_table_options;
   queue_hton->tablefile_extensions= queue_extensions;
-  static const rq_server server= {server_equal, server_encode};
+  const char *fault= queue_fault();
+  const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, server_equal, server_encode};
   rq_error error;
   /* The core's threads must leave the server's signals to the server. */
   sigset_t all, before;

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask setup | plugin | demo | test | guest | ci | tidy | fuzz | bench`.
+//! The project's chores: `cargo xtask setup | plugin | sanitize | demo | test | guest | ci | tidy | fuzz | bench`.
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
 #![expect(
     clippy::disallowed_methods,
@@ -25,6 +25,7 @@ const HELP: &str = "cargo xtask CHORE
 
   setup [--all-servers]           install what is missing, or print the line that does
   plugin                          build the server's plugins, release, beside remora
+  sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo                            real data into a real server, in a minute
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
         Some("plugin") => plugins().and_then(|built| plugin::build_beside(&built)),
+        Some("sanitize") => plugin::sanitize(rest),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
         Some("guest") => guest::run_tests(rest),

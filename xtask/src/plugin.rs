@@ -32,14 +32,35 @@ const SOURCES: [&str; 6] = [
 
 /// Builds the engine and returns the library, which a server can load.
 pub(crate) fn build() -> Result<PathBuf> {
+    compile("plugin", &[])
+}
+
+/// Where the tests of the engine look for a library that was built with AddressSanitizer.
+const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
+
+/// Runs the engine's tests with its C++ under AddressSanitizer, in a server that has its runtime loaded.
+pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
+    let library = compile("plugin-asan", &["-fsanitize=address", "-fno-omit-frame-pointer"])?;
+    let output = Command::new("c++").arg("-print-file-name=libasan.so").output()?;
+    let runtime = String::from_utf8(output.stdout)?.trim().to_owned();
+    // The server's own memory is none of our business, and what it keeps at its end no leak.
+    let options = "ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0:halt_on_error=1";
+    let runner = format!("env LD_PRELOAD={runtime} {options} {SANITIZED}={}", library.display());
+    let mut tests = cargo();
+    tests.args(["test", "--package", "queue-plugin", "--test", "main"]).args(arguments);
+    run(tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner))
+}
+
+/// Builds the engine in a folder of the target's.
+fn compile(folder: &str, more: &[&str]) -> Result<PathBuf> {
     setup::run_for_plugin()?;
     let version = public_version()?;
     let source = source(&version)?;
     run(cargo().args(["build", "--release", "--quiet", "--package", "queue-plugin"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let core = target.join("release/libha_queue_core.a");
-    let library = target.join("plugin/ha_queue.so");
-    let generated = target.join("plugin/include");
+    let library = target.join(folder).join("ha_queue.so");
+    let generated = target.join(folder).join("include");
     std::fs::create_dir_all(&generated)?;
     let probes = source.join("include/probes_mysql_nodtrace.h.in");
     std::fs::copy(&probes, generated.join("probes_mysql_nodtrace.h")).context("probes_mysql_nodtrace.h")?;
@@ -55,7 +76,7 @@ pub(crate) fn build() -> Result<PathBuf> {
         "-Wextra",
         "-Wno-unused-parameter",
     ]);
-    compiler.args(["-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DHAVE_CONFIG_H"]);
+    compiler.args(["-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DHAVE_CONFIG_H"]).args(more);
     // As system headers: their warnings are the server's.
     for include in [Path::new(PUBLIC), &Path::new(PUBLIC).join("mysql"), &generated] {
         compiler.arg("-isystem").arg(include);

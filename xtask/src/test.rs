@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use sandbox::Product;
 
-use crate::{cargo, places, plugin, setup, shown};
+use crate::{cargo, places, plugin, run as show_and_run, setup, shown};
 
 /// With this set, a test that does not find a server fails instead of leaving it out.
 const ALL_SERVERS: &str = "REMORA_TEST_ALL_SERVERS";
@@ -48,12 +48,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let found = sandbox::find(&places, product).ok()?;
         Some(format!("{product} ({})", found.version))
     });
+    let interleaving =
+        ["test", "--quiet", "--package", "queue", "--features", "shuttle", "--test", "interleaving"];
+    let tried = show_and_run(cargo().args(interleaving));
     println!("servers covered: {}", covered.collect::<Vec<_>>().join(", "));
     println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
     if !status.success() {
         bail!("tests: {status}");
     }
-    Ok(())
+    tried
 }
 
 impl Counts {

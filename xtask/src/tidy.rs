@@ -135,7 +135,8 @@ fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<
             complaints.push(format!("{place}: {word}"));
         }
     }
-    if file.extension().is_some_and(|end| end == "rs") && !shown.contains("/tests") {
+    let is_code = ["rs", "cc", "h"].iter().any(|end| file.extension().is_some_and(|is| is == *end));
+    if is_code && !shown.contains("/tests") {
         let lines = code_lines(&text);
         let limit =
             LONGER.iter().find(|(name, _)| *name == shown).map_or(FILE_LINES_MAX, |(_, lines)| *lines);
@@ -151,7 +152,7 @@ fn code_lines(text: &str) -> usize {
     text.lines()
         .take_while(|line| *line != "#[cfg(test)]")
         .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with("/*"))
         .count()
 }
 

@@ -238,6 +238,11 @@ impl Index {
         Ok(found)
     }
 
+    /// The first row from `from` on that is not gone.
+    pub(crate) fn next_live(&mut self, from: RowId) -> Result<Option<RowId>, Error> {
+        self.next(from, false)
+    }
+
     fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
         let start = self.segments.range(..=from.0).next_back().map_or(from.0, |(base, _)| *base);
         for (_, segment) in self.segments.range_mut(start..) {

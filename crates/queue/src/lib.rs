@@ -30,6 +30,7 @@
 mod batch;
 mod checkpoint;
 mod condition;
+mod copy;
 mod counters;
 mod engine;
 mod error;

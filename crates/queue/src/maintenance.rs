@@ -209,7 +209,7 @@ impl Queue {
     }
 
     /// The state while nobody writes or tidies up.
-    fn quiet(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn quiet(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         // Whoever has something in the batch to come is let go first.
         while state.writing || state.maintaining || state.open.is_some() {

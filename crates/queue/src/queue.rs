@@ -6,9 +6,10 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::batch::{BATCH_HEADER, Header, Kind, encode_index};
+use crate::copy::Successor;
 use crate::engine::Shared;
 use crate::file::SegmentFile;
 use crate::folder::Folder;
@@ -27,6 +28,14 @@ pub const PUBLISH_BYTES_MAX: usize = 1 << 29;
 /// With so many bytes in the batch to come, others wait for the one after it.
 const GATHER_BYTES_MAX: usize = 1 << 26;
 
+/// A segment has no more bytes before the last batch, whatever the options say.
+const SEGMENT_BYTES_MAX: u64 = 1 << 31;
+
+// What the index has room for: 30 bits for a row's length, 32 for its offset.
+const _: () = assert!(PUBLISH_BYTES_MAX + 64 < 1 << 30);
+const _: () =
+    assert!(SEGMENT_BYTES_MAX + (2 * PUBLISH_BYTES_MAX + GATHER_BYTES_MAX) as u64 <= u32::MAX as u64);
+
 /// Without a sync with every batch, acknowledgements are written when they have so many bytes, with the next rows, or
 /// when [`crate::Options::interval`] is over.
 const DEFERRED_BYTES_MAX: usize = 1 << 15;
@@ -44,6 +53,8 @@ pub struct Queue {
     live: AtomicU64,
     /// Somebody stopped writing or maintaining.
     pub(crate) turn: Condvar,
+    /// What took its place.
+    pub(crate) successor: OnceLock<Successor>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -78,10 +89,10 @@ impl Queue {
     ) -> Queue {
         let number = shared.next_number();
         let live = AtomicU64::new(state.index.live());
-        let (state, turn) = (Mutex::new(state), Condvar::new());
+        let (state, turn, successor) = (Mutex::new(state), Condvar::new(), OnceLock::new());
         // Without a description of its rows every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
-        Queue { me, shared, folder, number, definition, schema, state, live, turn }
+        Queue { me, shared, folder, number, definition, schema, state, live, turn, successor }
     }
 
     /// What the queue was created as.
@@ -392,26 +403,6 @@ impl Queue {
         fail(&mut self.lock(), &Error::Failed { why: why.into() });
     }
 
-    /// Lets nobody take a row until [`Queue::let_go`], so that what is there can be copied; false when somebody owns a row
-    /// already.
-    ///
-    /// # Errors
-    /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
-    pub fn hold_back(&self) -> Result<bool, Error> {
-        let mut state = self.lock();
-        state.usable()?;
-        let free = state.owners.is_empty();
-        state.held_back += usize::from(free);
-        Ok(free)
-    }
-
-    /// Ends what [`Queue::hold_back`] began; those who wait look again.
-    pub fn let_go(&self) {
-        let mut state = self.lock();
-        state.held_back = state.held_back.saturating_sub(1);
-        tell_all(&mut state, &News::Again);
-    }
-
     /// Writes acknowledgements that were not written yet.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         let state = self.lock();
@@ -472,7 +463,7 @@ struct Sealed {
 /// What seals the active segment, when the batch to come does not fit in it.
 fn roll(state: &State, shared: &Shared, gather: &Gather) -> Option<Roll> {
     let log = state.log.as_ref()?;
-    let limit = shared.options.segment_bytes;
+    let limit = shared.options.segment_bytes.min(SEGMENT_BYTES_MAX);
     if log.is_empty() || log.end() + gather.bytes.len() as u64 <= limit {
         return None;
     }

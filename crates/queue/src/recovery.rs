@@ -246,6 +246,7 @@ fn state(incarnation: Incarnation, replay: Replay, log: Log) -> State {
         used: false,
         watched: false,
         held_back: 0,
+        copying: None,
         failed: None,
         dropped: false,
         counters: Counters::default(),

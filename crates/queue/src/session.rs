@@ -88,6 +88,15 @@ struct Held {
 }
 
 impl Held {
+    /// The same rows in what took their queue's place.
+    fn moved(&self) -> Option<Held> {
+        let successor = self.queue.successor.get()?;
+        let rows = successor.translate(self.epoch, &self.rows)?;
+        let queue = successor.queue.clone();
+        let here = Held { queue, epoch: successor.epoch, rows };
+        Some(here.moved().unwrap_or(here))
+    }
+
     fn from(given: Given, targets: &[Target]) -> Held {
         let Given { target, epoch, rows } = given;
         Held { queue: targets[target].queue.clone(), epoch, rows }
@@ -123,7 +132,10 @@ impl Session {
 
     /// The rows that the session owns, and the queue they are in.
     #[must_use]
-    pub fn held(&self) -> Option<(&Arc<Queue>, &[RowId])> {
+    pub fn held(&mut self) -> Option<(&Arc<Queue>, &[RowId])> {
+        if let Some(moved) = self.held.as_ref().and_then(Held::moved) {
+            self.held = Some(moved);
+        }
         self.held.as_ref().map(|held| (&held.queue, held.rows.as_slice()))
     }
 
@@ -265,12 +277,15 @@ impl Session {
     /// Those of [`Queue::publish`]; the session then owns nothing.
     pub fn end(&mut self) -> Result<(), Error> {
         self.owning = false;
-        let Some(held) = self.held.take() else { return Ok(()) };
-        match held.queue.acknowledge(held.epoch, &held.rows) {
-            // A dropped queue has taken its rows with it.
-            Err(Error::Dropped) => Ok(()),
-            other => other,
+        let mut next = self.held.take();
+        while let Some(held) = next {
+            match held.queue.acknowledge(held.epoch, &held.rows) {
+                // A dropped queue has taken its rows with it, but for one that was replaced.
+                Err(Error::Dropped) => next = held.moved(),
+                other => return other,
+            }
         }
+        Ok(())
     }
 
     /// Gives the owned rows back, to the places they had.
@@ -291,10 +306,16 @@ impl Session {
 
     fn give_back(&mut self, closing: bool) -> Result<(), Error> {
         self.owning = false;
-        let Some(held) = self.held.take() else { return Ok(()) };
+        let Some(mut held) = self.held.take() else { return Ok(()) };
+        while let Some(moved) = held.moved() {
+            held = moved;
+        }
         let mut state = held.queue.lock();
         if state.epoch != held.epoch || state.usable().is_err() {
-            return Ok(());
+            drop(state);
+            // It may have been replaced just now.
+            self.held = held.moved();
+            return if self.held.is_some() { self.give_back(closing) } else { Ok(()) };
         }
         let back = state.disown(&held.rows, self.owner)?;
         let count = back.len() as u64;
@@ -338,11 +359,14 @@ impl Session {
     /// How many rows of a queue the session sees: its own when it is an owner, else all, also those owned by others.
     #[must_use]
     pub fn count(&self, queue: &Arc<Queue>) -> u64 {
+        let (epoch, rows) = self.held_in(queue);
         let mut state = queue.lock();
         if !self.owning {
             return state.index.live();
         }
-        let rows = self.held_in(queue, &state).to_vec();
+        if epoch != state.epoch {
+            return 0;
+        }
         let live = |id: &RowId| state.index.doing(*id).is_ok_and(|doing| doing != crate::index::Doing::Gone);
         rows.into_iter().filter(live).count() as u64
     }
@@ -353,22 +377,32 @@ impl Session {
         let (row, ready) = (Vec::new(), VecDeque::new());
         if self.owning {
             // Without the queue's lock: what the session owns only the session changes.
-            let here = self.held.as_ref().filter(|held| Arc::ptr_eq(&held.queue, queue));
-            let held = here.map(|held| held.rows.clone()).unwrap_or_default();
-            let end = held.iter().max().map_or(RowId(0), |last| RowId(last.0 + 1));
-            let epoch = here.map_or(0, |held| held.epoch);
-            return Cursor { queue: queue.clone(), epoch, next: RowId(0), end, held: Some(held), ready, row };
+            let (epoch, rows) = self.held_in(queue);
+            let end = rows.iter().max().map_or(RowId(0), |last| RowId(last.0 + 1));
+            return Cursor {
+                queue: queue.clone(),
+                epoch,
+                next: RowId(0),
+                end,
+                sees: Sees::Own(rows),
+                ready,
+                row,
+            };
         }
         let state = queue.lock();
         let (epoch, end) = (state.epoch, state.next);
         drop(state);
-        Cursor { queue: queue.clone(), epoch, next: RowId(0), end, held: None, ready, row }
+        Cursor { queue: queue.clone(), epoch, next: RowId(0), end, sees: Sees::Waiting, ready, row }
     }
 
-    fn held_in(&self, queue: &Arc<Queue>, state: &State) -> &[RowId] {
-        let held = self.held.as_ref();
-        let here = held.filter(|held| Arc::ptr_eq(&held.queue, queue) && held.epoch == state.epoch);
-        here.map(|held| held.rows.as_slice()).unwrap_or_default()
+    /// The rows of a queue that the session owns, and in which life of it.
+    fn held_in(&self, queue: &Arc<Queue>) -> (u64, Vec<RowId>) {
+        let Some(held) = &self.held else { return (0, Vec::new()) };
+        if Arc::ptr_eq(&held.queue, queue) {
+            return (held.epoch, held.rows.clone());
+        }
+        let moved = held.moved().filter(|moved| Arc::ptr_eq(&moved.queue, queue));
+        moved.map(|moved| (moved.epoch, moved.rows)).unwrap_or_default()
     }
 }
 
@@ -412,12 +446,52 @@ pub struct Cursor {
     epoch: u64,
     next: RowId,
     end: RowId,
-    held: Option<Vec<RowId>>,
+    sees: Sees,
     ready: VecDeque<(RowId, Location)>,
     row: Vec<u8>,
 }
 
+/// Which rows a cursor shows.
+enum Sees {
+    /// Those that nobody owns.
+    Waiting,
+    /// These.
+    Own(Vec<RowId>),
+    /// All, to be copied.
+    All,
+    /// All.
+    Live,
+}
+
 impl Cursor {
+    /// A walk over the rows from one on, also those that somebody owns.
+    #[must_use]
+    pub fn starting_at(queue: &Arc<Queue>, first: RowId) -> Cursor {
+        let state = queue.lock();
+        let (epoch, end) = (state.epoch, state.next);
+        drop(state);
+        let (queue, ready, row) = (queue.clone(), VecDeque::new(), Vec::new());
+        Cursor { queue, epoch, next: first, end, sees: Sees::Live, ready, row }
+    }
+
+    /// The queue it walks over.
+    #[must_use]
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// The row before which it ends: the next one that will be published had this id when it began.
+    #[must_use]
+    pub fn end(&self) -> RowId {
+        self.end
+    }
+
+    /// A walk over all rows, for copying.
+    pub(crate) fn of_all(queue: &Arc<Queue>, epoch: u64, end: RowId) -> Cursor {
+        let (queue, ready, row) = (queue.clone(), VecDeque::new(), Vec::new());
+        Cursor { queue, epoch, next: RowId(0), end, sees: Sees::All, ready, row }
+    }
+
     /// The next row and its id.
     ///
     /// # Errors
@@ -439,9 +513,10 @@ impl Cursor {
             return Ok(());
         }
         while self.ready.len() < CURSOR_ROWS {
-            let found = match &self.held {
-                Some(held) => held.iter().copied().find(|id| *id >= self.next),
-                None => state.index.next_waiting(self.next)?,
+            let found = match &self.sees {
+                Sees::Own(rows) => rows.iter().copied().find(|id| *id >= self.next),
+                Sees::Waiting => state.index.next_waiting(self.next)?,
+                Sees::All | Sees::Live => state.index.next_live(self.next)?,
             };
             let Some(id) = found.filter(|id| *id < self.end) else {
                 self.next = self.end;
@@ -449,6 +524,10 @@ impl Cursor {
             };
             self.next = RowId(id.0 + 1);
             if let Some(mut place) = state.index.locate(id)? {
+                if matches!(self.sees, Sees::All) {
+                    let is_owned = state.owners.contains_key(&id);
+                    state.copying.iter_mut().for_each(|copying| copying.note(id, is_owned));
+                }
                 place.open()?;
                 self.ready.push_back((id, place));
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::batch::{BATCH_HEADER, Incarnation};
+use crate::copy::Copying;
 use crate::index::{Doing, Index};
 use crate::log::Log;
 use crate::origin::{Journal, Origin};
@@ -215,6 +216,8 @@ pub(crate) struct State {
     pub(crate) watched: bool,
     /// How many want that no row is taken.
     pub(crate) held_back: usize,
+    /// The copy that is being made meanwhile.
+    pub(crate) copying: Option<Copying>,
     pub(crate) failed: Option<Arc<str>>,
     pub(crate) dropped: bool,
     pub(crate) counters: Counters,

@@ -87,6 +87,32 @@ fn publishers_and_takers_meet() {
     });
 }
 
+/// A row that is ended while its queue is replaced is gone in what took its place, and nobody owns it there.
+#[test]
+fn a_row_ended_while_its_queue_is_replaced_does_not_come_back() {
+    for sync in [Sync::Always, Sync::Never] {
+        let scenario = move || {
+            let (_engine, queues) = queues(2, sync);
+            let [old, new] = [queues[0].clone(), queues[1].clone()];
+            old.publish(&[b"a", b"b"], None).unwrap();
+            let mut owner = session(1);
+            owner.wait(&[all(&old)], &mut Patience::poll()).unwrap();
+            old.hold_back().unwrap();
+            let ending = thread::spawn(move || owner.end().unwrap());
+            let mut cursor = old.copy_cursor();
+            while let Some((_, row)) = cursor.advance().unwrap() {
+                new.publish(&[row], None).unwrap();
+            }
+            old.replaced_by(&new, || Ok(())).unwrap();
+            ending.join().unwrap();
+            old.let_go();
+            assert_eq!((new.status().waiting, new.status().owned), (1, 0));
+        };
+        shuttle::check_random(scenario, SCHEDULES);
+        shuttle::check_pct(scenario, SCHEDULES, 3);
+    }
+}
+
 #[test]
 fn a_row_given_back_reaches_who_waits_for_it_behind_a_condition() {
     check(|| {

@@ -18,6 +18,7 @@ pub(crate) mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -57,6 +58,23 @@ static TERMINATED: AtomicBool = AtomicBool::new(false);
 /// True when the signal that stopped us was SIGTERM.
 pub(crate) fn terminated() -> bool {
     TERMINATED.load(Ordering::Relaxed)
+}
+
+/// How often a pause looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Lets time pass; false when a stop was asked for meanwhile.
+pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
+    let never = crossbeam_channel::never::<()>();
+    let until = Instant::now() + time;
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        never.recv_timeout(left.min(LOOK)).ok();
+    }
+    false
 }
 
 /// A flag that SIGINT and SIGTERM set; a second one of them ends the program at once. SIGUSR1 prints the

@@ -64,6 +64,7 @@ pub struct RqStatus {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RqServer {
+    pub(crate) fault: RqSlice,
     pub(crate) equal: extern "C" fn(u32, RqSlice, RqSlice) -> c_int,
     pub(crate) encode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> c_long,
 }

@@ -13,13 +13,36 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use queue::{Collate, Engine};
 
-use abi::{Fault, RqServer, RqSlice};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use abi::{Fault, RqSlice};
 
 /// The engine while the plugin is loaded.
 static ENGINE: Mutex<Option<Running>> = Mutex::new(None);
 
 /// What the server knows about strings; it does not change while the library is loaded.
-static SERVER: OnceLock<RqServer> = OnceLock::new();
+static SERVER: OnceLock<Collations> = OnceLock::new();
+
+/// What the server asks of strings.
+#[derive(Clone, Copy)]
+struct Collations {
+    equal: extern "C" fn(u32, RqSlice, RqSlice) -> std::ffi::c_int,
+    encode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> std::ffi::c_long,
+}
+
+/// For tests: a row that has these bytes makes the core panic while it is written.
+static FAULT: OnceLock<Vec<u8>> = OnceLock::new();
+
+/// The next reading of the clock, in the middle of a write, panics.
+static ARMED: AtomicBool = AtomicBool::new(false);
+
+/// Looks for the row that a test asked to fail with.
+fn arm(rows: &[&[u8]]) {
+    let Some(fault) = FAULT.get().filter(|fault| !fault.is_empty()) else { return };
+    if rows.iter().any(|row| row.windows(fault.len()).any(|window| window == fault.as_slice())) {
+        ARMED.store(true, Ordering::Relaxed);
+    }
+}
 
 #[derive(Clone)]
 struct Running(std::sync::Arc<Engine>);
@@ -33,6 +56,7 @@ fn engine() -> Result<std::sync::Arc<Engine>, Fault> {
 
 #[expect(clippy::disallowed_methods, reason = "this is where the core's clock comes from")]
 fn now_ms() -> u64 {
+    assert!(!ARMED.load(Ordering::Relaxed) || !ARMED.swap(false, Ordering::Relaxed), "the fault of a test");
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

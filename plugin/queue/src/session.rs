@@ -23,6 +23,8 @@ pub struct RqSession {
     origin: Option<Origin>,
     /// The queue it named last.
     pub(crate) found: Found,
+    /// What the next walk over this cursor's queue is to be.
+    peek: Option<Cursor>,
 }
 
 /// A walk over rows, and the row it is at.
@@ -32,9 +34,15 @@ pub struct RqCursor {
     row: Vec<u8>,
 }
 
+impl RqCursor {
+    pub(crate) fn new(queue: Arc<Queue>, cursor: Cursor) -> RqCursor {
+        RqCursor { queue, cursor, row: Vec::new() }
+    }
+}
+
 /// # Safety
 /// It is a queue that [`crate::table::rq_open`] gave and that was not released.
-unsafe fn shared(queue: *const Queue) -> Arc<Queue> {
+pub(crate) unsafe fn shared(queue: *const Queue) -> Arc<Queue> {
     // SAFETY: the caller promises it.
     unsafe { Arc::increment_strong_count(queue) };
     // SAFETY: the count was just raised for it.
@@ -57,8 +65,12 @@ pub unsafe extern "C" fn rq_session_new(
         unsafe { *interrupter = Box::into_raw(Box::new(new.interrupter())) };
         // SAFETY: the caller's variable.
         unsafe {
-            *session =
-                Box::into_raw(Box::new(RqSession { session: new, origin: None, found: Found::default() }))
+            *session = Box::into_raw(Box::new(RqSession {
+                session: new,
+                origin: None,
+                found: Found::default(),
+                peek: None,
+            }))
         };
         Ok(OK)
     })
@@ -108,9 +120,9 @@ pub unsafe extern "C" fn rq_is_owner(session: *const RqSession) -> c_int {
 /// # Safety
 /// The pointer is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_owned_row(session: *const RqSession) -> u64 {
+pub unsafe extern "C" fn rq_owned_row(session: *mut RqSession) -> u64 {
     // SAFETY: the caller's handle.
-    let session = unsafe { &*session };
+    let session = unsafe { &mut *session };
     session.session.held().and_then(|(_, rows)| rows.first()).map_or(0, |row| row.0)
 }
 
@@ -157,13 +169,13 @@ pub unsafe extern "C" fn rq_set_origin(
 /// The pointers are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_origin(
-    session: *const RqSession,
+    session: *mut RqSession,
     text: *mut RqError,
     error: *mut RqError,
 ) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's handle.
-        let session = unsafe { &*session };
+        let session = unsafe { &mut *session };
         let held = session.session.held();
         let Some((queue, row)) = held.and_then(|(queue, rows)| Some((queue, *rows.first()?))) else {
             return Ok(END);
@@ -212,6 +224,7 @@ pub unsafe extern "C" fn rq_publish(
         let rows = unsafe { array(rows, count) };
         // SAFETY: the caller's rows.
         let rows: Vec<&[u8]> = rows.iter().map(|row| unsafe { row.get() }).collect();
+        crate::arm(&rows);
         // SAFETY: the caller's handle.
         let origin = unsafe { &mut *session }.origin.take();
         match queue.publish(&rows, origin.as_ref())? {
@@ -330,13 +343,43 @@ pub unsafe extern "C" fn rq_abort(session: *mut RqSession, error: *mut RqError) 
     })
 }
 
+/// Has the next walk over a queue begin at this row and show rows that somebody owns too; returns the row before which it
+/// will end, 0 after a fault.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_peek(session: *mut RqSession, queue: *const Queue, from: u64) -> u64 {
+    let mut end = 0;
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's handle.
+        let queue = unsafe { shared(queue) };
+        let cursor = Cursor::starting_at(&queue, RowId(from));
+        end = cursor.end().0;
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.peek = Some(cursor);
+        Ok(OK)
+    });
+    end
+}
+
+/// Ends what [`rq_peek`] began.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_peek_end(session: *mut RqSession) {
+    // SAFETY: the caller's handle.
+    unsafe { &mut *session }.peek = None;
+}
+
 /// Begins a walk over the rows that the connection sees.
 ///
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_scan(
-    session: *const RqSession,
+    session: *mut RqSession,
     queue: *const Queue,
     cursor: *mut *mut RqCursor,
 ) -> c_int {
@@ -344,8 +387,10 @@ pub unsafe extern "C" fn rq_scan(
         // SAFETY: the caller's handle.
         let queue = unsafe { shared(queue) };
         // SAFETY: the caller's handle.
-        let walk = unsafe { &*session }.session.cursor(&queue);
-        let new = Box::new(RqCursor { queue, cursor: walk, row: Vec::new() });
+        let session = unsafe { &mut *session };
+        let peek = session.peek.take_if(|peek| Arc::ptr_eq(peek.queue(), &queue));
+        let walk = peek.unwrap_or_else(|| session.session.cursor(&queue));
+        let new = Box::new(RqCursor::new(queue, walk));
         // SAFETY: the caller's variable.
         unsafe { *cursor = Box::into_raw(new) };
         Ok(OK)

@@ -5,14 +5,14 @@ use std::ffi::{OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use queue::{Column, Definition, Engine, Error, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
 
 use crate::abi::{Fault, OK, RqColumn, RqDefinition, RqError, RqServer, RqSlice, RqStatus, array, guard};
-use crate::session::RqSession;
-use crate::{ENGINE, Running, SERVER, engine, now_ms, random};
+use crate::session::{RqCursor, RqSession, shared};
+use crate::{Collations, ENGINE, FAULT, Running, SERVER, engine, now_ms, random};
 
 /// # Safety
 /// As [`RqSlice::get`].
@@ -30,7 +30,9 @@ pub unsafe extern "C" fn rq_start(server: *const RqServer, error: *mut RqError) 
     guard(error, None, || {
         // SAFETY: the caller's structure.
         let server = unsafe { *server };
-        SERVER.get_or_init(|| server);
+        SERVER.get_or_init(|| Collations { equal: server.equal, encode: server.encode });
+        // SAFETY: the caller's string.
+        FAULT.get_or_init(|| unsafe { server.fault.get() }.to_vec());
         let engine = Engine::start(Arc::new(RealDisk), Options::new(now_ms, random));
         let engine = engine.map_err(|error| Fault::Other(6, error.to_string()))?;
         *ENGINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running(Arc::new(engine)));
@@ -127,18 +129,32 @@ pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int 
     })
 }
 
-/// Gives a queue another folder.
+/// Gives a queue another folder; `hold` is of the queue that is being replaced by a changed copy, or null.
 ///
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_rename(from: RqSlice, to: RqSlice, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_rename(
+    from: RqSlice,
+    to: RqSlice,
+    hold: *const RqHold,
+    error: *mut RqError,
+) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's string.
         let from = unsafe { path(from) };
         // SAFETY: the caller's string.
         let to = unsafe { path(to) };
-        let renamed = engine()?.rename(from, to);
+        let engine = engine()?;
+        // SAFETY: the caller's handle.
+        let hold = unsafe { hold.as_ref() };
+        let copy = hold.and_then(|hold| hold.copy.upgrade().map(|copy| (&hold.queue, copy)));
+        let renamed = match copy {
+            Some((queue, copy)) if copy.folder() == from => {
+                queue.replaced_by(&copy, || engine.rename(from, to))
+            }
+            _ => engine.rename(from, to),
+        };
         MOVES.fetch_add(1, Ordering::Release);
         renamed?;
         Ok(OK)
@@ -261,6 +277,10 @@ pub struct RqHold {
     queue: Arc<Queue>,
     /// Where it was, and where its successor will be.
     folder: PathBuf,
+    /// The queue that its rows are copied to.
+    copy: Weak<Queue>,
+    read: u64,
+    written: u64,
 }
 
 impl Drop for RqHold {
@@ -271,7 +291,7 @@ impl Drop for RqHold {
     }
 }
 
-/// Lets nobody take a row of a queue; the hold is null when somebody owns one already.
+/// Lets nobody take a row of a queue, so that it can be copied.
 ///
 /// # Safety
 /// The pointers are valid.
@@ -282,18 +302,64 @@ pub unsafe extern "C" fn rq_hold_back(
     error: *mut RqError,
 ) -> c_int {
     // SAFETY: it is a handle that was not released; the hold has one of its own.
-    unsafe { Arc::increment_strong_count(queue) };
-    // SAFETY: the count was just raised for it.
-    let queue = unsafe { Arc::from_raw(queue) };
+    let queue = unsafe { shared(queue) };
     guard(error, Some(&queue), || {
-        let mut held = std::ptr::null_mut();
-        if queue.hold_back()? {
-            let folder = queue.folder();
-            CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone());
-            held = Box::into_raw(Box::new(RqHold { queue: queue.clone(), folder }));
-        }
+        queue.hold_back()?;
+        let folder = queue.folder();
+        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone());
+        let held = RqHold { queue: queue.clone(), folder, copy: Weak::new(), read: 0, written: 0 };
         // SAFETY: the caller's variable.
-        unsafe { *hold = held };
+        unsafe { *hold = Box::into_raw(Box::new(held)) };
+        Ok(OK)
+    })
+}
+
+/// Begins a walk over all rows of a queue that is held back.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, cursor: *mut *mut RqCursor) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's handle.
+        let queue = unsafe { &(*hold).queue };
+        let new = RqCursor::new(queue.clone(), queue.copy_cursor());
+        // SAFETY: the caller's variable.
+        unsafe { *cursor = Box::into_raw(Box::new(new)) };
+        Ok(OK)
+    })
+}
+
+/// Notes that a row was read to be copied.
+///
+/// # Safety
+/// It came from [`rq_hold_back`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
+    // SAFETY: the caller's handle.
+    unsafe { &mut *hold }.read += 1;
+}
+
+/// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would lose theirs.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, copy: *const Queue, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let hold = unsafe { &mut *hold };
+        if hold.copy.as_ptr() != copy {
+            // SAFETY: it is a handle that was not released.
+            hold.copy = Arc::downgrade(&unsafe { shared(copy) });
+        }
+        hold.written += 1;
+        if hold.written != hold.read && hold.queue.copied_owned() {
+            return Err(Fault::Other(
+                6,
+                "rows are owned, and a copy in another order would lose them".to_owned(),
+            ));
+        }
         Ok(OK)
     })
 }
@@ -339,28 +405,29 @@ fn status(queue: &Queue) -> RqStatus {
     let status = queue.status();
     let counters = status.counters;
     RqStatus {
+        // In the order of rq_status.
         values: [
+            status.oldest_ms.unwrap_or(0),
             status.waiting,
             status.owned,
-            status.oldest_ms.unwrap_or(0),
+            status.waiters,
             status.bytes,
             status.live_bytes,
             status.memory,
-            status.waiters,
+            counters.batches,
             counters.rows_written,
             counters.rows_removed,
-            counters.batches,
+            counters.compacted,
+            counters.checkpoints,
+            counters.maintenance_errors,
             counters.wait_immediate,
             counters.wait_delayed,
             counters.wait_timeout,
             counters.handed_over,
             counters.restored_by_abort,
             counters.restored_by_close,
-            counters.duplicates,
             counters.evaluations,
-            counters.compacted,
-            counters.checkpoints,
-            counters.maintenance_errors,
+            counters.duplicates,
         ],
     }
 }

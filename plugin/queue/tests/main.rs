@@ -7,9 +7,19 @@ mod case;
 mod crawl;
 #[path = "main/crawler.rs"]
 mod crawler;
+#[path = "main/crowd.rs"]
+mod crowd;
 #[path = "main/ddl.rs"]
 mod ddl;
+#[path = "main/fault.rs"]
+mod fault;
 #[path = "main/kill.rs"]
 mod kill;
+#[path = "main/relay.rs"]
+mod relay;
 #[path = "main/server.rs"]
 mod server;
+#[path = "main/table.rs"]
+mod table;
+#[path = "main/value.rs"]
+mod value;

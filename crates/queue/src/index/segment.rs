@@ -383,3 +383,42 @@ fn pick(rows: &[Indexed], runs: &[(u64, u64)], base: u64) -> Vec<Entry> {
     }
     picked
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::batch::{Place, SegmentName};
+    use crate::folder::Folder;
+
+    #[test]
+    fn rows_keep_their_places_at_large_offsets_and_after_gaps() {
+        let folder = Folder::new(Arc::new(disk::RealDisk), Path::new("/nowhere"));
+        let place = Place { incarnation: [0; 16], name: SegmentName { number: 1, generation: 0 } };
+        let base = 1 << 40;
+        let mut segment = Segment::active(SegmentFile::new(&folder, place), RowId(base));
+        let rows: [(u64, u64, usize); 4] = [
+            (0, (1 << 31) + 5, (1 << 29) + 4),
+            (1, 3 << 30, 9),
+            (7, (1 << 32) - 100, 90),
+            (9, (1 << 32) - 5, 4),
+        ];
+        for (id, offset, len) in rows {
+            segment.push(&Arrival { id: RowId(base + id), offset, len, time_ms: 0 });
+        }
+        for (id, offset, len) in rows {
+            let id = RowId(base + id);
+            assert!(segment.change(id, Doing::Waiting, Doing::Owned).unwrap());
+            let found = segment.locate(id).unwrap().unwrap();
+            assert_eq!((found.offset, found.len), (offset, len));
+            assert_eq!(segment.next(id, false).unwrap(), Some(id));
+            assert_eq!(segment.doing(id).unwrap(), Doing::Owned);
+        }
+        for absent in [2, 6, 8, 10] {
+            assert_eq!(segment.doing(RowId(base + absent)).unwrap(), Doing::Gone);
+        }
+        assert_eq!(segment.next(RowId(base + 2), false).unwrap(), Some(RowId(base + 7)));
+        assert_eq!(segment.live_bytes(), (1 << 29) + 4 + 9 + 90 + 4);
+    }
+}

@@ -1,12 +1,13 @@
 //! A queue that is held back while it is copied, and one that is dropped under those who wait.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::scope;
 
-use disk::faults::FaultDisk;
-use queue::{Error, Patience, Waited};
+use disk::faults::{FaultDisk, Unsynced};
+use queue::{Engine, Error, Patience, Queue, RowId, Waited};
 
-use crate::support::{FOLDER, all, fresh, poll, put, session};
+use crate::support::{FOLDER, all, fresh, options, poll, put, rows, session};
 
 #[test]
 fn nobody_takes_from_a_queue_that_is_held_back() {
@@ -14,9 +15,8 @@ fn nobody_takes_from_a_queue_that_is_held_back() {
     put(&queue, "one");
     let (mut owner, mut other) = (session(1), session(2));
     assert_eq!(owner.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
-    assert!(!queue.hold_back().unwrap(), "somebody owns a row");
     owner.abort().unwrap();
-    assert!(queue.hold_back().unwrap());
+    queue.hold_back().unwrap();
     assert_eq!(owner.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::TimedOut);
     scope(|scope| {
         let waiter = scope.spawn(|| other.wait(&[all(&queue)], &mut Patience::forever()).unwrap());
@@ -29,6 +29,96 @@ fn nobody_takes_from_a_queue_that_is_held_back() {
         assert_eq!(waiter.join().unwrap(), Waited::Taken(0));
     });
     assert_eq!(owner.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+}
+
+/// Copies what there is to another queue; `between` happens when all but the last row were read.
+fn copy(queue: &Arc<Queue>, copy: &Queue, between: impl FnOnce()) {
+    queue.hold_back().unwrap();
+    let mut cursor = queue.copy_cursor();
+    let mut between = Some(between);
+    let mut rows = 0;
+    while let Some((_, row)) = cursor.advance().unwrap() {
+        copy.publish(&[row], None).unwrap();
+        rows += 1;
+        if rows == 5 {
+            between.take().unwrap()();
+        }
+    }
+    assert_eq!(rows, 6);
+}
+
+#[test]
+fn owners_find_their_rows_in_the_copy_and_what_they_ended_is_gone() {
+    let disk = FaultDisk::default();
+    let (engine, queue) = fresh(&disk, 1 << 20);
+    let other = Path::new("/db/other");
+    engine.create(other, queue.definition()).unwrap();
+    let new = engine.open(other).unwrap();
+    ["gone", "one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&queue, row));
+    let mut first = session(9);
+    first.wait(&[all(&queue)], &mut poll(1)).unwrap();
+    first.end().unwrap();
+    let mut owners = [1, 2, 3, 4, 5].map(session);
+    for owner in &mut owners {
+        assert_eq!(owner.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+    }
+    let [one, two, three, four, five] = &mut owners;
+    copy(&queue, &new, || {
+        three.end().unwrap();
+        four.abort().unwrap();
+    });
+    assert!(queue.copied_owned());
+    queue.replaced_by(&new, || Ok(())).unwrap();
+    queue.let_go();
+    assert_eq!(rows(one, &new), ["one"]);
+    assert_eq!((one.count(&new), new.status().owned), (1, 3));
+    assert_eq!(one.held().unwrap().1, [RowId(1)]);
+    one.end().unwrap();
+    two.abort().unwrap();
+    five.close().unwrap();
+    assert_eq!(rows(&session(7), &new), ["two", "four", "five", "six"]);
+    assert!(matches!(queue.publish(&[b"late"], None), Err(Error::Dropped)));
+    drop((engine, queue, new));
+    let engine = Engine::start(Arc::new(disk.after_crash(Unsynced::Drop)), options(1 << 20)).unwrap();
+    assert_eq!(rows(&session(7), &engine.open(other).unwrap()), ["two", "four", "five", "six"]);
+}
+
+#[test]
+fn who_owned_a_row_before_an_emptying_has_no_part_in_the_copy() {
+    let (engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
+    let other = Path::new("/db/other");
+    engine.create(other, queue.definition()).unwrap();
+    let new = engine.open(other).unwrap();
+    put(&queue, "before");
+    let (mut one, mut two) = (session(1), session(2));
+    one.wait(&[all(&queue)], &mut poll(1)).unwrap();
+    queue.truncate().unwrap();
+    ["one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&queue, row));
+    two.wait(&[all(&queue)], &mut poll(1)).unwrap();
+    copy(&queue, &new, || {});
+    queue.replaced_by(&new, || Ok(())).unwrap();
+    assert!(rows(&one, &new).is_empty());
+    one.end().unwrap();
+    assert_eq!(rows(&two, &new), ["one"]);
+}
+
+#[test]
+fn a_copy_that_takes_no_place_leaves_everything_as_it_was() {
+    let (engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
+    let other = Path::new("/db/other");
+    engine.create(other, queue.definition()).unwrap();
+    let new = engine.open(other).unwrap();
+    ["one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&queue, row));
+    let mut one = session(1);
+    one.wait(&[all(&queue)], &mut poll(1)).unwrap();
+    copy(&queue, &new, || {});
+    let failed = queue.replaced_by(&new, || Err(Error::Missing { folder: other.to_owned() }));
+    assert!(matches!(failed, Err(Error::Missing { .. })));
+    queue.let_go();
+    assert_eq!(new.status().owned, 0);
+    assert_eq!(rows(&one, &queue), ["one"]);
+    one.end().unwrap();
+    assert_eq!(queue.status().waiting, 5);
 }
 
 #[test]

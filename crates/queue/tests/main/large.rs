@@ -52,14 +52,45 @@ fn backlog(rows: u64, row: &[u8]) {
     assert!(Path::new(&folder).exists());
 }
 
+/// Rows of the backlog; BACKLOG_ROWS has another number, for measuring with --release and --nocapture.
 #[test]
 fn a_backlog_takes_at_most_40_bytes_a_row() {
-    backlog(300_000, &[b'x'; 40]);
+    let rows = std::env::var("BACKLOG_ROWS").map_or(300_000, |rows| rows.parse().unwrap());
+    backlog(rows, &[b'x'; 40]);
 }
 
-/// For measuring: `cargo test --release -p queue -- --ignored --nocapture ten_million`.
+/// Q4M's own test of large data: rows of 4 MB, each with its own contents. LARGE_ROWS has another number: 1100 of them are
+/// more than 4 GB.
 #[test]
-#[ignore = "takes a gigabyte of disk; run it alone, with --release"]
-fn ten_million_rows_are_opened() {
-    backlog(10_000_000, &[b'x'; 80]);
+fn large_rows_keep_their_contents() {
+    let count = std::env::var("LARGE_ROWS").map_or(12, |rows| rows.parse().unwrap());
+    let contents = |nth: u64| nth.to_le_bytes().repeat(1 << 19);
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("jobs");
+    let start = || Engine::start(std::sync::Arc::new(RealDisk), options(16 << 20)).unwrap();
+    let engine = start();
+    engine.create(&folder, &definition(Sync::Never)).unwrap();
+    let queue = engine.open(&folder).unwrap();
+    for nth in 1..=count {
+        queue.publish(&[&contents(nth)], None).unwrap();
+    }
+    drop((queue, engine));
+    let engine = start();
+    let queue = engine.open(&folder).unwrap();
+    let mut one = session(1);
+    let mut cursor = one.cursor(&queue);
+    for nth in 1..=count {
+        let (id, row) = cursor.advance().unwrap().unwrap();
+        assert!(id == RowId(nth) && row == contents(nth), "{nth}");
+    }
+    assert!(queue.status().bytes > count * (4 << 20));
+    for nth in 1..=count {
+        assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), queue::Waited::Taken(0));
+        let mut cursor = one.cursor(&queue);
+        let (id, row) = cursor.advance().unwrap().unwrap();
+        assert!(id == RowId(nth) && row == contents(nth), "{nth}");
+    }
+    one.end().unwrap();
+    queue.maintain().unwrap();
+    assert!(queue.status().bytes < 64 << 20, "what is gone was reclaimed");
 }

@@ -1,7 +1,10 @@
 //! `remora queue`
 
+mod bench;
+mod column;
 mod forward;
 mod status;
+mod tail;
 
 use clap::{Args, Subcommand};
 
@@ -14,7 +17,10 @@ const EXAMPLES: &str = "EXAMPLES
   remora queue forward unix:///a.sock shop.jobs unix:///b.sock
       move rows from a queue to one of the same name on another server, each exactly once
   remora queue forward mysql://app@db1 shop.jobs mysql://app@db2 shop.from_db1 --once
-      what waits now, then end";
+      what waits now, then end
+  remora queue tail shop.jobs                 rows as they come; nothing is taken
+  remora queue tail shop.jobs --all --once    what is there, those that somebody owns too
+  remora queue bench shop --connections 10    what a server can do, on a scratch table";
 
 /// Look into the queues of a server (ENGINE=QUEUE), and relay them to another
 ///
@@ -32,11 +38,17 @@ enum Action {
     Status(Box<status::Arguments>),
     /// Move rows to a queue on another server, each exactly once
     Forward(Box<forward::Arguments>),
+    /// Show rows as they come, without taking them
+    Tail(Box<tail::Arguments>),
+    /// Measure a server: publish and take on a scratch table
+    Bench(Box<bench::Arguments>),
 }
 
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     match arguments.action {
         Action::Status(arguments) => status::run(&arguments, password, report),
         Action::Forward(arguments) => forward::run(&arguments, password, report),
+        Action::Tail(arguments) => tail::run(&arguments, password, report),
+        Action::Bench(arguments) => bench::run(&arguments, password, report),
     }
 }

@@ -144,3 +144,65 @@ fn a_relay_carries_every_type_without_loss() {
     command.args(["queue", "forward", &url(&from), "shop.plain", &url(&to), "--no-defaults", "-uroot"]);
     Ended::of(&command.output().unwrap()).exits(1).says(&["no queue"]);
 }
+
+fn on(server: &Sandbox, arguments: &[&str]) -> Command {
+    let mut command = remora(&PathBuf::from("/"));
+    command.arg("queue").args(arguments).args(["--no-defaults", "-uroot", "-S"]).arg(server.socket());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_tail_shows_rows_and_takes_none() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.jobs (v INT, body VARCHAR(20), b VARBINARY(4)) ENGINE=QUEUE");
+    run("INSERT INTO shop.jobs VALUES (1, 'a\tb', x'00ff'), (2, NULL, NULL)");
+    run("SELECT queue_wait('shop.jobs')");
+    let shown = Ended::of(&on(&server, &["tail", "shop.jobs", "--all", "--once"]).output().unwrap()).exits(0);
+    assert_eq!(shown.out, "1\ta\\tb\t00FF\n2\tNULL\tNULL\n");
+    let shown =
+        Ended::of(&on(&server, &["tail", "shop.jobs", "--all", "--once", "--json"]).output().unwrap());
+    let row = r#"{"message_type":"row","queue":"shop.jobs","row":{"v":"2","body":null,"b":null}}"#;
+    let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert!(shown.exits(0).out.lines().any(|line| parsed(line) == parsed(row)));
+    let mut running = Running::new(on(&server, &["tail", "shop.jobs"]).spawn().unwrap());
+    running.until_says("from row 3 on");
+    run("SELECT queue_end()");
+    run("INSERT INTO shop.jobs VALUES (3, 'new', NULL)");
+    run("INSERT INTO shop.jobs VALUES (4, 'newer', NULL)");
+    let counted = connect(server.socket()).value("SELECT COUNT(*) FROM shop.jobs").unwrap();
+    assert_eq!(counted.as_deref(), Some("3"));
+    let mut lines = String::new();
+    while lines.lines().count() < 2 {
+        lines.push_str(&running.line());
+    }
+    assert_eq!(lines, "3\tnew\tNULL\n4\tnewer\tNULL\n");
+    running.signal("TERM");
+    running.end().exits(143);
+    run("CREATE TABLE shop.plain (v INT)");
+    let refused = Ended::of(&on(&server, &["tail", "shop.plain"]).output().unwrap());
+    refused.exits(1).says(&["there is no queue"]);
+    Ended::of(&on(&server, &["tail", "shop.nosuch"]).output().unwrap()).exits(1).says(&["no such table"]);
+}
+
+#[test]
+fn a_bench_measures_and_leaves_nothing() {
+    let server = start();
+    let arguments = ["bench", "shop", "--connections", "2", "--seconds", "1", "--sync", "none"];
+    let told = Ended::of(&on(&server, &arguments).output().unwrap()).exits(0);
+    let words: Vec<&str> = told.out.split_whitespace().collect();
+    assert_eq!((words[0], words[3]), ("published", "taken"), "{}", told.out);
+    // Each row that was published was taken.
+    assert_eq!(words[1], words[4]);
+    assert!(words[1].parse::<u64>().unwrap() > 0);
+    let json =
+        Ended::of(&on(&server, &["bench", "shop", "--seconds", "1", "--json"]).output().unwrap()).exits(0);
+    let summary: serde_json::Value = serde_json::from_str(json.out.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["published"], summary["taken"]);
+    assert!(summary["p50_us"].as_u64().unwrap() <= summary["p99_us"].as_u64().unwrap());
+    let left = connect(server.socket()).strings("SHOW TABLES FROM shop").unwrap();
+    assert!(left.is_empty(), "{left:?}");
+    Ended::of(&on(&server, &["bench", "nosuch"]).output().unwrap()).exits(1).says(&["no scratch table"]);
+}

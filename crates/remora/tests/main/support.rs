@@ -350,6 +350,17 @@ impl Running {
         panic!("never said {word}: {all}");
     }
 
+    /// The next line of stdout.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while line.last() != Some(&b'\n') && self.child.stdout.as_mut().unwrap().read(&mut byte).unwrap() > 0
+        {
+            line.extend(byte);
+        }
+        String::from_utf8(line).unwrap()
+    }
+
     /// SIGKILL, and waits.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

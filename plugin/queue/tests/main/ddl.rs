@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::thread::scope;
 
-use mysql::prelude::Queryable;
-
 use crate::server::Server;
 
 #[test]
 fn a_table_changes_under_owners_and_waiters() {
     let server = Server::start();
     alter_while_taking(&server, "altered");
+    alter_owned(&server, "kept");
     drop_wakes(&server, "dropped");
     rename(&server, "renamed");
     options(&server, "options");
@@ -48,16 +47,51 @@ fn alter_while_taking(server: &Server, name: &str) {
         let mut altered = 0;
         while got.lock().unwrap().len() < usize::try_from(ROWS).unwrap() || altered == 0 {
             let change = if altered % 2 == 0 { "ADD COLUMN w INT" } else { "DROP COLUMN w" };
-            match one.query_drop(format!("ALTER TABLE t {change}")) {
-                Ok(()) => altered += 1,
-                Err(error) => assert!(error.to_string().contains("are owned"), "{error}"),
-            }
+            one.run(&format!("ALTER TABLE t {change}"));
+            altered += 1;
         }
     });
     let mut got = got.into_inner().unwrap();
     got.sort_unstable();
     assert_eq!(got, (0..ROWS).collect::<Vec<_>>());
     assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+}
+
+/// What an owner does after its table was changed, and renamed on the way, holds there.
+fn alter_owned(server: &Server, name: &str) {
+    let mut two = server.connect(name);
+    for (ending, left) in [("queue_end", vec![2, 3]), ("queue_abort", vec![1, 2, 3]), ("", vec![1, 2, 3])] {
+        let mut one = server.connect(name);
+        two.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+        two.run("INSERT INTO t VALUES (0), (1), (2), (3)");
+        assert_eq!(one.column("SELECT * FROM t WHERE queue_wait('t')"), [0]);
+        assert_eq!(one.column("SELECT * FROM t WHERE queue_wait('t')"), [1]);
+        assert_eq!(one.value("SELECT queue_rowid()"), Some(2));
+        two.run("ALTER TABLE t ADD COLUMN w INT, RENAME TO u");
+        two.run("RENAME TABLE u TO x");
+        two.run("ALTER TABLE x DROP COLUMN w");
+        assert_eq!(one.column("SELECT * FROM x"), [1]);
+        assert_eq!(one.value("SELECT queue_rowid()"), Some(1), "numbers start over");
+        let owned = "SELECT COUNT(*) FROM information_schema.queue_owned WHERE table_name = 'x'";
+        assert_eq!(two.value(owned), Some(1));
+        if ending.is_empty() {
+            drop(one);
+            assert_eq!(two.value("SELECT queue_wait('x:v=1', 60)"), Some(1));
+            two.value("SELECT queue_abort()");
+        } else {
+            assert_eq!(one.value(&format!("SELECT {ending}()")), Some(1));
+        }
+        assert_eq!(two.column("SELECT * FROM x"), left, "{ending}");
+        two.run("DROP TABLE x");
+    }
+    // The owner changes its table itself.
+    two.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    two.run("INSERT INTO t VALUES (1), (2)");
+    assert_eq!(two.value("SELECT queue_wait('t')"), Some(1));
+    two.run("ALTER TABLE t ADD COLUMN w INT");
+    assert_eq!(two.column("SELECT v FROM t"), [1]);
+    assert_eq!(two.value("SELECT queue_end()"), Some(1));
+    assert_eq!(two.column("SELECT v FROM t"), [2]);
 }
 
 fn drop_wakes(server: &Server, name: &str) {
@@ -69,14 +103,13 @@ fn drop_wakes(server: &Server, name: &str) {
         scope(|scope| {
             let waiter = scope.spawn(|| {
                 let waited = one.value("SELECT queue_wait('u', 't', 3600)");
-                let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
-                (waited, warnings)
+                (waited, one.warning())
             });
             two.until_waiting(1);
             two.run(statement);
-            let (waited, warnings) = waiter.join().unwrap();
+            let (waited, warning) = waiter.join().unwrap();
             assert_eq!(waited, Some(0), "{statement}");
-            assert!(warnings[0].2.contains("was dropped"), "{warnings:?}");
+            assert!(warning.contains("was dropped"), "{warning}");
         });
         assert_eq!(one.value("SELECT @@queue_owner"), Some(1), "as after any wait in vain");
         one.value("SELECT queue_end()");
@@ -86,9 +119,7 @@ fn drop_wakes(server: &Server, name: &str) {
 }
 
 fn rename(server: &Server, name: &str) {
-    let mut one = server.connect(name);
-    let mut two = server.connect(name);
-    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    let (mut one, mut two) = server.queue(name);
     one.run("INSERT INTO t VALUES (1), (2)");
     assert_eq!(one.value("SELECT queue_wait('t')"), Some(1));
     two.run("RENAME TABLE t TO `u-\u{fc}`");
@@ -129,9 +160,7 @@ fn options(server: &Server, name: &str) {
 
 /// Statements that must not mind that somebody waits.
 fn quiet_statements(server: &Server, name: &str) {
-    let mut one = server.connect(name);
-    let mut two = server.connect(name);
-    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    let (mut one, mut two) = server.queue(name);
     scope(|scope| {
         let waiter = scope.spawn(|| one.value("SELECT queue_wait('t', 60)"));
         two.until_waiting(1);
@@ -160,9 +189,7 @@ fn quiet_statements(server: &Server, name: &str) {
 
 /// Nothing of a queue waits for a backup but what the server itself blocks.
 fn backup_stages(server: &Server, name: &str) {
-    let mut one = server.connect(name);
-    let mut two = server.connect(name);
-    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    let (mut one, mut two) = server.queue(name);
     one.run("INSERT INTO t VALUES (1), (2)");
     for stage in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
         two.run(&format!("BACKUP STAGE {stage}"));
@@ -182,9 +209,7 @@ fn backup_stages(server: &Server, name: &str) {
 fn a_connection_ends_in_many_ways() {
     let server = Server::start();
     let name = "ends";
-    let mut one = server.connect(name);
-    let mut two = server.connect(name);
-    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    let (mut one, mut two) = server.queue(name);
     two.run("INSERT INTO t VALUES (1)");
     // A pool resets the connection and lays it by: the row comes back although nobody touches it any more.
     assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
@@ -216,8 +241,7 @@ fn a_connection_ends_in_many_ways() {
 fn a_function_is_evaluated_once_in_a_statement() {
     let server = Server::start();
     let name = "places";
-    let mut one = server.connect(name);
-    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    let (mut one, _) = server.queue(name);
     one.run("CREATE TABLE i (v INT NOT NULL) ENGINE=InnoDB");
     one.run("INSERT INTO i VALUES (1), (2), (3)");
     one.run("INSERT INTO t VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12)");
@@ -290,8 +314,7 @@ fn who_may_not_read_and_delete_may_not_take() {
         if taken.is_some() {
             some.value("SELECT queue_abort()");
         } else {
-            let warnings: Vec<(String, u32, String)> = some.rows("SHOW WARNINGS");
-            assert!(warnings[0].2.contains("no privilege"), "{warnings:?}");
+            assert!(some.warning().contains("no privilege"));
         }
         let queues: i64 = some.value("SELECT COUNT(*) FROM information_schema.queues").unwrap();
         assert_eq!(queues, 0, "PROCESS is needed");

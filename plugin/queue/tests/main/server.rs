@@ -14,8 +14,14 @@ const ADDRESS_SPACE: u64 = 6 << 30;
 /// A server that ends with the test.
 pub(crate) struct Server(pub(crate) Sandbox);
 
+/// Set by `cargo xtask sanitize`: the library that it built. Its runtime maps more than any limit.
+const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
+
 /// What `cargo xtask plugin` built.
 fn library() -> PathBuf {
+    if let Some(library) = std::env::var_os(SANITIZED) {
+        return library.into();
+    }
     let test = std::env::current_exe().unwrap();
     let target = test.ancestors().nth(3).unwrap();
     let library = target.join("plugin/ha_queue.so");
@@ -31,7 +37,9 @@ impl Server {
     pub(crate) fn start_with(options: &[&str]) -> Server {
         // What the server inherits: one that goes mad must not take the machine with it.
         let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: Some(ADDRESS_SPACE) };
-        setrlimit(Resource::As, limit).unwrap();
+        if std::env::var_os(SANITIZED).is_none() {
+            setrlimit(Resource::As, limit).unwrap();
+        }
         let places = Places::customary(|name| std::env::var_os(name)).unwrap();
         let installation = sandbox::find(&places, Product::MariaDb1011).unwrap();
         let mut all = vec!["--max-connections=200".to_owned()];
@@ -51,6 +59,13 @@ impl Server {
             .user(Some(user))
             .prefer_socket(true);
         Client(Conn::new(options).unwrap())
+    }
+
+    /// Two connections to a database with an empty queue `t` that has an integer `v`.
+    pub(crate) fn queue(&self, database: &str) -> (Client, Client) {
+        let mut one = self.connect(database);
+        one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+        (one, self.connect(database))
     }
 
     /// A connection, with a database of its own if that has a name.
@@ -102,6 +117,12 @@ impl Client {
     pub(crate) fn error(&mut self, sql: &str) -> String {
         // Not query_drop, which does not tell of errors behind the names of the columns.
         self.0.query::<mysql::Row, _>(sql).expect_err(sql).to_string()
+    }
+
+    /// What the first warning of the statement before says.
+    pub(crate) fn warning(&mut self) -> String {
+        let warnings: Vec<(String, u32, String)> = self.rows("SHOW WARNINGS");
+        warnings.into_iter().next().expect("a warning").2
     }
 
     /// The values of a column of integers.

@@ -10,8 +10,9 @@ use progress::Progress;
 use serde_json::json;
 use server::{Session, TableName, Target, quote_name};
 
+use super::column::{Column, columns};
 use crate::args::ServerArgs;
-use crate::commands::stop_flag;
+use crate::commands::{pause, stop_flag};
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 
@@ -120,8 +121,7 @@ impl Route<'_> {
     /// Connects as soon as both servers are there; none when it was stopped before.
     fn reconnect(&self) -> Result<Option<Relay>> {
         loop {
-            std::thread::park_timeout(AGAIN);
-            if self.stop.load(Ordering::Relaxed) {
+            if !pause(AGAIN, &self.stop) {
                 return Ok(None);
             }
             match self.connect() {
@@ -129,69 +129,6 @@ impl Route<'_> {
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
             }
-        }
-    }
-}
-
-/// A column of the queue, and how its values are carried without loss.
-struct Column {
-    name: String,
-    kind: Kind,
-}
-
-enum Kind {
-    Number,
-    Float,
-    Bit,
-    /// Text that needs no escaping: dates, addresses.
-    Plain,
-    /// Bytes in this character set; none for binary ones.
-    Bytes(Option<String>),
-}
-
-fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Column>> {
-    let (schema, table) = (source.quote(&queue.schema), source.quote(&queue.table));
-    let rows = source.strings(&format!(
-        "SELECT column_name, data_type, character_set_name FROM information_schema.columns \
-         WHERE table_schema = {schema} AND table_name = {table} AND is_generated = 'NEVER' ORDER BY ordinal_position"
-    ))?;
-    let columns = rows.into_iter().filter_map(|row| {
-        let [name, kind, charset] = <[Option<String>; 3]>::try_from(row).ok()?;
-        let kind = match kind?.as_str() {
-            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" => Kind::Number,
-            "float" | "double" => Kind::Float,
-            "bit" => Kind::Bit,
-            "date" | "time" | "datetime" | "timestamp" | "uuid" | "inet4" | "inet6" => Kind::Plain,
-            _ => Kind::Bytes(charset),
-        };
-        Some(Column { name: name?, kind })
-    });
-    let columns: Vec<Column> = columns.collect();
-    if columns.is_empty() {
-        bail!("{queue}: no such table, or no privilege to see it");
-    }
-    Ok(columns)
-}
-
-impl Column {
-    fn read(&self) -> String {
-        let name = quote_name(&self.name);
-        match self.kind {
-            Kind::Number | Kind::Plain => name,
-            // A FLOAT is printed with six digits, a DOUBLE with as many as it has.
-            Kind::Float => format!("CAST({name} AS DOUBLE)"),
-            Kind::Bit => format!("{name} + 0"),
-            Kind::Bytes(_) => format!("HEX({name})"),
-        }
-    }
-
-    fn literal(&self, value: Option<&str>) -> String {
-        let Some(value) = value else { return "NULL".to_owned() };
-        match &self.kind {
-            Kind::Number | Kind::Float | Kind::Bit => value.to_owned(),
-            Kind::Plain => format!("'{value}'"),
-            Kind::Bytes(None) => format!("x'{value}'"),
-            Kind::Bytes(Some(charset)) => format!("_{charset} x'{value}'"),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! `remora queue status`
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -10,7 +9,7 @@ use serde_json::json;
 use server::{Error, Session};
 
 use crate::args::ServerArgs;
-use crate::commands::stop_flag;
+use crate::commands::{pause, stop_flag};
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 
@@ -18,9 +17,6 @@ use crate::report::{self, Report};
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, waiters, \
      COALESCE(TIMESTAMPDIFF(SECOND, oldest, NOW()), 0), bytes, rows_written, rows_removed \
      FROM information_schema.queues ORDER BY 1, 2";
-
-/// How often a stop is looked for while nothing is to be shown.
-const LOOK: Duration = Duration::from_millis(50);
 
 const HEAD: &str =
     "queue                                waiting    owned  waiters   oldest     bytes      in/s     out/s";
@@ -70,11 +66,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         }
         let Some(every) = arguments.every else { return Ok(Exit::Done) };
         let next = now + Duration::from_secs(every);
-        while Instant::now() < next {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(stopped());
-            }
-            std::thread::park_timeout(LOOK);
+        if !pause(next.saturating_duration_since(Instant::now()), &stop) {
+            return Ok(stopped());
         }
     }
 }

@@ -1,0 +1,149 @@
+//! A queue that is copied and then replaced by its copy, as ALTER TABLE does: nobody takes a row meanwhile, owners find
+//! theirs in the copy, and what they end while it is made does not come back with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::index::Doing;
+use crate::queue::Queue;
+use crate::record::RowId;
+use crate::session::Cursor;
+use crate::state::Ownership;
+use crate::wait::{News, tell_all};
+
+/// What is known of a copy that is being made.
+#[derive(Debug, Default)]
+pub(crate) struct Copying {
+    /// How many rows were read for it.
+    read: u64,
+    /// Rows that somebody owned when they were read, and their ids in the copy, which counts from 1.
+    rows: BTreeMap<RowId, RowId>,
+}
+
+impl Copying {
+    /// Notes the next row that is read.
+    pub(crate) fn note(&mut self, id: RowId, is_owned: bool) {
+        self.read += 1;
+        if is_owned {
+            self.rows.insert(id, RowId(self.read));
+        }
+    }
+}
+
+/// The queue that took the place of another.
+pub(crate) struct Successor {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) epoch: u64,
+    /// Which life of the other was copied.
+    of: u64,
+    /// What became of the rows that were owned.
+    rows: BTreeMap<RowId, RowId>,
+}
+
+impl Successor {
+    /// The same rows here; none when they are of an earlier life of the other queue.
+    pub(crate) fn translate(&self, epoch: u64, rows: &[RowId]) -> Option<Vec<RowId>> {
+        let rows = rows.iter().filter_map(|row| self.rows.get(row).copied());
+        (epoch == self.of).then(|| rows.collect())
+    }
+}
+
+impl Queue {
+    /// Lets nobody take a row until [`Queue::let_go`], so that what is there can be copied by [`Queue::copy_cursor`].
+    ///
+    /// # Errors
+    /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    pub fn hold_back(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        state.held_back += 1;
+        state.copying = Some(Copying::default());
+        Ok(())
+    }
+
+    /// Ends what [`Queue::hold_back`] began; those who wait look again.
+    pub fn let_go(&self) {
+        let mut state = self.lock();
+        state.held_back = state.held_back.saturating_sub(1);
+        state.copying = None;
+        tell_all(&mut state, &News::Again);
+    }
+
+    /// All rows of a queue that is held back, also those that somebody owns. They are to be published to the copy in
+    /// this order, each of them, and nothing else.
+    #[must_use]
+    pub fn copy_cursor(self: &Arc<Queue>) -> Cursor {
+        let state = self.lock();
+        Cursor::of_all(self, state.epoch, state.next)
+    }
+
+    /// Whether a row that was copied is owned, or was when it was copied.
+    #[must_use]
+    pub fn copied_owned(&self) -> bool {
+        self.lock().copying.as_ref().is_some_and(|copying| !copying.rows.is_empty())
+    }
+
+    /// Has `replace` put the copy into this queue's place. Who owns a row here owns it there from then on; what was ended
+    /// here is gone there. This queue then answers as one that was dropped.
+    ///
+    /// # Errors
+    /// What `replace` fails with, and those of [`Queue::publish`] on the copy: both queues are then as before.
+    pub fn replaced_by(
+        &self,
+        copy: &Arc<Queue>,
+        replace: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut state = self.quiet();
+        let rows = state.copying.take().map(|copying| copying.rows).unwrap_or_default();
+        let mut gone = Vec::new();
+        let mut owned: Vec<(RowId, Ownership)> = Vec::new();
+        let mut result = state.usable();
+        for (old, new) in &rows {
+            match state.index.doing(*old) {
+                Ok(Doing::Gone) => gone.push(*new),
+                Ok(Doing::Owned) => owned.extend(state.owners.get(old).map(|ownership| (*new, *ownership))),
+                Ok(Doing::Waiting) => {}
+                Err(error) => result = Err(error),
+            }
+        }
+        // Nobody ends a row meanwhile: it would take this queue's lock.
+        let result = result
+            .and_then(|()| copy.adopt(&gone, &owned))
+            .and_then(|epoch| replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch));
+        if let Ok(epoch) = &result {
+            state.dropped = true;
+            tell_all(&mut state, &News::Dropped);
+            let of = state.epoch;
+            self.successor.get_or_init(|| Successor { queue: copy.clone(), epoch: *epoch, of, rows });
+        }
+        state.maintaining = false;
+        self.give_turn(&mut state);
+        result.map(|_| ())
+    }
+
+    /// Takes over what became of rows; returns which life of the queue they are in.
+    fn adopt(&self, gone: &[RowId], owned: &[(RowId, Ownership)]) -> Result<u64, Error> {
+        if !gone.is_empty() {
+            let mut state = self.room()?;
+            state.gather.acknowledge(gone);
+            self.commit(state)?;
+        }
+        let mut state = self.lock();
+        for (id, ownership) in owned {
+            // The last row may have been left out of the copy.
+            if state.is_waiting(*id)? {
+                state.own(&[*id], *ownership)?;
+            }
+        }
+        Ok(state.epoch)
+    }
+
+    fn disown_all(&self, owned: &[(RowId, Ownership)]) {
+        let mut state = self.lock();
+        for (id, ownership) in owned {
+            // It is about to be dropped by whoever made it.
+            state.disown(&[*id], ownership.owner).ok();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The columns of a queue.
+
+use anyhow::{Result, bail};
+use server::{Session, TableName, quote_name};
+
+/// A column of a queue, and how its values are carried without loss.
+pub(crate) struct Column {
+    pub(crate) name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Number,
+    Float,
+    Bit,
+    /// Text that needs no escaping: dates, addresses.
+    Plain,
+    /// Bytes in this character set; none for binary ones.
+    Bytes(Option<String>),
+}
+
+/// The columns of a queue, without those that the server computes.
+pub(crate) fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Column>> {
+    let (schema, table) = (source.quote(&queue.schema), source.quote(&queue.table));
+    let rows = source.strings(&format!(
+        "SELECT column_name, data_type, character_set_name FROM information_schema.columns \
+         WHERE table_schema = {schema} AND table_name = {table} AND is_generated = 'NEVER' ORDER BY ordinal_position"
+    ))?;
+    let columns = rows.into_iter().filter_map(|row| {
+        let [name, kind, charset] = <[Option<String>; 3]>::try_from(row).ok()?;
+        let kind = match kind?.as_str() {
+            "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" => Kind::Number,
+            "float" | "double" => Kind::Float,
+            "bit" => Kind::Bit,
+            "date" | "time" | "datetime" | "timestamp" | "uuid" | "inet4" | "inet6" => Kind::Plain,
+            _ => Kind::Bytes(charset),
+        };
+        Some(Column { name: name?, kind })
+    });
+    let columns: Vec<Column> = columns.collect();
+    if columns.is_empty() {
+        bail!("{queue}: no such table, or no privilege to see it");
+    }
+    Ok(columns)
+}
+
+impl Column {
+    /// What to select to carry a value.
+    pub(crate) fn read(&self) -> String {
+        let name = quote_name(&self.name);
+        match self.kind {
+            Kind::Number | Kind::Plain => name,
+            // A FLOAT is printed with six digits, a DOUBLE with as many as it has.
+            Kind::Float => format!("CAST({name} AS DOUBLE)"),
+            Kind::Bit => format!("{name} + 0"),
+            Kind::Bytes(_) => format!("HEX({name})"),
+        }
+    }
+
+    /// What to select to show a value to people: bytes that are no text as hexadecimal digits.
+    pub(crate) fn show(&self) -> String {
+        let name = quote_name(&self.name);
+        match self.kind {
+            Kind::Bytes(None) => format!("HEX({name})"),
+            Kind::Bit => format!("{name} + 0"),
+            Kind::Bytes(Some(_)) | Kind::Number | Kind::Float | Kind::Plain => name,
+        }
+    }
+
+    /// A value that was selected so, for an INSERT.
+    pub(crate) fn literal(&self, value: Option<&str>) -> String {
+        let Some(value) = value else { return "NULL".to_owned() };
+        match &self.kind {
+            Kind::Number | Kind::Float | Kind::Bit => value.to_owned(),
+            Kind::Plain => format!("'{value}'"),
+            Kind::Bytes(None) => format!("x'{value}'"),
+            Kind::Bytes(Some(charset)) => format!("_{charset} x'{value}'"),
+        }
+    }
+}

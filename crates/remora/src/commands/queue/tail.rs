@@ -1,0 +1,162 @@
+//! `remora queue tail`
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use progress::Progress;
+use serde_json::{Map, Value, json};
+use server::{Session, TableName};
+
+use super::column::{Column, columns};
+use crate::args::ServerArgs;
+use crate::commands::{pause, stop_flag};
+use crate::exit::{Exit, stopped};
+use crate::report::Report;
+
+/// How often it looks for new rows.
+const AGAIN: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The queue: db.table
+    #[arg(value_name = "QUEUE")]
+    queue: TableName,
+
+    /// Begin with the rows that are there, not with those that come
+    #[arg(long)]
+    all: bool,
+
+    /// End when everything is shown that is there; otherwise it goes on until it is stopped
+    #[arg(long)]
+    once: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    let queue = &arguments.queue;
+    let mut session = arguments.server.target(password)?.connect()?;
+    let stop = stop_flag(report)?;
+    let columns = columns(&mut session, queue)?;
+    let mut tail = Tail { session, queue, columns, next: 0 };
+    tail.next = tail.end()?;
+    if arguments.all {
+        tail.next = 1;
+    }
+    if !arguments.once {
+        report.note(&format!("following {queue} from row {} on", tail.next));
+    }
+    loop {
+        tail.show(report)?;
+        if arguments.once {
+            return Ok(Exit::Done);
+        }
+        if !pause(AGAIN, &stop) {
+            return Ok(stopped());
+        }
+    }
+}
+
+/// How far a queue was shown.
+struct Tail<'name> {
+    session: Session,
+    queue: &'name TableName,
+    columns: Vec<Column>,
+    /// The number of the next row to show.
+    next: i64,
+}
+
+impl Tail<'_> {
+    /// As the functions name it.
+    fn name(&self) -> String {
+        format!("{}.{}", self.queue.schema, self.queue.table)
+    }
+
+    fn peek(&self, from: i64) -> String {
+        format!("queue_peek({}, {from})", self.session.quote(&self.name()))
+    }
+
+    /// The number that the next new row will have.
+    fn end(&mut self) -> Result<i64> {
+        let asked = format!("SELECT {}", self.peek(i64::MAX));
+        match self.session.value(&asked).context("is sql/queue.sql of this version installed there?")? {
+            Some(number) => number.parse().context("no number"),
+            None => {
+                let why = self.session.warnings()?.into_iter().next().map(|warning| warning.message);
+                bail!("{}: {}", self.queue, why.unwrap_or_else(|| "no queue".to_owned()))
+            }
+        }
+    }
+
+    /// Shows what came.
+    fn show(&mut self, report: &Report) -> Result<()> {
+        let end = self.end()?;
+        if end < self.next {
+            report.note(&format!("{} was emptied or changed; its rows are numbered anew", self.queue));
+            self.next = 1;
+        }
+        if end == self.next {
+            return Ok(());
+        }
+        let peek = self.peek(self.next);
+        let shown: Vec<String> = self.columns.iter().map(Column::show).collect();
+        let rows = self.session.strings(&format!(
+            "SELECT {peek}, {} FROM {} WHERE {peek}",
+            shown.join(", "),
+            self.queue
+        ))?;
+        // Without a row it is not told how far it looked.
+        let told: Option<i64> = rows.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
+        let end = told.unwrap_or(end);
+        for row in &rows {
+            self.show_row(row.get(1..).unwrap_or_default(), report)?;
+        }
+        let missed = (end - self.next).saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+        if missed > 0 {
+            self.tell_missed(missed, report)?;
+        }
+        self.next = end;
+        Ok(())
+    }
+
+    fn show_row(&self, values: &[Option<String>], report: &Report) -> Result<()> {
+        if report.is_json() {
+            let names = self.columns.iter().map(|column| column.name.clone());
+            let row: Map<String, Value> = names.zip(values.iter().map(|value| json!(value))).collect();
+            report.message(&json!({ "message_type": "row", "queue": self.name(), "row": row }))?;
+        } else {
+            let cells: Vec<String> = values.iter().map(|value| cell(value.as_deref())).collect();
+            report.data(&cells.join("\t"))?;
+        }
+        Ok(())
+    }
+
+    /// Says that rows were ended before they were seen.
+    fn tell_missed(&self, rows: i64, report: &Report) -> Result<()> {
+        if report.is_json() {
+            report.message(&json!({ "message_type": "unseen", "queue": self.name(), "rows": rows }))?;
+        } else {
+            report.note(&format!("{rows} rows came and went unseen"));
+        }
+        Ok(())
+    }
+}
+
+/// A value on a line of values with tabs between them, as `mariadb --batch` writes it.
+fn cell(value: Option<&str>) -> String {
+    let Some(value) = value else { return "NULL".to_owned() };
+    value.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\0', "\\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cell;
+
+    #[test]
+    fn a_value_stays_on_its_line() {
+        assert_eq!(cell(Some("a\tb\nc\\d\0")), "a\\tb\\nc\\\\d\\0");
+        assert_eq!(cell(None), "NULL");
+    }
+}

@@ -1,0 +1,40 @@
+//! A panic in the core: an error for those it concerns, and the server lives.
+
+use std::thread::scope;
+
+use crate::server::Server;
+
+#[test]
+fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
+    let mut server = Server::start_with(&["--loose-queue-fault=boom"]);
+    // The option is read when the server loads the engine by itself.
+    server.0.kill().unwrap();
+    server.0.restart().unwrap();
+    let (mut one, mut two) = server.queue("fault");
+    one.run("CREATE TABLE b (body VARCHAR(20)) ENGINE=QUEUE");
+    one.run("INSERT INTO b VALUES ('kept')");
+    one.run("INSERT INTO t VALUES (1)");
+    assert_eq!(one.value("SELECT queue_wait('b')"), Some(1));
+    let mut three = server.connect("fault");
+    scope(|scope| {
+        let waiter = scope.spawn(|| three.error("SELECT queue_wait('b:body is null', 3600)"));
+        two.until_waiting(1);
+        assert!(two.error("INSERT INTO b VALUES ('boom')").contains("report it"));
+        assert!(waiter.join().unwrap().contains("out of service"));
+    });
+    assert!(two.error("INSERT INTO b VALUES ('more')").contains("out of service"));
+    assert!(two.error("SELECT * FROM b WHERE queue_wait('b', 0)").contains("out of service"));
+    // Other queues go on, also for who owns a row of this one.
+    assert!(one.error("SELECT queue_end()").contains("out of service"));
+    one.run("INSERT INTO t VALUES (2)");
+    assert_eq!(two.value("SELECT queue_wait('t', 0)"), Some(1));
+    assert_eq!(two.column("SELECT * FROM t"), [1]);
+    assert_eq!(two.value("SELECT queue_end()"), Some(1));
+    two.run("DROP TABLE t");
+    server.0.kill().unwrap();
+    server.0.restart().unwrap();
+    let mut one = server.connect("fault");
+    assert_eq!(one.rows::<String>("SELECT * FROM b"), ["kept"]);
+    one.run("INSERT INTO b VALUES ('more')");
+    assert_eq!(one.rows::<String>("SELECT * FROM b"), ["kept", "more"]);
+}

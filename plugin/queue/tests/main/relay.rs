@@ -1,0 +1,67 @@
+//! Rows that come from another queue, each once.
+
+use crate::server::Server;
+
+/// A relay that knows the source's incarnation: rows that come late are new, and so are those of an emptied source.
+pub(crate) fn relay_by_origin(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE s (v INT NOT NULL) ENGINE=QUEUE");
+    two.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    assert!(one.error("SELECT queue_origin()").contains("not in owner mode"));
+    for wrong in ["", "x", "1:2:3:4", "64:1:0"] {
+        assert_eq!(two.value(&format!("SELECT queue_set_origin('{wrong}')")), None);
+    }
+    let mut relay = |condition: &str, finish: bool| {
+        assert_eq!(one.value(&format!("SELECT queue_wait('s{condition}', 0)")), Some(1));
+        let origin: Vec<String> = one.rows("SELECT queue_origin()");
+        assert_eq!(two.value(&format!("SELECT queue_set_origin('{}')", origin[0])), Some(1));
+        two.run(&format!("INSERT INTO t VALUES ({})", one.column("SELECT * FROM s")[0]));
+        one.value(if finish { "SELECT queue_end()" } else { "SELECT queue_abort()" });
+    };
+    let mut source = server.connect(name);
+    source.run("INSERT INTO s VALUES (1), (2), (3)");
+    // The third goes first; the relay dies before it ends the second, and sends it again.
+    relay(":v=3", true);
+    relay(":v=2", false);
+    relay(":v=2", true);
+    relay("", true);
+    assert_eq!(source.column("SELECT * FROM t"), [3, 2, 1]);
+    source.run("TRUNCATE s");
+    source.run("INSERT INTO s VALUES (4)");
+    relay("", false);
+    relay("", true);
+    assert_eq!(source.column("SELECT * FROM t"), [3, 2, 1, 4]);
+}
+
+pub(crate) fn relay(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE s (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    assert!(one.error("SELECT queue_rowid()").contains("not in owner mode"));
+    assert!(one.error("SELECT queue_abort()").contains("not in owner mode"));
+    let mut send = |slot: i32, mode: &str, row: i32, v: i32| {
+        let armed = one.value(&format!("SELECT queue_set_srcid({slot}, '{mode}', {row})"));
+        if armed.is_some() {
+            one.run(&format!("INSERT INTO t VALUES ({v})"));
+        }
+        armed
+    };
+    assert_eq!(send(0, "a", 1, 1), Some(1));
+    assert_eq!(send(0, "a", 1, 2), Some(1), "a duplicate is left out, and no error");
+    assert_eq!(send(1, "a", 1, 3), Some(1));
+    assert_eq!(send(0, "w", 1, 4), Some(1));
+    assert_eq!(send(0, "a", 1, 5), Some(1));
+    assert_eq!(send(0, "a", 2, 6), Some(1));
+    assert_eq!(send(-1, "a", 2, 7), None);
+    assert_eq!(send(64, "a", 2, 8), None);
+    assert_eq!(send(3, "x", 2, 9), None);
+    assert_eq!(one.column("SELECT * FROM t"), [1, 3, 4, 6]);
+    one.run("INSERT INTO s VALUES (1)");
+    assert_eq!(one.value("SELECT queue_wait('s')"), Some(1));
+    assert_eq!(one.value("SELECT queue_rowid()"), Some(1));
+    one.run("INSERT INTO t VALUES (99)");
+    assert_eq!(server.connect(name).column("SELECT * FROM t"), [1, 3, 4, 6, 99], "seen by others at once");
+    assert_eq!(one.value("SELECT queue_wait('s', 0)"), Some(0));
+    assert_eq!(one.value("SELECT queue_rowid()"), None);
+}

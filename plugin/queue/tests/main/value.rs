@@ -1,0 +1,148 @@
+//! Columns of every type, and SQL that is refused.
+
+use crate::server::Server;
+
+pub(crate) fn blob(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE t (v TEXT) ENGINE=QUEUE SYNC=none");
+    for round in 1..12usize {
+        let text = |nth: usize| format!("{:04}{}", nth, "x".repeat(round * 4000 + nth));
+        let values: Vec<String> = (0..20).map(|nth| format!("('{}')", text(nth))).collect();
+        one.run(&format!("INSERT INTO t VALUES {}", values.join(", ")));
+        let found: Vec<String> = one.rows("SELECT * FROM t");
+        assert_eq!(found, (0..20).map(text).collect::<Vec<_>>());
+        let ordered: Vec<String> = one.rows("SELECT * FROM t ORDER BY v DESC");
+        assert_eq!(ordered, (0..20).rev().map(text).collect::<Vec<_>>());
+        one.run("DELETE FROM t LIMIT 20");
+    }
+    assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+}
+
+pub(crate) fn blob_condition(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE t (body MEDIUMBLOB, id INT NOT NULL) ENGINE=QUEUE SYNC=none");
+    one.run("INSERT INTO t VALUES ('stays', -1)");
+    for id in 0..1000 {
+        one.run(&format!("INSERT INTO t VALUES (REPEAT('b', 3000), {id})"));
+        assert_eq!(one.value("SELECT queue_wait('t:id>=0', 0)"), Some(1));
+        assert_eq!(one.value("SELECT queue_rowid()"), Some(id + 2));
+        assert_eq!(one.column("SELECT id FROM t"), [id]);
+    }
+    assert_eq!(one.value("SELECT queue_compact('t')"), Some(1));
+    assert_eq!(one.value("SELECT queue_wait('t:id>=-1', 0)"), Some(1));
+    assert_eq!(one.value("SELECT queue_rowid()"), Some(1));
+    assert_eq!(one.column("SELECT id FROM t"), [-1]);
+    let stats: Vec<String> = one.rows("SELECT queue_stats('t')");
+    assert!(stats[0].starts_with("rows_written: 1001\nrows_removed: 1000\n"), "{stats:?}");
+    assert_eq!(stats[0].lines().count(), 9);
+}
+
+/// Every type of column comes back as it went in, NULL too, and can be waited for.
+pub(crate) fn types(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let columns = "a TINYINT UNSIGNED, b SMALLINT, c MEDIUMINT UNSIGNED, d BIGINT UNSIGNED, e DECIMAL(20,4), f DOUBLE, \
+        g DATE, h TIME(3), i DATETIME(6), j TIMESTAMP(2) NULL, k YEAR, l CHAR(10), m VARCHAR(300) CHARACTER SET utf8mb4, \
+        n BLOB, o ENUM('x','y'), p SET('x','y'), q BIT(12), r VARBINARY(20), s JSON, t POINT, u UUID, v INET6";
+    let values = "200, -30000, 16000000, 18446744073709551615, -1234567890123456.7891, 1.5, '2026-11-21', '-12:34:56.789', \
+        '2026-11-21 23:59:59.123456', '2001-09-09 01:46:40.25', 2026, 'Char', 'Gr\u{fc}\u{df}e', REPEAT('z', 70000), 'y', 'x,y', \
+        b'101010101010', x'00ff', '{\"a\": 1}', POINT(1, 2), '123e4567-e89b-12d3-a456-426655440000', '::1'";
+    one.run("SET time_zone = '+00:00'");
+    one.run("SET NAMES utf8mb4");
+    one.run(&format!("CREATE TABLE t ({columns}) ENGINE=QUEUE"));
+    one.run(&format!("CREATE TABLE i ({columns}) ENGINE=InnoDB"));
+    for table in ["t", "i"] {
+        one.run(&format!(
+            "INSERT INTO {table} VALUES ({})",
+            values.replace("REPEAT('z', 70000)", "REPEAT('z', 60000)")
+        ));
+        one.run(&format!("INSERT INTO {table} () VALUES ()"));
+    }
+    for column in "abcdefghijklmnopqrsuv".chars() {
+        let different = format!("SELECT COUNT(*) FROM t, i WHERE t.{column} <=> i.{column}");
+        assert_eq!(one.value(&different), Some(2), "{column}");
+    }
+    assert_eq!(one.value("SELECT COUNT(*) FROM t WHERE ST_AsText(t) = 'POINT(1 2)'"), Some(1));
+    for condition in [
+        "a=200",
+        "b=-30000",
+        "c=16000000",
+        "d=18446744073709551615",
+        "e=-1234567890123456.7891",
+        "e<-1234567890123456",
+        "g=''2026-11-21''",
+        "h=''-12:34:56.789''",
+        "i=''2026-11-21 23:59:59.123456''",
+        "i>20261121000000",
+        "j=1000000000.25",
+        "k=2026",
+        "l=''CHAR''",
+        "m=''gr\u{fc}\u{df}E''",
+        "n is not null",
+        "o is not null",
+        "a is not null and b<0",
+    ] {
+        assert_eq!(one.value(&format!("SELECT queue_wait('t:{condition}', 0)")), Some(1), "{condition}");
+        assert_eq!(one.column("SELECT a FROM t"), [200], "{condition}");
+        one.value("SELECT queue_abort()");
+        assert_eq!(
+            one.value(&format!("SELECT queue_wait('t:not ({condition})', 0)")),
+            Some(i64::from(condition.contains("null")))
+        );
+        one.value("SELECT queue_abort()");
+    }
+    assert_eq!(one.value("SELECT queue_wait('t:a is null and m is null', 0)"), Some(1));
+    let nulls: Vec<Option<i64>> = one.rows("SELECT a FROM t");
+    assert_eq!(nulls, [None]);
+}
+
+/// Wrong SQL gets an error or NULL.
+pub(crate) fn refused(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    assert!(one.error("CREATE TABLE t (v INT PRIMARY KEY) ENGINE=QUEUE").contains("keys"));
+    assert!(
+        one.error("CREATE TABLE t (v INT AUTO_INCREMENT, KEY (v)) ENGINE=QUEUE").contains("AUTO_INCREMENT")
+    );
+    one.run("CREATE TABLE t (v INT) ENGINE=QUEUE");
+    one.run("CREATE TABLE i (v INT) ENGINE=InnoDB");
+    one.run("INSERT INTO t VALUES (1), (2)");
+    one.error("UPDATE t SET v = 3");
+    assert_eq!(one.column("SELECT * FROM t"), [1, 2]);
+    for statement in [
+        "SELECT queue_wait()",
+        "SELECT queue_set_srcid(1)",
+        "SELECT queue_rowid(1)",
+        "SELECT queue_stats()",
+        "SELECT queue_compact()",
+        "SELECT queue_wait(v) FROM i2",
+        "CREATE TABLE x (v INT) ENGINE=QUEUE SYNC=perhaps",
+    ] {
+        one.error(statement);
+    }
+    for statement in [
+        "SELECT queue_wait('i', 0)",
+        "SELECT queue_wait('', 0)",
+        "SELECT queue_wait(NULL, 0)",
+        "SELECT queue_wait('t', NULL)",
+        "SELECT queue_wait('t:((((', 0)",
+        "SELECT queue_wait('nosuchdb.t', 0)",
+        "SELECT queue_wait('t:v=''x''', 0)",
+        "SELECT queue_compact('i')",
+    ] {
+        assert_eq!(one.value(statement), None, "{statement}");
+    }
+    one.run("INSERT INTO i VALUES (1), (2), (3)");
+    assert!(one.error("SELECT * FROM i WHERE queue_wait(CONCAT('t', v))").contains("constants"));
+    assert_eq!(one.column("SELECT queue_wait('t', 0) FROM i"), [1, 1, 1], "once in a statement");
+    assert_eq!(one.column("SELECT * FROM t"), [1]);
+    one.run("SHOW ENGINE QUEUE STATUS");
+    one.run("SHOW TABLE STATUS LIKE 't'");
+    one.run("ANALYZE TABLE t");
+    one.run("CHECK TABLE t");
+    one.run("FLUSH TABLES");
+    assert_eq!(one.column("SELECT * FROM t"), [1]);
+    one.run("CREATE USER nobody");
+    one.run(&format!("GRANT SELECT ON {name}.i TO nobody"));
+    one.run("SET ROLE NONE");
+    one.value("SELECT queue_end()");
+    assert_eq!(one.column("SELECT * FROM t"), [2]);
+}
