@@ -50,7 +50,8 @@ impl Registry {
                 continue;
             };
             let model = std::fs::read(&path).map_err(|error| error.to_string());
-            let model = model.and_then(|file| Model::from_bytes(room(&file)).map_err(|error| error.to_string()));
+            let model =
+                model.and_then(|file| Model::from_bytes(room(&file)).map_err(|error| error.to_string()));
             registry.add(name, model.map(Arc::new));
         }
         let has_own =
