@@ -55,7 +55,8 @@ fn lists(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Nanoseconds for a look-up in memory: a model is read at places that nobody can foresee, so times compare as these do.
+/// Nanoseconds for a look-up in memory: models are read at places that nobody can foresee, so their times are
+/// to be seen beside these.
 fn memory() {
     println!("\n### This machine's memory, read along a chain of places\n\n| bytes | ns |\n|---|--:|");
     for bytes in [1usize << 15, 1 << 20, 1 << 24] {
