@@ -43,7 +43,7 @@ pub(crate) enum Action {
 }
 
 #[derive(Debug, Args)]
-struct Start {
+pub(crate) struct Start {
     /// Its name
     #[arg(default_value = "default")]
     name: String,
@@ -74,7 +74,7 @@ struct Start {
 }
 
 #[derive(Debug, Args)]
-struct Stop {
+pub(crate) struct Stop {
     /// Its name
     #[arg(required_unless_present = "all")]
     name: Option<String>,
@@ -89,7 +89,7 @@ struct Stop {
 }
 
 #[derive(Debug, Args)]
-struct Shell {
+pub(crate) struct Shell {
     /// Its name
     #[arg(default_value = "default")]
     name: String,
