@@ -52,6 +52,11 @@ enum Kind {
 }
 
 impl LogicalVolume {
+    /// Whether a device is a logical volume.
+    pub(crate) fn is_one(machine: &Machine, path: &Path) -> bool {
+        lvs(machine, "lv_name", &[path.as_os_str()]).is_ok_and(|rows| !rows.is_empty())
+    }
+
     /// Looks for a volume. `room`: bytes for the snapshot, if it is a thick one.
     pub(crate) fn find(machine: &Machine, path: &Path, room: Option<u64>) -> io::Result<LogicalVolume> {
         let fields = "vg_name,lv_name,lv_size,lv_attr,pool_lv,vg_free,vg_extent_size";

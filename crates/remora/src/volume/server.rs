@@ -91,9 +91,9 @@ impl<'a> ServerSnapshot<'a> {
         let (inner, process): (Box<dyn Snapshot>, _) = if place.kind == "btrfs" {
             inside(&mut session, &data)?;
             (Box::new(beside(machine, &data, Still::Subvolume)?), None)
-        } else if let Ok(volume) = LogicalVolume::find(machine, &place.source, room) {
+        } else if LogicalVolume::is_one(machine, &place.source) {
             on_one_volume(&mut session, machine, &data, &place)?;
-            (Box::new(volume), None)
+            (Box::new(LogicalVolume::find(machine, &place.source, room)?), None)
         } else if place.kind == "xfs" {
             inside(&mut session, &data)?;
             let process = process(&mut session, machine, &data)?;
