@@ -2,7 +2,7 @@
 //! too.
 //!
 //! Both are made beside what they are of, or in it where there is no beside on the same file system, under names that begin
-//! with [`OWN`](block::tree::OWN). A snapshot is of one moment. A copy is not: each file is of the moment when it was copied, so whoever
+//! with [`OWN`]. A snapshot is of one moment. A copy is not: each file is of the moment when it was copied, so whoever
 //! writes to several must be held while it is made.
 
 use std::ffi::{OsStr, OsString};
