@@ -19,7 +19,8 @@ fn engine(disk: &FaultDisk) -> Engine {
 /// Reads until the end or an error.
 fn rows(queue: &Arc<Queue>) -> BTreeSet<(RowId, Vec<u8>)> {
     let mut cursor = Session::new(OwnerId(1)).cursor(queue);
-    std::iter::from_fn(|| cursor.advance().ok().flatten()).collect()
+    let next = || cursor.advance().ok().flatten().map(|(id, row)| (id, row.to_vec()));
+    std::iter::from_fn(next).collect()
 }
 
 /// A queue with sealed, rewritten and active segments, and all rows that it ever had.
