@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::cursor::Cursor;
 use crate::index::Doing;
 use crate::queue::Queue;
 use crate::record::RowId;
-use crate::session::Cursor;
 use crate::state::Ownership;
 use crate::wait::{News, tell_all};
 

@@ -29,9 +29,11 @@
 
 mod batch;
 mod checkpoint;
+mod commit;
 mod condition;
 mod copy;
 mod counters;
+mod cursor;
 mod engine;
 mod error;
 mod file;
@@ -55,12 +57,13 @@ pub use disk::RealDisk;
 pub use checkpoint::{Definition, Sync};
 pub use condition::{Collate, Column, Condition, ConditionError, Kind, Place, Schema};
 pub use counters::{Counters, Status};
+pub use cursor::Cursor;
 pub use engine::{Engine, Options};
 pub use error::Error;
 pub use origin::{Origin, SLOTS, Source};
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
 pub use record::RowId;
-pub use session::{Cursor, Interrupter, OwnerId, Patience, Session, Target, Waited};
+pub use session::{Interrupter, OwnerId, Patience, Session, Target, Waited};
 pub use state::Ownership;
 
 /// Which rows a taker wants. It must answer the same for the same row every time: rows that did not match are not looked

@@ -12,12 +12,13 @@ use crate::batch::{
     self, BATCH_HEADER, Header, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, encode_index,
 };
 use crate::checkpoint::{Checkpoint, Listed};
+use crate::commit::fail;
 use crate::engine::first_checkpoint;
 use crate::file::SegmentFile;
 use crate::index::{Arrival, Doing, Index, Segment, Stored};
 use crate::log::Log;
 use crate::origin::Journal;
-use crate::queue::{Queue, fail};
+use crate::queue::Queue;
 use crate::record::{RowId, encode_moved};
 use crate::state::{Gather, State};
 use crate::sync::{MutexGuard, wait};

@@ -1,10 +1,10 @@
 //! A connection as the queues see it: what it owns, and taking, ending, giving back.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::index::Location;
+use crate::cursor::Cursor;
 use crate::queue::Queue;
 use crate::record::RowId;
 use crate::scan::{BUDGET, Found, scan};
@@ -12,9 +12,6 @@ use crate::state::{Ownership, State};
 use crate::sync::MutexGuard;
 use crate::wait::{Alternative, Bell, Candidate, Given, News, Registration, offer};
 use crate::{Error, Filter};
-
-/// Rows that a cursor locates at once.
-const CURSOR_ROWS: usize = 64;
 
 /// Who owns rows: the number of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -374,25 +371,12 @@ impl Session {
     /// The rows of a queue that the session sees: its own when it is an owner, else those that nobody owns.
     #[must_use]
     pub fn cursor(&self, queue: &Arc<Queue>) -> Cursor {
-        let (row, ready) = (Vec::new(), VecDeque::new());
-        if self.owning {
-            // Without the queue's lock: what the session owns only the session changes.
-            let (epoch, rows) = self.held_in(queue);
-            let end = rows.iter().max().map_or(RowId(0), |last| RowId(last.0 + 1));
-            return Cursor {
-                queue: queue.clone(),
-                epoch,
-                next: RowId(0),
-                end,
-                sees: Sees::Own(rows),
-                ready,
-                row,
-            };
+        if !self.owning {
+            return Cursor::of_waiting(queue);
         }
-        let state = queue.lock();
-        let (epoch, end) = (state.epoch, state.next);
-        drop(state);
-        Cursor { queue: queue.clone(), epoch, next: RowId(0), end, sees: Sees::Waiting, ready, row }
+        // Without the queue's lock: what the session owns only the session changes.
+        let (epoch, rows) = self.held_in(queue);
+        Cursor::of_own(queue, epoch, rows)
     }
 
     /// The rows of a queue that the session owns, and in which life of it.
@@ -437,101 +421,5 @@ fn unregister(targets: &[Target], tickets: &[(u64, u64)]) {
         target.into_iter().for_each(|target| {
             target.queue.lock().waiters.remove(ticket);
         });
-    }
-}
-
-/// A walk over the rows that a session sees. Rows that come later are not among them; rows that go meanwhile may be.
-pub struct Cursor {
-    queue: Arc<Queue>,
-    epoch: u64,
-    next: RowId,
-    end: RowId,
-    sees: Sees,
-    ready: VecDeque<(RowId, Location)>,
-    row: Vec<u8>,
-}
-
-/// Which rows a cursor shows.
-enum Sees {
-    /// Those that nobody owns.
-    Waiting,
-    /// These.
-    Own(Vec<RowId>),
-    /// All, to be copied.
-    All,
-    /// All.
-    Live,
-}
-
-impl Cursor {
-    /// A walk over the rows from one on, also those that somebody owns.
-    #[must_use]
-    pub fn starting_at(queue: &Arc<Queue>, first: RowId) -> Cursor {
-        let state = queue.lock();
-        let (epoch, end) = (state.epoch, state.next);
-        drop(state);
-        let (queue, ready, row) = (queue.clone(), VecDeque::new(), Vec::new());
-        Cursor { queue, epoch, next: first, end, sees: Sees::Live, ready, row }
-    }
-
-    /// The queue it walks over.
-    #[must_use]
-    pub fn queue(&self) -> &Arc<Queue> {
-        &self.queue
-    }
-
-    /// The row before which it ends: the next one that will be published had this id when it began.
-    #[must_use]
-    pub fn end(&self) -> RowId {
-        self.end
-    }
-
-    /// A walk over all rows, for copying.
-    pub(crate) fn of_all(queue: &Arc<Queue>, epoch: u64, end: RowId) -> Cursor {
-        let (queue, ready, row) = (queue.clone(), VecDeque::new(), Vec::new());
-        Cursor { queue, epoch, next: RowId(0), end, sees: Sees::All, ready, row }
-    }
-
-    /// The next row and its id.
-    ///
-    /// # Errors
-    /// Those of [`Queue::read`].
-    pub fn advance(&mut self) -> Result<Option<(RowId, &[u8])>, Error> {
-        if self.ready.is_empty() && self.next < self.end {
-            self.fill()?;
-        }
-        let Some((id, place)) = self.ready.pop_front() else { return Ok(None) };
-        place.read_into(id, &mut self.row)?;
-        Ok(Some((id, &self.row)))
-    }
-
-    fn fill(&mut self) -> Result<(), Error> {
-        let mut state = self.queue.lock();
-        state.usable()?;
-        self.queue.touch(&mut state);
-        if state.epoch != self.epoch {
-            return Ok(());
-        }
-        while self.ready.len() < CURSOR_ROWS {
-            let found = match &self.sees {
-                Sees::Own(rows) => rows.iter().copied().find(|id| *id >= self.next),
-                Sees::Waiting => state.index.next_waiting(self.next)?,
-                Sees::All | Sees::Live => state.index.next_live(self.next)?,
-            };
-            let Some(id) = found.filter(|id| *id < self.end) else {
-                self.next = self.end;
-                break;
-            };
-            self.next = RowId(id.0 + 1);
-            if let Some(mut place) = state.index.locate(id)? {
-                if matches!(self.sees, Sees::All) {
-                    let is_owned = state.owners.contains_key(&id);
-                    state.copying.iter_mut().for_each(|copying| copying.note(id, is_owned));
-                }
-                place.open()?;
-                self.ready.push_back((id, place));
-            }
-        }
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "C++ calls these functions and passes pointers")]
 
 pub mod abi;
+pub mod hold;
 pub mod session;
 pub mod table;
 

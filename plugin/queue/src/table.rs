@@ -1,17 +1,16 @@
 //! Queues: starting and stopping the engine, creating, opening, dropping; what is in them.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, PoisonError};
 
-use queue::{Column, Definition, Engine, Error, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
+use queue::{Column, Definition, Engine, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
 
 use crate::abi::{Fault, OK, RqColumn, RqDefinition, RqError, RqServer, RqSlice, RqStatus, array, guard};
-use crate::session::{RqCursor, RqSession, shared};
+use crate::hold::{RqHold, open};
+use crate::session::RqSession;
 use crate::{Collations, ENGINE, FAULT, Running, SERVER, engine, now_ms, random};
 
 /// # Safety
@@ -148,12 +147,9 @@ pub unsafe extern "C" fn rq_rename(
         let engine = engine()?;
         // SAFETY: the caller's handle.
         let hold = unsafe { hold.as_ref() };
-        let copy = hold.and_then(|hold| hold.copy.upgrade().map(|copy| (&hold.queue, copy)));
-        let renamed = match copy {
-            Some((queue, copy)) if copy.folder() == from => {
-                queue.replaced_by(&copy, || engine.rename(from, to))
-            }
-            _ => engine.rename(from, to),
+        let renamed = match hold.and_then(|hold| hold.copy_in(from)) {
+            Some((queue, copy)) => queue.replaced_by(&copy, || engine.rename(from, to)),
+            None => engine.rename(from, to),
         };
         MOVES.fetch_add(1, Ordering::Release);
         renamed?;
@@ -261,144 +257,6 @@ pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) ->
     // SAFETY: the caller's handle.
     let queue = unsafe { &*queue };
     guard(error, Some(queue), || Ok(queue.compact().map(|()| OK)?))
-}
-
-/// Folders of queues that are being replaced by a changed copy.
-static CHANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-/// One of them is complete.
-static CHANGED: Condvar = Condvar::new();
-
-/// How long an opening waits for a queue that is being replaced.
-const CHANGE_WAIT: Duration = Duration::from_secs(10);
-
-/// A queue that nobody takes from.
-pub struct RqHold {
-    queue: Arc<Queue>,
-    /// Where it was, and where its successor will be.
-    folder: PathBuf,
-    /// The queue that its rows are copied to.
-    copy: Weak<Queue>,
-    read: u64,
-    written: u64,
-}
-
-impl Drop for RqHold {
-    fn drop(&mut self) {
-        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.folder);
-        CHANGED.notify_all();
-        self.queue.let_go();
-    }
-}
-
-/// Lets nobody take a row of a queue, so that it can be copied.
-///
-/// # Safety
-/// The pointers are valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_back(
-    queue: *const Queue,
-    hold: *mut *mut RqHold,
-    error: *mut RqError,
-) -> c_int {
-    // SAFETY: it is a handle that was not released; the hold has one of its own.
-    let queue = unsafe { shared(queue) };
-    guard(error, Some(&queue), || {
-        queue.hold_back()?;
-        let folder = queue.folder();
-        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone());
-        let held = RqHold { queue: queue.clone(), folder, copy: Weak::new(), read: 0, written: 0 };
-        // SAFETY: the caller's variable.
-        unsafe { *hold = Box::into_raw(Box::new(held)) };
-        Ok(OK)
-    })
-}
-
-/// Begins a walk over all rows of a queue that is held back.
-///
-/// # Safety
-/// The pointers are valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, cursor: *mut *mut RqCursor) -> c_int {
-    guard(std::ptr::null_mut(), None, || {
-        // SAFETY: the caller's handle.
-        let queue = unsafe { &(*hold).queue };
-        let new = RqCursor::new(queue.clone(), queue.copy_cursor());
-        // SAFETY: the caller's variable.
-        unsafe { *cursor = Box::into_raw(Box::new(new)) };
-        Ok(OK)
-    })
-}
-
-/// Notes that a row was read to be copied.
-///
-/// # Safety
-/// It came from [`rq_hold_back`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
-    // SAFETY: the caller's handle.
-    unsafe { &mut *hold }.read += 1;
-}
-
-/// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would lose theirs.
-///
-/// # Safety
-/// The pointers are valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, copy: *const Queue, error: *mut RqError) -> c_int {
-    guard(error, None, || {
-        // SAFETY: the caller's handle.
-        let hold = unsafe { &mut *hold };
-        if hold.copy.as_ptr() != copy {
-            // SAFETY: it is a handle that was not released.
-            hold.copy = Arc::downgrade(&unsafe { shared(copy) });
-        }
-        hold.written += 1;
-        if hold.written != hold.read && hold.queue.copied_owned() {
-            return Err(Fault::Other(
-                6,
-                "rows are owned, and a copy in another order would lose them".to_owned(),
-            ));
-        }
-        Ok(OK)
-    })
-}
-
-/// Ends what [`rq_hold_back`] began.
-///
-/// # Safety
-/// It came from there and is not used any more.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
-    guard(std::ptr::null_mut(), None, || {
-        // SAFETY: the caller promises it.
-        drop(unsafe { Box::from_raw(hold) });
-        Ok(OK)
-    });
-}
-
-/// The queue in a folder. One that is just being replaced is not there for a moment: then its successor is.
-fn open(folder: &Path) -> Result<Arc<Queue>, Fault> {
-    let started = Instant::now();
-    loop {
-        match engine()?.open(folder) {
-            Err(Error::Missing { .. }) => {}
-            other => return Ok(other?),
-        }
-        let mut changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-        if !changing.contains(folder) {
-            drop(changing);
-            // It may have come between the two looks.
-            return Ok(engine()?.open(folder)?);
-        }
-        while changing.contains(folder) {
-            let left = CHANGE_WAIT.saturating_sub(started.elapsed());
-            if left.is_zero() {
-                return Ok(engine()?.open(folder)?);
-            }
-            changing = CHANGED.wait_timeout(changing, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
 }
 
 fn status(queue: &Queue) -> RqStatus {

@@ -1,0 +1,256 @@
+//! The group commit that everything written to a queue goes through.
+//!
+//! There is no writer thread. Whoever comes while nothing is being written writes; whoever comes meanwhile adds to
+//! the batch that is written next, and the first of those writes it. So one sync covers everything that came together,
+//! and nobody is woken but those whose batch is done.
+
+use std::sync::Arc;
+
+use crate::batch::{BATCH_HEADER, Header, Kind, encode_index};
+use crate::engine::Shared;
+use crate::file::SegmentFile;
+use crate::index::{Arrival, Stored};
+use crate::log::Log;
+use crate::queue::{PUBLISH_BYTES_MAX, Queue};
+use crate::record::RowId;
+use crate::state::{Batch, Gather, State};
+use crate::sync::{MutexGuard, pass, wait};
+use crate::wait::{Candidate, News, offer, tell_all};
+use crate::{Error, Sync};
+
+/// With so many bytes in the batch to come, others wait for the one after it.
+const GATHER_BYTES_MAX: usize = 1 << 26;
+
+/// A segment has no more bytes before the last batch, whatever the options say.
+const SEGMENT_BYTES_MAX: u64 = 1 << 31;
+
+// What the index has room for: 30 bits for a row's length, 32 for its offset.
+const _: () = assert!(PUBLISH_BYTES_MAX + 64 < 1 << 30);
+const _: () =
+    assert!(SEGMENT_BYTES_MAX + (2 * PUBLISH_BYTES_MAX + GATHER_BYTES_MAX) as u64 <= u32::MAX as u64);
+
+/// What the next write does, beside the batch.
+struct Roll {
+    index: Vec<u8>,
+    header: Header,
+    next: RowId,
+}
+
+impl Queue {
+    /// The state, with room in the batch to come.
+    pub(crate) fn room(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let mut state = self.lock();
+        loop {
+            state.usable()?;
+            match &state.open {
+                Some(batch) if state.gather.bytes.len() > GATHER_BYTES_MAX => {
+                    let batch = batch.clone();
+                    drop(state);
+                    // Whoever had part in it is told what became of it.
+                    batch.wait().ok();
+                    state = self.lock();
+                }
+                _ => {
+                    self.touch(&mut state);
+                    return Ok(state);
+                }
+            }
+        }
+    }
+
+    /// Waits until what was gathered is written; writes it if nobody else does.
+    pub(crate) fn commit(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
+        if let Some(batch) = state.open.clone() {
+            state.joined += 1;
+            drop(state);
+            return batch.wait();
+        }
+        let batch = Arc::new(Batch::default());
+        state.open = Some(batch.clone());
+        // Before the lock is taken again, so that a panic lets go of the lock first.
+        let watch = Watch { queue: self, batch: &batch };
+        let mut state = self.take_turn(state);
+        if self.definition().sync == Sync::Always && state.crowded {
+            // Those whom the batch before has let go may be about to come again: one sync for them too.
+            drop(state);
+            pass();
+            state = self.lock();
+        }
+        state.open = None;
+        state.crowded = std::mem::take(&mut state.joined) > 0;
+        let mut gather = std::mem::take(&mut state.gather);
+        let written = match state.usable() {
+            Ok(()) if !gather.bytes.is_empty() => {
+                let roll = roll(&state, &self.shared, &gather);
+                let log = state.log.take();
+                // A write that is not followed by a sync takes less time than letting others in and waking them.
+                let (log, written) = if self.definition().sync == Sync::Always || roll.is_some() {
+                    drop(state);
+                    let written = self.write(log, &mut gather, roll);
+                    state = self.lock();
+                    written
+                } else {
+                    self.write(log, &mut gather, roll)
+                };
+                state.log = log;
+                written
+            }
+            other => other.map(|()| Written { offset: 0, file: None, sealed: None }),
+        };
+        let outcome = written.and_then(|written| self.apply(&mut state, &gather, written));
+        if let Err(error) = &outcome {
+            fail(&mut state, error);
+        }
+        self.give_turn(&mut state);
+        drop(state);
+        batch.finish(outcome.clone());
+        drop(watch);
+        outcome
+    }
+
+    /// Waits until nobody writes, and keeps others from it.
+    pub(crate) fn take_turn<'guard>(
+        &self,
+        mut state: MutexGuard<'guard, State>,
+    ) -> MutexGuard<'guard, State> {
+        while state.writing {
+            state = wait(&self.turn, state);
+        }
+        state.writing = true;
+        state
+    }
+
+    pub(crate) fn give_turn(&self, state: &mut State) {
+        state.writing = false;
+        self.turn.notify_all();
+    }
+
+    /// The part that happens without the lock.
+    fn write(
+        &self,
+        log: Option<Log>,
+        gather: &mut Gather,
+        roll: Option<Roll>,
+    ) -> (Option<Log>, Result<Written, Error>) {
+        let Some(mut log) = log else { return (None, Err(Error::Dropped)) };
+        let written = self.write_to(&mut log, gather, roll);
+        (Some(log), written)
+    }
+
+    fn write_to(&self, log: &mut Log, gather: &mut Gather, roll: Option<Roll>) -> Result<Written, Error> {
+        let mut sealed = None;
+        if let Some(mut roll) = roll {
+            let (file, stored) = log.roll(&mut roll.index, roll.header, roll.next)?;
+            sealed = Some(Sealed { file, stored, next: roll.next });
+        }
+        let offset = log.end();
+        let first = gather.rows.first().map_or(RowId(0), |row| row.id);
+        let header = Header { kind: Kind::Records, first, synced: 0, time_ms: self.shared.now_ms() };
+        log.write(&mut gather.bytes, header)?;
+        if self.definition().sync == Sync::Always {
+            log.sync()?;
+        }
+        Ok(Written { offset, file: Some(log.file().clone()), sealed })
+    }
+
+    /// Makes what was written visible, and hands rows to those who wait.
+    fn apply(&self, state: &mut State, gather: &Gather, written: Written) -> Result<(), Error> {
+        let now_ms = self.shared.now_ms();
+        if let Some(sealed) = written.sealed {
+            state.index.seal(&sealed.file, sealed.stored);
+            state.active_next = sealed.next;
+            self.shared.schedule(self);
+        }
+        let Some(file) = written.file else { return Ok(()) };
+        for row in &gather.rows {
+            let offset = written.offset + row.at as u64;
+            state.index.push(&file, &Arrival { id: row.id, offset, len: row.len, time_ms: now_ms });
+        }
+        let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
+        self.remove(state, gone.map(RowId))?;
+        let origins: Vec<_> = state.pending.drain(..gather.origins).collect();
+        origins.iter().for_each(|origin| state.journal.add(origin));
+        state.counters.rows_written += gather.rows.len() as u64;
+        state.counters.batches += 1;
+        if self.definition().sync == Sync::Interval {
+            self.settle_later(state);
+        }
+        let candidates = gather.contents().map(|(id, row)| Candidate { id, row: Some(row) });
+        offer(state, candidates.collect(), now_ms)
+    }
+
+    /// Takes rows out of the index.
+    pub(crate) fn remove(&self, state: &mut State, rows: impl Iterator<Item = RowId>) -> Result<(), Error> {
+        for id in rows {
+            state.owners.remove(&id);
+            state.counters.rows_removed += u64::from(state.index.remove(id)?);
+        }
+        if state.index.take_sparse() || state.index.emptied() >= self.shared.options.emptied_max {
+            self.shared.schedule(self);
+        }
+        self.note_rows(state);
+        Ok(())
+    }
+}
+
+/// What a write did.
+struct Written {
+    offset: u64,
+    file: Option<Arc<SegmentFile>>,
+    sealed: Option<Sealed>,
+}
+
+/// A segment that was closed, and the id that the next row had then.
+struct Sealed {
+    file: Arc<SegmentFile>,
+    stored: Stored,
+    next: RowId,
+}
+
+/// What seals the active segment, when the batch to come does not fit in it.
+fn roll(state: &State, shared: &Shared, gather: &Gather) -> Option<Roll> {
+    let log = state.log.as_ref()?;
+    let limit = shared.options.segment_bytes.min(SEGMENT_BYTES_MAX);
+    if log.is_empty() || log.end() + gather.bytes.len() as u64 <= limit {
+        return None;
+    }
+    let rows = state.index.segment_of(log.file()).map(|segment| segment.listed()).unwrap_or_default();
+    let times = state.index.times_of(log.file());
+    let first = state.active_next;
+    let mut index = vec![0; BATCH_HEADER];
+    encode_index(&mut index, first, rows.into_iter(), &times);
+    let header = Header { kind: Kind::Index, first, synced: 0, time_ms: shared.now_ms() };
+    let next = gather.rows.first().map_or(state.next, |row| row.id);
+    Some(Roll { index, header, next })
+}
+
+/// Takes the queue out of service, and tells those who wait in it.
+pub(crate) fn fail(state: &mut State, error: &Error) {
+    let why = match error {
+        Error::Dropped => return,
+        Error::Failed { why } => why.clone(),
+        error => error.to_string().into(),
+    };
+    state.failed.get_or_insert(why);
+    tell_all(state, &News::Broken(error.clone()));
+}
+
+/// Notices when the writer does not come back: a panic must not leave the others waiting.
+struct Watch<'queue> {
+    queue: &'queue Queue,
+    batch: &'queue Batch,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let error = Error::Failed { why: "a panic while writing".into() };
+        let mut state = self.queue.lock();
+        state.failed.get_or_insert_with(|| "a panic while writing".into());
+        self.queue.give_turn(&mut state);
+        drop(state);
+        self.batch.finish(Err(error));
+    }
+}

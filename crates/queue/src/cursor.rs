@@ -1,0 +1,128 @@
+//! Walks over the rows of a queue.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::index::Location;
+use crate::queue::Queue;
+use crate::record::RowId;
+
+/// Rows that a cursor locates at once.
+const CURSOR_ROWS: usize = 64;
+
+/// A walk over the rows that a session sees. Rows that come later are not among them; rows that go meanwhile may be.
+pub struct Cursor {
+    queue: Arc<Queue>,
+    epoch: u64,
+    next: RowId,
+    end: RowId,
+    sees: Sees,
+    ready: VecDeque<(RowId, Location)>,
+    row: Vec<u8>,
+}
+
+/// Which rows a cursor shows.
+enum Sees {
+    /// Those that nobody owns.
+    Waiting,
+    /// These, in the order of the queue.
+    Own(std::vec::IntoIter<RowId>),
+    /// All, to be copied.
+    All,
+    /// All.
+    Live,
+}
+
+impl Cursor {
+    fn new(queue: &Arc<Queue>, epoch: u64, next: RowId, end: RowId, sees: Sees) -> Cursor {
+        let (queue, ready, row) = (queue.clone(), VecDeque::new(), Vec::new());
+        Cursor { queue, epoch, next, end, sees, ready, row }
+    }
+
+    /// A walk over what is there now.
+    fn of_now(queue: &Arc<Queue>, first: RowId, sees: Sees) -> Cursor {
+        let state = queue.lock();
+        let (epoch, end) = (state.epoch, state.next);
+        drop(state);
+        Cursor::new(queue, epoch, first, end, sees)
+    }
+
+    /// A walk over the rows from one on, also those that somebody owns.
+    #[must_use]
+    pub fn starting_at(queue: &Arc<Queue>, first: RowId) -> Cursor {
+        Cursor::of_now(queue, first, Sees::Live)
+    }
+
+    /// A walk over the rows that nobody owns.
+    pub(crate) fn of_waiting(queue: &Arc<Queue>) -> Cursor {
+        Cursor::of_now(queue, RowId(0), Sees::Waiting)
+    }
+
+    /// A walk over these rows of the queue's life with this number.
+    pub(crate) fn of_own(queue: &Arc<Queue>, epoch: u64, mut rows: Vec<RowId>) -> Cursor {
+        rows.sort_unstable();
+        let end = rows.last().map_or(RowId(0), |last| RowId(last.0 + 1));
+        Cursor::new(queue, epoch, RowId(0), end, Sees::Own(rows.into_iter()))
+    }
+
+    /// A walk over all rows, for copying.
+    pub(crate) fn of_all(queue: &Arc<Queue>, epoch: u64, end: RowId) -> Cursor {
+        Cursor::new(queue, epoch, RowId(0), end, Sees::All)
+    }
+
+    /// The queue it walks over.
+    #[must_use]
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// The row before which it ends: the next one that will be published had this id when it began.
+    #[must_use]
+    pub fn end(&self) -> RowId {
+        self.end
+    }
+
+    /// The next row and its id.
+    ///
+    /// # Errors
+    /// Those of [`Queue::read`].
+    pub fn advance(&mut self) -> Result<Option<(RowId, &[u8])>, Error> {
+        if self.ready.is_empty() && self.next < self.end {
+            self.fill()?;
+        }
+        let Some((id, place)) = self.ready.pop_front() else { return Ok(None) };
+        place.read_into(id, &mut self.row)?;
+        Ok(Some((id, &self.row)))
+    }
+
+    fn fill(&mut self) -> Result<(), Error> {
+        let mut state = self.queue.lock();
+        state.usable()?;
+        self.queue.touch(&mut state);
+        if state.epoch != self.epoch {
+            return Ok(());
+        }
+        while self.ready.len() < CURSOR_ROWS {
+            let found = match &mut self.sees {
+                Sees::Own(rows) => rows.next(),
+                Sees::Waiting => state.index.next_waiting(self.next)?,
+                Sees::All | Sees::Live => state.index.next_live(self.next)?,
+            };
+            let Some(id) = found.filter(|id| *id < self.end) else {
+                self.next = self.end;
+                break;
+            };
+            self.next = RowId(id.0 + 1);
+            if let Some(mut place) = state.index.locate(id)? {
+                if matches!(self.sees, Sees::All) {
+                    let is_owned = state.owners.contains_key(&id);
+                    state.copying.iter_mut().for_each(|copying| copying.note(id, is_owned));
+                }
+                place.open()?;
+                self.ready.push_back((id, place));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Queues that ALTER is replacing by a changed copy: nobody takes from them, and who opens one waits for its successor.
+
+use std::collections::BTreeSet;
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use queue::{Error, Queue};
+
+use crate::abi::{Fault, OK, RqError, guard};
+use crate::engine;
+use crate::session::{RqCursor, shared};
+
+/// Folders of queues that are being replaced by a changed copy.
+static CHANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// One of them is complete.
+static CHANGED: Condvar = Condvar::new();
+
+/// How long an opening waits for a queue that is being replaced.
+const CHANGE_WAIT: Duration = Duration::from_secs(10);
+
+/// A queue that nobody takes from.
+pub struct RqHold {
+    queue: Arc<Queue>,
+    /// Where it was, and where its successor will be.
+    folder: PathBuf,
+    /// The queue that its rows are copied to.
+    copy: Weak<Queue>,
+    read: u64,
+    written: u64,
+}
+
+impl RqHold {
+    /// The queue that is being replaced and its copy, when the copy is in this folder.
+    pub(crate) fn copy_in(&self, folder: &Path) -> Option<(&Arc<Queue>, Arc<Queue>)> {
+        let copy = self.copy.upgrade().filter(|copy| copy.folder() == folder)?;
+        Some((&self.queue, copy))
+    }
+}
+
+impl Drop for RqHold {
+    fn drop(&mut self) {
+        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.folder);
+        CHANGED.notify_all();
+        self.queue.let_go();
+    }
+}
+
+/// Lets nobody take a row of a queue, so that it can be copied.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_back(
+    queue: *const Queue,
+    hold: *mut *mut RqHold,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: it is a handle that was not released; the hold has one of its own.
+    let queue = unsafe { shared(queue) };
+    guard(error, Some(&queue), || {
+        queue.hold_back()?;
+        let folder = queue.folder();
+        CHANGING.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.clone());
+        let held = RqHold { queue: queue.clone(), folder, copy: Weak::new(), read: 0, written: 0 };
+        // SAFETY: the caller's variable.
+        unsafe { *hold = Box::into_raw(Box::new(held)) };
+        Ok(OK)
+    })
+}
+
+/// Begins a walk over all rows of a queue that is held back.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, cursor: *mut *mut RqCursor) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller's handle.
+        let queue = unsafe { &(*hold).queue };
+        let new = RqCursor::new(queue.clone(), queue.copy_cursor());
+        // SAFETY: the caller's variable.
+        unsafe { *cursor = Box::into_raw(Box::new(new)) };
+        Ok(OK)
+    })
+}
+
+/// Notes that a row was read to be copied.
+///
+/// # Safety
+/// It came from [`rq_hold_back`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
+    // SAFETY: the caller's handle.
+    unsafe { &mut *hold }.read += 1;
+}
+
+/// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would lose theirs.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, copy: *const Queue, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let hold = unsafe { &mut *hold };
+        if hold.copy.as_ptr() != copy {
+            // SAFETY: it is a handle that was not released.
+            hold.copy = Arc::downgrade(&unsafe { shared(copy) });
+        }
+        hold.written += 1;
+        if hold.written != hold.read && hold.queue.copied_owned() {
+            return Err(Fault::Other(
+                6,
+                "rows are owned, and a copy in another order would lose them".to_owned(),
+            ));
+        }
+        Ok(OK)
+    })
+}
+
+/// Ends what [`rq_hold_back`] began.
+///
+/// # Safety
+/// It came from there and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller promises it.
+        drop(unsafe { Box::from_raw(hold) });
+        Ok(OK)
+    });
+}
+
+/// The queue in a folder. One that is just being replaced is not there for a moment: then its successor is.
+pub(crate) fn open(folder: &Path) -> Result<Arc<Queue>, Fault> {
+    let started = Instant::now();
+    loop {
+        match engine()?.open(folder) {
+            Err(Error::Missing { .. }) => {}
+            other => return Ok(other?),
+        }
+        let mut changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        if !changing.contains(folder) {
+            drop(changing);
+            // It may have come between the two looks.
+            return Ok(engine()?.open(folder)?);
+        }
+        while changing.contains(folder) {
+            let left = CHANGE_WAIT.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(engine()?.open(folder)?);
+            }
+            changing = CHANGED.wait_timeout(changing, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
