@@ -90,6 +90,8 @@ pub struct Summary {
     pub reused: u64,
     /// Bytes of the new file.
     pub written: u64,
+    /// Hash of the volume's content, as in [`crate::Generation`].
+    pub content: [u8; 32],
 }
 
 /// Blocks that changed, and how many of them an interrupted run had stored.
@@ -179,7 +181,7 @@ pub fn backup(
         writer.leave();
         return Err(Error::Changed { name: request.name.to_owned() });
     }
-    let written = writer.finish()?;
+    let (written, content) = writer.finish()?;
     Ok(Summary {
         generation: header.generation,
         parent: header.parent,
@@ -187,6 +189,7 @@ pub fn backup(
         changed: counts.changed,
         reused: counts.reused,
         written,
+        content,
     })
 }
 

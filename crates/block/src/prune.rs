@@ -214,7 +214,7 @@ fn rewrite(
     })?;
     let mut written = 0;
     for writer in writers.into_values() {
-        written += writer.finish()?;
+        written += writer.finish()?.0;
     }
     Ok(written)
 }

@@ -6,6 +6,8 @@
 //! docs/formats/tree.md describes it.
 
 mod format;
+mod open;
+mod parts;
 mod read;
 mod restore;
 mod track;
@@ -75,9 +77,7 @@ pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left
         attributes,
         blocks: Vec::new(),
     };
-    let parent = top.parent().unwrap_or(Path::new("/"));
-    let own = tree.entries(parent)?.into_iter().find(|entry| Some(entry.name.as_os_str()) == top.file_name());
-    let own = own.ok_or(std::io::ErrorKind::NotFound)?;
+    let own = tree.entry(top)?;
     let mut nodes = vec![node(PathBuf::new(), Kind::Folder, 0, own.attributes)];
     let (mut left, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
@@ -138,14 +138,8 @@ impl Layout {
 
     /// Length of the volume in bytes.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub fn volume_len(&self) -> u64 {
         self.used().map(|range| range.end).max().unwrap_or(1) * BLOCK_U64
-    }
-
-    /// It always holds the top.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        false
     }
 
     /// Bytes of all files.

@@ -98,8 +98,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Makes the file whole and durable; returns how many bytes it has.
-    pub(crate) fn finish(mut self) -> Result<u64, Error> {
+    /// Makes the file whole and durable; returns how many bytes it has, and the hash of the volume.
+    pub(crate) fn finish(mut self) -> Result<(u64, [u8; 32]), Error> {
         self.trailer.index_offset = self.offset;
         self.trailer.index_count = (self.index.len() / IndexEntry::BYTES) as u64;
         self.trailer.content = self.content.finish();
@@ -115,6 +115,6 @@ impl<'a> Writer<'a> {
         let failed = Error::store(&self.shown);
         let finished = written.and_then(|()| self.out.into_inner().map_err(|error| error.into_error()));
         finished.and_then(|upload| upload.finish()).map_err(failed)?;
-        Ok(bytes)
+        Ok((bytes, self.trailer.content))
     }
 }

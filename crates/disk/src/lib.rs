@@ -36,7 +36,7 @@ pub use real::RealDisk;
 pub use tree::{Attributes, Entry, Extent, Kind, Tree};
 
 use std::ffi::OsString;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
@@ -52,6 +52,19 @@ pub struct Stat {
     pub regular: bool,
     /// True for a block device. `len` says how much will be read of it and of a regular file, not of others.
     pub block_device: bool,
+}
+
+/// Where a seek leads to from a position, in a file whose length is asked for when that matters.
+///
+/// # Errors
+/// `InvalidInput` for a place before the beginning, and those of `len`.
+pub fn seek(position: u64, to: SeekFrom, len: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
+    let place = match to {
+        SeekFrom::Start(at) => Some(at),
+        SeekFrom::Current(by) => position.checked_add_signed(by),
+        SeekFrom::End(by) => len()?.checked_add_signed(by),
+    };
+    place.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 /// A file being read.

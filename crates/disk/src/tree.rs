@@ -1,6 +1,7 @@
 //! Folders with all that is in them: what a tree of files needs beyond single files.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -58,6 +59,12 @@ pub trait Tree: Send + Sync {
     /// `NotFound` when there is no such folder; otherwise what the operating system reports.
     fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>>;
 
+    /// What there is at a path; a link is followed.
+    ///
+    /// # Errors
+    /// `NotFound` when there is nothing; otherwise what the operating system reports.
+    fn entry(&self, path: &Path) -> io::Result<Entry>;
+
     /// Makes a symbolic link at `path`.
     ///
     /// # Errors
@@ -96,32 +103,14 @@ impl Tree for RealDisk {
         let mut entries = Vec::new();
         for found in std::fs::read_dir(folder)? {
             let found = found?;
-            let metadata = found.metadata()?;
-            let kind = if metadata.is_file() {
-                Kind::File
-            } else if metadata.is_dir() {
-                Kind::Folder
-            } else if metadata.is_symlink() {
-                Kind::Link(std::fs::read_link(found.path())?.into())
-            } else {
-                Kind::Other
-            };
-            entries.push(Entry {
-                name: found.file_name(),
-                len: if kind == Kind::File { metadata.len() } else { 0 },
-                kind,
-                device: metadata.dev(),
-                attributes: Attributes {
-                    mode: metadata.permissions().mode() & 0o7777,
-                    uid: metadata.uid(),
-                    gid: metadata.gid(),
-                    modified_ns: i128::from(metadata.mtime()) * 1_000_000_000
-                        + i128::from(metadata.mtime_nsec()),
-                },
-            });
+            entries.push(describe(found.file_name(), &found.path(), &found.metadata()?)?);
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
+    }
+
+    fn entry(&self, path: &Path) -> io::Result<Entry> {
+        describe(path.file_name().unwrap_or_default().to_owned(), path, &std::fs::metadata(path)?)
     }
 
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
@@ -148,4 +137,28 @@ impl Tree for RealDisk {
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {
         crate::extent::of(&std::fs::File::open(path)?)
     }
+}
+
+fn describe(name: OsString, path: &Path, metadata: &Metadata) -> io::Result<Entry> {
+    let kind = if metadata.is_file() {
+        Kind::File
+    } else if metadata.is_dir() {
+        Kind::Folder
+    } else if metadata.is_symlink() {
+        Kind::Link(std::fs::read_link(path)?.into())
+    } else {
+        Kind::Other
+    };
+    Ok(Entry {
+        name,
+        len: if kind == Kind::File { metadata.len() } else { 0 },
+        kind,
+        device: metadata.dev(),
+        attributes: Attributes {
+            mode: metadata.permissions().mode() & 0o7777,
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
+        },
+    })
 }

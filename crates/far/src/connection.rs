@@ -178,7 +178,7 @@ impl Connection {
     /// # Errors
     /// When the connection ends.
     pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
-        let handle = self.handle(&Request::Join(layout.len()))?;
+        let handle = self.handle(&Request::Join(layout.volume_len()))?;
         {
             let mut wire = self.lock();
             for (place, what) in layout.parts() {

@@ -83,12 +83,7 @@ impl Read for FarFile {
 
 impl Seek for FarFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let moved = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.position.checked_add_signed(by),
-            SeekFrom::End(by) => self.state()?.len.checked_add_signed(by),
-        };
-        self.position = moved.ok_or(io::ErrorKind::InvalidInput)?;
+        self.position = disk::seek(self.position, to, || Ok(self.state()?.len))?;
         Ok(self.position)
     }
 }
@@ -226,6 +221,14 @@ impl Tree for FarDisk {
     fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>> {
         let list = self.0.ask(&Request::Entries(folder.to_owned()))?;
         In(&wire::decompress(&list, wire::LIST_MAX)?).all(In::entry)
+    }
+
+    fn entry(&self, path: &Path) -> io::Result<Entry> {
+        let answer = self.0.ask(&Request::Entry(path.to_owned()))?;
+        let mut input = In(&answer);
+        let entry = input.entry()?;
+        input.end()?;
+        Ok(entry)
     }
 
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {

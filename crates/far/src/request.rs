@@ -75,6 +75,8 @@ pub enum Request {
     AddBytes(Handle, u64, Vec<u8>),
     /// Adds so many bytes of a file to it at a place, from an offset on: as `Write`.
     AddFile(Handle, u64, u64, u64, PathBuf),
+    /// What there is at a path: an entry.
+    Entry(PathBuf),
 }
 
 impl Request {
@@ -125,6 +127,7 @@ impl Request {
             Request::AddFile(handle, at, len, offset, path) => {
                 (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
             }
+            Request::Entry(path) => (32, out.path(path)),
         };
         (kind, out.0)
     }
@@ -166,6 +169,7 @@ impl Request {
             29 => Request::Join(input.u64()?),
             30 => Request::AddBytes(input.u32()?, input.u64()?, input.rest().to_vec()),
             31 => Request::AddFile(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
+            32 => Request::Entry(input.path()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;

@@ -251,6 +251,9 @@ impl Session<'_> {
                 let entries = self.machine.tree().entries(&path)?;
                 return wire::compress(&entries.iter().fold(Out::default(), Out::entry).0);
             }
+            Request::Entry(path) => {
+                return Ok(Out::default().entry(&self.machine.tree().entry(&path)?).0);
+            }
             Request::Extents(path) => {
                 let extents = self.machine.tree().extents(&path)?;
                 return wire::compress(&extents.iter().fold(Out::default(), Out::extent).0);

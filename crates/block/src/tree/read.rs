@@ -1,56 +1,42 @@
 //! The files of a tree, read as one volume.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use disk::{Disk, Source, Stat};
 
 use super::Layout;
-
-/// Files that are open at once at most.
-const OPEN_MAX: usize = 100;
+use super::open::OpenFiles;
+use super::parts::{FilePart, Parts};
 
 /// A volume made of files and bytes at places of their own, with zeros between them.
 pub struct Reader {
     disk: Arc<dyn Disk>,
     len: u64,
-    parts: BTreeMap<u64, Part>,
-    open: Mutex<Open>,
+    parts: Parts<What>,
+    open: OpenFiles<dyn Source>,
     position: u64,
 }
 
 /// Something that lies in the volume.
-struct Part {
-    len: u64,
-    what: What,
-}
-
 enum What {
     Bytes(Vec<u8>),
-    File { path: PathBuf, offset: u64 },
-}
-
-/// What is open, and when it was used last.
-#[derive(Default)]
-struct Open {
-    files: BTreeMap<PathBuf, (u64, Arc<dyn Source>)>,
-    clock: u64,
+    File(FilePart),
 }
 
 impl Reader {
     /// A volume of `len` bytes, all of them zeros.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, len: u64) -> Reader {
-        Reader { disk, len, parts: BTreeMap::new(), open: Mutex::default(), position: 0 }
+        Reader { disk, len, parts: Parts::new(), open: OpenFiles::new(), position: 0 }
     }
 
     /// The volume of a layout, whose files are below `top`.
     #[must_use]
     pub fn of(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Reader {
-        let mut reader = Reader::new(disk, layout.len());
+        let mut reader = Reader::new(disk, layout.volume_len());
         for (place, what) in layout.parts() {
             match what {
                 super::Part::Bytes(bytes) => reader.add_bytes(place.start, bytes),
@@ -62,40 +48,16 @@ impl Reader {
 
     /// Puts bytes at a place where there is nothing yet.
     pub fn add_bytes(&mut self, at: u64, bytes: Vec<u8>) {
-        self.parts.insert(at, Part { len: bytes.len() as u64, what: What::Bytes(bytes) });
+        self.parts.add(at..at + bytes.len() as u64, What::Bytes(bytes));
     }
 
     /// Puts a part of a file, from `offset` on, at a place where there is nothing yet.
     pub fn add_file(&mut self, place: Range<u64>, path: PathBuf, offset: u64) {
-        let part = Part { len: place.end.saturating_sub(place.start), what: What::File { path, offset } };
-        self.parts.insert(place.start, part);
+        self.parts.add(place, What::File(FilePart { path, offset }));
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<dyn Source>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.clock += 1;
-        let clock = open.clock;
-        if let Some((used, file)) = open.files.get_mut(path) {
-            *used = clock;
-            return Ok(Arc::clone(file));
-        }
-        if open.files.len() >= OPEN_MAX {
-            let oldest = open.files.iter().min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone());
-            oldest.and_then(|oldest| open.files.remove(&oldest));
-        }
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let file: Arc<dyn Source> = Arc::from(self.disk.open(path).map_err(named)?);
-        open.files.insert(path.to_owned(), (clock, Arc::clone(&file)));
-        Ok(file)
-    }
-
-    /// Parts that a range touches: where each begins, and how much of the range lies in it.
-    fn touched(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, &What, u64)> {
-        let first = self.parts.range(..=range.start).next_back().map_or(range.start, |(at, _)| *at);
-        self.parts.range(first..range.end.max(first)).filter_map(move |(at, part)| {
-            let (start, end) = (range.start.max(*at), range.end.min(at + part.len));
-            (start < end).then_some((start..end, &part.what, start - at))
-        })
+        self.open.get(path, |path| self.disk.open(path))
     }
 
     /// Does something with each file that a range touches: the file, the range in it, and where that begins in the volume.
@@ -104,8 +66,8 @@ impl Reader {
         range: Range<u64>,
         mut act: impl FnMut(&dyn Source, Range<u64>, u64) -> io::Result<()>,
     ) -> io::Result<()> {
-        for (place, what, within) in self.touched(range) {
-            if let What::File { path, offset } = what {
+        for (place, what, within) in self.parts.touched(range) {
+            if let What::File(FilePart { path, offset }) = what {
                 let start = offset + within;
                 act(&*self.file(path)?, start..start + (place.end - place.start), place.start)?;
             }
@@ -123,7 +85,7 @@ impl Source for Reader {
         let end = (at + buffer.len() as u64).min(self.len);
         let count = usize::try_from(end.saturating_sub(at)).unwrap_or(0);
         buffer.fill(0);
-        for (place, what, within) in self.touched(at..end) {
+        for (place, what, within) in self.parts.touched(at..end) {
             let index = |place: u64| usize::try_from(place - at).unwrap_or(usize::MAX);
             let target = buffer.get_mut(index(place.start)..index(place.end)).unwrap_or_default();
             match what {
@@ -131,7 +93,7 @@ impl Source for Reader {
                     let from = bytes.get(usize::try_from(within).unwrap_or(usize::MAX)..).unwrap_or_default();
                     target.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
                 }
-                What::File { path, offset } => {
+                What::File(FilePart { path, offset }) => {
                     if self.file(path)?.read_full_at(offset + within, target)? != target.len() {
                         let text = format!("{} is shorter than it was", path.display());
                         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
@@ -160,8 +122,8 @@ impl Source for Reader {
     }
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
-        for (place, what, within) in self.touched(at..self.len) {
-            let What::File { path, offset } = what else { return Ok(Some(place.start)) };
+        for (place, what, within) in self.parts.touched(at..self.len) {
+            let What::File(FilePart { path, offset }) = what else { return Ok(Some(place.start)) };
             let start = offset + within;
             match self.file(path)?.skip_hole(start)? {
                 Some(data) if data < start + (place.end - place.start) => {
@@ -201,12 +163,7 @@ impl Read for Reader {
 
 impl Seek for Reader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let moved = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.position.checked_add_signed(by),
-            SeekFrom::End(by) => self.len.checked_add_signed(by),
-        };
-        self.position = moved.ok_or(io::ErrorKind::InvalidInput)?;
+        self.position = disk::seek(self.position, to, || Ok(self.len))?;
         Ok(self.position)
     }
 }

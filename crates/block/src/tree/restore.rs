@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use disk::{Disk, Kind, Output, Stat, Tree, Volume};
 
 use super::format::Front;
+use super::open::OpenFiles;
+use super::parts::{FilePart, Parts};
 use super::{Layout, Node};
 use crate::backup::World;
 use crate::chain::Chain;
@@ -17,9 +19,6 @@ use crate::format::{BLOCK, CHUNK};
 use crate::repository::Repository;
 use crate::restore::{Request, Summary, in_place_fresh};
 use crate::{Error, chain};
-
-/// Files that are open at once at most.
-const OPEN_MAX: usize = 100;
 
 /// The layout of a generation, of the newest one if none is named.
 ///
@@ -163,44 +162,27 @@ fn remove(disk: &dyn Disk, tree: &dyn Tree, folder: &Path) -> io::Result<()> {
 struct Target {
     disk: Arc<dyn Disk>,
     len: u64,
-    /// By where it begins in the volume.
-    parts: BTreeMap<u64, Part>,
-    open: Mutex<BTreeMap<Arc<Path>, Arc<dyn Volume>>>,
-    files: Vec<Arc<Path>>,
-}
-
-struct Part {
-    path: Arc<Path>,
-    len: u64,
-    offset: u64,
+    parts: Parts<FilePart>,
+    open: OpenFiles<dyn Volume>,
+    files: Vec<PathBuf>,
 }
 
 impl Target {
     fn new(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Target {
-        let (mut parts, mut files) = (BTreeMap::new(), Vec::new());
+        let (mut parts, mut files) = (Parts::new(), Vec::new());
         let is_file = |node: &&Node| node.kind == Kind::File;
         for node in layout.nodes.iter().filter(is_file) {
-            let path: Arc<Path> = Arc::from(top.join(&node.path));
+            let path = top.join(&node.path);
             for (place, offset) in node.places() {
-                let part = Part { path: Arc::clone(&path), len: place.end - place.start, offset };
-                parts.insert(place.start, part);
+                parts.add(place, FilePart { path: path.clone(), offset });
             }
             files.push(path);
         }
-        Target { disk, len: layout.len(), parts, open: Mutex::default(), files }
+        Target { disk, len: layout.volume_len(), parts, open: OpenFiles::new(), files }
     }
 
-    fn file(&self, path: &Arc<Path>) -> io::Result<Arc<dyn Volume>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = open.get(path) {
-            return Ok(Arc::clone(file));
-        }
-        if open.len() >= OPEN_MAX {
-            open.pop_first();
-        }
-        let file: Arc<dyn Volume> = Arc::from(self.disk.volume(path)?);
-        open.insert(Arc::clone(path), Arc::clone(&file));
-        Ok(file)
+    fn file(&self, path: &Path) -> io::Result<Arc<dyn Volume>> {
+        self.open.get(path, |path| self.disk.volume(path))
     }
 }
 
@@ -214,15 +196,10 @@ impl Volume for Target {
     }
 
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let end = at + bytes.len() as u64;
-        let first = self.parts.range(..=at).next_back().map_or(at, |(start, _)| *start);
-        for (start, part) in self.parts.range(first..end) {
-            let (from, to) = (at.max(*start), end.min(start + part.len));
-            if from < to {
-                let index = |place: u64| usize::try_from(place - at).unwrap_or(usize::MAX);
-                let here = bytes.get(index(from)..index(to)).unwrap_or_default();
-                self.file(&part.path)?.write_at(part.offset + (from - start), here)?;
-            }
+        for (place, part, within) in self.parts.touched(at..at + bytes.len() as u64) {
+            let index = |place: u64| usize::try_from(place - at).unwrap_or(usize::MAX);
+            let here = bytes.get(index(place.start)..index(place.end)).unwrap_or_default();
+            self.file(&part.path)?.write_at(part.offset + within, here)?;
         }
         Ok(())
     }

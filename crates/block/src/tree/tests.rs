@@ -23,7 +23,7 @@ fn nodes(lens: &[Option<u64>]) -> Vec<Node> {
 
 fn decoded(layout: &Layout) -> Result<Layout, &'static str> {
     let map = format::map(&layout.nodes);
-    format::Front::decode(&format::header(&layout.map, &map))?.layout(&map, layout.len() / BLOCK_U64)
+    format::Front::decode(&format::header(&layout.map, &map))?.layout(&map, layout.volume_len() / BLOCK_U64)
 }
 
 fn lens() -> impl Strategy<Value = Vec<Option<u64>>> {
@@ -58,7 +58,7 @@ proptest! {
         let at = at % map.len();
         map.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = from);
         let header = format::header(&layout.map, &map);
-        let read = format::Front::decode(&header).and_then(|front| front.layout(&map, layout.len() / BLOCK_U64));
+        let read = format::Front::decode(&header).and_then(|front| front.layout(&map, layout.volume_len() / BLOCK_U64));
         if let Ok(read) = read {
             for node in &read.nodes {
                 prop_assert!(!node.path.is_absolute());
@@ -136,7 +136,7 @@ fn a_growing_file_leaves_the_others_alone() {
         assert_eq!(layout.nodes[2].blocks, second);
     }
     assert!(layout.nodes[1].blocks.len() < 5, "{:?}", layout.nodes[1].blocks);
-    assert!(layout.len() < CHUNK as u64);
+    assert!(layout.volume_len() < CHUNK as u64);
 }
 
 /// What lies behind the end of a file in its last block is zeros, and was something else before.

@@ -43,12 +43,7 @@ impl Read for Handle {
 impl Seek for Handle {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let len = self.disk.running()?.stat(self.node)?.len;
-        let target = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::End(by) => len.checked_add_signed(by),
-            SeekFrom::Current(by) => self.at.checked_add_signed(by),
-        };
-        self.at = target.ok_or(io::ErrorKind::InvalidInput)?;
+        self.at = crate::seek(self.at, to, || Ok(len))?;
         Ok(self.at)
     }
 }

@@ -51,6 +51,7 @@ fn request() -> impl Strategy<Value = Request> {
         (path(), proptest::bool::ANY, 0u32.., 0i128..).prop_map(|(path, link, mode, modified_ns)| {
             Request::SetAttributes(path, link, Attributes { mode, uid: 1, gid: 2, modified_ns })
         }),
+        path().prop_map(Request::Entry),
         path().prop_map(Request::Extents),
         (0u64..).prop_map(Request::Join),
         (0u32.., 0u64.., proptest::collection::vec(0u8.., 0..50))

@@ -36,6 +36,9 @@ fn a_tree_goes_there_and_back() {
     there.set_attributes(&top.join("empty"), &Kind::File, attributes).unwrap();
     assert_eq!(there.entries(&top).unwrap(), RealDisk.entries(&top).unwrap());
     assert!(there.entries(Path::new("/nowhere")).is_err());
+    assert_eq!(there.entry(&top.join("link")).unwrap().kind, Kind::File);
+    assert_eq!(there.entry(&top).unwrap(), RealDisk.entry(&top).unwrap());
+    assert!(there.entry(Path::new("/nowhere")).is_err());
 
     let (nodes, left) = tree::list(&there, &top).unwrap();
     assert_eq!((nodes.len(), left.len()), (5, 0));
