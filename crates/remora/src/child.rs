@@ -9,20 +9,20 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, unbounded};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::commands::stop_signals;
 use crate::exit::Stopped;
 
 /// Our own variable, which no command of the user's has to know.
 const PASSWORD: &str = "REMORA_TYPED_PASSWORD";
 
-/// SIGINT, SIGTERM and SIGHUP as they come, for a run that passes them on.
+/// The signals that ask us to stop, as they come, for a run that passes them on.
 pub(crate) struct Signals(Receiver<i32>);
 
 impl Signals {
     pub(crate) fn new() -> Result<Signals> {
         let (send, receive) = unbounded();
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let mut signals = signal_hook::iterator::Signals::new(stop_signals())?;
         std::thread::spawn(move || signals.forever().try_for_each(|signal| send.send(signal)));
         Ok(Signals(receive))
     }

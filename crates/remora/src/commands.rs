@@ -17,10 +17,10 @@ pub(crate) mod url;
 pub(crate) mod verify;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::args::Command;
@@ -53,11 +53,20 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-static TERMINATED: AtomicBool = AtomicBool::new(false);
+static STOPPED_BY: AtomicI32 = AtomicI32::new(SIGINT);
 
-/// True when the signal that stopped us was SIGTERM.
-pub(crate) fn terminated() -> bool {
-    TERMINATED.load(Ordering::Relaxed)
+/// The signal that stopped us.
+pub(crate) fn stopped_by() -> i32 {
+    STOPPED_BY.load(Ordering::Relaxed)
+}
+
+/// The signals that ask us to stop. SIGHUP is none of them where it is ignored, as nohup(1) has it.
+pub(crate) fn stop_signals() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let all = [SIGINT, SIGTERM, SIGHUP];
+    all.into_iter().filter(|signal| *signal != SIGHUP || ignored >> (signal - 1) & 1 == 0).collect()
 }
 
 /// How often a pause looks whether it is to end.
@@ -77,11 +86,11 @@ pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
     false
 }
 
-/// A flag that SIGINT and SIGTERM set; a second one of them ends the program at once. SIGUSR1 prints the
+/// A flag that the [`stop_signals`] set; a second one of them ends the program at once. SIGUSR1 prints the
 /// progress line.
 pub(crate) fn stop_flag(report: &Report) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    let mut signals = Signals::new(stop_signals().into_iter().chain([SIGUSR1]))?;
     let (flag, report) = (Arc::clone(&stop), report.clone());
     std::thread::spawn(move || {
         for signal in signals.forever() {
@@ -93,7 +102,7 @@ pub(crate) fn stop_flag(report: &Report) -> anyhow::Result<Arc<AtomicBool>> {
                 // Only returns when the default action could not be taken, and then there is no other.
                 signal_hook::low_level::emulate_default_handler(signal).ok();
             }
-            TERMINATED.store(signal == SIGTERM, Ordering::Relaxed);
+            STOPPED_BY.store(signal, Ordering::Relaxed);
         }
     });
     Ok(stop)

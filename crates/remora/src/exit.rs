@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGTERM};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Server,
     /// Another run is using the target.
     Busy,
+    /// Stopped by SIGHUP.
+    HungUp,
     /// Stopped by SIGINT.
     Interrupted,
     /// Stopped by SIGTERM.
@@ -31,7 +33,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// All of them, in the order of their codes.
-    pub(crate) const ALL: [Exit; 9] = [
+    pub(crate) const ALL: [Exit; 10] = [
         Exit::Done,
         Exit::Failed,
         Exit::Usage,
@@ -39,6 +41,7 @@ impl Exit {
         Exit::Damaged,
         Exit::Server,
         Exit::Busy,
+        Exit::HungUp,
         Exit::Interrupted,
         Exit::Terminated,
     ];
@@ -53,6 +56,7 @@ impl Exit {
             Exit::Damaged => 4,
             Exit::Server => 10,
             Exit::Busy => 11,
+            Exit::HungUp => 129,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
             Exit::Command(code) => code,
@@ -69,6 +73,7 @@ impl Exit {
             Exit::Damaged => "verification found a difference or damage",
             Exit::Server => "server unreachable, or it refused us",
             Exit::Busy => "target in use by another run",
+            Exit::HungUp => "stopped by SIGHUP",
             Exit::Interrupted => "stopped by SIGINT",
             Exit::Terminated => "stopped by SIGTERM",
             Exit::Command(_) => "that of the command that was run",
@@ -85,7 +90,7 @@ impl Exit {
                 return Exit::Busy;
             }
             if let Some(Stopped(signal)) = cause.downcast_ref::<Stopped>() {
-                return if *signal == SIGTERM { Exit::Terminated } else { Exit::Interrupted };
+                return stopped_by(*signal);
             }
             if let Some(error) = cause.downcast_ref::<import::Error>() {
                 return match error {
@@ -139,7 +144,15 @@ fn of_server(error: &server::Error) -> Exit {
 
 /// How a command ends that was stopped by a signal.
 pub(crate) fn stopped() -> Exit {
-    if crate::commands::terminated() { Exit::Terminated } else { Exit::Interrupted }
+    stopped_by(crate::commands::stopped_by())
+}
+
+fn stopped_by(signal: i32) -> Exit {
+    match signal {
+        SIGHUP => Exit::HungUp,
+        SIGTERM => Exit::Terminated,
+        _ => Exit::Interrupted,
+    }
 }
 
 /// Somebody else has what we need.

@@ -12,7 +12,7 @@ use progress::Progress;
 use serde_json::json;
 
 use crate::args::ServerArgs;
-use crate::commands::stop_flag;
+use crate::commands::{self, stop_flag};
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
@@ -156,10 +156,7 @@ pub(crate) fn world(report: &Report) -> anyhow::Result<World> {
 
 /// One session for each processor and some more, unless it is said otherwise.
 pub(crate) fn sessions(given: Option<std::num::NonZeroU16>, more: usize) -> usize {
-    given.map_or_else(
-        || std::thread::available_parallelism().map_or(2, usize::from) + more,
-        |sessions| usize::from(sessions.get()),
-    )
+    given.map_or_else(|| commands::cores() + more, |sessions| usize::from(sessions.get()))
 }
 
 fn summarise(

@@ -217,7 +217,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
         disk: &disk::RealDisk,
         connect: &connect,
         folder,
-        cores: std::thread::available_parallelism().map_or(2, usize::from),
+        cores: super::cores(),
         stop,
         progress: report,
     };

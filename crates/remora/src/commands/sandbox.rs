@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use progress::Progress;
 use sandbox::{Listed, Places, Product, Sandbox, Settings};
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
 use signal_hook::iterator::Signals;
 
 use crate::exit::{self, Exit};
@@ -133,7 +133,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         name: Some(start.name.clone()),
         ..Settings::default()
     };
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new(super::stop_signals())?;
     if start.tie {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }

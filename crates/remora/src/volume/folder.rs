@@ -14,7 +14,7 @@ use block::tree::{OWN, differing};
 use progress::Progress;
 
 use crate::host::Machine;
-use crate::volume::snapshot::{Layouts, Mark, Snapshot};
+use crate::volume::snapshot::{Layouts, Mark, Snapshot, new_name};
 
 /// The number of the folder at the top of a subvolume (`BTRFS_FIRST_FREE_OBJECTID`).
 const SUBVOLUME: &str = "256";
@@ -164,9 +164,7 @@ impl Snapshot for FolderSnapshot {
     }
 
     fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
-        let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        let name = format!("{}{:016x}", self.prefix(), u64::from_le_bytes(random));
+        let name = format!("{}{}", self.prefix(), new_name()?);
         let to = self.room.join(name);
         self.made = Some(to.clone());
         match self.still {

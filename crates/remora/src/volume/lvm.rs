@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::host::Machine;
 use crate::report::size;
 use crate::volume::lvm::delta::Pool;
-use crate::volume::snapshot::{Layouts, Mark, Snapshot};
+use crate::volume::snapshot::{Layouts, Mark, Snapshot, new_name};
 
 /// Which part of a volume its snapshot has room for, where nothing else is asked for: a fifth.
 const SHARE: u64 = 5;
@@ -122,9 +122,7 @@ impl Snapshot for LogicalVolume {
     }
 
     fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
-        let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        let name = format!("remora_{:016x}", u64::from_le_bytes(random));
+        let name = format!("remora_{}", new_name()?);
         let mut words = ["lvcreate", "--quiet", "--yes", "--snapshot", "--permission", "r"].to_vec();
         words.extend(["--addtag", OURS, "--addtag", &self.mark, "--name", &name]);
         let room = match &self.kind {

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use progress::Progress;
@@ -12,6 +12,7 @@ use serde_json::Value;
 use server::{HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
+use crate::commands;
 use crate::hold;
 use crate::host::Machine;
 use crate::volume::folder::{FileSystem, FolderSnapshot, Still};
@@ -27,8 +28,8 @@ const ELSEWHERE: [&str; 5] = [
     "log_bin_basename",
 ];
 /// Runs the command behind it while a process is stopped. Should we be killed meanwhile, it goes on by itself after a minute.
-const STOPPED: &str = "stopped() { trap 'kill -CONT PID' EXIT; (sleep 60; kill -CONT PID) >/dev/null 2>&1 & guard=$!; \
-                       kill -STOP PID || exit 1; \"$@\"; code=$?; kill -CONT PID; kill \"$guard\"; exit \"$code\"; }; stopped";
+const STOPPED: &str = r#"sh -c 'trap "kill -CONT PID" EXIT; (sleep 60; kill -CONT PID) >/dev/null 2>&1 & guard=$!;
+    kill -STOP PID || exit 1; "$@"; code=$?; kill -CONT PID; kill "$guard"; exit "$code"' stopped"#;
 
 /// How to reach the server.
 pub(crate) struct Login<'a> {
@@ -62,9 +63,7 @@ impl Login<'_> {
 
     /// Waits, unless the run is to stop.
     fn pause(&self, time: Duration) -> anyhow::Result<()> {
-        // Nobody sends: this is a wait that ends by itself.
-        crossbeam_channel::never::<()>().recv_timeout(time).ok();
-        if self.stop.load(Ordering::Relaxed) { Err(block::Error::Stopped.into()) } else { Ok(()) }
+        if commands::pause(time, &self.stop) { Ok(()) } else { Err(block::Error::Stopped.into()) }
     }
 }
 
@@ -124,12 +123,10 @@ impl Snapshot for ServerSnapshot<'_> {
         let began = Instant::now();
         let mut position = hold::position(&mut held).map_err(io::Error::other)?;
         let stopped = self.process.map(|process| STOPPED.replace("PID", &process.to_string()));
-        let both = [lock.map(str::to_owned), stopped].into_iter().flatten().collect::<Vec<_>>();
-        let made = match both.as_slice() {
-            [] => self.inner.make(machine, None),
-            [one] => self.inner.make(machine, Some(one)),
-            _ => return Err(io::Error::other("--lock is not for a server that is stopped for its snapshot")),
-        };
+        // The user's lock first: what it runs may have to ask the server.
+        let both: Vec<&str> = lock.into_iter().chain(stopped.as_deref()).collect();
+        let both = both.join(" ");
+        let made = self.inner.make(machine, Some(&*both).filter(|both| !both.is_empty()));
         held.release().map_err(|error| {
             io::Error::other(format!("the server's lock was lost while the snapshot was made: {error}"))
         })?;

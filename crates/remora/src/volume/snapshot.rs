@@ -31,6 +31,13 @@ pub(crate) struct Layouts<'a> {
     pub(crate) before: &'a Layout,
 }
 
+/// What the name of a snapshot ends with, so that nobody has it already.
+pub(super) fn new_name() -> io::Result<String> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{:016x}", u64::from_le_bytes(random)))
+}
+
 /// A snapshot, from before it is there until it is gone. Its methods are called in their order, [`Snapshot::keep`] or
 /// [`Snapshot::remove`] in any case; each gets the machine that the source lies on, as the connection to it may be another
 /// one by then.

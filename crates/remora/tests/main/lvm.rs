@@ -134,7 +134,7 @@ fn a_snapshot_that_overflowed_is_no_backup() {
 #[test]
 fn a_snapshot_goes_however_the_run_ends() {
     let group = Group::new();
-    for (signal, code) in [("TERM", 143), ("INT", 130)] {
+    for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
         let running = group.reading(1);
         assert_eq!(group.snapshots(), 1);
         running.signal(signal);

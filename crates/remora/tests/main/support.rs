@@ -69,10 +69,10 @@ fn on(products: &[Product], test: impl Fn(&Place)) {
     }
 }
 
-/// Names the server that is tested, which is shown when the test fails.
-#[expect(clippy::print_stderr, reason = "which server it was belongs to a failure")]
-pub(crate) fn tell(product: Product) {
-    eprintln!("== {product}");
+/// Names what is tested, which is shown when the test fails.
+#[expect(clippy::print_stderr, reason = "what it was belongs to a failure")]
+pub(crate) fn tell(what: impl std::fmt::Display) {
+    eprintln!("== {what}");
 }
 
 /// A database on a server, and a folder for files.

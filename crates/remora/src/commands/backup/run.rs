@@ -82,7 +82,8 @@ impl Run<'_> {
         let failed = |source| Error::Store { name: self.arguments.to.display().to_string(), source };
         let whose = repository::mark(&self.arguments.to, self.name).map_err(failed)?;
         let newest = if self.arguments.full { None } else { repository.list()?.generations.pop() };
-        let known = newest.as_ref().filter(|_| self.arguments.track).map(stamp);
+        let known = newest.as_ref().filter(|_| self.arguments.track);
+        let known = known.map(|known| stamp(known.number, &known.content));
         let mark = Mark { whose: &whose, kept: known.as_deref() };
         let made = snapshot
             .prepare(machine, &mark, self.world.progress)
@@ -91,9 +92,7 @@ impl Run<'_> {
             .and_then(|()| self.store(&repository, Some(&*snapshot), newest.as_ref(), machine));
         let left = "its snapshot is still there, and the next run removes it";
         let kept = match &made {
-            Ok(_) if self.arguments.track => {
-                repository.list().ok().and_then(|all| all.generations.last().map(stamp))
-            }
+            Ok((summary, _)) if self.arguments.track => Some(stamp(summary.generation, &summary.content)),
             _ => None,
         };
         *clean &= self.finally(machine, made.is_err(), left, |machine| match &kept {
@@ -189,10 +188,10 @@ impl Run<'_> {
     }
 }
 
-/// What a snapshot is known by that was made for this generation.
-fn stamp(generation: &Generation) -> String {
-    let hash: String = generation.content.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{hash}", generation.number)
+/// What a snapshot is known by that was made for a generation.
+fn stamp(number: u64, content: &[u8; 32]) -> String {
+    let hash: String = content.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{number}-{hash}")
 }
 
 /// Runs a command of the user's in a shell of the source's machine.

@@ -17,6 +17,9 @@ use crate::report::{self, Report};
 /// Bytes of a message at most: the scratch table's column.
 const BYTES_MAX: u16 = 8000;
 
+/// How often it is looked whether a connection failed.
+const LOOK: Duration = Duration::from_millis(50);
+
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The database in which a scratch table is made, and dropped at the end
@@ -188,9 +191,6 @@ impl Load<'_> {
         }
     }
 }
-
-/// How often it is looked whether a connection failed.
-const LOOK: Duration = Duration::from_millis(50);
 
 impl Figures {
     /// The delay that so many of 100 messages do not exceed.

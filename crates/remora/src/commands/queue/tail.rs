@@ -1,5 +1,7 @@
 //! `remora queue tail`
 
+use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -102,34 +104,23 @@ impl Tail<'_> {
         }
         let peek = self.peek(self.next);
         let shown: Vec<String> = self.columns.iter().map(Column::show).collect();
-        let rows = self.session.strings(&format!(
-            "SELECT {peek}, {} FROM {} WHERE {peek}",
-            shown.join(", "),
-            self.queue
-        ))?;
+        let select = format!("SELECT {peek}, {} FROM {} WHERE {peek}", shown.join(", "), self.queue);
         // Without a row it is not told how far it looked.
-        let told: Option<i64> = rows.first().and_then(|row| row.first()?.as_ref()?.parse().ok());
-        let end = told.unwrap_or(end);
-        for row in &rows {
-            self.show_row(row.get(1..).unwrap_or_default(), report)?;
-        }
-        let missed = (end - self.next).saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+        let (name, columns) = (self.name(), &self.columns);
+        let (mut end, mut rows, mut printed) = (end, 0, Ok(()));
+        self.session.for_each_row(&select, &mut |cells| {
+            let mut row = cells.iter().map(|cell| cell.map(String::from_utf8_lossy));
+            end = row.next().flatten().and_then(|told| told.parse().ok()).unwrap_or(end);
+            rows += 1;
+            printed = show_row(&name, columns, &row.collect::<Vec<_>>(), report);
+            if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        printed?;
+        let missed = (end - self.next).saturating_sub(rows);
         if missed > 0 {
             self.tell_missed(missed, report)?;
         }
         self.next = end;
-        Ok(())
-    }
-
-    fn show_row(&self, values: &[Option<String>], report: &Report) -> Result<()> {
-        if report.is_json() {
-            let names = self.columns.iter().map(|column| column.name.clone());
-            let row: Map<String, Value> = names.zip(values.iter().map(|value| json!(value))).collect();
-            report.message(&json!({ "message_type": "row", "queue": self.name(), "row": row }))?;
-        } else {
-            let cells: Vec<String> = values.iter().map(|value| cell(value.as_deref())).collect();
-            report.data(&cells.join("\t"))?;
-        }
         Ok(())
     }
 
@@ -142,6 +133,18 @@ impl Tail<'_> {
         }
         Ok(())
     }
+}
+
+fn show_row(queue: &str, columns: &[Column], values: &[Option<Cow<'_, str>>], report: &Report) -> Result<()> {
+    if report.is_json() {
+        let names = columns.iter().map(|column| column.name.clone());
+        let row: Map<String, Value> = names.zip(values.iter().map(|value| json!(value))).collect();
+        report.message(&json!({ "message_type": "row", "queue": queue, "row": row }))?;
+    } else {
+        let cells: Vec<String> = values.iter().map(|value| cell(value.as_deref())).collect();
+        report.data(&cells.join("\t"))?;
+    }
+    Ok(())
 }
 
 /// A value on a line of values with tabs between them, as `mariadb --batch` writes it.
