@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
 
+use disk::Source;
+
 use crate::backup::announce::{Announced, Announcer};
 use crate::backup::change::{Changer, Found};
 use crate::backup::salvage::{Salvage, Salvaged};
@@ -41,6 +43,9 @@ pub struct Request<'a> {
     pub full: bool,
     /// Where the volume may have changed, if that is known: only that is read, and a sample as proof.
     pub changed: Option<Changed>,
+    /// The volume as it was at the generation that `changed` tells the changes since, where a snapshot of that is still at
+    /// hand. What a block was is read there, which takes a fraction of the time of unpacking it.
+    pub before: Option<&'a dyn Source>,
     /// Accept a file that changes while it is read.
     pub live: bool,
     /// Threads that hash and compress.
@@ -59,6 +64,7 @@ impl<'a> Request<'a> {
             note: "{}".to_owned(),
             full: false,
             changed: None,
+            before: None,
             live: false,
             jobs: 1,
             rate: None,
@@ -223,7 +229,8 @@ impl Pipeline<'_> {
             let reader = scope.spawn(move || self.read(feed, salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
-                scope.spawn(move || work(self.request.name, &jobs, &to_writer, fetcher));
+                let changer = Changer::new(fetcher, self.changed.and(self.request.before));
+                scope.spawn(move || work(self.request.name, &jobs, &to_writer, changer));
             }
             drop((jobs, to_writer));
             // By value: when the writer is gone, nobody waits for its buffers.
@@ -330,8 +337,7 @@ fn bytes_of(chunk: u64, len: u64) -> usize {
     usize::try_from(len - chunk * CHUNK as u64).unwrap_or(CHUNK).min(CHUNK)
 }
 
-fn work(name: &str, jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, fetcher: &Fetcher<'_>) {
-    let mut changer = Changer::new(fetcher);
+fn work(name: &str, jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, mut changer: Changer<'_>) {
     for Job { number, what } in jobs {
         let done = look_at(name, number, what, &mut changer);
         let failed = done.is_err();
@@ -351,7 +357,7 @@ fn look_at(name: &str, number: u64, what: What, changer: &mut Changer<'_>) -> Re
     };
     let found = match &buffer {
         None => hole(prior.as_ref()),
-        Some(buffer) => changer.changes(buffer, &seen, prior.as_ref(), salvaged)?,
+        Some(buffer) => changer.changes((number, buffer), &seen, prior.as_ref(), salvaged)?,
     };
     if let (Some(claimed), Some((changes, _))) = (claimed, &found.changes) {
         // A chunk of zeros lists no blocks.

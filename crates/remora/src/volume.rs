@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use block::backup::Changed;
-use block::tree::{self, Layout, Left};
+use block::tree::{self, Layout, Left, Reader};
 use block::{Feed, Generation, Repository};
 
 use crate::host::{Address, Call, Machine};
@@ -102,6 +102,8 @@ pub(crate) struct Opened {
     pub(crate) left: Vec<Left>,
     /// Where it may have changed since the generation before, or why that is not known.
     pub(crate) changed: Result<Changed, String>,
+    /// How it was then, where that can be read without going to another machine.
+    pub(crate) before: Option<Reader>,
 }
 
 impl FromStr for Source {
@@ -206,7 +208,7 @@ impl Source {
         if !fits {
             return Err(io::Error::other(format!("is no {kind}")));
         }
-        Ok(Opened { feed, is_tree: false, left: Vec::new(), changed: since(newest, changes) })
+        Ok(Opened { feed, is_tree: false, left: Vec::new(), changed: since(newest, changes), before: None })
     }
 
     /// That it can't be backed up, and why.
@@ -243,7 +245,10 @@ fn open_tree(
     let now = Layout::new(nodes, before.as_ref());
     let layouts = before.as_ref().map(|before| Layouts { now: &now, before });
     let changes = snapshot.changes(machine, layouts);
-    Ok(Opened { feed: machine.scan_tree(&now, &top)?, is_tree: true, left, changed: since(newest, changes) })
+    let feed = machine.scan_tree(&now, &top)?;
+    let kept = snapshot.kept().filter(|_| matches!(machine, Machine::Here));
+    let before = before.zip(kept).map(|(layout, kept)| Reader::of(machine.disk(), &layout, &kept));
+    Ok(Opened { feed, is_tree: true, left, changed: since(newest, changes), before })
 }
 
 /// What may have changed since the newest generation, if there is one and that can be told.

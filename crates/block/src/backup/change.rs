@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::Error;
+use disk::Source;
+
 use crate::backup::salvage::Salvaged;
 use crate::chain::Chunk;
 use crate::feed::Seen;
@@ -11,6 +12,7 @@ use crate::format::{
     BLOCK, CHUNK_BLOCKS, Change, GROUP_BLOCKS, Group, Hash, Place, ZERO, block_hash, chunk_hash,
 };
 use crate::pack::{DeltaPacker, Packer};
+use crate::{CHUNK, Error};
 
 /// Differences that may come to nothing in a chunk before no more are tried.
 const VAIN_MAX: usize = 4;
@@ -18,6 +20,8 @@ const VAIN_MAX: usize = 4;
 /// Finds and stores changes.
 pub(super) struct Changer<'a> {
     fetcher: &'a Fetcher<'a>,
+    /// The volume as it was, if there is a snapshot of that.
+    before: Option<&'a dyn Source>,
     packer: io::Result<Packer>,
 }
 
@@ -43,14 +47,14 @@ fn packing(source: io::Error) -> Error {
 }
 
 impl<'a> Changer<'a> {
-    pub(super) fn new(fetcher: &'a Fetcher<'a>) -> Changer<'a> {
-        Changer { fetcher, packer: Packer::new() }
+    pub(super) fn new(fetcher: &'a Fetcher<'a>, before: Option<&'a dyn Source>) -> Changer<'a> {
+        Changer { fetcher, before, packer: Packer::new() }
     }
 
-    /// Looks at the data of a chunk.
+    /// Looks at a chunk: its number and its data.
     pub(super) fn changes(
         &mut self,
-        data: &[u8],
+        (chunk, data): (u64, &[u8]),
         seen: &Seen,
         prior: Option<&Chunk>,
         salvaged: Option<Salvaged>,
@@ -82,7 +86,7 @@ impl<'a> Changer<'a> {
         let (zeros, new): (Vec<New>, Vec<New>) = differing.into_iter().partition(|new| new.hash == ZERO);
         let mut out = Out { bytes: Vec::new(), places: vec![None; CHUNK_BLOCKS] };
         zeros.iter().for_each(|zero| out.set(zero.block, None));
-        let whole = self.differences(data, &new, &was, &mut out)?;
+        let whole = self.differences((chunk, data), &new, &was, &mut out)?;
         self.groups(data, &whole, &mut out)?;
         let places = out.places.into_iter().zip(0u8..=u8::MAX);
         let changes = places.filter_map(|(place, block)| Some((block, place?)));
@@ -93,17 +97,16 @@ impl<'a> Changer<'a> {
     /// others.
     fn differences<'p>(
         &self,
-        data: &[u8],
+        (chunk, data): (u64, &[u8]),
         new: &[New],
         was: &dyn Fn(usize) -> Option<&'p Place>,
         out: &mut Out,
     ) -> Result<Vec<New>, Error> {
-        let based = |new: &New| Some((*new, base_of(was(new.block)?)));
-        let based: Vec<(New, (Group, u8))> = new.iter().filter_map(based).collect();
-        let bases = self.bases(based.iter().map(|(_, base)| base))?;
+        let based: Vec<(New, &Place)> = new.iter().filter_map(|new| Some((*new, was(new.block)?))).collect();
+        let bases = self.bases(chunk, &based)?;
         let mut packer = DeltaPacker::new().map_err(packing)?;
         let (mut stored, mut paid, mut vain) = ([false; CHUNK_BLOCKS], 0, 0);
-        for ((new, base_place), base) in based.iter().zip(bases.chunks(BLOCK)) {
+        for ((new, was), base) in based.iter().zip(bases.chunks(BLOCK)) {
             // Where nothing is alike, trying is only slow.
             if vain > VAIN_MAX + paid {
                 break;
@@ -113,7 +116,7 @@ impl<'a> Changer<'a> {
                 None => vain += 1,
                 Some(group) => {
                     (paid, *stored) = (paid + 1, true);
-                    let base = Some(*base_place);
+                    let base = Some(base_of(was));
                     out.set(new.block, Some(Place { hash: new.hash, group, slot: 0, base }));
                 }
             }
@@ -121,21 +124,33 @@ impl<'a> Changer<'a> {
         Ok(new.iter().filter(|new| stored.get(new.block) == Some(&false)).copied().collect())
     }
 
-    /// Blocks, one after the other.
-    fn bases<'b>(&self, places: impl ExactSizeIterator<Item = &'b (Group, u8)>) -> Result<Vec<u8>, Error> {
+    /// What differences to these blocks of a chunk are made to, one after the other.
+    fn bases(&self, chunk: u64, blocks: &[(New, &Place)]) -> Result<Vec<u8>, Error> {
         let mut unpacked: Option<(Group, Vec<u8>)> = None;
-        let mut bases = Vec::with_capacity(places.len() * BLOCK);
-        for (group, slot) in places {
-            let known = unpacked.take().filter(|(known, _)| known == group);
+        let mut bases = vec![0; blocks.len() * BLOCK];
+        for ((new, was), target) in blocks.iter().zip(bases.chunks_mut(BLOCK)) {
+            if self.kept(chunk * CHUNK as u64 + (new.block * BLOCK) as u64, was, target) {
+                continue;
+            }
+            let (group, slot) = base_of(was);
+            let known = unpacked.take().filter(|(known, _)| *known == group);
             let raw = match known {
                 Some((_, raw)) => raw,
-                None => self.fetcher.group(group)?,
+                None => self.fetcher.group(&group)?,
             };
-            let start = usize::from(*slot) * BLOCK;
-            bases.extend_from_slice(raw.get(start..start + BLOCK).unwrap_or_default());
-            unpacked = Some((*group, raw));
+            target.copy_from_slice(block_of(&raw, usize::from(slot)));
+            unpacked = Some((group, raw));
         }
         Ok(bases)
+    }
+
+    /// Reads a block as it was, if that is the base itself and it can be had without unpacking.
+    fn kept(&self, at: u64, was: &Place, target: &mut [u8]) -> bool {
+        let Some(before) = self.before.filter(|_| was.base.is_none()) else { return false };
+        let read = before.read_full_at(at, target).is_ok_and(|count| count == BLOCK);
+        // Nobody else reads the snapshot.
+        before.forget(at, BLOCK as u64);
+        read && block_hash(target) == was.hash
     }
 
     /// Stores blocks whole, some together.

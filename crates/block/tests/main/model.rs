@@ -9,7 +9,8 @@ use disk::Disk;
 use disk::faults::FaultDisk;
 
 use crate::support::{
-    Random, back_up_bytes, back_up_changed, generations, keep, repository, restored, sound, world,
+    KEPT, REPO, Random, VOLUME, back_up_bytes, back_up_changed, generations, keep, repository, restored,
+    sound, world,
 };
 
 const LEN_MAX: usize = 2 * CHUNK + CHUNK / 2;
@@ -82,9 +83,18 @@ fn over_another(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, generation: u6
     disk.remove(path).unwrap();
 }
 
-/// Now and then what a file system tells: where the volume differs from the newest generation, and a little more.
-fn tracked(random: &mut Random, model: &BTreeMap<u64, Vec<u8>>, volume: &[u8]) -> Option<Changed> {
+/// Now and then what a file system tells: where the volume differs from the newest generation, and a little more. The
+/// snapshot of that may be damaged.
+fn tracked(
+    disk: &FaultDisk,
+    random: &mut Random,
+    model: &BTreeMap<u64, Vec<u8>>,
+    volume: &[u8],
+) -> Option<Changed> {
     let (since, before) = model.iter().next_back().filter(|_| random.below(2) == 0)?;
+    let mut kept = before.clone();
+    kept.iter_mut().zip(volume).skip(random.below(LEN_MAX)).for_each(|(kept, new)| *kept = *new);
+    disk.put(Path::new(KEPT), &kept[..kept.len() - random.below(2 * BLOCK)]);
     let grain = BLOCK / 4;
     let pieces = volume.chunks(grain).zip(before.chunks(grain)).enumerate();
     let differing = pieces.filter(|(at, (now, then))| now != then || at % 97 == 0);
@@ -103,8 +113,8 @@ fn life(seed: u64) {
                 change(&mut random, &mut volume);
                 volume.resize(volume.len().max(200), 7);
             }
-            disk.put(Path::new(crate::support::VOLUME), &volume);
-            let changed = tracked(&mut random, &model, &volume);
+            disk.put(Path::new(VOLUME), &volume);
+            let changed = tracked(&disk, &mut random, &model, &volume);
             let made = back_up_changed(&disk, random.below(6) == 0, changed).unwrap();
             model.insert(made.generation, volume.clone());
         }
@@ -221,22 +231,51 @@ fn only_what_may_have_changed_is_read() {
     // What has become zeros, all of a chunk.
     volume[CHUNK..2 * CHUNK].fill(0);
     ranges.push(CHUNK as u64..2 * CHUNK as u64);
-    disk.put(Path::new(crate::support::VOLUME), &volume);
+    disk.put(Path::new(VOLUME), &volume);
     back_up_changed(&disk, false, Some(Changed { since: 1, ranges })).unwrap();
     assert!(restored(&disk, None).unwrap() == volume);
     // What was not told is not seen, but for the end of the volume: so it was the ranges that were read.
     volume.iter_mut().step_by(8 * CHUNK).for_each(|byte| *byte ^= 1);
-    disk.put(Path::new(crate::support::VOLUME), &volume);
+    disk.put(Path::new(VOLUME), &volume);
     let told = Changed { since: 2, ranges: Vec::new() };
     let made = back_up_changed(&disk, false, Some(told.clone())).map(|made| made.changed);
     assert!(matches!(made, Ok(1) | Err(Error::Untracked { .. })), "{made:?}");
     // But not for ever: another sample is taken, until all lie.
     volume.iter_mut().step_by(CHUNK).for_each(|byte| *byte ^= 2);
-    disk.put(Path::new(crate::support::VOLUME), &volume);
+    disk.put(Path::new(VOLUME), &volume);
     let newest = *generations(&disk).last().unwrap();
     let made = back_up_changed(&disk, false, Some(Changed { since: newest, ..told.clone() }));
     assert!(matches!(made, Err(Error::Untracked { at, .. }) if at % CHUNK as u64 == 0), "{made:?}");
     // Told since another generation, it means nothing.
     back_up_changed(&disk, false, Some(Changed { since: newest - 1, ..told })).unwrap();
     assert!(restored(&disk, None).unwrap() == volume);
+}
+
+#[test]
+fn what_a_block_was_is_read_where_a_snapshot_still_has_it() {
+    let disk = FaultDisk::default();
+    let mut volume = Random(17).volume(60);
+    back_up_bytes(&disk, &volume);
+    disk.put(Path::new(KEPT), &volume);
+    let changed = |since| Some(Changed { since, ranges: std::iter::once(0..60 * BLOCK as u64).collect() });
+    volume.iter_mut().step_by(7 * BLOCK).for_each(|byte| *byte ^= 1);
+    disk.put(Path::new(VOLUME), &volume);
+    // The blocks of the generation before can't be unpacked, and need not be.
+    let first = Path::new(REPO).join("000001.blk");
+    let sound_bytes = disk.bytes(&first).unwrap();
+    let mut damaged = sound_bytes.clone();
+    damaged[sound_bytes.len() / 2] ^= 1;
+    disk.put(&first, &damaged);
+    let made = back_up_changed(&disk, false, changed(1)).unwrap();
+    assert!(made.written < made.changed * 1000, "differences: {made:?}");
+    // What is a difference already needs what that was made to.
+    disk.put(Path::new(KEPT), &volume);
+    volume.iter_mut().step_by(7 * BLOCK).for_each(|byte| *byte ^= 2);
+    disk.put(Path::new(VOLUME), &volume);
+    let made = back_up_changed(&disk, false, changed(2));
+    assert!(matches!(made, Err(Error::Corrupt { .. })), "{made:?}");
+    disk.put(&first, &sound_bytes);
+    back_up_changed(&disk, false, changed(2)).unwrap();
+    assert!(restored(&disk, None).unwrap() == volume);
+    sound(&disk);
 }

@@ -12,6 +12,8 @@ use disk::faults::FaultDisk;
 use progress::Silent;
 
 pub(crate) const VOLUME: &str = "/volume";
+/// The volume as it was, if there is something.
+pub(crate) const KEPT: &str = "/kept";
 pub(crate) const REPO: &str = "/repo/name";
 pub(crate) const TARGET: &str = "/target/restored";
 
@@ -38,7 +40,8 @@ pub(crate) fn back_up_changed(
 ) -> Result<Summary, Error> {
     let failed = |source| Error::Source { name: VOLUME.to_owned(), source };
     let mut scan = Scan::new(disk.open(Path::new(VOLUME)).map_err(failed)?);
-    let request = Request { full, changed, jobs: 2, ..Request::new(VOLUME) };
+    let kept = disk.open(Path::new(KEPT)).ok();
+    let request = Request { full, changed, before: kept.as_deref(), jobs: 2, ..Request::new(VOLUME) };
     backup(&repository(disk), &mut scan, &request, world())
 }
 

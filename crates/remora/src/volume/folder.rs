@@ -190,13 +190,17 @@ impl Snapshot for FolderSnapshot {
         machine: &Machine,
         layouts: Option<Layouts<'_>>,
     ) -> io::Result<Option<Vec<Range<u64>>>> {
-        let (Some(kept), Some(Layouts { now, before })) = (&self.kept, layouts) else { return Ok(None) };
-        let (tree, was, is) = (machine.tree(), kept.join(&self.below), self.path());
+        let (Some(was), Some(Layouts { now, before })) = (self.kept(), layouts) else { return Ok(None) };
+        let (tree, is) = (machine.tree(), self.path());
         let of_file = |node: &block::tree::Node| {
             let extents = |top: &Path| tree.extents(&top.join(&node.path));
             Ok::<_, io::Error>(differing(&extents(&was)?, &extents(&is)?, node.len))
         };
         now.changed(before, of_file).map(Some)
+    }
+
+    fn kept(&self) -> Option<PathBuf> {
+        self.kept.as_ref().map(|kept| kept.join(&self.below))
     }
 
     /// It stays as it is, whatever happens to the original; a file system that is full fails the original's writes.

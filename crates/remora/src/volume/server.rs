@@ -157,6 +157,10 @@ impl Snapshot for ServerSnapshot<'_> {
         self.inner.changes(machine, layouts)
     }
 
+    fn kept(&self) -> Option<PathBuf> {
+        self.inner.kept()
+    }
+
     fn check(&self, machine: &Machine) -> io::Result<()> {
         self.inner.check(machine)
     }

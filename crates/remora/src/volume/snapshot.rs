@@ -67,6 +67,11 @@ pub(crate) trait Snapshot: Send + Sync {
     fn changes(&self, machine: &Machine, layouts: Option<Layouts<'_>>)
     -> io::Result<Option<Vec<Range<u64>>>>;
 
+    /// The folder of the one that was kept.
+    fn kept(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Fails when what was read so far can't be relied on, or the original is harmed by going on. Asked now and then,
     /// and when everything was read.
     fn check(&self, machine: &Machine) -> io::Result<()>;

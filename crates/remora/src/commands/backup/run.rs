@@ -170,6 +170,7 @@ impl Run<'_> {
             note: note.to_string(),
             full: self.arguments.full,
             changed,
+            before: opened.before.as_ref().map(|before| before as &dyn disk::Source),
             live: self.arguments.live,
             jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
             rate: self.arguments.rate,
