@@ -85,7 +85,8 @@ impl Queue {
     }
 
     /// Has `replace` put the copy into this queue's place. Who owns a row here owns it there from then on; what was ended
-    /// here is gone there. This queue then answers as one that was dropped.
+    /// here is gone there. This queue then answers as one that was dropped. [`Engine::rename`](crate::Engine::rename) of its folder
+    /// undoes that: what nobody had ended waits in it again.
     ///
     /// # Errors
     /// What `replace` fails with, and those of [`Queue::publish`] on the copy: both queues are then as before.
@@ -94,6 +95,8 @@ impl Queue {
         copy: &Arc<Queue>,
         replace: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
+        // Should it come back in the end, what was ended is not to.
+        self.flush()?;
         let mut state = self.quiet();
         let rows = state.copying.take().map(|copying| copying.rows).unwrap_or_default();
         let mut gone = Vec::new();

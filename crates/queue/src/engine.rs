@@ -321,8 +321,14 @@ impl Engine {
             }
             other => other.map_err(Error::disk(from)),
         };
-        match &old.queue {
-            Some(queue) => queue.undisturbed(|| moved().map(|()| queue.folder.moved(to)))?,
+        match old.queue.take() {
+            // Its copy is not to have its place after all: who opens it again begins with what is on disk.
+            Some(queue) if queue.successor.get().is_some() => moved()?,
+            Some(queue) => {
+                let done = queue.undisturbed(|| moved().map(|()| queue.folder.moved(to)));
+                old.queue = Some(queue);
+                done?;
+            }
             None => moved()?,
         }
         new.set(old.queue.take());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::scope;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Engine, Error, Patience, Queue, RowId, Waited};
+use queue::{Definition, Engine, Error, Patience, Queue, RowId, Sync, Waited};
 
 use crate::support::{FOLDER, all, fresh, options, poll, put, rows, session};
 
@@ -119,6 +119,35 @@ fn a_copy_that_takes_no_place_leaves_everything_as_it_was() {
     assert_eq!(rows(&one, &queue), ["one"]);
     one.end().unwrap();
     assert_eq!(queue.status().waiting, 5);
+}
+
+#[test]
+fn a_queue_whose_copy_had_its_place_and_goes_is_there_again() {
+    for sync in [Sync::Always, Sync::Never] {
+        let (engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
+        let [from, aside, other] = ["/db/from", "/db/aside", "/db/other"].map(Path::new);
+        for folder in [from, other] {
+            engine.create(folder, &Definition { sync, ..queue.definition().clone() }).unwrap();
+        }
+        let (old, new) = (engine.open(from).unwrap(), engine.open(other).unwrap());
+        ["gone", "one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&old, row));
+        let mut one = session(1);
+        one.wait(&[all(&old)], &mut poll(1)).unwrap();
+        one.end().unwrap();
+        one.wait(&[all(&old)], &mut poll(1)).unwrap();
+        copy(&old, &new, || {});
+        engine.rename(from, aside).unwrap();
+        old.replaced_by(&new, || engine.rename(other, from)).unwrap();
+        old.let_go();
+        engine.rename(from, other).unwrap();
+        engine.rename(aside, from).unwrap();
+        engine.remove(other).unwrap();
+        let back = engine.open(from).unwrap();
+        assert_eq!(rows(&session(2), &back), ["one", "two", "three", "four", "five", "six"]);
+        // Who owned a row has lost it, and hears nothing of it.
+        one.end().unwrap();
+        assert_eq!(back.status().waiting, 6);
+    }
 }
 
 #[test]
