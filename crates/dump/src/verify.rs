@@ -27,16 +27,20 @@ pub(crate) fn reader(target: &Target) -> Result<Session, Error> {
     Ok(session)
 }
 
-/// The sum of a part's rows.
-fn sum(world: &World, session: &mut Session, part: &Part<'_>, tally: &Tally) -> Result<Sum, Error> {
+/// The sum of a part's rows; `read` is told of rows, the bytes they were estimated at, and those they had.
+pub(crate) fn sum(
+    world: &World,
+    session: &mut Session,
+    part: &Part<'_>,
+    read: &mut dyn FnMut(u64, u64, u64),
+) -> Result<Sum, Error> {
     let estimate = part.chunk.text_bytes.checked_div(part.chunk.sum.rows).unwrap_or(1);
     let mut to = |lines: &[u8], rows: u64| {
         if world.is_stopped() {
             return Err(io::Error::other("stopped"));
         }
         world.progress.read(rows * estimate);
-        world.progress.done(rows, lines.len() as u64);
-        tally.add(&*world.progress, rows, rows * estimate);
+        read(rows, rows * estimate, lines.len() as u64);
         Ok(())
     };
     let mut lines = Lines::new(&mut to);
@@ -63,7 +67,10 @@ pub(crate) fn sums(
     let tables = tables(parts);
     parallel::each(parts, sessions, &|| reader(target), &|session, at, part| {
         let (tally, left) = &tables[&part.entry.table.name];
-        let sum = sum(world, session, part, tally)?;
+        let sum = sum(world, session, part, &mut |rows, estimate, bytes| {
+            world.progress.done(rows, bytes);
+            tally.add(&*world.progress, rows, estimate);
+        })?;
         if left.fetch_sub(1, Ordering::Relaxed) == 1 {
             tally.end(&*world.progress);
         }

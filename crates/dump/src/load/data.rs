@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Disk;
-use server::{Session, Source};
+use server::{Session, Source, TableName};
 
 use super::ledger::WHOLE;
-use super::{Load, connect};
+use super::{Load, Verify, connect};
 use crate::manifest::{Chunk, Manifest, TableEntry};
 use crate::parallel::Failure;
 use crate::tally::Tally;
+use crate::verify::{self, Part};
 use crate::{Error, World, select};
 
 /// What to do after a signal.
@@ -33,6 +34,7 @@ struct Shared<'a> {
     local_infile: bool,
     rows: AtomicU64,
     tallies: Vec<Arc<Tally>>,
+    proven: Mutex<BTreeSet<(TableName, u32)>>,
     failure: Failure,
 }
 
@@ -55,7 +57,8 @@ impl Load<'_> {
         let mut follow = self.follow.take();
         let total = || -> u64 {
             let chunks = self.manifest.tables.iter().flat_map(|entry| &entry.chunks);
-            chunks.map(|chunk| chunk.text_bytes).sum()
+            let ways = if self.request.verify == Verify::Rows { 2 } else { 1 };
+            chunks.map(|chunk| chunk.text_bytes * ways).sum()
         };
         self.world.progress.phase("loading", follow.is_none().then(total));
         let shared = Shared {
@@ -63,6 +66,7 @@ impl Load<'_> {
             local_infile,
             rows: AtomicU64::new(0),
             tallies: self.manifest.tables.iter().map(|entry| Arc::new(tally(entry))).collect(),
+            proven: Mutex::default(),
             failure: Failure::default(),
         };
         std::thread::scope(|scope| {
@@ -79,6 +83,7 @@ impl Load<'_> {
             });
         });
         let rows = shared.rows.into_inner();
+        let proven = shared.proven.into_inner().unwrap_or_else(PoisonError::into_inner);
         shared.failure.into_result().map_err(|error| match error {
             error if error.is_passing() => Error::Interrupted { rows, source: Box::new(error) },
             error => error,
@@ -87,6 +92,7 @@ impl Load<'_> {
             follow.finish(self.world, &mut self.manifest)?;
         }
         self.summary.rows = rows;
+        self.proven = proven;
         self.summary.text_bytes =
             self.manifest.tables.iter().flat_map(|entry| &entry.chunks).map(|chunk| chunk.text_bytes).sum();
         Ok(())
@@ -169,6 +175,8 @@ impl Feed<'_> {
 impl Shared<'_> {
     fn work(&self, tasks: &Receiver<Task>) -> Result<(), Error> {
         let mut session = connect(self.load.target, self.load.request)?;
+        let verifies = self.load.request.verify == Verify::Rows;
+        let mut reader = verifies.then(|| verify::reader(self.load.target)).transpose()?;
         for task in tasks {
             if self.load.world.is_stopped() {
                 return Err(Error::Stopped(AGAIN));
@@ -189,6 +197,27 @@ impl Shared<'_> {
                 }
                 session.execute("ROLLBACK")?;
                 tries += 1;
+            }
+            if let Some(reader) = &mut reader {
+                self.prove(reader, &task).map_err(|error| match error {
+                    Error::Stopped(_) => Error::Stopped(AGAIN),
+                    error => error,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads back what was just loaded, while it is in memory and other sessions wait for each other or the disk. What is
+    /// not right is read again in the end, and judged then.
+    fn prove(&self, reader: &mut Session, task: &Task) -> Result<(), Error> {
+        let entry = &self.load.manifest.tables[task.table];
+        for chunk in &task.chunks {
+            let part = Part { entry, chunk, condition: None };
+            let sum = verify::sum(self.load.world, reader, &part, &mut |_, _, _| {})?;
+            if sum == chunk.sum {
+                let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+                proven.insert((entry.table.name.clone(), chunk.number));
             }
         }
         Ok(())
