@@ -32,8 +32,9 @@ const HELP: &str = "cargo xtask CHORE
   tidy                            check what the compiler does not: edges, lengths, words
   ci                              format, tidy, lints, documents, tests on all servers
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
-  bench block                     remora beside the tools people use, on an image of 1.5 GiB
-  bench dump [--rows N] [--server NAME] [--only WORD]
+  bench block [--tracked|--server]
+                                  remora beside the tools people use, on an image of 1.5 GiB
+  bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD]
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run
   bench queue [--seconds N] [--rounds N] [--backlog ROWS]
