@@ -95,9 +95,16 @@ impl Queue {
         copy: &Arc<Queue>,
         replace: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // Should it come back in the end, what was ended is not to.
-        self.flush()?;
-        let mut state = self.quiet();
+        // Should it come back in the end, what was ended is not to: it is written before.
+        let mut state = loop {
+            self.flush()?;
+            let mut state = self.quiet();
+            if state.gather.bytes.is_empty() {
+                break state;
+            }
+            state.maintaining = false;
+            self.give_turn(&mut state);
+        };
         let rows = state.copying.take().map(|copying| copying.rows).unwrap_or_default();
         let mut gone = Vec::new();
         let mut owned: Vec<(RowId, Ownership)> = Vec::new();

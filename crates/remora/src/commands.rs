@@ -86,8 +86,8 @@ pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
     false
 }
 
-/// A flag that the [`stop_signals`] set; a second one of them ends the program at once. SIGUSR1 prints the
-/// progress line.
+/// A flag that the [`stop_signals`] set; a second one of them ends the program at once, but for SIGHUP: a terminal
+/// that closes sends one, and its shell another. SIGUSR1 prints the progress line.
 pub(crate) fn stop_flag(report: &Report) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new(stop_signals().into_iter().chain([SIGUSR1]))?;
@@ -98,11 +98,13 @@ pub(crate) fn stop_flag(report: &Report) -> anyhow::Result<Arc<AtomicBool>> {
                 report.print_line();
                 continue;
             }
-            if flag.swap(true, Ordering::Relaxed) {
+            if !flag.load(Ordering::Relaxed) {
+                STOPPED_BY.store(signal, Ordering::Relaxed);
+                flag.store(true, Ordering::Relaxed);
+            } else if signal != SIGHUP {
                 // Only returns when the default action could not be taken, and then there is no other.
                 signal_hook::low_level::emulate_default_handler(signal).ok();
             }
-            STOPPED_BY.store(signal, Ordering::Relaxed);
         }
     });
     Ok(stop)

@@ -9,7 +9,6 @@ use clap::{Args, Subcommand};
 use progress::Progress;
 use sandbox::{Listed, Places, Product, Sandbox, Settings};
 use serde_json::json;
-
 use signal_hook::iterator::Signals;
 
 use crate::exit::{self, Exit};
