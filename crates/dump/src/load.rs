@@ -16,7 +16,7 @@ use server::catalogue::Kind;
 use server::{Session, TableName, Target, snapshot};
 
 use crate::definer::{self, Definer};
-use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::manifest::{Manifest, TableEntry};
 use crate::run::{Selection, World};
 use crate::verify::{self, Part};
 use crate::{Error, hash::Sum};
@@ -82,7 +82,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(60);
 const SNAPSHOT_MAX_S: u32 = 600;
 
 /// The sums of tables' chunks by their numbers.
-type Sums<'a> = BTreeMap<&'a TableName, Vec<(u32, Sum)>>;
+type Sums<'a> = BTreeMap<&'a TableName, BTreeMap<u32, Sum>>;
 
 /// A load under way.
 pub(crate) struct Load<'a> {
@@ -165,14 +165,31 @@ impl Load<'_> {
     /// Reads back what was not when it was in.
     fn prove(&self) -> Result<(), Error> {
         let entries: Vec<&TableEntry> = self.manifest.tables.iter().filter(|entry| entry.data).collect();
-        let sums = self.sums(&entries, &self.proven)?;
-        let differing = |entry: &&&TableEntry| verify::difference(entry, &sums[&entry.table.name]).is_some();
+        let parts = entries
+            .iter()
+            .flat_map(|entry| entry.chunks.iter().map(move |chunk| Part { entry, chunk, condition: None }));
+        let is_proven =
+            |part: &Part<'_>| self.proven.contains(&(part.entry.table.name.clone(), part.chunk.number));
+        let (proven, unproven): (Vec<Part<'_>>, Vec<Part<'_>>) = parts.partition(is_proven);
+        let mut sums = Sums::new();
+        for part in &proven {
+            sums.entry(&part.entry.table.name).or_default().insert(part.chunk.number, part.chunk.sum);
+        }
+        self.read_back(&unproven, &mut sums)?;
+        let difference = |entry: &TableEntry, sums: &Sums<'_>| {
+            let own = sums.get(&entry.table.name).into_iter().flatten();
+            verify::difference(entry, &own.map(|(number, sum)| (*number, *sum)).collect::<Vec<_>>())
+        };
+        let differing: Vec<&TableEntry> =
+            entries.iter().copied().filter(|entry| difference(entry, &sums).is_some()).collect();
         // A chunk may have been right and be another by now: rows that came later can be within its range, where the
         // target sorts keys otherwise.
-        let again: Vec<&TableEntry> = entries.iter().filter(differing).copied().collect();
-        let sums = self.sums(&again, &BTreeSet::new())?;
-        let different = |entry: &&TableEntry| verify::difference(entry, &sums[&entry.table.name]);
-        let differences: Vec<String> = again.iter().filter_map(different).collect();
+        let is_doubtful =
+            |part: &Part<'_>| differing.iter().any(|entry| entry.table.name == part.entry.table.name);
+        let doubtful: Vec<Part<'_>> = proven.into_iter().filter(is_doubtful).collect();
+        self.read_back(&doubtful, &mut sums)?;
+        let differences: Vec<String> =
+            differing.iter().filter_map(|entry| difference(entry, &sums)).collect();
         if differences.is_empty() {
             Ok(())
         } else {
@@ -180,35 +197,18 @@ impl Load<'_> {
         }
     }
 
-    /// The sums of all chunks of these tables; those that are proven are taken as they are to be, the others read.
-    fn sums<'a>(
-        &self,
-        entries: &[&'a TableEntry],
-        proven: &BTreeSet<(TableName, u32)>,
-    ) -> Result<Sums<'a>, Error> {
-        let is_proven =
-            |entry: &TableEntry, chunk: &Chunk| proven.contains(&(entry.table.name.clone(), chunk.number));
-        let mut sums = Sums::new();
-        let mut parts = Vec::new();
-        for entry in entries {
-            let known = sums.entry(&entry.table.name).or_default();
-            for chunk in &entry.chunks {
-                if is_proven(entry, chunk) {
-                    known.push((chunk.number, chunk.sum));
-                } else {
-                    parts.push(Part { entry, chunk, condition: None });
-                }
-            }
+    /// Reads chunks, and notes what their sums are.
+    fn read_back<'a>(&self, parts: &[Part<'a>], sums: &mut Sums<'a>) -> Result<(), Error> {
+        if parts.is_empty() {
+            return Ok(());
         }
-        if !parts.is_empty() {
-            let total = parts.iter().map(|part| part.chunk.text_bytes).sum();
-            self.world.progress.phase("verifying", Some(total));
-            let found = verify::sums(self.world, self.target, &parts, self.request.sessions)?;
-            for (part, sum) in parts.iter().zip(found) {
-                sums.entry(&part.entry.table.name).or_default().push((part.chunk.number, sum));
-            }
+        let total = parts.iter().map(|part| part.chunk.text_bytes).sum();
+        self.world.progress.phase("verifying", Some(total));
+        let found = verify::sums(self.world, self.target, parts, self.request.sessions)?;
+        for (part, sum) in parts.iter().zip(found) {
+            sums.entry(&part.entry.table.name).or_default().insert(part.chunk.number, sum);
         }
-        Ok(sums)
+        Ok(())
     }
 }
 
