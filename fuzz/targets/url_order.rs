@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use urlpack::{Model, SMALL};
 
-static MODEL: LazyLock<Model<&'static [u8]>> = LazyLock::new(|| Model::from_bytes(SMALL).unwrap());
+static MODEL: LazyLock<Model> = LazyLock::new(|| Model::from_bytes(SMALL).unwrap());
 
 fn packed(string: &[u8]) -> Vec<u8> {
     let mut value = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use urlpack::{Model, SMALL};
 
-static MODEL: LazyLock<Model<&'static [u8]>> = LazyLock::new(|| Model::from_bytes(SMALL).unwrap());
+static MODEL: LazyLock<Model> = LazyLock::new(|| Model::from_bytes(SMALL).unwrap());
 const LEN_MAX: usize = 3_000;
 
 fuzz_target!(|bytes: &[u8]| {

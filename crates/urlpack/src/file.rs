@@ -3,7 +3,8 @@
 use crc_fast::CrcAlgorithm;
 
 use crate::error::Error;
-use crate::node::{Chain, END, EOS, Head, Node, SLOTS, SYMBOLS, bytes_at, narrow};
+use crate::node::{Chain, END, EOS, Head, Node, SLOTS, SYMBOLS, narrow};
+use crate::room::{Room, Space, load};
 
 /// First bytes of every model file.
 const MAGIC: [u8; 8] = *b"urlpack\n";
@@ -74,14 +75,14 @@ pub(crate) fn renumber(file: &[u8], number: u8) -> Vec<u8> {
 }
 
 /// Reads the head and checks the whole file.
-pub(crate) fn check(file: &[u8]) -> Result<Header, Error> {
-    let header = header(file)?;
-    let starts = Starts::scan(file, &header)?;
-    starts.root(file)?;
+pub(crate) fn check(room: &Room) -> Result<Header, Error> {
+    let (header, space) = (header(room)?, room.space());
+    let starts = Starts::scan(space, &header)?;
+    starts.root(space)?;
     let mut at = HEADER;
     while at < header.nodes_end {
-        let node = Node::at(file, offset(at));
-        starts.node(file, at, &node)?;
+        let node = Node::at(space, offset(at));
+        starts.node(space, at, &node)?;
         at = node.end();
     }
     if !starts.has(header.start) {
@@ -90,14 +91,15 @@ pub(crate) fn check(file: &[u8]) -> Result<Header, Error> {
     Ok(header)
 }
 
-fn header(file: &[u8]) -> Result<Header, Error> {
-    if bytes_at::<8>(file, 0) != MAGIC {
+fn header(room: &Room) -> Result<Header, Error> {
+    let (file, space) = (room.as_ref(), room.space());
+    if load::<8>(space, 0) != MAGIC {
         return Err(wrong("not a urlpack model", 0));
     }
-    if u16::from_le_bytes(bytes_at(file, 8)) != VERSION {
+    if u16::from_le_bytes(load(space, 8)) != VERSION {
         return Err(wrong("a version this library does not read", 8));
     }
-    let u32_at = |at| u32::from_le_bytes(bytes_at(file, at));
+    let u32_at = |at| u32::from_le_bytes(load(space, at));
     if file.len() < HEADER + PADDING + CHECKSUM || u32_at(12) as usize != file.len() {
         return Err(wrong("the file is cut short or too long", file.len()));
     }
@@ -107,9 +109,9 @@ fn header(file: &[u8]) -> Result<Header, Error> {
         note_len: u32_at(20) as usize,
         start: u32_at(24),
         states: u32_at(28),
-        strings: u64::from_le_bytes(bytes_at(file, 32)),
-        bytes: u64::from_le_bytes(bytes_at(file, 40)),
-        checksum: u64::from_le_bytes(bytes_at(file, file.len() - CHECKSUM)),
+        strings: u64::from_le_bytes(load(space, 32)),
+        bytes: u64::from_le_bytes(load(space, 40)),
+        checksum: u64::from_le_bytes(load(space, file.len() - CHECKSUM)),
     };
     if crc_fast::checksum(CrcAlgorithm::Crc64Nvme, &file[..file.len() - CHECKSUM]) != header.checksum {
         return Err(wrong("the checksum differs", file.len() - CHECKSUM));
@@ -142,12 +144,12 @@ struct Starts {
 }
 
 impl Starts {
-    fn scan(file: &[u8], header: &Header) -> Result<Self, Error> {
+    fn scan(space: &Space, header: &Header) -> Result<Self, Error> {
         let mut starts = Self { bits: vec![0; header.nodes_end / 64 + 1] };
         let (mut at, mut count) = (HEADER, 0);
         while at < header.nodes_end {
             starts.bits[at / 64] |= 1 << (at % 64);
-            at = Node::at(file, offset(at)).end();
+            at = Node::at(space, offset(at)).end();
             count += 1;
         }
         if at != header.nodes_end || count != header.states {
@@ -161,8 +163,8 @@ impl Starts {
         self.bits.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    fn root(&self, file: &[u8]) -> Result<(), Error> {
-        let root = Node::at(file, offset(HEADER));
+    fn root(&self, space: &Space) -> Result<(), Error> {
+        let root = Node::at(space, offset(HEADER));
         if root.count() + 1 == usize::from(SYMBOLS) && root.head.parent() == offset(HEADER) {
             return Ok(());
         }
@@ -170,12 +172,12 @@ impl Starts {
     }
 
     /// Slots in order, room for everything that can come, and every way leads to a state.
-    fn node(&self, file: &[u8], at: usize, node: &Node<'_>) -> Result<(), Error> {
+    fn node(&self, space: &Space, at: usize, node: &Node<'_>) -> Result<(), Error> {
         let parent = node.head.parent();
         if !self.has(parent) {
             return Err(wrong("a state has no parent", at));
         }
-        let above = Node::at(file, parent);
+        let above = Node::at(space, parent);
         // So every way up ends at the root, which knows everything.
         if above.count() <= node.count() && parent as usize != HEADER {
             return Err(wrong("a parent knows no more than its child", at));
@@ -184,28 +186,28 @@ impl Starts {
         let (mut following, mut free) = (EOS, 0);
         for slot in node.slots() {
             // Between neighbouring symbols there is nothing; between others there must be a way to the parent.
-            let fits = if slot.symbol == following { slot.lo == free } else { slot.lo > free };
-            if slot.symbol < following || !fits || slot.hi <= slot.lo {
+            let fits = if slot.symbol() == following { slot.lo == free } else { slot.lo > free };
+            if slot.symbol() < following || !fits || slot.hi <= slot.lo {
                 return Err(wrong("slots overlap or leave no room", at));
             }
-            if (slot.next == END) != (slot.symbol == EOS) || (slot.next != END && !self.has(slot.next)) {
+            if (slot.next == END) != (slot.symbol() == EOS) || (slot.next != END && !self.has(slot.next)) {
                 return Err(wrong("a symbol leads to no state", at));
             }
-            if !above.knows(slot.symbol) {
+            if !above.knows(slot.symbol()) {
                 return Err(wrong("a symbol is unknown to the parent", at));
             }
-            (following, free) = (slot.symbol + 1, slot.hi);
+            (following, free) = (slot.symbol() + 1, slot.hi);
         }
         let full = if following == SYMBOLS { free == SLOTS } else { free < SLOTS };
         if !full || !node.end_is_zero() {
             return Err(wrong("slots overlap or leave no room", at));
         }
-        if node.head.has_chain() { self.chain(file, at, node.head) } else { Ok(()) }
+        if node.head.has_chain() { self.chain(space, at, node.head) } else { Ok(()) }
     }
 
     /// A chain is what following the hot symbols gives.
-    fn chain(&self, file: &[u8], at: usize, head: Head) -> Result<(), Error> {
-        let chain = Chain::at(file, offset(at));
+    fn chain(&self, space: &Space, at: usize, head: Head) -> Result<(), Error> {
+        let chain = Chain::at(space, offset(at));
         let bad = || wrong("a chain does not follow its states", at);
         let mut slots = (head.hot_lo(), head.hot_hi());
         let (mut symbol, mut state) = (head.hot_symbol(), head.hot_next());
@@ -218,7 +220,7 @@ impl Starts {
                 if !self.has(state) {
                     return Err(bad());
                 }
-                let head = Head::at(file, state);
+                let head = Head::at(space, state);
                 slots = narrow(slots, (head.hot_lo(), head.hot_hi()));
                 (symbol, state) = (head.hot_symbol(), head.hot_next());
             }

@@ -31,6 +31,7 @@ mod model;
 mod node;
 mod pack;
 mod room;
+mod search;
 mod train;
 mod unpack;
 

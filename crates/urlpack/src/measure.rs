@@ -35,7 +35,7 @@ impl Measured {
 ///
 /// A probe cuts a random string at a random place, in one of four changes the last byte of what is left, and
 /// compares the values in its range with the strings that have the prefix. `seed` chooses the probes.
-pub fn measure<B: AsRef<[u8]>>(model: &Model<B>, strings: &[&[u8]], probes: u64, seed: u64) -> Measured {
+pub fn measure(model: &Model, strings: &[&[u8]], probes: u64, seed: u64) -> Measured {
     let mut measured = Measured { strings: strings.len() as u64, probes, ..Measured::default() };
     let mut sorted = strings.to_vec();
     sorted.sort_unstable();
@@ -62,7 +62,7 @@ pub fn measure<B: AsRef<[u8]>>(model: &Model<B>, strings: &[&[u8]], probes: u64,
 }
 
 /// Whether a random prefix finds what it should.
-fn probe<B: AsRef<[u8]>>(model: &Model<B>, sorted: &[&[u8]], values: &[&[u8]], random: &mut Random) -> bool {
+fn probe(model: &Model, sorted: &[&[u8]], values: &[&[u8]], random: &mut Random) -> bool {
     let string = sorted[random.below(sorted.len())];
     let mut prefix = string[..random.below(string.len() + 1)].to_vec();
     if random.below(4) == 0

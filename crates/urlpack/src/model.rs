@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::file::{self, Header, NUMBER_MAX};
 use crate::node::SLOTS;
 use crate::pack::encode;
+use crate::room::Room;
 use crate::unpack::{self, Entry};
 
 /// Packed values of model 0 begin with a byte below this; of model n with the byte `OWN_BYTES + n - 1`.
@@ -14,12 +15,9 @@ use crate::unpack::{self, Entry};
 const OWN_BYTES: u8 = 0xf0;
 
 /// A model, checked and ready.
-///
-/// `B` holds the file: a [`crate::Room`], which is read quickest, `Vec<u8>`, a memory map, or `&'static [u8]` for an
-/// embedded one.
-#[derive(Debug, Clone)]
-pub struct Model<B> {
-    file: B,
+#[derive(Debug)]
+pub struct Model {
+    room: Room,
     header: Header,
 }
 
@@ -43,24 +41,25 @@ pub struct Info<'m> {
     pub note: &'m str,
 }
 
-impl<B: AsRef<[u8]>> Model<B> {
-    /// Checks a model file and makes it usable.
+impl Model {
+    /// Checks a model file and makes it usable: bytes, which are copied, or a [`Room`] that the file was read into.
     ///
     /// # Errors
     /// [`Error::Model`] if the file is not a model, of another version, damaged, or not sound in itself.
-    pub fn from_bytes(file: B) -> Result<Self, Error> {
-        let header = file::check(file.as_ref())?;
-        Ok(Self { file, header })
+    pub fn from_bytes(file: impl Into<Room>) -> Result<Self, Error> {
+        let room = file.into();
+        let header = file::check(&room)?;
+        Ok(Self { room, header })
     }
 
     /// The model file.
     pub fn as_bytes(&self) -> &[u8] {
-        self.file.as_ref()
+        self.room.as_ref()
     }
 
     /// What the model says about itself.
     pub fn info(&self) -> Info<'_> {
-        let file = self.file.as_ref();
+        let file = self.room.as_ref();
         Info {
             number: self.header.number,
             checksum: self.header.checksum,
@@ -83,7 +82,7 @@ impl<B: AsRef<[u8]>> Model<B> {
     /// [`Error::Train`] if the number is above 15.
     pub fn renumbered(&self, number: u8) -> Result<Vec<u8>, Error> {
         check_number(number)?;
-        Ok(file::renumber(self.file.as_ref(), number))
+        Ok(file::renumber(self.room.as_ref(), number))
     }
 
     /// Appends the packed value of `bytes` to `out`.
@@ -128,7 +127,7 @@ impl<B: AsRef<[u8]>> Model<B> {
             out.push(lead);
         }
         let mut encoder = Encoder::new(out, self.range());
-        let free = encode(self.file.as_ref(), self.header.start, bytes, whole, &mut encoder);
+        let free = encode(self.room.space(), self.header.start, bytes, whole, &mut encoder);
         (encoder, free)
     }
 
@@ -167,7 +166,7 @@ impl<B: AsRef<[u8]>> Model<B> {
     }
 
     fn entry(&self) -> Entry<'_> {
-        Entry { file: self.file.as_ref(), start: self.header.start, range: self.range() }
+        Entry { space: self.room.space(), start: self.header.start, range: self.range() }
     }
 
     /// The value without the byte that names the model, if it is ours.

@@ -1,7 +1,12 @@
 //! One state of the model as it lies in the file: reading only.
 //!
 //! The layout is described in `docs/formats/urlpack.md`. Every offset in here was proven to be inside the
-//! file when the model was loaded (`file.rs`), so the readers below give zeros instead of an error.
+//! file when the model was loaded (`file.rs`), and no place is outside a `Space`: nothing here can fail.
+
+use std::hint::select_unpredictable;
+
+use crate::room::{Space, load};
+use crate::search::{WINDOW, run_at_most, run_below};
 
 /// Intervals of a state are counted in slots; the last of 65,536 is never used, so that a bound fits 16 bits.
 pub(crate) const SLOTS: u32 = 65_535;
@@ -9,7 +14,7 @@ pub(crate) const SLOTS: u32 = 65_535;
 pub(crate) const HEAD: usize = 12;
 /// Bytes of a chain.
 pub(crate) const CHAIN: usize = 16;
-/// Bytes of an entry beside the hot one: 2 for its first slot, 1 width, 1 symbol, 3 next state.
+/// Bytes of an entry beside the hot one: 2 for its first slot, 1 symbol, 1 width, 3 next state.
 pub(crate) const ENTRY: usize = 7;
 /// Bit of the first byte that says that a chain follows the head.
 pub(crate) const HAS_CHAIN: u8 = 0x80;
@@ -34,8 +39,15 @@ pub(crate) const EOS: Symbol = 0;
 pub(crate) struct Slot {
     pub(crate) lo: u32,
     pub(crate) hi: u32,
-    pub(crate) symbol: Symbol,
+    pub(crate) byte: u8,
     pub(crate) next: u32,
+}
+
+impl Slot {
+    #[inline(always)]
+    pub(crate) fn symbol(&self) -> Symbol {
+        symbol_of(self.byte, self.next)
+    }
 }
 
 /// The interval between two neighbouring slots: symbols that the parent state tells apart.
@@ -49,27 +61,18 @@ pub(crate) struct Gap {
     pub(crate) before: Symbol,
 }
 
-/// A part of a state: slots, and the entries that lie in them.
+/// A part of a state, in slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Within {
     pub(crate) lo: u32,
     pub(crate) hi: u32,
-    start: usize,
-    end: usize,
 }
 
 impl Within {
-    /// The whole state.
-    #[inline(always)]
-    pub(crate) fn all(node: &Node<'_>) -> Self {
-        Self { lo: 0, hi: SLOTS, start: 0, end: node.count }
-    }
-
     /// The slots below or above those of the hot symbol.
     #[inline(always)]
-    pub(crate) fn beside_hot(node: &Node<'_>, below: bool) -> Self {
-        let all = Self::all(node);
-        if below { Self { hi: node.head.hot_lo(), ..all } } else { Self { lo: node.head.hot_hi(), ..all } }
+    pub(crate) fn beside_hot(head: Head, below: bool) -> Self {
+        if below { Self { lo: 0, hi: head.hot_lo() } } else { Self { lo: head.hot_hi(), hi: SLOTS } }
     }
 }
 
@@ -87,23 +90,10 @@ pub(crate) fn width_of(code: u8) -> u32 {
     ((16 + mantissa) << exponent) >> 4
 }
 
-/// `N` bytes at `at`, or zeros where the file ends before.
-#[inline(always)]
-pub(crate) fn bytes_at<const N: usize>(file: &[u8], at: usize) -> [u8; N] {
-    file.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().unwrap_or([0; N])
-}
-
 /// Little-endian 16-bit number at `at`.
 #[inline(always)]
-pub(crate) fn u16_at(file: &[u8], at: usize) -> u32 {
-    u32::from(u16::from_le_bytes(bytes_at(file, at)))
-}
-
-/// Little-endian 24-bit number at `at`.
-#[inline(always)]
-pub(crate) fn u24_at(file: &[u8], at: usize) -> u32 {
-    let [a, b, c] = bytes_at(file, at);
-    u32::from_le_bytes([a, b, c, 0])
+fn u16_at(space: &Space, at: usize) -> u32 {
+    u32::from(u16::from_le_bytes(load(space, at)))
 }
 
 /// The head of a state as one word, so that reading it costs one load.
@@ -113,8 +103,8 @@ pub(crate) struct Head(u128);
 #[expect(clippy::cast_possible_truncation, reason = "fields are cut out of the word")]
 impl Head {
     #[inline(always)]
-    pub(crate) fn at(file: &[u8], offset: u32) -> Self {
-        Self(u128::from_le_bytes(bytes_at(file, offset as usize)))
+    pub(crate) fn at(space: &Space, offset: u32) -> Self {
+        Self(u128::from_le_bytes(load(space, offset as usize)))
     }
     #[inline(always)]
     pub(crate) fn has_chain(self) -> bool {
@@ -150,7 +140,7 @@ impl Head {
     }
     #[inline(always)]
     pub(crate) fn hot(self) -> Slot {
-        Slot { lo: self.hot_lo(), hi: self.hot_hi(), symbol: self.hot_symbol(), next: self.hot_next() }
+        Slot { lo: self.hot_lo(), hi: self.hot_hi(), byte: self.hot_byte(), next: self.hot_next() }
     }
 }
 
@@ -168,8 +158,8 @@ pub(crate) struct Chain(u128);
 impl Chain {
     /// The chain of a state whose head says that it has one.
     #[inline(always)]
-    pub(crate) fn at(file: &[u8], offset: u32) -> Self {
-        Self(u128::from_le_bytes(bytes_at(file, offset as usize + HEAD)))
+    pub(crate) fn at(space: &Space, offset: u32) -> Self {
+        Self(u128::from_le_bytes(load(space, offset as usize + HEAD)))
     }
     #[inline(always)]
     pub(crate) fn lo(self) -> u32 {
@@ -221,27 +211,27 @@ pub(crate) fn narrow(outer: (u32, u32), hot: (u32, u32)) -> (u32, u32) {
 /// A state with its entries, for everything that is not the hot path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'m> {
-    file: &'m [u8],
     pub(crate) head: Head,
+    space: &'m Space,
     count: usize,
     entries: usize,
 }
 
 impl<'m> Node<'m> {
     #[inline(always)]
-    pub(crate) fn at(file: &'m [u8], offset: u32) -> Self {
-        Self::with_head(file, offset, Head::at(file, offset))
+    pub(crate) fn at(space: &'m Space, offset: u32) -> Self {
+        Self::with_head(space, offset, Head::at(space, offset))
     }
 
     #[inline(always)]
-    pub(crate) fn with_head(file: &'m [u8], offset: u32, head: Head) -> Self {
+    pub(crate) fn with_head(space: &'m Space, offset: u32, head: Head) -> Self {
         let mut entries = offset as usize + HEAD + if head.has_chain() { CHAIN } else { 0 };
         let mut count = usize::from(head.short_count());
         if count == usize::from(MANY) {
-            count = u16_at(file, entries) as usize;
+            count = u16_at(space, entries) as usize;
             entries += 2;
         }
-        Self { file, head, count, entries }
+        Self { head, space, count, entries }
     }
 
     /// Number of entries beside the hot one.
@@ -256,133 +246,137 @@ impl<'m> Node<'m> {
 
     #[inline(always)]
     fn lo(&self, index: usize) -> u32 {
-        u16_at(self.file, self.entries + 2 * index)
+        u16_at(self.space, self.entries + 2 * index)
     }
 
     #[inline(always)]
-    fn symbol(&self, index: usize) -> Symbol {
-        let [byte] = bytes_at(self.file, self.entries + 3 * self.count + index);
-        // Only the first entry can be the end.
-        if index == 0 { symbol_of(byte, self.next(0)) } else { Symbol::from(byte) + 1 }
+    fn byte(&self, index: usize) -> u8 {
+        let [byte] = load(self.space, self.entries + 2 * self.count + index);
+        byte
+    }
+
+    /// Width and next state, which lie together.
+    #[inline(always)]
+    fn width_and_next(&self, index: usize) -> (u32, u32) {
+        let [width, next @ ..] = load::<4>(self.space, self.entries + 3 * self.count + 4 * index);
+        let [a, b, c] = next;
+        (width_of(width), u32::from_le_bytes([a, b, c, 0]))
     }
 
     #[inline(always)]
     fn next(&self, index: usize) -> u32 {
-        u24_at(self.file, self.entries + 4 * self.count + 3 * index)
+        self.width_and_next(index).1
     }
 
     /// The entry at `index`, in symbol order, the hot one left out.
     #[inline(always)]
     pub(crate) fn slot(&self, index: usize) -> Slot {
-        let (lo, hi) = self.bounds(index);
-        Slot { lo, hi, symbol: self.symbol(index), next: self.next(index) }
+        let (lo, (width, next)) = (self.lo(index), self.width_and_next(index));
+        Slot { lo, hi: lo + width, byte: self.byte(index), next }
     }
 
+    /// The slot or gap that holds slot number `x`.
     #[inline(always)]
-    fn bounds(&self, index: usize) -> (u32, u32) {
-        let lo = self.lo(index);
-        let [width] = bytes_at(self.file, self.entries + 2 * self.count + index);
-        (lo, lo + width_of(width))
-    }
-
-    /// The slot or gap that holds slot number `x`, which lies in `within`.
-    #[inline(always)]
-    pub(crate) fn find(&self, x: u32, within: Within) -> Found {
+    pub(crate) fn find(&self, x: u16) -> Found {
         let hot = self.head.hot();
-        if x.wrapping_sub(hot.lo) < hot.hi - hot.lo {
+        let place = u32::from(x);
+        if place.wrapping_sub(hot.lo) < hot.hi - hot.lo {
             return Found::Slot(hot);
         }
-        let above = within.start + self.count_from(x, within);
-        if above > 0 {
-            let (lo, hi) = self.bounds(above - 1);
-            if x < hi {
-                return Found::Slot(Slot {
-                    lo,
-                    hi,
-                    symbol: self.symbol(above - 1),
-                    next: self.next(above - 1),
-                });
-            }
+        let above = self.count_from(x);
+        // Before the first entry lies nothing that matters.
+        let below = self.slot(above.saturating_sub(1));
+        if (above > 0) & (place < below.hi) {
+            Found::Slot(below)
+        } else {
+            Found::Gap(self.gap(above, place < hot.lo))
         }
-        Found::Gap(self.gap(above, x < hot.lo))
     }
 
-    /// Number of entries in `within` whose first slot is at most `x`.
+    /// Number of entries whose first slot is at most `x`.
     #[inline(always)]
-    fn count_from(&self, x: u32, within: Within) -> usize {
-        let range = self.entries + 2 * within.start..self.entries + 2 * within.end;
-        let los = self.file.get(range).unwrap_or(&[]);
-        los.as_chunks::<2>().0.partition_point(|&lo| u32::from(u16::from_le_bytes(lo)) <= x)
+    fn count_from(&self, x: u16) -> usize {
+        let mut count = 0;
+        loop {
+            let run = run_at_most(load(self.space, self.entries + 2 * count), x);
+            count += run;
+            if run < WINDOW / size_of::<u16>() || count >= self.count {
+                return count.min(self.count);
+            }
+        }
     }
 
     /// The gap between the entry before index `above` and the one at it, cut at the hot symbol.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the symbol")]
     fn gap(&self, above: usize, before_hot: bool) -> Gap {
         let hot = self.head.hot();
-        let mut gap = Gap { lo: 0, hi: SLOTS, after: NO_SYMBOL, before: NO_SYMBOL };
-        if above > 0 {
-            (_, gap.lo) = self.bounds(above - 1);
-            gap.after = self.symbol(above - 1);
-        }
-        if above < self.count {
-            gap.hi = self.lo(above);
-            gap.before = self.symbol(above);
-        }
-        if before_hot && hot.lo <= gap.hi {
-            (gap.hi, gap.before) = (hot.lo, hot.symbol);
-        }
-        if !before_hot && hot.hi >= gap.lo {
-            (gap.lo, gap.after) = (hot.hi, hot.symbol);
-        }
-        gap
+        // Neighbours as bound and symbol in one number: the nearest is the greatest below, the least above. Which
+        // they are cannot be foreseen, so all are read and none is branched to.
+        let joined = |bound: u32, symbol: Symbol| bound << 16 | u32::from(symbol);
+        let (entry_below, entry_above) = (self.slot(above.saturating_sub(1)), self.slot(above));
+        let (first, last) = (joined(0, NO_SYMBOL), joined(SLOTS, NO_SYMBOL));
+        let after = select_unpredictable(above > 0, joined(entry_below.hi, entry_below.symbol()), first);
+        let before =
+            select_unpredictable(above < self.count, joined(entry_above.lo, entry_above.symbol()), last);
+        let hot_before = select_unpredictable(before_hot, joined(hot.lo, hot.symbol()), last);
+        let hot_after = select_unpredictable(before_hot, first, joined(hot.hi, hot.symbol()));
+        let (after, before) = (after.max(hot_after), before.min(hot_before));
+        let apart = |both: u32| (both >> 16, both as Symbol);
+        let ((lo, after), (hi, before)) = (apart(after), apart(before));
+        Gap { lo, hi, after, before }
     }
 
     /// The slot of `symbol`, or the gap it lies in.
     #[inline(always)]
     pub(crate) fn find_symbol(&self, symbol: Symbol) -> Found {
         let hot = self.head.hot();
-        if hot.symbol == symbol {
+        if hot.symbol() == symbol {
             return Found::Slot(hot);
         }
         let above = self.count_before(symbol);
         if above < self.count {
             let slot = self.slot(above);
-            if slot.symbol == symbol {
+            if slot.symbol() == symbol {
                 return Found::Slot(slot);
             }
         }
-        Found::Gap(self.gap(above, symbol < hot.symbol))
+        Found::Gap(self.gap(above, symbol < hot.symbol()))
     }
 
     /// Number of entries whose symbol sorts before `symbol`.
     #[inline(always)]
     fn count_before(&self, symbol: Symbol) -> usize {
         let Some(byte) = symbol.checked_sub(1) else { return 0 };
-        let at = self.entries + 3 * self.count;
-        let symbols = self.file.get(at..at + self.count).unwrap_or(&[]);
-        let count = symbols.partition_point(|&have| u16::from(have) < byte);
-        // The end is stored as byte 0 and sorts before the true byte 0.
-        count + usize::from(byte == 0 && self.count > 0 && self.next(0) == END)
-    }
-
-    /// What of this state lies in `gap` of a child, which knows less symbols.
-    #[inline(always)]
-    pub(crate) fn within(&self, gap: &Gap) -> Within {
-        let hot = self.head.hot();
-        let mut within = Within::all(self);
-        if gap.after != NO_SYMBOL {
-            within.start = self.count_before(gap.after);
-            within.lo = hot.hi;
-            if gap.after != hot.symbol {
-                (_, within.lo) = self.bounds(within.start);
-                within.start += 1;
+        let [byte, _] = byte.to_le_bytes();
+        let mut count = 0;
+        loop {
+            let run = run_below(load(self.space, self.entries + 2 * self.count + count), byte);
+            count += run;
+            if run < WINDOW || count >= self.count {
+                break;
             }
         }
-        if gap.before != NO_SYMBOL {
-            within.end = self.count_before(gap.before);
-            within.hi = if gap.before == hot.symbol { hot.lo } else { self.lo(within.end) };
+        // The end is stored as byte 0 and sorts before the true byte 0.
+        count.min(self.count) + usize::from(byte == 0 && self.count > 0 && self.next(0) == END)
+    }
+
+    /// The slots between two symbols of this state, as a gap of a child has them.
+    #[inline(always)]
+    pub(crate) fn within(&self, after: Symbol, before: Symbol) -> Within {
+        let (after_slots, before_slots) = (self.bounds_of(after), self.bounds_of(before));
+        Within {
+            lo: if after == NO_SYMBOL { 0 } else { after_slots.1 },
+            hi: if before == NO_SYMBOL { SLOTS } else { before_slots.0 },
         }
-        within
+    }
+
+    /// The slots of a symbol that this state knows.
+    #[inline(always)]
+    fn bounds_of(&self, symbol: Symbol) -> (u32, u32) {
+        let (hot, other) = (self.head.hot(), self.slot(self.count_before(symbol)));
+        let is_hot = symbol == hot.symbol();
+        (select_unpredictable(is_hot, hot.lo, other.lo), select_unpredictable(is_hot, hot.hi, other.hi))
     }
 
     /// All slots in symbol order, the hot one among them.
@@ -398,8 +392,7 @@ impl<'m> Node<'m> {
 
     /// The end of the string, as an entry, has the byte 0, which is what searching the entries relies on.
     pub(crate) fn end_is_zero(&self) -> bool {
-        let [byte] = bytes_at(self.file, self.entries + 3 * self.count);
-        self.count == 0 || self.next(0) != END || byte == 0
+        self.count == 0 || self.next(0) != END || self.byte(0) == 0
     }
 
     /// Whether the state has a slot for `symbol`.

@@ -2,16 +2,23 @@
 
 use crate::coder::Encoder;
 use crate::node::{Chain, END, EOS, Found, Head, Node, Symbol, Within, narrow};
+use crate::room::Space;
 
 /// Narrows `encoder` from state `start` along `bytes`, and along the end of the string if `whole`.
 ///
 /// False if `bytes` stop inside a chain: then the interval is cut into slots without one left over.
-pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder: &mut Encoder<'_>) -> bool {
+pub(crate) fn encode(
+    space: &Space,
+    start: u32,
+    bytes: &[u8],
+    whole: bool,
+    encoder: &mut Encoder<'_>,
+) -> bool {
     let (mut state, mut rest) = (start, bytes);
     loop {
-        let head = Head::at(file, state);
+        let head = Head::at(space, state);
         if head.has_chain() {
-            let chain = Chain::at(file, state);
+            let chain = Chain::at(space, state);
             match along(chain, rest, whole) {
                 Along::Through => {
                     encoder.narrow(chain.lo(), chain.hi());
@@ -25,7 +32,7 @@ pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder
                 Along::Leaves(0) => {}
                 Along::Leaves(after) => {
                     let symbol = symbol_at(rest, after);
-                    state = leave_chain(file, head, after, symbol, encoder);
+                    state = leave_chain(space, head, after, symbol, encoder);
                     rest = rest.get(after + 1..).unwrap_or(&[]);
                     if state == END {
                         return true;
@@ -34,7 +41,7 @@ pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder
                 }
                 Along::Prefix(0) => return true,
                 Along::Prefix(after) => {
-                    let (_, outer) = walk(file, head, after);
+                    let (_, outer) = walk(space, head, after);
                     encoder.narrow(outer.0, outer.1);
                     return false;
                 }
@@ -52,7 +59,7 @@ pub(crate) fn encode(file: &[u8], start: u32, bytes: &[u8], whole: bool, encoder
             encoder.narrow(head.hot_lo(), head.hot_hi());
             head.hot_next()
         } else {
-            step(file, state, head, symbol, encoder)
+            step(space, state, head, symbol, encoder)
         };
         if state == END {
             return true;
@@ -100,10 +107,10 @@ fn symbol_at(rest: &[u8], index: usize) -> Symbol {
 }
 
 /// The state after `after` symbols of a chain, and the slots of the chain's state that they leave.
-pub(crate) fn walk(file: &[u8], head: Head, after: usize) -> (u32, (u32, u32)) {
+pub(crate) fn walk(space: &Space, head: Head, after: usize) -> (u32, (u32, u32)) {
     let (mut state, mut outer) = (head.hot_next(), (head.hot_lo(), head.hot_hi()));
     for _ in 1..after {
-        let head = Head::at(file, state);
+        let head = Head::at(space, state);
         outer = narrow(outer, (head.hot_lo(), head.hot_hi()));
         state = head.hot_next();
     }
@@ -112,21 +119,21 @@ pub(crate) fn walk(file: &[u8], head: Head, after: usize) -> (u32, (u32, u32)) {
 
 /// Codes `symbol` where it leaves the chain of the state with `head`, after `after` of its symbols.
 #[inline(always)]
-fn leave_chain(file: &[u8], head: Head, after: usize, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
-    let (state, outer) = walk(file, head, after);
-    let head = Head::at(file, state);
+fn leave_chain(space: &Space, head: Head, after: usize, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
+    let (state, outer) = walk(space, head, after);
+    let head = Head::at(space, state);
     let inner = narrow(outer, (head.hot_lo(), head.hot_hi()));
     let below = symbol < head.hot_symbol();
     let side = if below { (outer.0, inner.0) } else { (inner.1, outer.1) };
     encoder.narrow(side.0, side.1);
-    let node = Node::with_head(file, state, head);
-    step_within(file, node, symbol, Within::beside_hot(&node, below), encoder)
+    let node = Node::with_head(space, state, head);
+    step_within(space, node, symbol, Within::beside_hot(head, below), encoder)
 }
 
 /// Codes a symbol that is not the hot one.
 #[inline(always)]
-fn step(file: &[u8], state: u32, head: Head, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
-    let node = Node::with_head(file, state, head);
+fn step(space: &Space, state: u32, head: Head, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
+    let node = Node::with_head(space, state, head);
     match node.find_symbol(symbol) {
         Found::Slot(slot) => {
             encoder.narrow(slot.lo, slot.hi);
@@ -134,8 +141,8 @@ fn step(file: &[u8], state: u32, head: Head, symbol: Symbol, encoder: &mut Encod
         }
         Found::Gap(gap) => {
             encoder.narrow(gap.lo, gap.hi);
-            let parent = Node::at(file, head.parent());
-            step_within(file, parent, symbol, parent.within(&gap), encoder)
+            let parent = Node::at(space, head.parent());
+            step_within(space, parent, symbol, parent.within(gap.after, gap.before), encoder)
         }
     }
 }
@@ -143,7 +150,7 @@ fn step(file: &[u8], state: u32, head: Head, symbol: Symbol, encoder: &mut Encod
 /// Codes a symbol known to lie in the slots `within` of `node`.
 #[inline(always)]
 fn step_within<'m>(
-    file: &'m [u8],
+    space: &'m Space,
     mut node: Node<'m>,
     symbol: Symbol,
     mut within: Within,
@@ -157,8 +164,8 @@ fn step_within<'m>(
             }
             Found::Gap(gap) => {
                 encoder.narrow_within((gap.lo, gap.hi), (within.lo, within.hi));
-                node = Node::at(file, node.head.parent());
-                within = node.within(&gap);
+                node = Node::at(space, node.head.parent());
+                within = node.within(gap.after, gap.before);
             }
         }
     }

@@ -4,11 +4,35 @@
 const PAGE: usize = 2 << 20;
 /// Size of a cache line, which every model should begin at.
 const LINE: usize = 64;
+/// Places that a reader of a model can name: states end before 2²⁴, and no state is longer than what is left.
+const PLACES: usize = 1 << 25;
+/// The most bytes a reader loads at once.
+const LOAD_MAX: usize = 32;
+
+/// A model with zeros behind it, as much as a state could ever reach into: reading needs no look at its length.
+pub(crate) type Space = [u8; PLACES + LOAD_MAX];
+
+/// The bytes at a place.
+#[inline(always)]
+pub(crate) fn load<const N: usize>(space: &Space, at: usize) -> [u8; N] {
+    const { assert!(N <= LOAD_MAX) };
+    let at = at % PLACES;
+    space[at..at + N].first_chunk().copied().unwrap_or([0; N])
+}
+
+/// Asks for the cache lines at a place before they are read. A state rarely goes on behind the second.
+#[inline(always)]
+pub(crate) fn prefetch(space: &Space, at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in [at, at + LINE] {
+        safe_arch::prefetch_t0(&space[line % PLACES]);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (space, at);
+}
 
 /// Memory for a model file that begins where the file's layout expects it: at a cache line, and at a large page
 /// if it is as large as one.
-///
-/// Any other memory does as well; it is read a little slower.
 #[derive(Debug)]
 pub struct Room {
     bytes: Vec<u8>,
@@ -19,18 +43,29 @@ pub struct Room {
 impl Room {
     /// Zeros for a file of `len` bytes.
     pub fn new(len: usize) -> Self {
-        let step = if len < PAGE { LINE } else { PAGE };
-        let whole = len.next_multiple_of(step);
+        let step = step(len);
         // What is never touched of it never becomes memory.
-        let bytes = vec![0; whole + step];
+        let bytes = vec![0; len.next_multiple_of(step).max(size_of::<Space>()) + step];
         let start = bytes.as_ptr().align_offset(step).min(step);
         Self { bytes, start, len }
     }
 
     /// The memory with what lies behind the file up to the end of the page: what an operating system may be told about.
     pub fn pages(&mut self) -> &mut [u8] {
-        self.bytes.get_mut(self.start..).unwrap_or_default()
+        let end = self.start + self.len.next_multiple_of(step(self.len));
+        self.bytes.get_mut(self.start..end).unwrap_or_default()
     }
+
+    #[inline(always)]
+    pub(crate) fn space(&self) -> &Space {
+        static NOTHING: Space = [0; size_of::<Space>()];
+        self.bytes.get(self.start..).and_then(|bytes| bytes.first_chunk()).unwrap_or(&NOTHING)
+    }
+}
+
+/// What a file of `len` bytes should begin at.
+fn step(len: usize) -> usize {
+    if len < PAGE { LINE } else { PAGE }
 }
 
 impl From<&[u8]> for Room {
@@ -41,8 +76,13 @@ impl From<&[u8]> for Room {
     }
 }
 
+impl From<Vec<u8>> for Room {
+    fn from(file: Vec<u8>) -> Self {
+        file.as_slice().into()
+    }
+}
+
 impl AsRef<[u8]> for Room {
-    #[inline(always)]
     fn as_ref(&self) -> &[u8] {
         self.bytes.get(self.start..self.start + self.len).unwrap_or_default()
     }
@@ -60,12 +100,16 @@ mod tests {
 
     #[test]
     fn begins_at_a_boundary_and_holds_the_file() {
-        for (len, step) in [(0, LINE), (1, LINE), (PAGE - 1, LINE), (PAGE, PAGE), (PAGE + 1, PAGE)] {
-            let file: Vec<u8> = (0..=u8::MAX).cycle().take(len).collect();
+        let large = size_of::<Space>() + 1;
+        for (len, step) in
+            [(0, LINE), (1, LINE), (PAGE - 1, LINE), (PAGE, PAGE), (PAGE + 1, PAGE), (large, PAGE)]
+        {
+            let file: Vec<u8> = (1..=u8::MAX).cycle().take(len).collect();
             let mut room = Room::from(file.as_slice());
             assert_eq!(room.as_ref(), file);
             assert_eq!(room.as_ref().as_ptr().addr() % step, 0, "{len}");
-            assert!(room.pages().len() >= len.next_multiple_of(step), "{len}");
+            assert_eq!(room.pages().len(), len.next_multiple_of(step), "{len}");
+            assert_eq!(load::<1>(room.space(), 0)[0], u8::from(len > 0));
         }
     }
 }

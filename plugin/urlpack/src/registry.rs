@@ -13,7 +13,7 @@ const BUILT_IN: &str = "small";
 const ENDING: &str = "urlmodel";
 
 /// A model of the server.
-pub(crate) type Shared = Arc<Model<Room>>;
+pub(crate) type Shared = Arc<Model>;
 
 /// All models, by name and by number.
 #[derive(Debug, Default)]

@@ -53,9 +53,9 @@ struct ModelArgs {
 }
 
 impl ModelArgs {
-    fn load(&self) -> anyhow::Result<Model<Room>> {
+    fn load(&self) -> anyhow::Result<Model> {
         match &self.model {
-            None => Ok(Model::from_bytes(SMALL.into())?),
+            None => Ok(Model::from_bytes(SMALL)?),
             Some(path) => load(path),
         }
     }
@@ -65,9 +65,9 @@ impl ModelArgs {
     }
 }
 
-fn load(path: &Path) -> anyhow::Result<Model<Room>> {
+fn load(path: &Path) -> anyhow::Result<Model> {
     let file = std::fs::read(path).with_context(|| path.display().to_string())?;
-    Model::from_bytes(file.as_slice().into()).with_context(|| path.display().to_string())
+    Model::from_bytes(file).with_context(|| path.display().to_string())
 }
 
 pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {

@@ -402,7 +402,9 @@ fn write_state(state: &State, offsets: &[u32], out: &mut Vec<u8>) {
         out.extend_from_slice(&(count as u16).to_le_bytes());
     }
     others().for_each(|slot| out.extend_from_slice(&(slot.lo as u16).to_le_bytes()));
-    others().for_each(|slot| out.push(slot.width));
     others().for_each(|slot| out.push(if slot.symbol == EOS { 0 } else { byte(slot.symbol) }));
-    others().for_each(|slot| put24(out, offset(slot.next, slot.symbol)));
+    for slot in others() {
+        out.push(slot.width);
+        put24(out, offset(slot.next, slot.symbol));
+    }
 }

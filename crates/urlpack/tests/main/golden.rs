@@ -32,7 +32,7 @@ fn golden_files_can_be_made() {
     let mut options = Options::new(12_000);
     options.note = "made up by the tests".to_owned();
     let file = train(urls(), &options, &mut |_| {}).unwrap();
-    let model = Model::from_bytes(&file).unwrap();
+    let model = Model::from_bytes(file.as_slice()).unwrap();
     let strings = [
         "",
         "h",

@@ -19,7 +19,7 @@ pub(crate) fn urls() -> Vec<Vec<u8>> {
     urls
 }
 
-fn trained(strings: &[Vec<u8>], size_max: usize, number: u8) -> Model<Vec<u8>> {
+fn trained(strings: &[Vec<u8>], size_max: usize, number: u8) -> Model {
     let mut options = Options::new(size_max);
     options.number = number;
     options.note = "test".to_owned();
@@ -27,8 +27,8 @@ fn trained(strings: &[Vec<u8>], size_max: usize, number: u8) -> Model<Vec<u8>> {
 }
 
 /// Models of different kinds: roomy, cramped, under a number of its own, trained on bytes, trained on nothing.
-pub(crate) fn models() -> &'static [Model<Vec<u8>>] {
-    static MODELS: OnceLock<Vec<Model<Vec<u8>>>> = OnceLock::new();
+pub(crate) fn models() -> &'static [Model] {
+    static MODELS: OnceLock<Vec<Model>> = OnceLock::new();
     MODELS.get_or_init(|| {
         let urls = urls();
         let bytes: Vec<Vec<u8>> = (0..400usize)

@@ -5,7 +5,7 @@ use urlpack::{Error, Model};
 
 use crate::model::{models, urls};
 
-fn pack(model: &Model<Vec<u8>>, string: &[u8]) -> Vec<u8> {
+fn pack(model: &Model, string: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     model.pack(string, &mut packed);
     packed
@@ -27,7 +27,7 @@ fn string() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => near, 1 => proptest::collection::vec(any::<u8>(), 0..40), 1 => proptest::collection::vec(prop_oneof![Just(0u8), Just(255u8)], 0..20)]
 }
 
-fn in_range(model: &Model<Vec<u8>>, prefix: &[u8], string: &[u8]) -> bool {
+fn in_range(model: &Model, prefix: &[u8], string: &[u8]) -> bool {
     let (mut min, mut max) = (Vec::new(), Vec::new());
     model.prefix_min(prefix, &mut min);
     model.prefix_max(prefix, &mut max);

@@ -154,7 +154,7 @@ impl Candidate {
     }
 }
 
-struct Urlpack(Model<Room>);
+struct Urlpack(Model);
 
 impl Single for Urlpack {
     fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
@@ -174,7 +174,7 @@ impl Single for Urlpack {
 fn trained(name: &str, size: usize, urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
     report.phase(&format!("training {name}"), None);
     let file = train(urls, &Options::new(size), &mut |_| report.done(0, 0))?;
-    let model = Model::from_bytes(Room::from(file.as_slice()))?;
+    let model = Model::from_bytes(file)?;
     Ok(Candidate { name: name.to_owned(), codec: Box::new(Urlpack(model)), slow: false, ordered: true })
 }
 
@@ -187,7 +187,7 @@ fn urlpack_small(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
 }
 
 fn urlpack_built_in(_: &[&[u8]], _: &Report) -> anyhow::Result<Candidate> {
-    let model = Model::from_bytes(Room::from(urlpack::SMALL))?;
+    let model = Model::from_bytes(urlpack::SMALL)?;
     let name = "remora, built-in model".to_owned();
     Ok(Candidate { name, codec: Box::new(Urlpack(model)), slow: false, ordered: true })
 }

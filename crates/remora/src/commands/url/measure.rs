@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
 
 fn table(
     arguments: &Arguments,
-    model: &Model<Room>,
+    model: &Model,
     found: &Measured,
     speed: Speed,
     report: &Report,
@@ -105,7 +105,7 @@ fn table(
     Ok(())
 }
 
-fn speed(model: &Model<Room>, urls: &[&[u8]]) -> anyhow::Result<Speed> {
+fn speed(model: &Model, urls: &[&[u8]]) -> anyhow::Result<Speed> {
     let packed: Vec<Vec<u8>> = urls
         .iter()
         .map(|url| {

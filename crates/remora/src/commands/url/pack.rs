@@ -158,7 +158,7 @@ impl Stream {
 
 /// What turns one value into the other.
 struct Worker {
-    model: Model<Room>,
+    model: Model,
     form: Form,
     way: Way,
     value: Vec<u8>,
