@@ -15,7 +15,7 @@ const CONNECTIONS: [u32; 2] = [10, 40];
 /// Messages that wait before they are consumed: more than a run takes.
 const QUEUED: u64 = 1_000_000;
 /// The same for InnoDB, which is slower.
-const JOBS: u64 = 200_000;
+const JOBS: u64 = 2_000_000;
 /// Messages whose way from one connection to another is timed.
 const HANDOFFS: &str = "2000";
 
