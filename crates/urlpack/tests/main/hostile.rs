@@ -81,3 +81,17 @@ fn huge_counts_are_refused() {
         assert!(Model::from_bytes(bytes).is_err());
     }
 }
+
+/// Following parents must end: a state that is its own parent would be asked forever.
+#[test]
+fn a_state_that_is_its_own_parent_is_refused() {
+    const ROOT: usize = 64;
+    let mut bad = models()[1].as_bytes().to_vec();
+    // The root has every symbol: a head, perhaps a chain, a count, and 256 entries of seven bytes.
+    let second = ROOT + 12 + if bad[ROOT] & 0x80 == 0 { 0 } else { 16 } + 2 + 256 * 7;
+    bad[second + 1..second + 4].copy_from_slice(&u32::try_from(second).unwrap().to_le_bytes()[..3]);
+    seal(&mut bad);
+    assert!(
+        matches!(Model::from_bytes(bad), Err(Error::Model { what, place }) if what.contains("parent") && place == second)
+    );
+}
