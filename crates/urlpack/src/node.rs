@@ -255,6 +255,13 @@ impl<'m> Node<'m> {
         byte
     }
 
+    /// The symbol of an entry, without a look at where it leads unless it may be the end.
+    #[inline(always)]
+    fn symbol(&self, index: usize) -> Symbol {
+        let byte = self.byte(index);
+        if byte == 0 { symbol_of(byte, self.next(index)) } else { Symbol::from(byte) + 1 }
+    }
+
     /// Width and next state, which lie together.
     #[inline(always)]
     fn width_and_next(&self, index: usize) -> (u32, u32) {
@@ -314,11 +321,11 @@ impl<'m> Node<'m> {
         // Neighbours as bound and symbol in one number: the nearest is the greatest below, the least above. Which
         // they are cannot be foreseen, so all are read and none is branched to.
         let joined = |bound: u32, symbol: Symbol| bound << 16 | u32::from(symbol);
-        let (entry_below, entry_above) = (self.slot(above.saturating_sub(1)), self.slot(above));
+        let below = self.slot(above.saturating_sub(1));
         let (first, last) = (joined(0, NO_SYMBOL), joined(SLOTS, NO_SYMBOL));
-        let after = select_unpredictable(above > 0, joined(entry_below.hi, entry_below.symbol()), first);
-        let before =
-            select_unpredictable(above < self.count, joined(entry_above.lo, entry_above.symbol()), last);
+        let after = select_unpredictable(above > 0, joined(below.hi, below.symbol()), first);
+        let before = joined(self.lo(above), self.symbol(above));
+        let before = select_unpredictable(above < self.count, before, last);
         let hot_before = select_unpredictable(before_hot, joined(hot.lo, hot.symbol()), last);
         let hot_after = select_unpredictable(before_hot, first, joined(hot.hi, hot.symbol()));
         let (after, before) = (after.max(hot_after), before.min(hot_before));
@@ -364,19 +371,15 @@ impl<'m> Node<'m> {
     /// The slots between two symbols of this state, as a gap of a child has them.
     #[inline(always)]
     pub(crate) fn within(&self, after: Symbol, before: Symbol) -> Within {
-        let (after_slots, before_slots) = (self.bounds_of(after), self.bounds_of(before));
+        let hot = self.head.hot();
+        let lo = self.slot(self.count_before(after)).hi;
+        let lo = select_unpredictable(after == hot.symbol(), hot.hi, lo);
+        let hi = self.lo(self.count_before(before));
+        let hi = select_unpredictable(before == hot.symbol(), hot.lo, hi);
         Within {
-            lo: if after == NO_SYMBOL { 0 } else { after_slots.1 },
-            hi: if before == NO_SYMBOL { SLOTS } else { before_slots.0 },
+            lo: select_unpredictable(after == NO_SYMBOL, 0, lo),
+            hi: select_unpredictable(before == NO_SYMBOL, SLOTS, hi),
         }
-    }
-
-    /// The slots of a symbol that this state knows.
-    #[inline(always)]
-    fn bounds_of(&self, symbol: Symbol) -> (u32, u32) {
-        let (hot, other) = (self.head.hot(), self.slot(self.count_before(symbol)));
-        let is_hot = symbol == hot.symbol();
-        (select_unpredictable(is_hot, hot.lo, other.lo), select_unpredictable(is_hot, hot.hi, other.hi))
     }
 
     /// All slots in symbol order, the hot one among them.
