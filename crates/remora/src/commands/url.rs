@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use urlpack::{Model, Room, SMALL};
+use urlpack::{Model, SMALL};
 
 use crate::exit::Exit;
 use crate::report::Report;

@@ -7,7 +7,7 @@ use clap::Args;
 use codec::single::{self, Brotli, Fsst, Single, Zstd};
 use progress::Progress as _;
 use serde_json::json;
-use urlpack::{Model, Options, Room, train};
+use urlpack::{Model, Options, train};
 
 use super::list::{self, List};
 use super::measure::{ROUNDS, least_ns};

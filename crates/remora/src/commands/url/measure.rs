@@ -6,7 +6,7 @@ use clap::Args;
 use progress::Progress as _;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use urlpack::{Measured, Model, Room, measure};
+use urlpack::{Measured, Model, measure};
 
 use super::ModelArgs;
 use super::list::{self, List};

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use progress::Progress as _;
 use rows::{Dialect, Encoding, Field, Findings, Hints, Splitter, fields, records, sniff, sniff_encoding};
-use urlpack::{Model, Room};
+use urlpack::Model;
 
 use super::ModelArgs;
 use crate::exit::{self, Exit};
