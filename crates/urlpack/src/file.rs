@@ -9,10 +9,10 @@ use crate::room::{Room, Space, load};
 /// First bytes of every model file.
 const MAGIC: [u8; 8] = *b"urlpack\n";
 /// Layout of file and states that this library writes and reads.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Bytes before the states.
 pub(crate) const HEADER: usize = 64;
-/// Zeros after the states, so that a reader may load whole words.
+/// Zeros after the states: a part of the format, for readers that load whole words.
 const PADDING: usize = 32;
 const CHECKSUM: usize = 8;
 /// The states end before this offset: they point at each other with 24 bits.
@@ -89,6 +89,11 @@ pub(crate) fn check(room: &Room) -> Result<Header, Error> {
         return Err(wrong("the start is not a state", 24));
     }
     Ok(header)
+}
+
+/// The number that the head of a model file names, even if the rest of it is damaged or of another version.
+pub fn number_in_head(file: &[u8]) -> Option<u8> {
+    file.strip_prefix(&MAGIC)?.get(2).copied().filter(|&number| number <= NUMBER_MAX)
 }
 
 fn header(room: &Room) -> Result<Header, Error> {

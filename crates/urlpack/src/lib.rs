@@ -36,10 +36,14 @@ mod train;
 mod unpack;
 
 pub use error::Error;
+pub use file::number_in_head;
 pub use measure::{Measured, measure};
 pub use model::{Info, Model, number_of};
 pub use room::Room;
 pub use train::{Options, Progress, train};
+
+/// Longest string, in bytes, that the SQL functions and the command line pack: what they can give back.
+pub const STRING_MAX: usize = 1 << 20;
 
 /// A model for URLs of the world-wide web, number 0, 2.6 MB. `model/NOTICE` names what it was trained on.
 ///

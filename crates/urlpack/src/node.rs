@@ -1,7 +1,7 @@
 //! One state of the model as it lies in the file: reading only.
 //!
-//! The layout is described in `docs/formats/urlpack.md`. Every offset in here was proven to be inside the
-//! file when the model was loaded (`file.rs`), and no place is outside a `Space`: nothing here can fail.
+//! The layout is described in `docs/formats/urlpack.md`. Nothing here can fail: no place is
+//! outside a `Space`, also while a model is still being checked (`file.rs`).
 
 use std::hint::select_unpredictable;
 

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use urlpack::number_of;
+use urlpack::{STRING_MAX, number_of};
 
 use crate::registry::{Registry, Shared};
-
-/// Longest string that `url_unpack` gives back.
-pub(crate) const UNPACKED_MAX: usize = 1 << 20;
 
 /// Which function a statement calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +38,7 @@ impl Function {
         match self {
             // What no model expects grows; four times is more than was ever seen, and is checked.
             Self::Pack | Self::PrefixMin | Self::PrefixMax => (length.max(64) * 4).min((1 << 24) - 1),
-            Self::Unpack => UNPACKED_MAX,
+            Self::Unpack => STRING_MAX,
             Self::Info => 1_000,
         }
     }
@@ -101,6 +98,9 @@ impl Call {
         match self.function {
             Function::PrefixMin => model.prefix_min(argument, &mut self.out),
             Function::PrefixMax => model.prefix_max(argument, &mut self.out),
+            _ if argument.len() > STRING_MAX => {
+                return Err(format!("a string of {} bytes; at most {STRING_MAX} are packed", argument.len()));
+            }
             _ => model.pack(argument, &mut self.out),
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Call {
     fn unpack(&mut self, packed: &[u8]) -> Result<(), String> {
         let number = number_of(packed).map_err(|error| error.to_string())?;
         let (_, model) = self.registry.numbered(number)?;
-        model.unpack(packed, &mut self.out, UNPACKED_MAX).map_err(|error| error.to_string())
+        model.unpack(packed, &mut self.out, STRING_MAX).map_err(|error| error.to_string())
     }
 
     fn info(&mut self, packed: &[u8]) {

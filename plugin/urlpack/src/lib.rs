@@ -180,3 +180,14 @@ export!(Function::Unpack, url_unpack_init, url_unpack_deinit, url_unpack);
 export!(Function::PrefixMin, url_prefix_min_init, url_prefix_min_deinit, url_prefix_min);
 export!(Function::PrefixMax, url_prefix_max_init, url_prefix_max_deinit, url_prefix_max);
 export!(Function::Info, url_pack_info_init, url_pack_info_deinit, url_pack_info);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let outcome: Result<(), String> = guard(|| panic!("made by a test"));
+        assert!(outcome.is_err_and(|text| text.contains("failed inside")));
+    }
+}

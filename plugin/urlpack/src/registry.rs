@@ -1,11 +1,12 @@
 //! The models that the server has: the one built in, and the files in the folder `urlpack` beside this library.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use urlpack::{Model, Room, SMALL};
+use urlpack::{Model, Room, SMALL, number_in_head};
 
 /// Name of the model that is built in.
 const BUILT_IN: &str = "small";
@@ -15,73 +16,110 @@ const ENDING: &str = "urlmodel";
 /// A model of the server.
 pub(crate) type Shared = Arc<Model>;
 
+/// Length and time of a file or folder, by which a change is noticed; `None` if there is none.
+type Stamp = Option<(u64, SystemTime)>;
+
 /// All models, by name and by number.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     by_name: BTreeMap<Vec<u8>, Result<Shared, String>>,
-    by_number: BTreeMap<u8, (String, Shared)>,
-    /// Why a number means nothing: two files have it, or its file is damaged.
+    /// Or why the number means nothing: two files have it, or a file that could have it can't be read.
+    by_number: BTreeMap<u8, Result<(String, Shared), String>>,
+    /// What is wrong with files.
     trouble: Vec<String>,
-    /// When the folder last changed.
-    changed: Option<SystemTime>,
+    /// The folder and the files in it, as they were when they were read.
+    seen: Vec<(PathBuf, Stamp)>,
 }
 
 impl Registry {
-    /// The models as they are now. A changed folder is read again; statements under way keep what they have.
+    /// The models as they are now. What has changed is read again; statements under way keep what they have.
     pub(crate) fn current() -> Arc<Self> {
         static CURRENT: Mutex<Option<Arc<Registry>>> = Mutex::new(None);
-        let folder = folder();
-        let changed = folder.as_deref().and_then(changed);
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         match &*current {
-            Some(registry) if registry.changed == changed => Arc::clone(registry),
+            Some(registry) if registry.seen.iter().all(|(path, was)| stamp(path) == *was) => {
+                Arc::clone(registry)
+            }
             _ => {
-                let registry = Arc::new(Self::read(folder.as_deref(), changed));
+                let registry =
+                    folder().map_or_else(Self::default, |folder| Self::read(&folder)).with_built_in();
                 *current = Some(Arc::clone(&registry));
                 registry
             }
         }
     }
 
-    fn read(folder: Option<&Path>, changed: Option<SystemTime>) -> Self {
-        let mut registry = Self { changed, ..Self::default() };
-        for path in folder.map(files).unwrap_or_default() {
-            let Some(name) = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned) else {
-                continue;
+    fn read(folder: &Path) -> Self {
+        // Stamps are taken before the files are read: what changes meanwhile is read again.
+        let mut registry = Self { seen: vec![(folder.to_owned(), stamp(folder))], ..Self::default() };
+        let paths = match files(folder) {
+            Ok(paths) => paths,
+            Err(error) => {
+                registry.unreadable(format!("{}: {error}", folder.display()), None);
+                return registry;
+            }
+        };
+        for path in paths {
+            registry.seen.push((path.clone(), stamp(&path)));
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let file = std::fs::read(&path);
+            let number = file.as_ref().ok().and_then(|file| number_in_head(file));
+            let model = match file {
+                Ok(file) => Model::from_bytes(room(&file)).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
             };
-            let model = std::fs::read(&path).map_err(|error| error.to_string());
-            let model =
-                model.and_then(|file| Model::from_bytes(room(&file)).map_err(|error| error.to_string()));
-            registry.add(name, model.map(Arc::new));
-        }
-        let has_own =
-            registry.by_number.contains_key(&0) || registry.by_name.contains_key(BUILT_IN.as_bytes());
-        if !has_own && let Ok(model) = Model::from_bytes(room(SMALL)) {
-            registry.add(BUILT_IN.to_owned(), Ok(Arc::new(model)));
+            match model {
+                Ok(model) => registry.add(name, Arc::new(model)),
+                Err(why) => {
+                    let why = format!("model {name}: {why}");
+                    registry.unreadable(why.clone(), number);
+                    registry.by_name.insert(name.into_bytes(), Err(why));
+                }
+            }
         }
         registry
     }
 
-    fn add(&mut self, name: String, model: Result<Shared, String>) {
-        match &model {
-            Ok(model) => {
-                let number = model.number();
-                if let Some((other, _)) = self.by_number.get(&number) {
-                    // Which of the two a value means cannot be known: the number means neither.
-                    self.trouble.push(format!("models {other} and {name} both have number {number}"));
-                } else {
-                    self.by_number.insert(number, (name.clone(), Arc::clone(model)));
-                }
+    fn add(&mut self, name: String, model: Shared) {
+        let number = model.number();
+        let entry = match self.by_number.get(&number) {
+            // Which of the two a value means cannot be known: the number means neither.
+            Some(Ok((other, _))) => {
+                let why = format!("models {other} and {name} both have number {number}; take one away");
+                self.trouble.push(why.clone());
+                Err(why)
             }
-            Err(why) => self.trouble.push(format!("model {name}: {why}")),
+            Some(Err(why)) => Err(why.clone()),
+            None => Ok((name.clone(), Arc::clone(&model))),
+        };
+        self.by_number.insert(number, entry);
+        self.by_name.insert(name.into_bytes(), Ok(model));
+    }
+
+    /// Notes that a file says nothing. If it may have number 0, the built-in model must not stand in for it: values
+    /// would come out as other strings.
+    fn unreadable(&mut self, why: String, number: Option<u8>) {
+        if number.is_none_or(|number| number == 0) {
+            self.by_number.entry(0).or_insert_with(|| Err(why.clone()));
         }
-        self.by_name.insert(name.into_bytes(), model);
+        self.trouble.push(why);
+    }
+
+    /// The built-in model too, if no file has its number.
+    fn with_built_in(mut self) -> Arc<Self> {
+        if !self.by_number.contains_key(&0)
+            && let Ok(model) = Model::from_bytes(room(SMALL)).map(Arc::new)
+        {
+            self.by_number.insert(0, Ok((BUILT_IN.to_owned(), Arc::clone(&model))));
+            self.by_name.entry(BUILT_IN.into()).or_insert(Ok(model));
+        }
+        Arc::new(self)
     }
 
     /// The model with a name.
     pub(crate) fn named(&self, name: &[u8]) -> Result<&Shared, String> {
         match self.by_name.get(name) {
-            Some(Ok(model)) => self.clear(model.number()).map(|()| model),
+            Some(Ok(model)) => self.numbered(model.number()).map(|_| model),
             Some(Err(why)) => Err(why.clone()),
             None => {
                 let names: Vec<_> = self.by_name.keys().map(|name| String::from_utf8_lossy(name)).collect();
@@ -93,18 +131,10 @@ impl Registry {
 
     /// Name and model that packed values with `number` name.
     pub(crate) fn numbered(&self, number: u8) -> Result<(&str, &Shared), String> {
-        self.clear(number)?;
         match self.by_number.get(&number) {
-            Some((name, model)) => Ok((name, model)),
+            Some(Ok((name, model))) => Ok((name, model)),
+            Some(Err(why)) => Err(why.clone()),
             None => Err(self.missing(number)),
-        }
-    }
-
-    fn clear(&self, number: u8) -> Result<(), String> {
-        let ending = format!(" both have number {number}");
-        match self.trouble.iter().find(|trouble| trouble.ends_with(&ending)) {
-            Some(trouble) => Err(format!("{trouble}; take one away")),
-            None => Ok(()),
         }
     }
 
@@ -132,16 +162,20 @@ fn folder() -> Option<PathBuf> {
     Some(crate::abi::own_file()?.parent()?.join("urlpack"))
 }
 
-fn changed(folder: &Path) -> Option<SystemTime> {
-    std::fs::metadata(folder).ok()?.modified().ok()
+fn stamp(path: &Path) -> Stamp {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.len(), found.modified().ok()?))
 }
 
-/// Model files in order of their names.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|ending| ending == ENDING)).collect();
+/// Model files in order of their names; none if there is no folder.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
     paths.sort();
-    paths
+    Ok(paths)
 }

@@ -96,6 +96,12 @@ fn errors(server: &Server) {
     );
     assert!(server.run("SELECT url_pack()").contains("use url_pack(string [, model])"));
     assert!(server.run("SELECT url_unpack('a', 'b')").contains("use url_unpack(packed)"));
+    // What could not be unpacked again is not packed.
+    assert_eq!(server.run("SELECT LENGTH(url_unpack(url_pack(REPEAT('a', 1048576))))"), "1048576");
+    assert!(server.run("SELECT url_pack(REPEAT('a', 1048577))").contains("at most 1048576 are packed"));
+    server.do_it("CREATE TABLE t.e (u VARBINARY(100) NOT NULL)");
+    assert!(server.run("INSERT INTO t.e SELECT url_unpack(x'ff')").contains("ERROR 1105"));
+    assert_eq!(server.run("SELECT COUNT(*) FROM t.e"), "0");
 }
 
 fn tables(server: &Server) {
@@ -155,6 +161,38 @@ fn move_to_another_model(server: &Server) {
     assert_eq!(server.run(all), "5000\t5000");
 }
 
+/// A file that could have number 0 and can't be read: the built-in model must not unpack what another packed.
+fn damaged_model_of_number_0(server: &Server) {
+    let model = train(urls(), &Options::new(40_000), &mut |_| {}).unwrap();
+    let own = server.models().join("own.urlmodel");
+    server.add_model("own.urlmodel", &model);
+    let packed = server.run("SELECT HEX(url_pack('http://a.example/7'))");
+    let unpack = format!("SELECT url_unpack(x'{packed}')");
+    assert_eq!(server.run(&unpack), "http://a.example/7");
+    // Written in place, as cp does: first a part, then the rest.
+    for part in [0, 5, model.len() - 1] {
+        std::fs::write(&own, &model[..part]).unwrap();
+        assert!(server.run(&unpack).contains("model own"), "{}", server.run(&unpack));
+        assert!(server.run("SELECT url_pack('x')").contains("model own"));
+        assert_eq!(server.run("SELECT LENGTH(url_pack('x', 'site')) > 0"), "1");
+    }
+    std::fs::write(&own, &model).unwrap();
+    assert_eq!(server.run(&unpack), "http://a.example/7");
+    // A damaged file of another number is not in the way of number 0.
+    std::fs::remove_file(&own).unwrap();
+    let mut options = Options::new(40_000);
+    options.number = 5;
+    let other = train(urls(), &options, &mut |_| {}).unwrap();
+    server.add_model("other.urlmodel", &other[..1000]);
+    assert_eq!(server.run("SELECT url_unpack(url_pack('x'))"), "x");
+    // A name says nothing about a number.
+    server.add_model("small.urlmodel", &other);
+    assert_eq!(server.run("SELECT url_unpack(url_pack('x')), HEX(LEFT(url_pack('x', 'small'), 1))"), "x\tF4");
+    for name in ["other.urlmodel", "small.urlmodel"] {
+        std::fs::remove_file(server.models().join(name)).unwrap();
+    }
+}
+
 fn sixteen_at_once(server: &Server) {
     let sql = "SELECT SUM(url_unpack(url_pack(s)) = s), SUM(url_unpack(url_pack(s, 'site')) = s) FROM t.p";
     let running: Vec<Child> =
@@ -180,6 +218,7 @@ fn functions_in_every_server() {
         errors(&server);
         tables(&server);
         move_to_another_model(&server);
+        damaged_model_of_number_0(&server);
         sixteen_at_once(&server);
     }
 }

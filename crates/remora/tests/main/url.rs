@@ -88,6 +88,25 @@ fn a_column_is_replaced_and_the_rest_stays_to_the_byte() {
 }
 
 #[test]
+fn null_and_empty_stay_apart_in_a_column() {
+    let csv = "id,url\n1,http://a.example/\n2,\n3,\"\"\n4,NULL\n5,NULL\n6,NULL\n7,http://b.example/\n";
+    let packed = done(&["pack", "--column", "url"], csv.as_bytes());
+    let text = String::from_utf8(packed.clone()).unwrap();
+    assert!(text.contains("\n2,\n3,\"\"\n4,NULL\n"), "{text}");
+    assert_eq!(done(&["unpack", "--column", "url"], &packed), csv.as_bytes());
+    let tsv = "7\thttp://a.example/\n8\t\\N\n9\thttp://b.example/a\\tb\n";
+    let packed = done(&["pack", "--column", "2"], tsv.as_bytes());
+    assert!(packed.windows(6).any(|part| part == b"\n8\t\\N\n"), "{}", String::from_utf8_lossy(&packed));
+    assert_eq!(done(&["unpack", "--column", "2"], &packed), tsv.as_bytes());
+}
+
+#[test]
+fn a_column_of_nothing_is_nothing() {
+    assert_eq!(done(&["pack", "--column", "url"], b""), b"");
+    assert_eq!(done(&["unpack", "--column", "2"], b""), b"");
+}
+
+#[test]
 fn a_block_of_input_may_end_anywhere() {
     let rows: String =
         (0..90_000).map(|row| format!("{row},\"http://a{}.example/{row}\n\",x\n", row % 9)).collect();
@@ -110,7 +129,12 @@ fn what_is_wrong_is_named_with_its_line() {
     let (code, text) = failed(&["pack", "--column", "link"], b"id,url\n1,http://a.example/\n");
     assert!(code == Some(2) && text.contains("the header has id, url"), "{code:?} {text}");
     let (code, text) = failed(&["pack", "--column", "2"], b"1,http://a.example/\n2\n3,http://b.example/\n");
-    assert!(code == Some(1) && text.contains("line 2: it has 1 fields only"), "{code:?} {text}");
+    assert!(code == Some(1) && text.contains("line 2: fields: 1, and column 2"), "{code:?} {text}");
+    let (code, text) = failed(&["pack", "--column", "2", "--as", "escaped"], b"1,a\n");
+    assert!(code == Some(2) && text.contains("leave --as out"), "{code:?} {text}");
+    let long = [b"a\n".as_slice(), &[b'a'; (1 << 20) + 1], b"\n"].concat();
+    let (code, text) = failed(&["pack"], &long);
+    assert!(code == Some(1) && text.contains("line 2: a value of 1048577 bytes"), "{code:?} {text}");
     let (code, text) = failed(&["pack", "--model", "/dev/null"], b"");
     assert!(code == Some(1) && text.contains("/dev/null") && text.contains("model file"), "{text}");
     let (code, text) = failed(&["measure", "/dev/null"], b"");

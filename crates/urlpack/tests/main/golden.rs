@@ -4,8 +4,8 @@ use urlpack::{Model, Options, train};
 
 use crate::model::urls;
 
-const MODEL: &[u8] = include_bytes!("../data/v1.urlmodel");
-const VALUES: &str = include_str!("../data/v1.txt");
+const MODEL: &[u8] = include_bytes!("../data/v2.urlmodel");
+const VALUES: &str = include_str!("../data/v2.txt");
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -55,8 +55,8 @@ fn golden_files_can_be_made() {
     if std::env::var_os("URLPACK_GOLDEN").is_some() {
         #[expect(clippy::disallowed_methods, reason = "a test writes its own data files on request")]
         {
-            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/v1.urlmodel"), &file).unwrap();
-            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/v1.txt"), lines).unwrap();
+            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/v2.urlmodel"), &file).unwrap();
+            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/v2.txt"), lines).unwrap();
         }
     }
 }

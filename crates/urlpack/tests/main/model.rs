@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use urlpack::{Model, Options, train};
+use urlpack::{Model, Options, SMALL, measure, train};
 
 /// URLs as a shop and a wiki have them, always the same ones.
 pub(crate) fn urls() -> Vec<Vec<u8>> {
@@ -92,4 +92,14 @@ fn number_changes_only_the_name() {
     assert_eq!(model.unpack(&packed, &mut back, 100), Err(urlpack::Error::OtherModel { found: 3, ours: 0 }));
     other.unpack(&packed, &mut back, 100).unwrap();
     assert_eq!(back, b"http://www.example.com/");
+}
+
+/// The model that ships, on the list that ships: nothing out of order, no wrong range, and no larger than it was.
+#[test]
+fn the_built_in_model_keeps_its_promises() {
+    let list = include_bytes!("../../../../demo/urls_world.txt");
+    let urls: Vec<&[u8]> = list.split(|&byte| byte == b'\n').filter(|url| !url.is_empty()).collect();
+    let measured = measure(&Model::from_bytes(SMALL).unwrap(), &urls, 20_000, 7);
+    assert_eq!((measured.order_wrong, measured.prefix_wrong, measured.round_trip_wrong), (0, 0, 0));
+    assert!(measured.ratio() < 0.26, "{}", measured.ratio());
 }

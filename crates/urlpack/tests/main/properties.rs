@@ -44,7 +44,7 @@ proptest! {
             let packed = pack(model, &string);
             model.unpack(&packed, &mut back, string.len()).unwrap();
             prop_assert_eq!(&back[4..], &string[..]);
-            prop_assert!(packed.last() != Some(&0), "a trailing zero would not survive BINARY(n)");
+            prop_assert!(packed.last() != Some(&0), "a trailing zero is lost where SQL pads or trims");
         }
     }
 

@@ -5,8 +5,10 @@ use std::io::{self, BufWriter, Read, Write};
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use progress::Progress as _;
-use rows::{Dialect, Encoding, Field, Findings, Hints, Splitter, fields, records, sniff, sniff_encoding};
-use urlpack::Model;
+use rows::{
+    Dialect, Encoding, Field, Findings, Hints, Nulls, Splitter, fields, records, sniff, sniff_encoding,
+};
+use urlpack::{Model, STRING_MAX};
 
 use super::ModelArgs;
 use crate::exit::{self, Exit};
@@ -14,8 +16,6 @@ use crate::report::Report;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 1 << 20;
-/// Longest URL that is unpacked: as long as the server's functions give.
-const UNPACKED_MAX: usize = 1 << 20;
 /// Longest record: a lost quote must not collect the rest of the input in memory.
 const RECORD_MAX: usize = 1 << 28;
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_name = "COLUMN")]
     column: Option<String>,
 
-    /// How packed values are written: hex, for UNHEX() in SQL; escaped, as LOAD DATA reads bytes
+    /// How packed values are written: hex, for UNHEX() in SQL; escaped, as LOAD DATA reads bytes, for lines only
     #[arg(long = "as", value_name = "FORM", default_value = "hex")]
     form: Form,
 }
@@ -48,12 +48,18 @@ pub(super) enum Way {
 }
 
 pub(super) fn run(arguments: &Arguments, way: Way, report: &Report) -> anyhow::Result<Exit> {
+    if arguments.form == Form::Escaped && arguments.column.is_some() {
+        return Err(exit::usage(
+            "--as escaped is for lines; in a column packed values are hex, which reads the same in every dialect: \
+             leave --as out",
+        ));
+    }
     let mut worker = Worker { model: arguments.model.load()?, form: arguments.form, way, value: Vec::new() };
     let (_, mut input) = codec::decoder(Box::new(io::stdin())).context("standard input")?;
     let mut head = Vec::with_capacity(BLOCK);
     input.by_ref().take(BLOCK as u64).read_to_end(&mut head).context("standard input")?;
     let place = match &arguments.column {
-        None => Place { dialect: LINES, index: None, header: false },
+        None => Place { dialect: LINES, nulls: Nulls::default(), index: None, header: false },
         Some(column) => find(column, &head, report)?,
     };
     let mut stream = Stream { splitter: Splitter::new(&place.dialect), held: Vec::new(), line: 1 };
@@ -85,6 +91,8 @@ const LINES: Dialect = Dialect { delimiter: b'\n', quote: None, escape: None, li
 #[derive(Debug)]
 struct Place {
     dialect: Dialect,
+    /// Which fields stand for NULL: they stay as they are.
+    nulls: Nulls,
     index: Option<usize>,
     header: bool,
 }
@@ -97,6 +105,9 @@ fn find(column: &str, head: &[u8], report: &Report) -> anyhow::Result<Place> {
     if matches!(encoding, Encoding::Utf16Le | Encoding::Utf16Be) {
         bail!("standard input is {encoding}; turn it into UTF-8 first, with iconv");
     }
+    if head.is_empty() {
+        return Ok(Place { dialect: LINES, nulls: Nulls::default(), index: None, header: false });
+    }
     let found: Findings = sniff(head, head.len() < BLOCK, encoding, &hints);
     report.note(&format!("standard input: {found}"));
     let index = match number {
@@ -106,9 +117,11 @@ fn find(column: &str, head: &[u8], report: &Report) -> anyhow::Result<Place> {
     };
     match index {
         Some(index) if index < found.columns => {
-            Ok(Place { dialect: found.dialect, index: Some(index), header: found.header })
+            Ok(Place { dialect: found.dialect, nulls: found.nulls, index: Some(index), header: found.header })
         }
-        Some(_) => Err(exit::usage(format!("--column {column}: there are {} columns", found.columns))),
+        Some(_) => {
+            Err(exit::usage(format!("--column {column}: the input has columns 1 to {}", found.columns)))
+        }
         None => Err(exit::usage(format!("--column {column}: the header has {}", found.names.join(", ")))),
     }
 }
@@ -188,8 +201,13 @@ impl Worker {
         let record = records(&place.dialect, text).next().unwrap_or_default();
         let mut parts: Vec<Field<'_>> = Vec::new();
         fields(&place.dialect, record, &mut parts);
-        let field =
-            parts.get(index).ok_or_else(|| anyhow!("line {line}: it has {} fields only", parts.len()))?;
+        let field = parts.get(index).ok_or_else(|| {
+            anyhow!("line {line}: fields: {}, and column {} is asked for", parts.len(), index + 1)
+        })?;
+        if field.is_null(&place.nulls) {
+            out.write_all(record)?;
+            return Ok(out.write_all(line_end)?);
+        }
         if field.malformed {
             bail!("line {line}: the quotes of column {} are not closed, or text follows them", index + 1);
         }
@@ -206,6 +224,9 @@ impl Worker {
     fn convert(&mut self, text: &[u8], line: u64) -> anyhow::Result<()> {
         self.value.clear();
         if self.way == Way::Pack {
+            if text.len() > STRING_MAX {
+                bail!("line {line}: a value of {} bytes; at most {STRING_MAX} are packed", text.len());
+            }
             let mut packed = Vec::new();
             self.model.pack(text, &mut packed);
             match self.form {
@@ -227,15 +248,12 @@ impl Worker {
                 bytes
             }
         };
-        let outcome = self.model.unpack(&packed, &mut self.value, UNPACKED_MAX);
+        let outcome = self.model.unpack(&packed, &mut self.value, STRING_MAX);
         outcome.with_context(|| format!("line {line}: '{}'", shortened(text)))
     }
 
-    /// Writes `self.value` as a field. Hex needs no quotes in any dialect; a URL may.
+    /// Writes `self.value` as a field. Hex needs no quotes in any dialect, unless it is empty; a URL may.
     fn write_field(&self, dialect: &Dialect, out: &mut impl Write) -> anyhow::Result<()> {
-        if self.way == Way::Pack {
-            return Ok(out.write_all(&self.value)?);
-        }
         let special = |byte: &u8| {
             matches!(byte, b'\n' | b'\r') || *byte == dialect.delimiter || Some(*byte) == dialect.quote
         };
