@@ -50,6 +50,11 @@ int ha_queue::fail(int code, const rq_error &error) const
 
 int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
+  if (form->versioned()) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Queue: rows that are taken leave no history; leave SYSTEM VERSIONING out",
+                    MYF(0));
+    return HA_ERR_UNSUPPORTED;
+  }
   uint fixed= 0;
   std::vector<rq_column> columns= queue_columns(form, &fixed);
   rq_definition definition{info->option_struct->sync, form->s->null_bytes, fixed, columns.data(), columns.size()};
@@ -87,6 +92,7 @@ int ha_queue::open(const char *name, int, uint)
 int ha_queue::close()
 {
   end_scan();
+  resume();
   if (queue)
     rq_release(queue);
   queue= nullptr;
@@ -102,7 +108,23 @@ int ha_queue::external_lock(THD *, int type)
   int removed= remove();
   gathering= deleting= false;
   end_scan();
+  resume();
   return published ? published : removed;
+}
+
+/* The end of a statement, under LOCK TABLES too. */
+int ha_queue::reset()
+{
+  resume();
+  return 0;
+}
+
+void ha_queue::resume()
+{
+  if (!paused)
+    return;
+  paused= false;
+  rq_resume(queue);
 }
 
 /* What there is ---------------------------------------------------------------------------------------------------- */
@@ -164,6 +186,14 @@ int ha_queue::cursor_ready()
   queue_connection *connection= queue_connection_of(ha_thd());
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
+  const int command= thd_sql_command(ha_thd());
+  if (!paused && (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI) &&
+      table->reginfo.lock_type >= TL_FIRST_WRITE) {
+    rq_error error;
+    if (int code= rq_pause(queue, &error))
+      return fail(code, error);
+    paused= true;
+  }
   if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, &cursor))
     return HA_ERR_OUT_OF_MEM;
   reader= connection;
@@ -267,12 +297,19 @@ int ha_queue::write_row(const uchar *buf)
   rows.emplace_back();
   queue_pack(table, buf, rows.back());
   bytes+= rows.back().size();
-  return gathering && bytes < gather_bytes_max ? 0 : publish();
+  const queue_connection *connection= queue_connection_of(ha_thd());
+  const bool is_unit= connection && rq_has_origin(connection->session);
+  return gathering && (bytes < gather_bytes_max || is_unit) ? 0 : publish();
 }
 
 int ha_queue::end_bulk_insert()
 {
   gathering= false;
+  if (thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE) {
+    const queue_connection *connection= queue_connection_of(ha_thd());
+    if (connection && connection->held_back)
+      rq_hold_copy(connection->held_back, queue);
+  }
   return publish();
 }
 

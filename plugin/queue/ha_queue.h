@@ -53,6 +53,7 @@ public:
   int rnd_pos(uchar *buf, uchar *pos) override;
   void position(const uchar *record) override;
   int rnd_end() override;
+  int reset() override;
 
   void start_bulk_insert(ha_rows rows, uint flags) override { gathering= rows != 1; }
   int end_bulk_insert() override;
@@ -73,6 +74,7 @@ private:
   int cursor_ready();
   int hold_back();
   void end_scan();
+  void resume();
   int unpack(uchar *record, rq_slice row);
   int fail(int code, const rq_error &error) const;
 
@@ -81,6 +83,7 @@ private:
   queue_connection *reader= nullptr; /* whose walk it is */
   ulonglong current= 0;
   bool gathering= false, deleting= false;
+  bool paused= false; /* for DELETE: what it reads is given to nobody before it is gone */
   bool copying= false; /* for ALTER: shows rows that others own too */
   std::vector<std::vector<uchar>> rows;
   size_t bytes= 0;

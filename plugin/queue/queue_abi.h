@@ -141,8 +141,13 @@ int rq_compact(const rq_queue *queue, rq_error *error);
 int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
 int rq_hold_scan(const rq_hold *hold, rq_cursor **cursor);
 void rq_hold_read(rq_hold *hold);
+/* Tells which queue the copy is, should no row go there. */
+void rq_hold_copy(rq_hold *hold, const rq_queue *copy);
 int rq_hold_wrote(rq_hold *hold, const rq_queue *copy, rq_error *error);
 void rq_let_go(rq_hold *hold);
+/* Between the two nobody takes a row. */
+int rq_pause(const rq_queue *queue, rq_error *error);
+void rq_resume(const rq_queue *queue);
 /* How many rows are not gone: in no time, unlike the status. */
 uint64_t rq_rows(const rq_queue *queue);
 int rq_get_status(const rq_queue *queue, rq_status *status);
@@ -161,6 +166,8 @@ uint64_t rq_owned_row(rq_session *session);
 uint64_t rq_count(const rq_session *session, const rq_queue *queue);
 /* The next publish carries this; slot 0 to 63. */
 int rq_set_origin(rq_session *session, uint32_t slot, int overwrite, uint64_t row);
+/* Whether the next publish carries an origin: it is one unit then, however large. */
+int rq_has_origin(const rq_session *session);
 /* What a relay says of the first owned row, as text; RQ_END when there is none. */
 int rq_origin(rq_session *session, rq_error *text, rq_error *error);
 /* The next publish carries this, which rq_origin wrote; RQ_END when it is no such text. */

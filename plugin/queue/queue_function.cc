@@ -324,11 +324,12 @@ static longlong evaluate_queue_set_srcid(THD *thd, Call *call, const UDF_ARGS *a
   const std::string mode= text_of(thd, args, 1);
   if (!mine)
     return call->null();
-  if (slot < 0 || slot > 63 || (mode != "a" && mode != "w") || !args->args[2]) {
-    warn(thd, "a slot is 0 to 63, a mode 'a' or 'w', and a row a number");
+  const longlong row= args->args[2] ? integer_of(args, 2) : -1;
+  if (slot < 0 || slot > 63 || (mode != "a" && mode != "w") || row < 0) {
+    warn(thd, "a slot is 0 to 63, a mode 'a' or 'w', and a row a number that is not negative");
     return call->null();
   }
-  rq_set_origin(mine->session, static_cast<uint32_t>(slot), mode == "w", static_cast<uint64_t>(integer_of(args, 2)));
+  rq_set_origin(mine->session, static_cast<uint32_t>(slot), mode == "w", static_cast<uint64_t>(row));
   return 1;
 }
 

@@ -91,6 +91,8 @@ static const char *queue_extensions[]= {NullS};
 static int queue_init(void *plugin)
 {
   queue_hton= static_cast<handlerton *>(plugin);
+  /* queue_wait() could not find a temporary one, and takes from a table as a whole. */
+  queue_hton->flags= HTON_TEMPORARY_NOT_SUPPORTED | HTON_NO_PARTITION;
   queue_hton->create= queue_create_handler;
   queue_hton->close_connection= queue_close_connection;
   queue_hton->kill_query= queue_kill_query;

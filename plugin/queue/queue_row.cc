@@ -28,6 +28,9 @@ static void describe(const Field *field, rq_column *column)
     column->one= !(field->flags & UNSIGNED_FLAG);
     break;
   case MYSQL_TYPE_NEWDECIMAL:
+    /* More digits than a condition counts with: only NULL can be asked for. */
+    if (static_cast<const Field_new_decimal *>(field)->precision > 38)
+      break;
     column->kind= RQ_DECIMAL;
     column->one= static_cast<const Field_new_decimal *>(field)->precision;
     column->two= field->decimals();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::Error;
 use crate::cursor::Cursor;
 use crate::index::Doing;
+use crate::origin::Journal;
 use crate::queue::Queue;
 use crate::record::RowId;
 use crate::state::Ownership;
@@ -55,18 +56,32 @@ impl Queue {
     /// # Errors
     /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
     pub fn hold_back(&self) -> Result<(), Error> {
-        let mut state = self.lock();
-        state.usable()?;
-        state.held_back += 1;
-        state.copying = Some(Copying::default());
+        self.pause()?;
+        self.lock().copying = Some(Copying::default());
         Ok(())
     }
 
     /// Ends what [`Queue::hold_back`] began; those who wait look again.
     pub fn let_go(&self) {
+        self.lock().copying = None;
+        self.resume();
+    }
+
+    /// Lets nobody take a row until [`Queue::resume`].
+    ///
+    /// # Errors
+    /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    pub fn pause(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        state.usable()?;
+        state.held_back += 1;
+        Ok(())
+    }
+
+    /// Ends what [`Queue::pause`] began; those who wait look again.
+    pub fn resume(&self) {
         let mut state = self.lock();
         state.held_back = state.held_back.saturating_sub(1);
-        state.copying = None;
         tell_all(&mut state, &News::Again);
     }
 
@@ -85,7 +100,7 @@ impl Queue {
     }
 
     /// Has `replace` put the copy into this queue's place. Who owns a row here owns it there from then on; what was ended
-    /// here is gone there. This queue then answers as one that was dropped. [`Engine::rename`](crate::Engine::rename) of its folder
+    /// here is gone there; what was relayed here is known there. This queue then answers as one that was dropped. [`Engine::rename`](crate::Engine::rename) of its folder
     /// undoes that: what nobody had ended waits in it again.
     ///
     /// # Errors
@@ -119,7 +134,7 @@ impl Queue {
         }
         // Nobody ends a row meanwhile: it would take this queue's lock.
         let result = result
-            .and_then(|()| copy.adopt(&gone, &owned))
+            .and_then(|()| copy.adopt(&gone, &owned, state.journal.clone()))
             .and_then(|epoch| replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch));
         if let Ok(epoch) = &result {
             state.dropped = true;
@@ -132,8 +147,12 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over what became of rows; returns which life of the queue they are in.
-    fn adopt(&self, gone: &[RowId], owned: &[(RowId, Ownership)]) -> Result<u64, Error> {
+    /// Takes over what became of rows, and what came by relay; returns which life of the queue they are in.
+    fn adopt(&self, gone: &[RowId], owned: &[(RowId, Ownership)], journal: Journal) -> Result<u64, Error> {
+        if journal != Journal::default() {
+            self.lock().journal = journal;
+            self.checkpoint()?;
+        }
         if !gone.is_empty() {
             let mut state = self.room()?;
             state.gather.acknowledge(gone);

@@ -137,7 +137,7 @@ impl Queue {
     }
 
     /// Writes a checkpoint of what is applied, after making it durable, then removes files that it does not list.
-    fn checkpoint(&self) -> Result<(), Error> {
+    pub(crate) fn checkpoint(&self) -> Result<(), Error> {
         // So that the log is not behind what the checkpoint tells.
         self.flush()?;
         let mut state = self.take_turn(self.lock());

@@ -97,6 +97,20 @@ pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
     unsafe { &mut *hold }.read += 1;
 }
 
+/// Notes which queue is the copy.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_hold_copy(hold: *mut RqHold, copy: *const Queue) {
+    // SAFETY: the caller's handle.
+    let hold = unsafe { &mut *hold };
+    if hold.copy.as_ptr() != copy {
+        // SAFETY: it is a handle that was not released.
+        hold.copy = Arc::downgrade(&unsafe { shared(copy) });
+    }
+}
+
 /// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would lose theirs.
 ///
 /// # Safety
@@ -104,12 +118,10 @@ pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, copy: *const Queue, error: *mut RqError) -> c_int {
     guard(error, None, || {
+        // SAFETY: the caller's handles.
+        unsafe { rq_hold_copy(hold, copy) };
         // SAFETY: the caller's handle.
         let hold = unsafe { &mut *hold };
-        if hold.copy.as_ptr() != copy {
-            // SAFETY: it is a handle that was not released.
-            hold.copy = Arc::downgrade(&unsafe { shared(copy) });
-        }
         hold.written += 1;
         if hold.written != hold.read && hold.queue.copied_owned() {
             return Err(Fault::Other(

@@ -205,6 +205,16 @@ pub unsafe extern "C" fn rq_set_origin_text(session: *mut RqSession, text: RqSli
     })
 }
 
+/// Whether the next publish carries an origin.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_has_origin(session: *const RqSession) -> c_int {
+    // SAFETY: the caller's handle.
+    c_int::from(unsafe { &*session }.origin.is_some())
+}
+
 /// Adds rows.
 ///
 /// # Safety

@@ -128,6 +128,34 @@ pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int 
     })
 }
 
+/// Lets nobody take a row until [`rq_resume`].
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_pause(queue: *const Queue, error: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        queue.pause()?;
+        Ok(OK)
+    })
+}
+
+/// Ends what [`rq_pause`] began.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_resume(queue: *const Queue) {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(std::ptr::null_mut(), Some(queue), || {
+        queue.resume();
+        Ok(OK)
+    });
+}
+
 /// Gives a queue another folder; `hold` is of the queue that is being replaced by a changed copy, or null.
 ///
 /// # Safety

@@ -148,7 +148,7 @@ impl Parser<'_> {
 
     fn joined(&mut self, loosest: usize) -> Result<Part, Wrong> {
         let mut at = self.start;
-        let mut left = if loosest <= NOT_LEVEL && (self.is_word("not") || self.token == Token::Sign("!")) {
+        let mut left = if loosest <= NOT_LEVEL && self.is_word("not") {
             self.count()?;
             self.advance()?;
             let inside_at = self.start;
@@ -201,7 +201,7 @@ impl Parser<'_> {
 
     fn unary(&mut self) -> Result<Part, Wrong> {
         let sign = match self.token {
-            Token::Sign(sign @ ("-" | "~")) => sign,
+            Token::Sign(sign @ ("-" | "~" | "!")) => sign,
             _ => return self.atom(),
         };
         self.count()?;
@@ -209,7 +209,11 @@ impl Parser<'_> {
         let at = self.start;
         let inside = self.nested(Self::unary)?;
         let inside = Box::new(self.number(inside, at)?);
-        let node = if sign == "-" { Node::Negate(inside) } else { Node::Invert(inside) };
+        let node = match sign {
+            "-" => Node::Negate(inside),
+            "~" => Node::Invert(inside),
+            _ => Node::Not(inside),
+        };
         Ok(Part::Number(node.folded(self.collate)))
     }
 
@@ -326,6 +330,9 @@ impl Parser<'_> {
             (Part::Literal(text, at), Part::Time(column, shape)) => {
                 let one = self.time(&text, shape, at)?;
                 return Ok(Node::Binary(operation, Box::new(one), Box::new(Node::Column(column))));
+            }
+            (Part::Time(_, one), Part::Time(_, two)) if one != two => {
+                return Err((right_at, "two times of different types".to_owned()));
             }
             (left, right) => {
                 let (one, two) = (self.number(left, left_at)?, self.number(right, right_at)?);

@@ -57,3 +57,29 @@ fn an_idle_queue_holds_no_file_open() {
     assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
     one.end().unwrap();
 }
+
+/// Two thousand queues, two threads, and no files while nobody uses them.
+#[test]
+fn thousands_of_queues_hold_no_files() {
+    const QUEUES: usize = 2_000;
+    let parent = tempfile::tempdir().unwrap();
+    let parent = parent.path().canonicalize().unwrap();
+    let options = Options { threads: 2, idle: Duration::from_millis(20), ..options(4096) };
+    let engine = Engine::start(std::sync::Arc::new(RealDisk), options).unwrap();
+    let queues: Vec<_> = (0..QUEUES)
+        .map(|nth| {
+            let folder = parent.join(nth.to_string());
+            engine.create(&folder, &definition(Sync::Never)).unwrap();
+            let queue = engine.open(&folder).unwrap();
+            queue.publish(&[&[b'x'; 100]], None).unwrap();
+            queue
+        })
+        .collect();
+    until(&parent, <[PathBuf]>::is_empty);
+    let mut one = session(1);
+    for queue in &queues {
+        assert_eq!(one.wait(&[all(queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+        one.end().unwrap();
+    }
+    until(&parent, <[PathBuf]>::is_empty);
+}

@@ -9,7 +9,7 @@ use crate::{crowd, relay, table, value};
 
 type Case = fn(&Server, &str);
 
-const CASES: [(&str, Case); 26] = [
+const CASES: [(&str, Case); 30] = [
     ("base", base),
     ("rnd_pos", rnd_pos),
     ("wait", wait),
@@ -25,6 +25,8 @@ const CASES: [(&str, Case); 26] = [
     ("two_tables", two_tables),
     ("relay", relay::relay),
     ("relay_by_origin", relay::relay_by_origin),
+    ("relay_to_altered", relay::relay_to_altered),
+    ("relay_large", relay::relay_large),
     ("classes", classes),
     ("classes_wake", classes_wake),
     ("compaction", crowd::compaction),
@@ -36,6 +38,8 @@ const CASES: [(&str, Case); 26] = [
     ("peek", peek),
     ("types", value::types),
     ("refused", value::refused),
+    ("comparable", value::comparable),
+    ("delete_while_taking", value::delete_while_taking),
 ];
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rows that come from another queue, each once.
 
-use crate::server::Server;
+use crate::server::{Client, Server};
 
 /// A relay that knows the source's incarnation: rows that come late are new, and so are those of an emptied source.
 pub(crate) fn relay_by_origin(server: &Server, name: &str) {
@@ -32,6 +32,45 @@ pub(crate) fn relay_by_origin(server: &Server, name: &str) {
     relay("", false);
     relay("", true);
     assert_eq!(source.column("SELECT * FROM t"), [3, 2, 1, 4]);
+}
+
+/// What came stays known when the table that it came to is altered, also when nothing is left in it.
+pub(crate) fn relay_to_altered(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE s (v INT NOT NULL) ENGINE=QUEUE");
+    two.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("INSERT INTO s VALUES (1)");
+    assert_eq!(one.value("SELECT queue_wait('s', 0)"), Some(1));
+    let origin: Vec<String> = one.rows("SELECT queue_origin()");
+    let send = |two: &mut Client| {
+        assert_eq!(two.value(&format!("SELECT queue_set_origin('{}')", origin[0])), Some(1));
+        two.run("INSERT INTO t (v) VALUES (1)");
+        assert_eq!(two.value("SELECT queue_set_srcid(1, 'a', 9)"), Some(1));
+        two.run("INSERT INTO t (v) VALUES (2)");
+    };
+    send(&mut two);
+    for alter in ["ALTER TABLE t ADD x INT", "ALTER TABLE t ENGINE=QUEUE", "ALTER TABLE t DROP x, RENAME u"] {
+        two.run(alter);
+        two.run("RENAME TABLE IF EXISTS u TO t");
+        send(&mut two);
+        assert_eq!(two.column("SELECT v FROM t"), [1, 2], "{alter}");
+    }
+    two.run("DELETE FROM t WHERE v > 0");
+    two.run("ALTER TABLE t ADD y INT");
+    send(&mut two);
+    assert_eq!(two.value("SELECT COUNT(*) FROM t"), Some(0));
+}
+
+/// A relayed INSERT is taken as a whole or not at all, however large.
+pub(crate) fn relay_large(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE t (v MEDIUMTEXT) ENGINE=QUEUE SYNC=none");
+    for _ in 0..2 {
+        assert_eq!(one.value("SELECT queue_set_srcid(1, 'a', 10)"), Some(1));
+        one.run("INSERT INTO t SELECT REPEAT('x', 1000000) FROM seq_1_to_80");
+        assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(80));
+    }
 }
 
 pub(crate) fn relay(server: &Server, name: &str) {

@@ -102,7 +102,11 @@ pub(crate) fn refused(server: &Server, name: &str) {
     assert!(
         one.error("CREATE TABLE t (v INT AUTO_INCREMENT, KEY (v)) ENGINE=QUEUE").contains("AUTO_INCREMENT")
     );
+    one.error("CREATE TEMPORARY TABLE t (v INT) ENGINE=QUEUE");
+    one.error("CREATE TABLE t (v INT) ENGINE=QUEUE PARTITION BY HASH (v) PARTITIONS 2");
+    one.error("CREATE TABLE t (v INT) ENGINE=QUEUE WITH SYSTEM VERSIONING");
     one.run("CREATE TABLE t (v INT) ENGINE=QUEUE");
+    one.error("ALTER TABLE t ADD SYSTEM VERSIONING");
     one.run("CREATE TABLE i (v INT) ENGINE=InnoDB");
     one.run("INSERT INTO t VALUES (1), (2)");
     one.error("UPDATE t SET v = 3");
@@ -127,6 +131,7 @@ pub(crate) fn refused(server: &Server, name: &str) {
         "SELECT queue_wait('nosuchdb.t', 0)",
         "SELECT queue_wait('t:v=''x''', 0)",
         "SELECT queue_compact('i')",
+        "SELECT queue_set_srcid(1, 'a', -5)",
     ] {
         assert_eq!(one.value(statement), None, "{statement}");
     }
@@ -145,4 +150,66 @@ pub(crate) fn refused(server: &Server, name: &str) {
     one.run("SET ROLE NONE");
     one.value("SELECT queue_end()");
     assert_eq!(one.column("SELECT * FROM t"), [2]);
+}
+
+/// What conditions can't compare is an error, and never another answer than SQL's.
+pub(crate) fn comparable(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    one.run(
+        "CREATE TABLE t (small DECIMAL(38,2), large DECIMAL(39,0), da DATE, dt DATETIME, ts TIMESTAMP NULL, dt2 DATETIME, i INT) \
+         ENGINE=QUEUE",
+    );
+    one.run("INSERT INTO t VALUES (5, 5, '2026-01-02', '2026-01-02', '2026-01-02', '2026-01-02', 5)");
+    for (condition, taken) in [
+        ("small = 5", Some(1)),
+        ("large IS NULL", Some(0)),
+        ("large IS NOT NULL", Some(1)),
+        ("large = 5", None),
+        ("dt = dt2", Some(1)),
+        ("da = dt", None),
+        ("ts < dt", None),
+        // As in SQL: ! binds tighter than a comparison, NOT looser.
+        ("!i = 1", Some(0)),
+        ("!i = 0", Some(1)),
+        ("NOT i = 1", Some(1)),
+        ("NOT i = 5", Some(0)),
+    ] {
+        assert_eq!(one.value(&format!("SELECT queue_wait('t:{condition}', 0)")), taken, "{condition}");
+        if taken == Some(1) {
+            assert_eq!(one.value("SELECT queue_abort()"), Some(1));
+        }
+    }
+}
+
+/// While DELETE reads, nobody is given a row that it may delete; those who wait get what it leaves.
+pub(crate) fn delete_while_taking(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let mut two = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("INSERT INTO t VALUES (1), (2), (3)");
+    one.value("SELECT GET_LOCK('reading', 0)");
+    std::thread::scope(|scope| {
+        let deleted = scope.spawn(|| {
+            let found = two.column("DELETE FROM t WHERE GET_LOCK('reading', 60) AND v <> 2 RETURNING v");
+            assert_eq!(two.value("SELECT RELEASE_ALL_LOCKS() > 0"), Some(1));
+            found
+        });
+        let reading = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User lock'";
+        while one.value(reading) != Some(1) {
+            std::thread::yield_now();
+        }
+        assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(0));
+        let mut three = server.connect(name);
+        let waiting = scope.spawn(move || three.column("SELECT v FROM t WHERE queue_wait('t', 60)"));
+        one.until_waiting(1);
+        one.value("SELECT RELEASE_LOCK('reading')");
+        assert_eq!(deleted.join().unwrap(), [1, 3]);
+        assert_eq!(waiting.join().unwrap(), [2]);
+    });
+    assert_eq!(one.column("SELECT v FROM t WHERE queue_wait('t', 60)"), [2], "its owner has gone");
+    one.value("SELECT queue_abort()");
+    // In LOCK TABLES the end of the statement is what counts.
+    one.run("LOCK TABLES t WRITE");
+    one.run("DELETE FROM t WHERE v = 7");
+    assert_eq!(two.value("SELECT queue_wait('t', 0)"), Some(1));
 }
