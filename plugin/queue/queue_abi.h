@@ -89,6 +89,11 @@ typedef struct {
   FIELD(memory, "memory")
 #define RQ_STATUS_LOG(FIELD)                                                                                           \
   FIELD(batches, "append")                                                                                             \
+  FIELD(removals, "remove")                                                                                            \
+  FIELD(reads, "sys_read")                                                                                             \
+  FIELD(read_hits, "read_cachehit")                                                                                    \
+  FIELD(writes, "sys_write")                                                                                           \
+  FIELD(syncs, "sys_sync")                                                                                             \
   FIELD(rows_written, "rows_written")                                                                                  \
   FIELD(rows_removed, "rows_removed")                                                                                  \
   FIELD(compacted, "compacted")                                                                                        \
@@ -102,6 +107,8 @@ typedef struct {
   FIELD(restored_by_abort, "restored_by_abort")                                                                        \
   FIELD(restored_by_close, "restored_by_close")                                                                        \
   FIELD(evaluations, "evaluation")                                                                                     \
+  FIELD(compiles, "compile")                                                                                           \
+  FIELD(compile_hits, "compile_cachehit")                                                                              \
   FIELD(duplicates, "duplicates")
 
 typedef struct {
@@ -151,6 +158,8 @@ void rq_resume(const rq_queue *queue);
 /* How many rows are not gone: in no time, unlike the status. */
 uint64_t rq_rows(const rq_queue *queue);
 int rq_get_status(const rq_queue *queue, rq_status *status);
+/* What happened since the start in queues that are open no more. */
+int rq_get_past(rq_status *status);
 /* Calls `each` for every open queue with its folder; stops when it returns other than 0. */
 int rq_each(int (*each)(void *context, rq_slice folder, const rq_status *status), void *context);
 /* Calls `each` for every owned row of every open queue. */

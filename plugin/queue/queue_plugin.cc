@@ -34,7 +34,9 @@ static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum
 {
   if (type != HA_ENGINE_STATUS)
     return false;
+  /* Since the start: what was dropped or closed counts on. */
   rq_status sum{};
+  rq_get_past(&sum);
   rq_each(add_status, &sum);
   std::string text;
   auto line= [&text](const char *name, ulonglong value) {

@@ -172,6 +172,7 @@ impl Queue {
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += gather.rows.len() as u64;
         state.counters.batches += 1;
+        state.counters.removals += u64::from(!gather.acknowledged.is_empty());
         if self.definition().sync == Sync::Interval {
             self.settle_later(state);
         }

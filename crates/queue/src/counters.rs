@@ -9,6 +9,20 @@ pub struct Counters {
     pub rows_removed: u64,
     /// Batches that were written: rows and acknowledgements divided by it is the factor of group commit.
     pub batches: u64,
+    /// Batches among them that ended rows.
+    pub removals: u64,
+    /// Reads of files for rows.
+    pub reads: u64,
+    /// Rows that were there from an earlier read.
+    pub read_hits: u64,
+    /// Writes to the log.
+    pub writes: u64,
+    /// Syncs of the log.
+    pub syncs: u64,
+    /// Conditions that were asked for.
+    pub compiles: u64,
+    /// Those among them that were known from before.
+    pub compile_hits: u64,
     /// Waits that found a row at once.
     pub wait_immediate: u64,
     /// Waits that were handed a row.
@@ -31,6 +45,36 @@ pub struct Counters {
     pub checkpoints: u64,
     /// Compactions and checkpoints that failed, and will be tried again.
     pub maintenance_errors: u64,
+}
+
+impl Counters {
+    /// What happened in both.
+    #[must_use]
+    pub fn and(&self, other: &Counters) -> Counters {
+        Counters {
+            rows_written: self.rows_written + other.rows_written,
+            rows_removed: self.rows_removed + other.rows_removed,
+            batches: self.batches + other.batches,
+            removals: self.removals + other.removals,
+            reads: self.reads + other.reads,
+            read_hits: self.read_hits + other.read_hits,
+            writes: self.writes + other.writes,
+            syncs: self.syncs + other.syncs,
+            compiles: self.compiles + other.compiles,
+            compile_hits: self.compile_hits + other.compile_hits,
+            wait_immediate: self.wait_immediate + other.wait_immediate,
+            wait_delayed: self.wait_delayed + other.wait_delayed,
+            wait_timeout: self.wait_timeout + other.wait_timeout,
+            handed_over: self.handed_over + other.handed_over,
+            restored_by_abort: self.restored_by_abort + other.restored_by_abort,
+            restored_by_close: self.restored_by_close + other.restored_by_close,
+            duplicates: self.duplicates + other.duplicates,
+            evaluations: self.evaluations + other.evaluations,
+            compacted: self.compacted + other.compacted,
+            checkpoints: self.checkpoints + other.checkpoints,
+            maintenance_errors: self.maintenance_errors + other.maintenance_errors,
+        }
+    }
 }
 
 /// What is in a queue now.

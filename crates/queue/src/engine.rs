@@ -1,6 +1,6 @@
 //! All queues of a server: which are open, the threads that tidy up behind them, and creating, dropping, renaming.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::record::RowId;
 use crate::recovery;
 use crate::sync::{Condvar, Mutex, lock, wait, wait_for};
-use crate::{Definition, Error};
+use crate::{Counters, Definition, Error};
 
 /// How an engine works. The defaults are right for a server.
 #[derive(Clone, Debug)]
@@ -65,6 +65,16 @@ pub(crate) struct Shared {
     numbers: AtomicU64,
     jobs: Mutex<Jobs>,
     bell: Condvar,
+    past: Mutex<Past>,
+}
+
+/// What counts on when a queue is open no more.
+#[derive(Default)]
+struct Past {
+    /// What happened in queues that nobody uses any more.
+    counters: Counters,
+    /// All others, open or not.
+    alive: BTreeMap<u64, Weak<Queue>>,
 }
 
 #[derive(Default)]
@@ -88,6 +98,16 @@ enum Job {
 }
 
 impl Shared {
+    pub(crate) fn note_opened(&self, number: u64, queue: &Weak<Queue>) {
+        lock(&self.past).alive.insert(number, queue.clone());
+    }
+
+    pub(crate) fn note_gone(&self, number: u64, counters: &Counters) {
+        let mut past = lock(&self.past);
+        past.alive.remove(&number);
+        past.counters = past.counters.and(counters);
+    }
+
     pub(crate) fn now_ms(&self) -> u64 {
         (self.options.now_ms)()
     }
@@ -190,7 +210,7 @@ impl Engine {
     pub fn start(disk: Arc<dyn Disk>, options: Options) -> io::Result<Engine> {
         let threads = options.threads;
         let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
-        let shared = Arc::new(Shared { disk, options, numbers, jobs, bell });
+        let shared = Arc::new(Shared { disk, options, numbers, jobs, bell, past: Mutex::default() });
         let (queues, freed) = (Mutex::default(), Condvar::default());
         let mut engine = Engine { shared, queues, freed, threads: Vec::new() };
         for _ in 0..threads {
@@ -255,6 +275,18 @@ impl Engine {
             Some(Slot::Reserved) | None => None,
         };
         Reserved { engine: self, folder: folder.to_owned(), queue }
+    }
+
+    /// What happened since the start in queues that are open no more.
+    #[must_use]
+    pub fn past(&self) -> Counters {
+        let open: BTreeSet<u64> = self.queues().iter().map(|queue| queue.number).collect();
+        let (counters, alive): (Counters, Vec<Arc<Queue>>) = {
+            let past = lock(&self.shared.past);
+            (past.counters, past.alive.values().filter_map(Weak::upgrade).collect())
+        };
+        let closed = alive.iter().filter(|queue| !open.contains(&queue.number));
+        closed.fold(counters, |sum, queue| sum.and(&queue.status().counters))
     }
 
     /// All open queues.

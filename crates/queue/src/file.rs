@@ -7,7 +7,7 @@ use disk::{Disk, Source};
 
 use crate::Error;
 use crate::batch::{self, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Since};
-use crate::folder::Folder;
+use crate::folder::{Folder, count};
 use crate::index::{Location, Stored};
 use crate::record::{RowId, checked_row};
 use crate::sync::{Mutex, lock};
@@ -26,6 +26,7 @@ pub(crate) struct SegmentFile {
 /// each would cost more than the row.
 pub(crate) struct Opened {
     source: Box<dyn Source>,
+    folder: Arc<Folder>,
     window: Mutex<Option<Arc<Window>>>,
 }
 
@@ -57,8 +58,10 @@ impl Opened {
     fn read<T>(&self, offset: u64, len: usize, with: impl FnOnce(&[u8]) -> T) -> std::io::Result<T> {
         let window = lock(&self.window).clone();
         if let Some(bytes) = window.as_ref().and_then(|window| window.get(offset, len)) {
+            count(&self.folder.calls.read_hits);
             return Ok(with(bytes));
         }
+        count(&self.folder.calls.reads);
         let wanted = window.map_or(len, |window| window.next_len(offset, len));
         let mut bytes = vec![0; wanted];
         let read = self.source.read_full_at(offset, &mut bytes)?;
@@ -111,7 +114,7 @@ impl SegmentFile {
         }
         let path = self.path();
         let source = self.disk().open(&path).map_err(Error::disk(&path))?;
-        let file = Arc::new(Opened { source, window: Mutex::new(None) });
+        let file = Arc::new(Opened { source, folder: self.folder.clone(), window: Mutex::new(None) });
         *open = Some(file.clone());
         Ok(file)
     }

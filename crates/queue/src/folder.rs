@@ -2,20 +2,45 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::Disk;
 
+use crate::Counters;
 use crate::sync::{Mutex, lock};
 
 /// A queue's folder on its disk.
 pub(crate) struct Folder {
     disk: Arc<dyn Disk>,
     path: Mutex<PathBuf>,
+    pub(crate) calls: Calls,
+}
+
+/// What was asked of the files in a folder, as in [`Counters`].
+#[derive(Default)]
+pub(crate) struct Calls {
+    pub(crate) reads: AtomicU64,
+    pub(crate) read_hits: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+}
+
+/// One more.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Calls {
+    pub(crate) fn counted(&self, counters: Counters) -> Counters {
+        let [reads, read_hits, writes, syncs] = [&self.reads, &self.read_hits, &self.writes, &self.syncs]
+            .map(|counter| counter.load(Ordering::Relaxed));
+        Counters { reads, read_hits, writes, syncs, ..counters }
+    }
 }
 
 impl Folder {
     pub(crate) fn new(disk: Arc<dyn Disk>, path: &Path) -> Arc<Folder> {
-        Arc::new(Folder { disk, path: Mutex::new(path.to_owned()) })
+        Arc::new(Folder { disk, path: Mutex::new(path.to_owned()), calls: Calls::default() })
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {

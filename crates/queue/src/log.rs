@@ -8,7 +8,7 @@ use disk::Sink;
 use crate::Error;
 use crate::batch::{self, Header, Incarnation, Place, SEGMENT_HEADER, SegmentName};
 use crate::file::SegmentFile;
-use crate::folder::Folder;
+use crate::folder::{Folder, count};
 use crate::index::Stored;
 use crate::record::RowId;
 
@@ -76,6 +76,7 @@ impl Log {
                 closed.insert(opened)
             }
         };
+        count(&self.folder.calls.writes);
         sink.write_all(batch).map_err(|error| Error::disk(&path())(error))?;
         self.end += batch.len() as u64;
         Ok(())
@@ -85,6 +86,7 @@ impl Log {
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         if self.synced < self.end {
             if let Some(sink) = &mut self.sink {
+                count(&self.folder.calls.syncs);
                 sink.sync().map_err(|error| Error::disk(&self.file.path())(error))?;
             }
             self.synced = self.end;

@@ -23,7 +23,7 @@ use crate::record::{RowId, encode_moved};
 use crate::state::{Gather, State};
 use crate::sync::{MutexGuard, wait};
 use crate::wait::{News, tell_all};
-use crate::{Counters, Error, Status};
+use crate::{Error, Status};
 
 /// Bytes of a batch of moved rows.
 const MOVED_BATCH: usize = 1 << 20;
@@ -287,7 +287,7 @@ impl Queue {
             live_bytes,
             memory: state.index.memory() as u64,
             waiters: state.waiters.len() as u64,
-            counters: Counters { ..state.counters },
+            counters: self.folder.calls.counted(state.counters),
         }
     }
 }

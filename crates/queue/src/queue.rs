@@ -45,6 +45,13 @@ impl std::fmt::Debug for Queue {
     }
 }
 
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let counters = self.folder.calls.counted(self.lock().counters);
+        self.shared.note_gone(self.number, &counters);
+    }
+}
+
 /// What became of rows that were published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
@@ -63,6 +70,7 @@ impl Queue {
         state: State,
     ) -> Queue {
         let number = shared.next_number();
+        shared.note_opened(number, &me);
         let live = AtomicU64::new(state.index.live());
         let (state, turn, successor) = (Mutex::new(state), Condvar::new(), OnceLock::new());
         // Without a description of its rows every name in a condition is an unknown column.
@@ -182,9 +190,13 @@ impl Queue {
         text: &str,
         collate: &Arc<dyn Collate>,
     ) -> Result<Arc<Condition>, ConditionError> {
-        let known = self.lock().conditions.compiled(text);
-        if let Some(known) = known {
-            return Ok(known);
+        {
+            let mut state = self.lock();
+            state.counters.compiles += 1;
+            if let Some(known) = state.conditions.compiled(text) {
+                state.counters.compile_hits += 1;
+                return Ok(known);
+            }
         }
         let condition = Arc::new(Condition::compile(text, &self.schema, collate)?);
         self.lock().conditions.keep(&condition);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use queue::{Column, Definition, Engine, Kind, Options, Place, Queue, RealDisk, Schema, Sync};
+use queue::{Column, Definition, Engine, Kind, Options, Place, Queue, RealDisk, Schema, Status, Sync};
 
 use crate::abi::{Fault, OK, RqColumn, RqDefinition, RqError, RqServer, RqSlice, RqStatus, array, guard};
 use crate::hold::{RqHold, open};
@@ -288,7 +288,10 @@ pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) ->
 }
 
 fn status(queue: &Queue) -> RqStatus {
-    let status = queue.status();
+    values(&queue.status())
+}
+
+fn values(status: &Status) -> RqStatus {
     let counters = status.counters;
     RqStatus {
         // In the order of rq_status.
@@ -301,6 +304,11 @@ fn status(queue: &Queue) -> RqStatus {
             status.live_bytes,
             status.memory,
             counters.batches,
+            counters.removals,
+            counters.reads,
+            counters.read_hits,
+            counters.writes,
+            counters.syncs,
             counters.rows_written,
             counters.rows_removed,
             counters.compacted,
@@ -313,6 +321,8 @@ fn status(queue: &Queue) -> RqStatus {
             counters.restored_by_abort,
             counters.restored_by_close,
             counters.evaluations,
+            counters.compiles,
+            counters.compile_hits,
             counters.duplicates,
         ],
     }
@@ -329,6 +339,20 @@ pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) 
     guard(std::ptr::null_mut(), Some(queue), || {
         // SAFETY: the caller's structure.
         unsafe { *out = status(queue) };
+        Ok(OK)
+    })
+}
+
+/// What happened in queues that are open no more.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_get_past(out: *mut RqStatus) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        let past = values(&Status { counters: engine()?.past(), ..Status::default() });
+        // SAFETY: the caller's structure.
+        unsafe { *out = past };
         Ok(OK)
     })
 }

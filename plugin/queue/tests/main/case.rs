@@ -9,7 +9,7 @@ use crate::{crowd, relay, table, value};
 
 type Case = fn(&Server, &str);
 
-const CASES: [(&str, Case); 30] = [
+const CASES: [(&str, Case); 31] = [
     ("base", base),
     ("rnd_pos", rnd_pos),
     ("wait", wait),
@@ -40,6 +40,7 @@ const CASES: [(&str, Case); 30] = [
     ("refused", value::refused),
     ("comparable", value::comparable),
     ("delete_while_taking", value::delete_while_taking),
+    ("counters", value::counters),
 ];
 
 #[test]

@@ -1,6 +1,8 @@
 //! Columns of every type, and SQL that is refused.
 
-use crate::server::Server;
+use std::collections::BTreeMap;
+
+use crate::server::{Client, Server};
 
 pub(crate) fn blob(server: &Server, name: &str) {
     let mut one = server.connect(name);
@@ -212,4 +214,47 @@ pub(crate) fn delete_while_taking(server: &Server, name: &str) {
     one.run("LOCK TABLES t WRITE");
     one.run("DELETE FROM t WHERE v = 7");
     assert_eq!(two.value("SELECT queue_wait('t', 0)"), Some(1));
+}
+
+/// The counters of SHOW ENGINE QUEUE STATUS, those of dropped tables among them: they never go down.
+pub(crate) fn counters(server: &Server, name: &str) {
+    let mut one = server.connect(name);
+    let all = |one: &mut Client| -> BTreeMap<String, u64> {
+        let (_, _, text): (String, String, String) = one.rows("SHOW ENGINE QUEUE STATUS").remove(0);
+        let values = text.lines().filter_map(|line| line.split_once(' '));
+        values.map(|(name, value)| (name.to_owned(), value.trim().parse().unwrap())).collect()
+    };
+    let before = all(&mut one);
+    one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    one.run("INSERT INTO t VALUES (1), (2), (3)");
+    for v in 1..=2 {
+        assert_eq!(one.value("SELECT queue_wait('t:v>0', 0)"), Some(1));
+        assert_eq!(one.column("SELECT v FROM t"), [v]);
+    }
+    assert_eq!(one.value("SELECT queue_end()"), Some(1));
+    let came = |after: &BTreeMap<String, u64>, name: &str| after[name] - before[name];
+    for dropped in [false, true] {
+        if dropped {
+            one.run("DROP TABLE t");
+        }
+        let after = all(&mut one);
+        let exact = [
+            ("append", 3),
+            ("remove", 2),
+            ("rows_written", 3),
+            ("rows_removed", 2),
+            ("compile", 2),
+            ("compile_cachehit", 1),
+            ("wait_immediate", 2),
+            ("queue_wait", 2),
+            ("queue_end", 1),
+        ];
+        for (name, times) in exact {
+            assert_eq!(came(&after, name), times, "{name}, dropped: {dropped}");
+        }
+        for name in ["sys_read", "sys_write", "sys_sync", "evaluation"] {
+            assert!(came(&after, name) > 0, "{name}, dropped: {dropped}");
+        }
+        assert!(after.contains_key("read_cachehit"));
+    }
 }
