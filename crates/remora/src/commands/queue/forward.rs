@@ -110,7 +110,7 @@ impl Route {
             session.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")?;
         }
         let columns = columns(&mut source, &self.queue)?;
-        self.must_be_queue(&mut destination)?;
+        self.must_be_queues(&mut source, &mut destination)?;
         self.must_be_another(&mut source, &mut destination)?;
         let reads: Vec<String> = columns.iter().map(Column::read).collect();
         let names: Vec<String> = columns.iter().map(|column| quote_name(&column.name)).collect();
@@ -119,28 +119,29 @@ impl Route {
         Ok(Relay { source, destination, columns, select, insert })
     }
 
-    /// Only a queue knows which rows came already: into any other table a row could come twice.
-    fn must_be_queue(&self, destination: &mut Session) -> Result<()> {
-        let into = &self.into;
-        let (schema, table) = (destination.quote(&into.schema), destination.quote(&into.table));
-        let found = destination.strings(&format!(
-            "SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {table}"
-        ))?;
-        match found.first().map(|row| row.first().and_then(Option::as_deref)) {
-            Some(Some("QUEUE")) => Ok(()),
-            Some(engine) => bail!(
-                "the destination {into} is no queue ({}), and only a queue knows which rows came already: \
-                 make it with ENGINE=QUEUE and the columns of {}",
-                engine.map_or_else(
-                    || "no table that can be opened".to_owned(),
-                    |name| format!("ENGINE={name}")
-                ),
-                self.queue
+    /// Only rows of a queue can be owned, and only a queue knows which rows came already.
+    fn must_be_queues(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
+        let engine = |found: Option<String>| {
+            found.map_or_else(
+                || "no engine: a view, or a table that cannot be opened".to_owned(),
+                |name| format!("ENGINE={name}"),
+            )
+        };
+        let (queue, into) = (&self.queue, &self.into);
+        match table_engine(source, queue)?.flatten() {
+            Some(name) if name == "QUEUE" => {}
+            other => bail!("{queue} is no queue ({}): only rows of a queue can be forwarded", engine(other)),
+        }
+        match table_engine(destination, into)? {
+            Some(Some(name)) if name == "QUEUE" => Ok(()),
+            Some(other) => bail!(
+                "the destination {into} is no queue ({}), and nothing there would know which rows came already: \
+                 make it with ENGINE=QUEUE and the columns of {queue}",
+                engine(other),
             ),
             None => bail!(
                 "the destination {into} is not there, or you have no privilege to see it: make it with \
-                 ENGINE=QUEUE and the columns of {}",
-                self.queue
+                 ENGINE=QUEUE and the columns of {queue}"
             ),
         }
     }
@@ -183,6 +184,15 @@ impl Route {
             }
         }
     }
+}
+
+/// The engine of a table; none inside for a view, or when the server cannot open the table.
+fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<Option<String>>> {
+    let (schema, name) = (session.quote(&table.schema), session.quote(&table.table));
+    let found = session.strings(&format!(
+        "SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
+    ))?;
+    Ok(found.into_iter().next().map(|row| row.into_iter().next().flatten()))
 }
 
 /// Both connections.
