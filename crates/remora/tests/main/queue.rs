@@ -147,7 +147,12 @@ fn a_relay_carries_every_type_without_loss() {
 
 fn on(server: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = remora(&PathBuf::from("/"));
-    command.arg("queue").args(arguments).args(["--no-defaults", "-uroot", "-S"]).arg(server.socket());
+    command
+        .arg("queue")
+        .args(arguments)
+        .args(["--no-defaults", "-S"])
+        .arg(server.socket())
+        .env("USER", "root");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -257,6 +262,11 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
     let oldest: Vec<_> = lines.map(|line| (line["name"].clone(), line["oldest_s"].clone())).collect();
     assert!(oldest.iter().any(|(name, oldest)| name == "shop.jobs" && oldest.is_u64()), "{}", shown.out);
     assert!(oldest.iter().any(|(name, oldest)| name == "shop.no rows" && oldest.is_null()), "{}", shown.out);
+    // Without the privilege the server shows an empty list.
+    let mut session = connect(server.socket());
+    session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();
+    let mut status = on(&server, &["status"]);
+    Ended::of(&status.args(["--user", "app"]).output().unwrap()).exits(10).says(&["PROCESS"]);
 }
 
 #[test]

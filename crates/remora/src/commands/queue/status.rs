@@ -47,7 +47,11 @@ struct Line {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let mut session = arguments.server.target(password)?.connect()?;
     let stop = stop_flag(report)?;
-    open(&mut session, report)?;
+    let opened = open(&mut session, report)?;
+    if opened > 0 && lines(&mut session)?.is_empty() {
+        // Without the privilege PROCESS the list is empty; this fails then, and says what is missing.
+        session.strings("SHOW ENGINE QUEUE STATUS")?;
+    }
     let mut before: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let mut asked = None;
     loop {
@@ -75,8 +79,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 }
 
 /// Makes the server open each queue: it tells of those alone that were used since its start. A queue that is made later holds
-/// nothing until it is used.
-fn open(session: &mut Session, report: &Report) -> anyhow::Result<()> {
+/// nothing until it is used. Returns how many it could open.
+fn open(session: &mut Session, report: &Report) -> anyhow::Result<u64> {
+    let mut count = 0;
     let names = session
         .strings("SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'QUEUE'")?;
     for name in names {
@@ -88,11 +93,16 @@ fn open(session: &mut Session, report: &Report) -> anyhow::Result<()> {
             session.quote(&schema),
             session.quote(&table)
         ))?;
-        if let Some([None, Some(why)]) = opened.first().map(Vec::as_slice) {
-            report.warn(&format!("{} is not shown: {why}", TableName { schema, table }));
+        match opened.first().map(Vec::as_slice) {
+            Some([None, Some(why)]) => {
+                report.warn(&format!("{} is not shown: {why}", TableName { schema, table }));
+            }
+            Some(_) => count += 1,
+            // It was dropped just now.
+            None => {}
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 fn lines(session: &mut Session) -> anyhow::Result<Vec<Line>> {

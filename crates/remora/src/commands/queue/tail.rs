@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The queue: db.table
+    /// The queue: db.table, or a table of -D
     #[arg(value_name = "QUEUE")]
     queue: String,
 
