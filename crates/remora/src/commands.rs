@@ -20,11 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
+use server::{TableName, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::args::Command;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::report::Report;
 
 /// Runs a command.
@@ -67,6 +68,26 @@ pub(crate) fn stop_signals() -> Vec<i32> {
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     let all = [SIGINT, SIGTERM, SIGHUP];
     all.into_iter().filter(|signal| *signal != SIGHUP || ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// The table that an argument names: `db.table`, or one of the database that `-D`, the address or an option file gave.
+pub(crate) fn table_name(argument: &str, text: &str, target: &Target) -> anyhow::Result<TableName> {
+    if let Ok(name) = text.parse::<TableName>() {
+        return Ok(name);
+    }
+    let schema = target.database.clone();
+    let schema = schema
+        .filter(|_| !text.is_empty() && !text.contains('.'))
+        .ok_or_else(|| usage(format!("{argument} {text}: write db.table, or give the database with -D")))?;
+    Ok(TableName { schema, table: unquoted(text) })
+}
+
+/// A name that may stand in backquotes.
+pub(crate) fn unquoted(text: &str) -> String {
+    match text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
+        Some(name) => name.replace("``", "`"),
+        None => text.to_owned(),
+    }
 }
 
 /// How often a pause looks whether it is to end.

@@ -11,9 +11,10 @@ use import::{FieldTarget, Indexes, Input, Mode, Request, Summary, World};
 use progress::Progress;
 use rows::{Encoding, Hints, LineEnd, Nulls};
 use serde_json::json;
-use server::{TableName, Target};
+use server::Target;
 
 use crate::args::ServerArgs;
+use crate::commands::{table_name, unquoted};
 use crate::exit::{self, Exit};
 use crate::report::{self, Report};
 use crate::stdin::Patient;
@@ -308,7 +309,7 @@ impl Arguments {
         };
         Ok(Request {
             inputs: inputs(&self.files)?,
-            table: table_name(&self.into, target)?,
+            table: table_name("--into", &self.into, target)?,
             mode,
             create: table.create,
             key: if table.no_key { Some(Vec::new()) } else { table.key.clone() },
@@ -364,17 +365,6 @@ fn inputs(files: &[String]) -> anyhow::Result<Vec<Input>> {
     Ok(inputs)
 }
 
-fn table_name(text: &str, target: &Target) -> anyhow::Result<TableName> {
-    if let Ok(name) = text.parse::<TableName>() {
-        return Ok(name);
-    }
-    let schema = target.database.clone();
-    let schema = schema
-        .filter(|_| !text.is_empty() && !text.contains('.'))
-        .ok_or_else(|| exit::usage(format!("--into {text}: write db.table, or give the database with -D")))?;
-    Ok(TableName { schema, table: unquoted(text) })
-}
-
 /// `a,-,@b`: column a, nowhere, variable @b. A name may stand in backquotes.
 fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
     let targets = list.split(',').map(str::trim).map(|item| match item {
@@ -386,14 +376,6 @@ fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
         }),
     });
     targets.collect()
-}
-
-/// A name that may stand in backquotes.
-fn unquoted(text: &str) -> String {
-    match text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
-        Some(name) => name.replace("``", "`"),
-        None => text.to_owned(),
-    }
 }
 
 fn assignment(text: &str) -> anyhow::Result<(String, String)> {

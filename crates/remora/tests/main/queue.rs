@@ -147,9 +147,21 @@ fn a_relay_carries_every_type_without_loss() {
 
 fn on(server: &Sandbox, arguments: &[&str]) -> Command {
     let mut command = remora(&PathBuf::from("/"));
-    command.arg("queue").args(arguments).args(["--no-defaults", "-uroot", "-S"]).arg(server.socket());
+    command
+        .arg("queue")
+        .args(arguments)
+        .args(["--no-defaults", "-S"])
+        .arg(server.socket())
+        .env("USER", "root");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Does something while a tail stands still: a look during an INSERT counts its row as unseen.
+fn held(running: &Running, work: impl FnOnce()) {
+    running.signal("STOP");
+    work();
+    running.signal("CONT");
 }
 
 #[test]
@@ -170,8 +182,10 @@ fn a_tail_shows_rows_and_takes_none() {
     let mut running = Running::new(on(&server, &["tail", "shop.jobs"]).spawn().unwrap());
     running.until_says("from row 3 on");
     run("SELECT queue_end()");
-    run("INSERT INTO shop.jobs VALUES (3, 'new', NULL)");
-    run("INSERT INTO shop.jobs VALUES (4, 'newer', NULL)");
+    held(&running, || {
+        run("INSERT INTO shop.jobs VALUES (3, 'new', NULL)");
+        run("INSERT INTO shop.jobs VALUES (4, 'newer', NULL)");
+    });
     let counted = connect(server.socket()).value("SELECT COUNT(*) FROM shop.jobs").unwrap();
     assert_eq!(counted.as_deref(), Some("3"));
     let mut lines = String::new();
@@ -205,4 +219,126 @@ fn a_bench_measures_and_leaves_nothing() {
     let left = connect(server.socket()).strings("SHOW TABLES FROM shop").unwrap();
     assert!(left.is_empty(), "{left:?}");
     Ended::of(&on(&server, &["bench", "nosuch"]).output().unwrap()).exits(1).says(&["no scratch table"]);
+}
+
+#[test]
+fn a_relay_goes_from_a_queue_to_another_queue_alone() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    run("INSERT INTO shop.jobs VALUES (1), (2)");
+    run("CREATE TABLE shop.plain (v INT) ENGINE=InnoDB");
+    run("CREATE TABLE shop.other LIKE shop.jobs");
+    let ended = |into: &str| Ended::of(&forward(&server, &server, &[into, "--once"]).output().unwrap());
+    ended("shop.plain").exits(1).says(&["`shop`.`plain`", "ENGINE=InnoDB", "make it with ENGINE=QUEUE"]);
+    ended("shop.nosuch").exits(1).says(&["is not there", "ENGINE=QUEUE"]);
+    ended("shop.jobs").exits(1).says(&["source and destination"]);
+    assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.plain")), (2, 0));
+    ended("shop.other").exits(0).says(&["2 rows forwarded"]);
+    assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.other")), (0, 2));
+}
+
+#[test]
+fn a_status_has_queues_that_nobody_used_since_the_start() {
+    let mut server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    run("CREATE TABLE shop.`no rows` LIKE shop.jobs");
+    run("INSERT INTO shop.jobs VALUES (1), (2)");
+    server.stop().unwrap();
+    server.restart().unwrap();
+    let shown = Ended::of(&on(&server, &["status"]).output().unwrap()).exits(0);
+    let cells = |name: &str| {
+        let line = shown.out.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(cells("shop.jobs")[..3], ["2", "0", "0"]);
+    assert!(cells("shop.jobs")[3].contains(':'), "{}", shown.out);
+    assert_eq!(cells("shop.no rows")[..4], ["0", "0", "0", "-"]);
+    let shown = Ended::of(&on(&server, &["status", "--json"]).output().unwrap()).exits(0);
+    let lines = shown.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let oldest: Vec<_> = lines.map(|line| (line["name"].clone(), line["oldest_s"].clone())).collect();
+    assert!(oldest.iter().any(|(name, oldest)| name == "shop.jobs" && oldest.is_u64()), "{}", shown.out);
+    assert!(oldest.iter().any(|(name, oldest)| name == "shop.no rows" && oldest.is_null()), "{}", shown.out);
+    // Without the privilege the server shows an empty list.
+    let mut session = connect(server.socket());
+    session.execute("GRANT SELECT ON shop.* TO app@localhost IDENTIFIED BY ''").unwrap();
+    let mut status = on(&server, &["status"]);
+    Ended::of(&status.args(["--user", "app"]).output().unwrap()).exits(10).says(&["PROCESS"]);
+}
+
+#[test]
+fn a_tail_misses_only_what_went_while_it_looked() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    run("INSERT INTO shop.jobs VALUES (1), (2), (3)");
+    let all = ["tail", "shop.jobs", "--all", "--once"];
+    for left in ["2\n3\n", "3\n", ""] {
+        run("SELECT queue_wait('shop.jobs')");
+        run("SELECT queue_end()");
+        let shown = Ended::of(&on(&server, &all).output().unwrap()).exits(0);
+        assert_eq!((shown.out.as_str(), shown.err.as_str()), (left, ""));
+    }
+    let mut running = Running::new(on(&server, &["tail", "shop.jobs", "--all"]).spawn().unwrap());
+    running.until_says("from row 1 on");
+    held(&running, || run("INSERT INTO shop.jobs VALUES (4)"));
+    assert_eq!(running.line().trim(), "4");
+    held(&running, || {
+        run("INSERT INTO shop.jobs VALUES (5), (6)");
+        run("DELETE FROM shop.jobs");
+    });
+    running.until_says("2 rows came and went unseen");
+    running.signal("TERM");
+    running.end().exits(143);
+}
+
+#[test]
+fn a_tail_shows_columns_that_came_while_it_ran() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    let mut running = Running::new(on(&server, &["tail", "shop.jobs"]).spawn().unwrap());
+    running.until_says("from row 1 on");
+    held(&running, || run("INSERT INTO shop.jobs VALUES (1)"));
+    assert_eq!(running.line().trim_end(), "1");
+    held(&running, || {
+        run("ALTER TABLE shop.jobs ADD w VARCHAR(9)");
+        run("INSERT INTO shop.jobs VALUES (2, 'two')");
+    });
+    assert_eq!(running.line().trim_end(), "2\ttwo");
+    running.until_says("has the columns v, w now");
+    held(&running, || {
+        run("ALTER TABLE shop.jobs DROP v");
+        run("INSERT INTO shop.jobs VALUES ('three')");
+    });
+    assert_eq!(running.line().trim_end(), "three");
+    running.signal("TERM");
+    running.end().exits(143);
+}
+
+#[test]
+fn a_table_without_a_database_is_of_the_one_that_is_given() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    run("CREATE TABLE shop.later LIKE shop.jobs");
+    run("INSERT INTO shop.jobs VALUES (7)");
+    let tail = |rest: &[&str]| {
+        let arguments = [&["tail", "--all", "--once"], rest].concat();
+        Ended::of(&on(&server, &arguments).output().unwrap())
+    };
+    assert_eq!(tail(&["jobs", "-D", "shop"]).exits(0).out, "7\n");
+    tail(&["jobs"]).exits(2).says(&["write db.table, or give the database with -D"]);
+    let mut relay = remora(&PathBuf::from("/"));
+    relay.args(["queue", "forward", &url(&server), "jobs", &url(&server), "later", "--once", "-D", "shop"]);
+    Ended::of(&relay.args(["--no-defaults", "-uroot"]).output().unwrap())
+        .exits(0)
+        .says(&["1 rows forwarded"]);
+    assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.later")), (0, 1));
 }

@@ -12,7 +12,7 @@ use server::{Session, TableName, Target, quote_name};
 
 use super::column::{Column, columns};
 use crate::args::ServerArgs;
-use crate::commands::{pause, stop_flag};
+use crate::commands::{pause, stop_flag, table_name};
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
     /// The queue there: db.table
     #[arg(value_name = "QUEUE")]
-    queue: TableName,
+    queue: String,
 
     /// The server that gets them
     #[arg(value_name = "TO")]
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 
     /// The queue there, with columns of the same names [default: as on the source]
     #[arg(value_name = "QUEUE")]
-    into: Option<TableName>,
+    into: Option<String>,
 
     /// End when nothing waits any more; otherwise it goes on until it is stopped
     #[arg(long)]
@@ -48,18 +48,17 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let into = arguments.into.as_ref().unwrap_or(&arguments.queue);
-    if format!("{}{}", arguments.queue.schema, arguments.queue.table).contains(['.', ':']) {
-        bail!("{}: queue_wait() takes no name with a dot or a colon", arguments.queue);
-    }
-    let route = Route {
-        from: arguments.server.at(&arguments.from).target(password.clone())?,
-        to: arguments.server.at(&arguments.to).target(password)?,
-        queue: &arguments.queue,
-        into,
-        once: arguments.once,
-        stop: stop_flag(report)?,
+    let from = arguments.server.at(&arguments.from).target(password.clone())?;
+    let to = arguments.server.at(&arguments.to).target(password)?;
+    let queue = table_name("QUEUE", &arguments.queue, &from)?;
+    let into = match &arguments.into {
+        Some(into) => table_name("QUEUE", into, &to)?,
+        None => queue.clone(),
     };
+    if format!("{}{}", queue.schema, queue.table).contains(['.', ':']) {
+        bail!("{queue}: queue_wait() takes no name with a dot or a colon");
+    }
+    let route = Route { from, to, queue, into, once: arguments.once, stop: stop_flag(report)? };
     let began = Instant::now();
     let mut rows = 0;
     let mut relay = Some(route.connect()?);
@@ -94,28 +93,82 @@ fn is_gone(error: &anyhow::Error) -> bool {
 }
 
 /// From where to where.
-struct Route<'names> {
+struct Route {
     from: Target,
     to: Target,
-    queue: &'names TableName,
-    into: &'names TableName,
+    queue: TableName,
+    into: TableName,
     once: bool,
     stop: Arc<AtomicBool>,
 }
 
-impl Route<'_> {
+impl Route {
     fn connect(&self) -> Result<Relay> {
         let mut source = self.from.connect()?;
         let mut destination = self.to.connect()?;
         for session in [&mut source, &mut destination] {
             session.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")?;
         }
-        let columns = columns(&mut source, self.queue)?;
+        let columns = columns(&mut source, &self.queue)?;
+        self.must_be_queues(&mut source, &mut destination)?;
+        self.must_be_another(&mut source, &mut destination)?;
         let reads: Vec<String> = columns.iter().map(Column::read).collect();
         let names: Vec<String> = columns.iter().map(|column| quote_name(&column.name)).collect();
         let select = format!("SELECT queue_origin(), {} FROM {}", reads.join(", "), self.queue);
         let insert = format!("INSERT INTO {} ({}) VALUES ", self.into, names.join(", "));
         Ok(Relay { source, destination, columns, select, insert })
+    }
+
+    /// Only rows of a queue can be owned, and only a queue knows which rows came already.
+    fn must_be_queues(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
+        let engine = |found: Option<String>| {
+            found.map_or_else(
+                || "no engine: a view, or a table that cannot be opened".to_owned(),
+                |name| format!("ENGINE={name}"),
+            )
+        };
+        let (queue, into) = (&self.queue, &self.into);
+        match table_engine(source, queue)?.flatten() {
+            Some(name) if name == "QUEUE" => {}
+            other => bail!("{queue} is no queue ({}): only rows of a queue can be forwarded", engine(other)),
+        }
+        match table_engine(destination, into)? {
+            Some(Some(name)) if name == "QUEUE" => Ok(()),
+            Some(other) => bail!(
+                "the destination {into} is no queue ({}), and nothing there would know which rows came already: \
+                 make it with ENGINE=QUEUE and the columns of {queue}",
+                engine(other),
+            ),
+            None => bail!(
+                "the destination {into} is not there, or you have no privilege to see it: make it with \
+                 ENGINE=QUEUE and the columns of {queue}"
+            ),
+        }
+    }
+
+    /// A queue that gets its own rows would never be empty.
+    fn must_be_another(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
+        // Addresses do not tell whether two servers are one; a lock that one side holds and the other sees does.
+        let lock = source.value("SELECT CONCAT('remora forward ', UUID())")?.unwrap_or_default();
+        let lock = source.quote(&lock);
+        source.value(&format!("SELECT GET_LOCK({lock}, 0)"))?;
+        let owner = destination.value(&format!("SELECT IS_USED_LOCK({lock})"))?;
+        source.value(&format!("SELECT RELEASE_LOCK({lock})"))?;
+        if owner.is_none() {
+            return Ok(());
+        }
+        let folded = source.value("SELECT @@lower_case_table_names")?.as_deref() != Some("0");
+        let name = |table: &TableName| {
+            let name = table.to_string();
+            if folded { name.to_lowercase() } else { name }
+        };
+        if name(&self.queue) == name(&self.into) {
+            bail!(
+                "{} is source and destination: name another queue, or another server, as the last argument",
+                self.queue
+            );
+        }
+        Ok(())
     }
 
     /// Connects as soon as both servers are there; none when it was stopped before.
@@ -133,6 +186,15 @@ impl Route<'_> {
     }
 }
 
+/// The engine of a table; none inside for a view, or when the server cannot open the table.
+fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<Option<String>>> {
+    let (schema, name) = (session.quote(&table.schema), session.quote(&table.table));
+    let found = session.strings(&format!(
+        "SELECT engine FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {name}"
+    ))?;
+    Ok(found.into_iter().next().map(|row| row.into_iter().next().flatten()))
+}
+
 /// Both connections.
 struct Relay {
     source: Session,
@@ -144,7 +206,7 @@ struct Relay {
 
 impl Relay {
     /// Moves rows until it is stopped, or with `once` until there are none.
-    fn run(&mut self, route: &Route<'_>, rows: &mut u64) -> Result<Exit> {
+    fn run(&mut self, route: &Route, rows: &mut u64) -> Result<Exit> {
         let name = self.source.quote(&format!("{}.{}", route.queue.schema, route.queue.table));
         // It also consumes the row before, which the destination has by then.
         let wait = format!("SELECT queue_wait({name}, {})", if route.once { 0 } else { WAIT_S });

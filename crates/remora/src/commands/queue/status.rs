@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use progress::Progress;
 use serde_json::json;
-use server::{Error, Session};
+use server::{Error, Session, TableName};
 
 use crate::args::ServerArgs;
 use crate::commands::{pause, stop_flag};
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 
-/// The server knows queues that were used since its start.
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, waiters, \
-     COALESCE(TIMESTAMPDIFF(SECOND, oldest, NOW()), 0), bytes, rows_written, rows_removed \
+     GREATEST(TIMESTAMPDIFF(SECOND, oldest, NOW()), 0), bytes, rows_written, rows_removed \
      FROM information_schema.queues ORDER BY 1, 2";
 
 const HEAD: &str =
@@ -37,7 +37,8 @@ struct Line {
     waiting: u64,
     owned: u64,
     waiters: u64,
-    oldest_s: u64,
+    /// None when there is no row.
+    oldest_s: Option<u64>,
     bytes: u64,
     written: u64,
     removed: u64,
@@ -46,6 +47,11 @@ struct Line {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let mut session = arguments.server.target(password)?.connect()?;
     let stop = stop_flag(report)?;
+    let opened = open(&mut session, report)?;
+    if opened > 0 && lines(&mut session)?.is_empty() {
+        // Without the privilege PROCESS the list is empty; this fails then, and says what is missing.
+        session.strings("SHOW ENGINE QUEUE STATUS")?;
+    }
     let mut before: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let mut asked = None;
     loop {
@@ -72,6 +78,33 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
 }
 
+/// Makes the server open each queue: it tells of those alone that were used since its start. A queue that is made later holds
+/// nothing until it is used. Returns how many it could open.
+fn open(session: &mut Session, report: &Report) -> anyhow::Result<u64> {
+    let mut count = 0;
+    let names = session
+        .strings("SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'QUEUE'")?;
+    for name in names {
+        let Ok([Some(schema), Some(table)]) = <[Option<String>; 2]>::try_from(name) else { continue };
+        // Unlike a SELECT from the table it needs no privilege to read, waits for no ALTER, and an error is a comment.
+        let opened = session.strings(&format!(
+            "SELECT table_rows, table_comment FROM information_schema.tables \
+             WHERE table_schema = {} AND table_name = {}",
+            session.quote(&schema),
+            session.quote(&table)
+        ))?;
+        match opened.first().map(Vec::as_slice) {
+            Some([None, Some(why)]) => {
+                report.warn(&format!("{} is not shown: {why}", TableName { schema, table }));
+            }
+            Some(_) => count += 1,
+            // It was dropped just now.
+            None => {}
+        }
+    }
+    Ok(count)
+}
+
 fn lines(session: &mut Session) -> anyhow::Result<Vec<Line>> {
     let rows = session.strings(STATEMENT).map_err(|error| match error {
         // Unknown table in information_schema.
@@ -84,10 +117,14 @@ fn lines(session: &mut Session) -> anyhow::Result<Vec<Line>> {
 }
 
 fn line(row: Vec<Option<String>>) -> Option<Line> {
-    let row: Vec<String> = row.into_iter().collect::<Option<_>>()?;
-    let [schema, table, numbers @ ..] = row.as_slice() else { return None };
-    let numbers: Vec<u64> = numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
-    let [waiting, owned, waiters, oldest_s, bytes, written, removed] = numbers[..] else { return None };
+    let [Some(schema), Some(table), numbers @ ..] = row.as_slice() else { return None };
+    let number = |text: &Option<String>| text.as_deref().map(str::parse).transpose().ok();
+    let numbers: Vec<Option<u64>> = numbers.iter().map(number).collect::<Option<_>>()?;
+    let [Some(waiting), Some(owned), Some(waiters), oldest_s, Some(bytes), Some(written), Some(removed)] =
+        numbers[..]
+    else {
+        return None;
+    };
     let name = format!("{schema}.{table}");
     Some(Line { name, waiting, owned, waiters, oldest_s, bytes, written, removed })
 }
@@ -109,7 +146,7 @@ fn show(line: &Line, rates: Option<(f64, f64)>, report: &Report) -> anyhow::Resu
         line.waiting,
         line.owned,
         line.waiters,
-        report::clock(report::as_f64(line.oldest_s)),
+        line.oldest_s.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds))),
         report::size(line.bytes),
         rate(rates.map(|rates| rates.0)),
         rate(rates.map(|rates| rates.1)),

@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use progress::Progress;
 use serde_json::{Map, Value, json};
-use server::{Session, TableName};
+use server::{Error, Session, TableName};
 
 use super::column::{Column, columns};
 use crate::args::ServerArgs;
-use crate::commands::{pause, stop_flag};
+use crate::commands::{pause, stop_flag, table_name};
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
 
@@ -21,9 +21,9 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The queue: db.table
+    /// The queue: db.table, or a table of -D
     #[arg(value_name = "QUEUE")]
-    queue: TableName,
+    queue: String,
 
     /// Begin with the rows that are there, not with those that come
     #[arg(long)]
@@ -38,12 +38,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
-    let queue = &arguments.queue;
-    let mut session = arguments.server.target(password)?.connect()?;
+    let target = arguments.server.target(password)?;
+    let queue = &table_name("QUEUE", &arguments.queue, &target)?;
+    let mut session = target.connect()?;
     let stop = stop_flag(report)?;
     let columns = columns(&mut session, queue)?;
-    let mut tail = Tail { session, queue, columns, next: 0 };
-    tail.next = tail.end()?;
+    let mut tail = Tail { session, queue, columns, began: 0, next: 0 };
+    tail.began = tail.end()?;
+    tail.next = tail.began;
     if arguments.all {
         tail.next = 1;
     }
@@ -66,6 +68,8 @@ struct Tail<'name> {
     session: Session,
     queue: &'name TableName,
     columns: Vec<Column>,
+    /// The number that the next new row had when it began: of rows before it is not told that they had gone.
+    began: i64,
     /// The number of the next row to show.
     next: i64,
 }
@@ -97,30 +101,48 @@ impl Tail<'_> {
         let end = self.end()?;
         if end < self.next {
             report.note(&format!("{} was emptied or changed; its rows are numbered anew", self.queue));
-            self.next = 1;
+            (self.began, self.next) = (1, 1);
         }
         if end == self.next {
             return Ok(());
         }
+        self.read_columns(report)?;
         let peek = self.peek(self.next);
         let shown: Vec<String> = self.columns.iter().map(Column::show).collect();
         let select = format!("SELECT {peek}, {} FROM {} WHERE {peek}", shown.join(", "), self.queue);
         // Without a row it is not told how far it looked.
         let (name, columns) = (self.name(), &self.columns);
         let (mut end, mut rows, mut printed) = (end, 0, Ok(()));
-        self.session.for_each_row(&select, &mut |cells| {
+        let selected = self.session.for_each_row(&select, &mut |cells| {
             let mut row = cells.iter().map(|cell| cell.map(String::from_utf8_lossy));
             end = row.next().flatten().and_then(|told| told.parse().ok()).unwrap_or(end);
             rows += 1;
             printed = show_row(&name, columns, &row.collect::<Vec<_>>(), report);
             if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
+        });
         printed?;
+        match selected {
+            // Unknown column: it was dropped just now. The next look knows.
+            Err(Error::Sql { code: 1054, .. }) => return Ok(()),
+            selected => selected?,
+        };
         let missed = (end - self.next).saturating_sub(rows);
-        if missed > 0 {
+        if missed > 0 && self.next >= self.began {
             self.tell_missed(missed, report)?;
         }
         self.next = end;
+        Ok(())
+    }
+
+    /// Reads the columns again: an ALTER may have changed them.
+    fn read_columns(&mut self, report: &Report) -> Result<()> {
+        let now = columns(&mut self.session, self.queue)?;
+        let names = |columns: &[Column]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+        let (before, after) = (names(&self.columns), names(&now));
+        if before != after {
+            report.note(&format!("{} has the columns {} now", self.queue, after.join(", ")));
+        }
+        self.columns = now;
         Ok(())
     }
 
