@@ -162,6 +162,9 @@ impl Queue {
             self.shared.schedule(self);
         }
         let Some(file) = written.file else { return Ok(()) };
+        if let Some(last) = gather.rows.last() {
+            state.arrived = RowId(last.id.0 + 1);
+        }
         for row in &gather.rows {
             let offset = written.offset + row.at as u64;
             state.index.push(&file, &Arrival { id: row.id, offset, len: row.len, time_ms: now_ms });

@@ -43,7 +43,7 @@ impl Cursor {
     /// A walk over what is there now.
     fn of_now(queue: &Arc<Queue>, first: RowId, sees: Sees) -> Cursor {
         let state = queue.lock();
-        let (epoch, end) = (state.epoch, state.next);
+        let (epoch, end) = (state.epoch, state.arrived);
         drop(state);
         Cursor::new(queue, epoch, first, end, sees)
     }
@@ -77,7 +77,7 @@ impl Cursor {
         &self.queue
     }
 
-    /// The row before which it ends: the next one that will be published had this id when it began.
+    /// The row before which it ends: the next one to arrive had this id when it began.
     #[must_use]
     pub fn end(&self) -> RowId {
         self.end

@@ -251,7 +251,7 @@ impl Queue {
         state.journal = Journal::default();
         state.owners.clear();
         state.conditions.clear();
-        (state.next, state.active_next) = (RowId(1), RowId(1));
+        (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
         self.note_rows(state);
         Ok(())
     }

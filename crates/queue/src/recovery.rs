@@ -228,6 +228,7 @@ fn state(incarnation: Incarnation, replay: Replay, log: Log) -> State {
         epoch: 0,
         index,
         next,
+        arrived: next,
         active_next,
         journal,
         pending: Vec::new(),

@@ -187,6 +187,8 @@ pub(crate) struct State {
     pub(crate) index: Index,
     /// The id of the next row.
     pub(crate) next: RowId,
+    /// The id after the last row that has arrived; rows from it to `next` are still being written.
+    pub(crate) arrived: RowId,
     /// The id that the next row had when the active segment was begun.
     pub(crate) active_next: RowId,
     pub(crate) journal: Journal,

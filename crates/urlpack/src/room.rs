@@ -4,7 +4,7 @@
 const PAGE: usize = 2 << 20;
 /// Size of a cache line, which every model should begin at.
 const LINE: usize = 64;
-/// Places that a reader of a model can name: states end before 2²⁴, and no state is longer than what is left.
+/// Places that a reader of a model can name: states end before 2^24, and no state is longer than what is left.
 const PLACES: usize = 1 << 25;
 /// The most bytes a reader loads at once.
 const LOAD_MAX: usize = 32;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use disk::{Disk, RealDisk};
-use queue::{Engine, Options, Patience, Queue, RowId, Sync, Waited};
+use queue::{Cursor, Engine, Options, Patience, Queue, RowId, Sync, Waited};
 
 use crate::support::{all, definition, only, options, poll, put, rows, session};
 
@@ -235,4 +235,27 @@ fn until(mut done: impl FnMut() -> bool) {
         assert!(started.elapsed() < Duration::from_secs(60), "it did not happen");
         std::thread::yield_now();
     }
+}
+
+/// Who looks again from where the last walk ended misses no row, also while rows are being written.
+#[test]
+fn walks_that_follow_each_other_miss_no_row() {
+    let (_parent, _engine, queue) = real(Sync::Always, 1 << 20);
+    let rows = PUBLISHERS * EACH;
+    let seen = std::thread::scope(|scope| {
+        for number in 0..PUBLISHERS {
+            let queue = &queue;
+            scope.spawn(move || (0..EACH).for_each(|nth| put(queue, &format!("{}", number * EACH + nth))));
+        }
+        let (mut seen, mut next) = (Vec::new(), RowId(1));
+        while next.0 <= rows {
+            let mut cursor = Cursor::starting_at(&queue, next);
+            while let Some((id, _)) = cursor.advance().unwrap() {
+                seen.push(id.0);
+            }
+            next = cursor.end();
+        }
+        seen
+    });
+    assert_eq!(seen, (1..=rows).collect::<Vec<_>>());
 }

@@ -157,7 +157,7 @@ fn on(server: &Sandbox, arguments: &[&str]) -> Command {
     command
 }
 
-/// Does something while a tail stands still: a look during an INSERT counts its row as unseen.
+/// Does several things while a tail stands still: it sees what is there after the last of them.
 fn held(running: &Running, work: impl FnOnce()) {
     running.signal("STOP");
     work();
@@ -182,10 +182,8 @@ fn a_tail_shows_rows_and_takes_none() {
     let mut running = Running::new(on(&server, &["tail", "shop.jobs"]).spawn().unwrap());
     running.until_says("from row 3 on");
     run("SELECT queue_end()");
-    held(&running, || {
-        run("INSERT INTO shop.jobs VALUES (3, 'new', NULL)");
-        run("INSERT INTO shop.jobs VALUES (4, 'newer', NULL)");
-    });
+    run("INSERT INTO shop.jobs VALUES (3, 'new', NULL)");
+    run("INSERT INTO shop.jobs VALUES (4, 'newer', NULL)");
     let counted = connect(server.socket()).value("SELECT COUNT(*) FROM shop.jobs").unwrap();
     assert_eq!(counted.as_deref(), Some("3"));
     let mut lines = String::new();
@@ -285,7 +283,7 @@ fn a_tail_misses_only_what_went_while_it_looked() {
     }
     let mut running = Running::new(on(&server, &["tail", "shop.jobs", "--all"]).spawn().unwrap());
     running.until_says("from row 1 on");
-    held(&running, || run("INSERT INTO shop.jobs VALUES (4)"));
+    run("INSERT INTO shop.jobs VALUES (4)");
     assert_eq!(running.line().trim(), "4");
     held(&running, || {
         run("INSERT INTO shop.jobs VALUES (5), (6)");
@@ -304,7 +302,7 @@ fn a_tail_shows_columns_that_came_while_it_ran() {
     run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
     let mut running = Running::new(on(&server, &["tail", "shop.jobs"]).spawn().unwrap());
     running.until_says("from row 1 on");
-    held(&running, || run("INSERT INTO shop.jobs VALUES (1)"));
+    run("INSERT INTO shop.jobs VALUES (1)");
     assert_eq!(running.line().trim_end(), "1");
     held(&running, || {
         run("ALTER TABLE shop.jobs ADD w VARCHAR(9)");
