@@ -67,7 +67,7 @@ fn training_is_repeatable() {
 fn packs_what_it_was_trained_on() {
     let urls = urls();
     let strings: Vec<&[u8]> = urls.iter().map(Vec::as_slice).collect();
-    let measured = urlpack::measure(&models()[0], &strings, 10_000, 1);
+    let measured = measure(&models()[0], &strings, 10_000, 1);
     assert!(measured.ratio() < 0.15, "{measured:?}");
     assert_eq!((measured.round_trip_wrong, measured.order_wrong, measured.prefix_wrong), (0, 0, 0));
 }
