@@ -86,7 +86,9 @@ typedef struct {
   FIELD(waiters, "waiters")                                                                                            \
   FIELD(bytes, "bytes")                                                                                                \
   FIELD(live_bytes, "bytes_live")                                                                                      \
-  FIELD(memory, "memory")
+  FIELD(memory, "memory")                                                                                              \
+  FIELD(written_per_s, "written_per_second")                                                                           \
+  FIELD(removed_per_s, "removed_per_second")
 #define RQ_STATUS_LOG(FIELD)                                                                                           \
   FIELD(batches, "append")                                                                                             \
   FIELD(removals, "remove")                                                                                            \

@@ -34,6 +34,9 @@ static ST_FIELD_INFO queues_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_
                                        Column("ROWS_WRITTEN", ULonglong(), NOT_NULL),
                                        Column("ROWS_REMOVED", ULonglong(), NOT_NULL),
                                        Column("BATCHES", ULonglong(), NOT_NULL),
+                                       Column("OLDEST_AGE", ULonglong(), NULLABLE),
+                                       Column("WRITTEN_PER_SECOND", ULonglong(), NOT_NULL),
+                                       Column("REMOVED_PER_SECOND", ULonglong(), NOT_NULL),
                                        CEnd()};
 
 static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -44,6 +47,9 @@ static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_L
                                       CEnd()};
 
 } // namespace Show
+
+/* A value that is NULL. */
+static const ulonglong no_value= ULLONG_MAX;
 
 /* A line of one of the tables. */
 struct Line {
@@ -71,8 +77,20 @@ static Line line_of(rq_slice folder)
 static int collect_queue(void *context, rq_slice folder, const rq_status *status)
 {
   Line line= line_of(folder);
-  line.values= {status->waiting,    status->owned,  status->oldest_ms,    status->waiters,      status->bytes,
-                status->live_bytes, status->memory, status->rows_written, status->rows_removed, status->batches};
+  const ulonglong now= my_hrtime().val / 1000, oldest= status->oldest_ms;
+  line.values= {status->waiting,
+                status->owned,
+                oldest ? oldest : no_value,
+                status->waiters,
+                status->bytes,
+                status->live_bytes,
+                status->memory,
+                status->rows_written,
+                status->rows_removed,
+                status->batches,
+                oldest ? (now - MY_MIN(now, oldest)) / 1000 : no_value,
+                status->written_per_s,
+                status->removed_per_s};
   static_cast<std::vector<Line> *>(context)->push_back(line);
   return 0;
 }
@@ -85,7 +103,7 @@ static int collect_owned(void *context, rq_slice folder, uint64_t row, uint64_t 
   return 0;
 }
 
-/* `time` is the place of the value that is a time in milliseconds since 1970, 0 for NULL. */
+/* `time` is the place of the value that is a time in milliseconds since 1970. */
 static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t time)
 {
   for (const Line &line : lines) {
@@ -95,19 +113,19 @@ static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t 
     for (size_t at= 0; at < line.values.size(); at++) {
       Field *field= table->field[at + 2];
       const ulonglong value= line.values[at];
-      if (at != time) {
-        field->store(static_cast<longlong>(value), true);
+      if (value == no_value) {
+        field->set_null();
         continue;
       }
-      if (!value) {
-        field->set_null();
+      field->set_notnull();
+      if (at != time) {
+        field->store(static_cast<longlong>(value), true);
         continue;
       }
       MYSQL_TIME when;
       thd->variables.time_zone->gmt_sec_to_TIME(&when, static_cast<my_time_t>(value / 1000));
       when.second_part= static_cast<ulong>(value % 1000 * 1000);
       thd->used|= THD::TIME_ZONE_USED;
-      field->set_notnull();
       field->store_time(&when);
     }
     if (schema_table_store_record(thd, table))

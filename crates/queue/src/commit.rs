@@ -174,6 +174,7 @@ impl Queue {
         let origins: Vec<_> = state.pending.drain(..gather.origins).collect();
         origins.iter().for_each(|origin| state.journal.add(origin));
         state.counters.rows_written += gather.rows.len() as u64;
+        state.written.count(now_ms, gather.rows.len() as u64);
         state.counters.batches += 1;
         state.counters.removals += u64::from(!gather.acknowledged.is_empty());
         if self.definition().sync == Sync::Interval {
@@ -185,10 +186,12 @@ impl Queue {
 
     /// Takes rows out of the index.
     pub(crate) fn remove(&self, state: &mut State, rows: impl Iterator<Item = RowId>) -> Result<(), Error> {
+        let before = state.counters.rows_removed;
         for id in rows {
             state.owners.remove(&id);
             state.counters.rows_removed += u64::from(state.index.remove(id)?);
         }
+        state.removed.count(self.shared.now_ms(), state.counters.rows_removed - before);
         if state.index.take_sparse() || state.index.emptied() >= self.shared.options.emptied_max {
             self.shared.schedule(self);
         }

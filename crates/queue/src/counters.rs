@@ -94,6 +94,10 @@ pub struct Status {
     pub memory: u64,
     /// Sessions that wait for a row.
     pub waiters: u64,
+    /// Rows that were published in a second, over the last ten.
+    pub written_per_s: u64,
+    /// Rows that were ended in a second, over the last ten.
+    pub removed_per_s: u64,
     /// What happened so far.
     pub counters: Counters,
 }

@@ -43,6 +43,7 @@ mod log;
 mod maintenance;
 mod origin;
 mod queue;
+mod rate;
 mod record;
 mod recovery;
 mod scan;

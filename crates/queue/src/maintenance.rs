@@ -279,6 +279,7 @@ impl Queue {
         let bytes = active + sealed.sum::<u64>();
         let live_bytes = state.index.segments().map(Segment::live_bytes).sum();
         let owned = state.index.owned();
+        let now_ms = self.shared.now_ms();
         Status {
             waiting: state.index.live() - owned,
             owned,
@@ -287,6 +288,8 @@ impl Queue {
             live_bytes,
             memory: state.index.memory() as u64,
             waiters: state.waiters.len() as u64,
+            written_per_s: state.written.per_second(now_ms),
+            removed_per_s: state.removed.per_second(now_ms),
             counters: self.folder.calls.counted(state.counters),
         }
     }

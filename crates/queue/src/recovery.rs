@@ -16,6 +16,7 @@ use crate::index::{Arrival, Index, Segment, Stored};
 use crate::log::Log;
 use crate::origin::Journal;
 use crate::queue::Queue;
+use crate::rate::Rate;
 use crate::record::{Record, RowId, decode};
 use crate::state::{Conditions, Gather, State};
 use crate::{Counters, Error, checkpoint};
@@ -251,5 +252,7 @@ fn state(incarnation: Incarnation, replay: Replay, log: Log) -> State {
         failed: None,
         dropped: false,
         counters: Counters::default(),
+        written: Rate::default(),
+        removed: Rate::default(),
     }
 }

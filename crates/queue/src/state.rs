@@ -8,6 +8,7 @@ use crate::copy::Copying;
 use crate::index::{Doing, Index};
 use crate::log::Log;
 use crate::origin::{Journal, Origin};
+use crate::rate::Rate;
 use crate::record::{ROW_SUM, RowId, encode_acknowledge, encode_row};
 use crate::session::OwnerId;
 use crate::sync::{Condvar, Mutex, lock, wait};
@@ -223,6 +224,8 @@ pub(crate) struct State {
     pub(crate) failed: Option<Arc<str>>,
     pub(crate) dropped: bool,
     pub(crate) counters: Counters,
+    pub(crate) written: Rate,
+    pub(crate) removed: Rate,
 }
 
 impl State {

@@ -57,7 +57,7 @@ pub struct RqTarget {
 #[repr(C)]
 #[derive(Default)]
 pub struct RqStatus {
-    pub(crate) values: [u64; 28],
+    pub(crate) values: [u64; 30],
 }
 
 /// What the core asks of the server.

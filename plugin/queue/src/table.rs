@@ -303,6 +303,8 @@ fn values(status: &Status) -> RqStatus {
             status.bytes,
             status.live_bytes,
             status.memory,
+            status.written_per_s,
+            status.removed_per_s,
             counters.batches,
             counters.removals,
             counters.reads,

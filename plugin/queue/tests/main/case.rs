@@ -190,8 +190,8 @@ fn owner(server: &Server, name: &str) {
                  FROM information_schema.queue_owned WHERE table_schema = 'owner' AND table_name = 't'";
     assert_eq!(two.rows::<(i64, i64, i64)>(owned), [(2, id, 1)]);
     let queues = "SELECT waiting, owned, rows_written, TIMESTAMPDIFF(SECOND, oldest, NOW()) BETWEEN 0 AND 60 \
-                  FROM information_schema.queues WHERE table_schema = 'owner'";
-    assert_eq!(two.rows::<(i64, i64, i64, i64)>(queues), [(1, 1, 3, 1)]);
+                  AND oldest_age BETWEEN 0 AND 60, written_per_second, removed_per_second FROM information_schema.queues WHERE table_schema = 'owner'";
+    assert_eq!(two.rows::<(i64, i64, i64, i64, i64, i64)>(queues), [(1, 1, 3, 1, 1, 1)]);
     two.run(&format!("KILL CONNECTION {id}"));
     assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
     let first = two.column("SELECT * FROM t");

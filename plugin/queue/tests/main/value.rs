@@ -226,6 +226,10 @@ pub(crate) fn counters(server: &Server, name: &str) {
     };
     let before = all(&mut one);
     one.run("CREATE TABLE t (v INT NOT NULL) ENGINE=QUEUE");
+    assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+    let nothing = "SELECT oldest IS NULL AND oldest_age IS NULL AND written_per_second = 0 FROM information_schema.queues \
+                   WHERE table_schema = DATABASE()";
+    assert_eq!(one.value(nothing), Some(1));
     one.run("INSERT INTO t VALUES (1), (2), (3)");
     for v in 1..=2 {
         assert_eq!(one.value("SELECT queue_wait('t:v>0', 0)"), Some(1));
