@@ -285,6 +285,13 @@ int ha_queue::publish()
   return fail(code, error);
 }
 
+/* What is relayed comes as one unit, however large. */
+bool ha_queue::is_relayed() const
+{
+  const queue_connection *connection= queue_connection_of(ha_thd());
+  return connection && rq_has_origin(connection->session);
+}
+
 int ha_queue::write_row(const uchar *buf)
 {
   if (thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE) {
@@ -297,9 +304,7 @@ int ha_queue::write_row(const uchar *buf)
   rows.emplace_back();
   queue_pack(table, buf, rows.back());
   bytes+= rows.back().size();
-  const queue_connection *connection= queue_connection_of(ha_thd());
-  const bool is_unit= connection && rq_has_origin(connection->session);
-  return gathering && (bytes < gather_bytes_max || is_unit) ? 0 : publish();
+  return gathering && (bytes < gather_bytes_max || is_relayed()) ? 0 : publish();
 }
 
 int ha_queue::end_bulk_insert()

@@ -70,6 +70,7 @@ public:
 
 private:
   int publish();
+  bool is_relayed() const;
   int remove();
   int cursor_ready();
   int hold_back();

@@ -160,8 +160,8 @@ void rq_resume(const rq_queue *queue);
 /* How many rows are not gone: in no time, unlike the status. */
 uint64_t rq_rows(const rq_queue *queue);
 int rq_get_status(const rq_queue *queue, rq_status *status);
-/* What happened since the start in queues that are open no more. */
-int rq_get_past(rq_status *status);
+/* What is in all open queues, and what happened since the start in these and in those that are open no more. */
+int rq_get_total(rq_status *status);
 /* Calls `each` for every open queue with its folder; stops when it returns other than 0. */
 int rq_each(int (*each)(void *context, rq_slice folder, const rq_status *status), void *context);
 /* Calls `each` for every owned row of every open queue. */

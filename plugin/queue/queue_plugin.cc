@@ -20,24 +20,12 @@ static ha_create_table_option queue_table_options[]= {
 
 /* SHOW ENGINE QUEUE STATUS ----------------------------------------------------------------------------------------- */
 
-static int add_status(void *context, rq_slice, const rq_status *status)
-{
-  auto *sum= static_cast<rq_status *>(context);
-  const auto *from= reinterpret_cast<const uint64_t *>(status);
-  auto *to= reinterpret_cast<uint64_t *>(sum);
-  for (size_t at= 0; at < sizeof(rq_status) / sizeof(uint64_t); at++)
-    to[at]+= from[at];
-  return 0;
-}
-
 static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type)
 {
   if (type != HA_ENGINE_STATUS)
     return false;
-  /* Since the start: what was dropped or closed counts on. */
   rq_status sum{};
-  rq_get_past(&sum);
-  rq_each(add_status, &sum);
+  rq_get_total(&sum);
   std::string text;
   auto line= [&text](const char *name, ulonglong value) {
     char buffer[80];

@@ -49,8 +49,7 @@ pub struct Counters {
 
 impl Counters {
     /// What happened in both.
-    #[must_use]
-    pub fn and(&self, other: &Counters) -> Counters {
+    pub(crate) fn and(&self, other: &Counters) -> Counters {
         Counters {
             rows_written: self.rows_written + other.rows_written,
             rows_removed: self.rows_removed + other.rows_removed,
@@ -100,4 +99,22 @@ pub struct Status {
     pub removed_per_s: u64,
     /// What happened so far.
     pub counters: Counters,
+}
+
+impl Status {
+    /// What is in both.
+    pub(crate) fn and(&self, other: &Status) -> Status {
+        Status {
+            waiting: self.waiting + other.waiting,
+            owned: self.owned + other.owned,
+            oldest_ms: [self.oldest_ms, other.oldest_ms].into_iter().flatten().min(),
+            bytes: self.bytes + other.bytes,
+            live_bytes: self.live_bytes + other.live_bytes,
+            memory: self.memory + other.memory,
+            waiters: self.waiters + other.waiters,
+            written_per_s: self.written_per_s + other.written_per_s,
+            removed_per_s: self.removed_per_s + other.removed_per_s,
+            counters: self.counters.and(&other.counters),
+        }
+    }
 }

@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::record::RowId;
 use crate::recovery;
 use crate::sync::{Condvar, Mutex, lock, wait, wait_for};
-use crate::{Counters, Definition, Error};
+use crate::{Counters, Definition, Error, Status};
 
 /// How an engine works. The defaults are right for a server.
 #[derive(Clone, Debug)]
@@ -68,12 +68,12 @@ pub(crate) struct Shared {
     past: Mutex<Past>,
 }
 
-/// What counts on when a queue is open no more.
+/// What happened since the start, whatever became of the queue that it happened in.
 #[derive(Default)]
 struct Past {
-    /// What happened in queues that nobody uses any more.
+    /// In queues that nobody uses any more.
     counters: Counters,
-    /// All others, open or not.
+    /// All other queues, open or not.
     alive: BTreeMap<u64, Weak<Queue>>,
 }
 
@@ -277,16 +277,20 @@ impl Engine {
         Reserved { engine: self, folder: folder.to_owned(), queue }
     }
 
-    /// What happened since the start in queues that are open no more.
+    /// What is in the open queues together, and what happened since the start in these and in those that were closed or dropped.
     #[must_use]
-    pub fn past(&self) -> Counters {
+    pub fn total(&self) -> Status {
         let open: BTreeSet<u64> = self.queues().iter().map(|queue| queue.number).collect();
+        // Under one lock: a queue that goes meanwhile is in one of the two.
         let (counters, alive): (Counters, Vec<Arc<Queue>>) = {
             let past = lock(&self.shared.past);
             (past.counters, past.alive.values().filter_map(Weak::upgrade).collect())
         };
-        let closed = alive.iter().filter(|queue| !open.contains(&queue.number));
-        closed.fold(counters, |sum, queue| sum.and(&queue.status().counters))
+        alive.iter().fold(Status { counters, ..Status::default() }, |sum, queue| {
+            let counters = sum.counters.and(&queue.counters());
+            let now = if open.contains(&queue.number) { queue.status() } else { Status::default() };
+            Status { counters, ..sum.and(&now) }
+        })
     }
 
     /// All open queues.

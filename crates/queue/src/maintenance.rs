@@ -23,7 +23,7 @@ use crate::record::{RowId, encode_moved};
 use crate::state::{Gather, State};
 use crate::sync::{MutexGuard, wait};
 use crate::wait::{News, tell_all};
-use crate::{Error, Status};
+use crate::{Counters, Error, Status};
 
 /// Bytes of a batch of moved rows.
 const MOVED_BATCH: usize = 1 << 20;
@@ -268,6 +268,11 @@ impl Queue {
         self.note_rows(&state);
         state.maintaining = false;
         self.give_turn(&mut state);
+    }
+
+    /// What happened since it was opened.
+    pub(crate) fn counters(&self) -> Counters {
+        self.folder.calls.counted(self.lock().counters)
     }
 
     /// What is in the queue, and what happened since it was opened.

@@ -47,8 +47,7 @@ impl std::fmt::Debug for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        let counters = self.folder.calls.counted(self.lock().counters);
-        self.shared.note_gone(self.number, &counters);
+        self.shared.note_gone(self.number, &self.counters());
     }
 }
 

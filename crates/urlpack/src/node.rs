@@ -68,14 +68,6 @@ pub(crate) struct Within {
     pub(crate) hi: u32,
 }
 
-impl Within {
-    /// The slots below or above those of the hot symbol.
-    #[inline(always)]
-    pub(crate) fn beside_hot(head: Head, below: bool) -> Self {
-        if below { Self { lo: 0, hi: head.hot_lo() } } else { Self { lo: head.hot_hi(), hi: SLOTS } }
-    }
-}
-
 /// Where a slot number or a symbol was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -137,6 +129,11 @@ impl Head {
     #[inline(always)]
     pub(crate) fn hot_symbol(self) -> Symbol {
         symbol_of(self.hot_byte(), self.hot_next())
+    }
+    /// The symbols between which one lies that sorts below or above the hot one, as a gap names them.
+    #[inline(always)]
+    pub(crate) fn beside_hot(self, below: bool) -> (Symbol, Symbol) {
+        if below { (NO_SYMBOL, self.hot_symbol()) } else { (self.hot_symbol(), NO_SYMBOL) }
     }
     #[inline(always)]
     pub(crate) fn hot(self) -> Slot {

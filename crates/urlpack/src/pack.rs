@@ -127,7 +127,8 @@ fn leave_chain(space: &Space, head: Head, after: usize, symbol: Symbol, encoder:
     let side = if below { (outer.0, inner.0) } else { (inner.1, outer.1) };
     encoder.narrow(side.0, side.1);
     let node = Node::with_head(space, state, head);
-    step_within(space, node, symbol, Within::beside_hot(head, below), encoder)
+    let (after, before) = head.beside_hot(below);
+    step_within(space, node, symbol, node.within(after, before), encoder)
 }
 
 /// Codes a symbol that is not the hot one.

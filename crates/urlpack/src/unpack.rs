@@ -2,7 +2,7 @@
 
 use crate::coder::Decoder;
 use crate::error::Error;
-use crate::node::{CHAIN_LEN_MAX, Chain, END, Found, Head, NO_SYMBOL, Node, SLOTS, Symbol, narrow};
+use crate::node::{CHAIN_LEN_MAX, Chain, END, Found, Head, Node, SLOTS, Symbol, narrow};
 use crate::room::{Space, prefetch};
 
 /// Bytes gathered before they go to the caller's vector: more than most URLs, and cheap to clear.
@@ -140,8 +140,7 @@ impl<'p> Cursor<'p> {
             let side = if below { (outer.0, inner.0) } else { (inner.1, outer.1) };
             self.decoder.narrow(side.0, side.1);
             gather.put(chain.word(), shared);
-            let hot = head.hot_symbol();
-            self.between = Some(if below { (NO_SYMBOL, hot) } else { (hot, NO_SYMBOL) });
+            self.between = Some(head.beside_hot(below));
             return true;
         }
         false

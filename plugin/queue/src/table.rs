@@ -287,11 +287,7 @@ pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) ->
     guard(error, Some(queue), || Ok(queue.compact().map(|()| OK)?))
 }
 
-fn status(queue: &Queue) -> RqStatus {
-    values(&queue.status())
-}
-
-fn values(status: &Status) -> RqStatus {
+fn status(status: &Status) -> RqStatus {
     let counters = status.counters;
     RqStatus {
         // In the order of rq_status.
@@ -340,21 +336,21 @@ pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) 
     let queue = unsafe { &*queue };
     guard(std::ptr::null_mut(), Some(queue), || {
         // SAFETY: the caller's structure.
-        unsafe { *out = status(queue) };
+        unsafe { *out = status(&queue.status()) };
         Ok(OK)
     })
 }
 
-/// What happened in queues that are open no more.
+/// What is in all open queues, and what happened since the start in these and in those that are open no more.
 ///
 /// # Safety
 /// The pointer is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_get_past(out: *mut RqStatus) -> c_int {
+pub unsafe extern "C" fn rq_get_total(out: *mut RqStatus) -> c_int {
     guard(std::ptr::null_mut(), None, || {
-        let past = values(&Status { counters: engine()?.past(), ..Status::default() });
+        let total = status(&engine()?.total());
         // SAFETY: the caller's structure.
-        unsafe { *out = past };
+        unsafe { *out = total };
         Ok(OK)
     })
 }
@@ -387,7 +383,7 @@ pub unsafe extern "C" fn rq_each(
     guard(std::ptr::null_mut(), None, || {
         for queue in engine()?.queues() {
             let folder = queue.folder();
-            let status = status(&queue);
+            let status = status(&queue.status());
             let code = each(context, RqSlice::new(folder.as_os_str().as_bytes()), &raw const status);
             if code != 0 {
                 return Ok(code);
