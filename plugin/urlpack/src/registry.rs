@@ -23,10 +23,10 @@ type Stamp = Option<(u64, SystemTime)>;
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     by_name: BTreeMap<Vec<u8>, Result<Shared, String>>,
-    /// Or why the number means nothing: two files have it, or a file that could have it can't be read.
+    /// Or why the number means nothing: two files have it, or its file can't be read.
     by_number: BTreeMap<u8, Result<(String, Shared), String>>,
-    /// What is wrong with files.
-    trouble: Vec<String>,
+    /// Files that can't be read: the number, if as much can be read of it, and what is wrong.
+    unreadable: Vec<(Option<u8>, String)>,
     /// The folder and the files in it, as they were when they were read.
     seen: Vec<(PathBuf, Stamp)>,
 }
@@ -41,8 +41,7 @@ impl Registry {
                 Arc::clone(registry)
             }
             _ => {
-                let registry =
-                    folder().map_or_else(Self::default, |folder| Self::read(&folder)).with_built_in();
+                let registry = folder().map_or_else(Self::default, |folder| Self::read(&folder)).complete();
                 *current = Some(Arc::clone(&registry));
                 registry
             }
@@ -55,7 +54,7 @@ impl Registry {
         let paths = match files(folder) {
             Ok(paths) => paths,
             Err(error) => {
-                registry.unreadable(format!("{}: {error}", folder.display()), None);
+                registry.unreadable.push((None, format!("{}: {error}", folder.display())));
                 return registry;
             }
         };
@@ -72,7 +71,7 @@ impl Registry {
                 Ok(model) => registry.add(name, Arc::new(model)),
                 Err(why) => {
                     let why = format!("model {name}: {why}");
-                    registry.unreadable(why.clone(), number);
+                    registry.unreadable.push((number, why.clone()));
                     registry.by_name.insert(name.into_bytes(), Err(why));
                 }
             }
@@ -82,31 +81,24 @@ impl Registry {
 
     fn add(&mut self, name: String, model: Shared) {
         let number = model.number();
-        let entry = match self.by_number.get(&number) {
+        let entry = match self.by_number.remove(&number) {
+            None => Ok((name.clone(), Arc::clone(&model))),
             // Which of the two a value means cannot be known: the number means neither.
             Some(Ok((other, _))) => {
-                let why = format!("models {other} and {name} both have number {number}; take one away");
-                self.trouble.push(why.clone());
-                Err(why)
+                Err(format!("models {other} and {name} both have number {number}; take one away"))
             }
-            Some(Err(why)) => Err(why.clone()),
-            None => Ok((name.clone(), Arc::clone(&model))),
+            Some(Err(why)) => Err(why),
         };
         self.by_number.insert(number, entry);
         self.by_name.insert(name.into_bytes(), Ok(model));
     }
 
-    /// Notes that a file says nothing. If it may have number 0, the built-in model must not stand in for it: values
-    /// would come out as other strings.
-    fn unreadable(&mut self, why: String, number: Option<u8>) {
-        if number.is_none_or(|number| number == 0) {
-            self.by_number.entry(0).or_insert_with(|| Err(why.clone()));
+    /// Numbers that no sound file has: those of damaged files mean nothing, and the built-in model has 0 if no file can have
+    /// it; values of another model would come out of it as other strings.
+    fn complete(mut self) -> Arc<Self> {
+        for (number, why) in &self.unreadable {
+            self.by_number.entry(number.unwrap_or(0)).or_insert_with(|| Err(why.clone()));
         }
-        self.trouble.push(why);
-    }
-
-    /// The built-in model too, if no file has its number.
-    fn with_built_in(mut self) -> Arc<Self> {
         if !self.by_number.contains_key(&0)
             && let Ok(model) = Model::from_bytes(room(SMALL)).map(Arc::new)
         {
@@ -142,9 +134,9 @@ impl Registry {
         let mut text = format!(
             "no model has number {number}; put its file into the folder urlpack in the plugin folder"
         );
-        for trouble in &self.trouble {
+        for (_, why) in &self.unreadable {
             text.push_str("; ");
-            text.push_str(trouble);
+            text.push_str(why);
         }
         text
     }

@@ -178,6 +178,14 @@ fn damaged_model_of_number_0(server: &Server) {
     }
     std::fs::write(&own, &model).unwrap();
     assert_eq!(server.run(&unpack), "http://a.example/7");
+    // A damaged file is not in the way of a sound one, whichever name comes first.
+    for name in ["a.urlmodel", "z.urlmodel"] {
+        for part in [0, 1000] {
+            server.add_model(name, &model[..part]);
+            assert_eq!(server.run(&unpack), "http://a.example/7");
+        }
+        std::fs::remove_file(server.models().join(name)).unwrap();
+    }
     // A damaged file of another number is not in the way of number 0.
     std::fs::remove_file(&own).unwrap();
     let mut options = Options::new(40_000);
