@@ -48,4 +48,4 @@ pub const STRING_MAX: usize = 1 << 20;
 /// A model for URLs of the world-wide web, number 0, 2.6 MB. `model/NOTICE` names what it was trained on.
 ///
 /// One trained on your own URLs packs them better.
-pub const SMALL: &[u8] = include_bytes!("../model/small.urlmodel");
+pub static SMALL: &[u8] = include_bytes!("../model/small.urlmodel");

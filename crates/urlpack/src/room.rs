@@ -58,8 +58,8 @@ impl Room {
 
     #[inline(always)]
     pub(crate) fn space(&self) -> &Space {
-        static NOTHING: Space = [0; size_of::<Space>()];
-        self.bytes.get(self.start..).and_then(|bytes| bytes.first_chunk()).unwrap_or(&NOTHING)
+        let space = self.bytes.get(self.start..).and_then(|bytes| bytes.first_chunk());
+        space.expect("a room is made at least as long as a space")
     }
 }
 
