@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask setup | plugin | sanitize | demo | test | guest | ci | tidy | fuzz | bench`.
+//! The project's chores: `cargo xtask setup | plugin | sanitize | demo | test | guest | ci | tidy | fuzz | corpora | bench`.
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
 #![expect(
     clippy::disallowed_methods,
@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod corpora;
 mod demo;
 mod fuzz;
 mod guest;
@@ -32,6 +33,7 @@ const HELP: &str = "cargo xtask CHORE
   tidy                            check what the compiler does not: edges, lengths, words
   ci                              format, tidy, lints, documents, tests on all servers
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
+  corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
   bench block [--tracked|--server]
                                   remora beside the tools people use, on an image of 1.5 GiB
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD]
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Some("ci") => ci(),
         Some("fuzz") => fuzz::fuzz(rest),
         Some("bench") => bench::run(rest),
+        Some("corpora") => corpora::run(rest),
         Some("help" | "--help") => {
             print!("{HELP}");
             Ok(())
