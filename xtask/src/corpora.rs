@@ -248,8 +248,11 @@ fn plain(value: &Value) -> String {
         other => other.to_string(),
     };
     let value = value.trim().trim_start_matches('\u{feff}').replace("\r\n", "\n");
-    if matches!(value.as_str(), "NULL" | "\\N" | "NA" | "N/A" | "null") {
-        return String::new();
+    match value.as_str() {
+        "NULL" | "\\N" | "NA" | "N/A" | "null" => return String::new(),
+        "true" | "TRUE" | "True" => return "1".to_owned(),
+        "false" | "FALSE" | "False" => return "0".to_owned(),
+        _ => {}
     }
     if let Ok(number) = value.parse::<f64>()
         && number.is_finite()

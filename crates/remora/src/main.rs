@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         Ok(line) => line,
         Err(error) => return fail(&Report::plain(), &error),
     };
+    // Many look for help there.
+    let short_h = line.arguments.iter().any(|argument| argument == "-h");
     let command = args::with_exit_status(Cli::command());
     let cli =
         match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
@@ -34,6 +36,9 @@ fn main() -> ExitCode {
             Err(usage) => {
                 // Clap's own texts: help goes to stdout and ends well, a wrong line to stderr and does not.
                 usage.print().ok();
+                if short_h && usage.use_stderr() {
+                    Report::plain().say("-h is --host, as with the clients of the server; for help type -? or --help");
+                }
                 return ExitCode::from(if usage.use_stderr() { Exit::Usage.code() } else { 0 });
             }
         };

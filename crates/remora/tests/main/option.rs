@@ -407,3 +407,15 @@ fn sigusr1_prints_the_progress_line() {
         assert_eq!(place.count("t"), 20_000);
     });
 }
+
+#[test]
+fn short_h_alone_says_that_it_is_the_host() {
+    let place = tempfile::tempdir().unwrap();
+    for arguments in [&["-h"][..], &["prune", "-h"], &["import", "-h"], &["list", "-h"]] {
+        let output = support::remora(place.path()).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("-h is --host"), "{arguments:?}: {said}");
+        assert!(said.contains("-? or --help"), "{arguments:?}: {said}");
+    }
+}
