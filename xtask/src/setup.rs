@@ -21,9 +21,6 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// Fetch the servers that Debian does not have.
-const FETCHERS: [(&str, &str); 2] = [("mvn", "maven"), ("npm", "npm")];
-
 /// What the queue engine is built from, beside the server's source.
 const ENGINE: [(&str, &str); 4] = [
     ("mariadbd", "mariadb-server-core"),
@@ -45,11 +42,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if arguments.iter().any(|argument| argument == "--all-servers") {
         let places = places()?;
         let missing = |product: &Product| sandbox::find(&places, *product).is_err();
-        let missing: Vec<_> = Product::ALL.into_iter().filter(missing).collect();
-        if !missing.is_empty() {
-            install(&FETCHERS)?;
-        }
-        for product in missing {
+        for product in Product::ALL.into_iter().filter(missing) {
+            install(product.fetchers())?;
             sandbox::fetch(&places, product, &mut |line| println!("{line}"))?;
         }
     }

@@ -19,7 +19,7 @@ pub enum Error {
         /// One line to type.
         command: String,
     },
-    /// `mvn` or `npm` did not deliver.
+    /// `mvn`, `npm` or `apt-get` did not deliver.
     #[error("{product} could not be fetched with {command:?}: {why}")]
     Fetch {
         /// The server that was asked for.
@@ -30,7 +30,7 @@ pub enum Error {
         why: String,
     },
     /// No product has this name.
-    #[error("{text:?} is no server; choose mariadb-10.11, mariadb-11.4 or mysql-5.6")]
+    #[error("{text:?} is no server; choose {}", Product::ids())]
     Product {
         /// What was given.
         text: String,

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::error::At;
+use crate::table::Source;
 use crate::{Error, Product};
 
 /// Folders the caller has chosen; this crate reads no environment for them.
@@ -28,10 +29,12 @@ impl Places {
 
     /// Where [`crate::fetch`] puts the programs of a product.
     pub(crate) fn programs(&self, product: Product) -> PathBuf {
-        self.cache.join("servers").join(match product {
-            Product::MariaDb1011 => product.id(),
-            Product::MariaDb114 => "mariadb-11.4.5",
-            Product::MySql56 => "mysql-5.6.24",
+        self.cache.join("servers").join(match product.server().source {
+            Source::Jar { version, .. } | Source::Npm { version, .. } => {
+                format!("{}-{version}", product.family()).to_lowercase()
+            }
+            // The version is the archive's to choose.
+            Source::System { .. } | Source::Debian { .. } => product.id().to_owned(),
         })
     }
 
@@ -61,6 +64,9 @@ pub struct Installation {
     pub share: PathBuf,
     /// Shared libraries that came with the program and must be found before the system's.
     pub libraries: Option<PathBuf>,
+    /// The program loader that came with the program, when it brings its own C library.
+    #[serde(default)]
+    pub loader: Option<PathBuf>,
     /// Where the server looks for plugins, unless told otherwise with `--plugin-dir`. Need not exist.
     pub plugin_dir: PathBuf,
 }
@@ -71,16 +77,42 @@ pub struct Installation {
 ///
 /// [`Error::Missing`] with the command that installs or fetches it.
 pub fn find(places: &Places, product: Product) -> Result<Installation, Error> {
-    if product == Product::MariaDb1011 {
-        return find_system();
-    }
-    let base = places.programs(product);
-    let (daemon, libraries) = match product {
-        Product::MySql56 => ("mysqld", Some(base.clone())),
-        Product::MariaDb114 | Product::MariaDb1011 => ("bin/mariadbd", None),
+    let files = &product.server().files;
+    let (base, daemon) = match product.server().source {
+        Source::System { .. } => {
+            let daemon = which(file_name(files.daemon));
+            let daemon = daemon.ok_or_else(|| {
+                missing(product, format!("no {} on the search path", file_name(files.daemon)))
+            })?;
+            (daemon.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned(), daemon)
+        }
+        Source::Jar { .. } | Source::Npm { .. } | Source::Debian { .. } => {
+            let base = places.programs(product);
+            let daemon = base.join(files.daemon);
+            (base, daemon)
+        }
     };
-    let [daemon, share, plugin_dir] = [daemon, "share", "lib/plugin"].map(|name| base.join(name));
-    examine(product, Candidate { daemon, base, share, libraries, plugin_dir })
+    if !daemon.is_file() {
+        return Err(missing(product, format!("no {}", daemon.display())));
+    }
+    let shares = files.shares.iter().map(|name| base.join(name));
+    let share = shares.into_iter().find(|share| system_tables(share).is_some()).ok_or_else(|| {
+        missing(product, format!("no SQL files for system tables in {}/{}", base.display(), files.shares[0]))
+    })?;
+    examine(Installation {
+        product,
+        version: String::new(),
+        daemon,
+        share,
+        libraries: files.libraries.map(|name| base.join(name)),
+        loader: files.loader.map(|name| base.join(name)),
+        plugin_dir: base.join(files.plugins),
+        base,
+    })
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The command-line client, for people and tests: `mariadb` or `mysql`.
@@ -89,58 +121,19 @@ pub fn client() -> Option<PathBuf> {
     which("mariadb").or_else(|| which("mysql"))
 }
 
-struct Candidate {
-    daemon: PathBuf,
-    base: PathBuf,
-    share: PathBuf,
-    libraries: Option<PathBuf>,
-    plugin_dir: PathBuf,
-}
-
-/// A MariaDB from a package: `/usr/sbin/mariadbd` with its files in `/usr/share/mysql` or `/usr/share/mariadb`.
-fn find_system() -> Result<Installation, Error> {
-    let product = Product::MariaDb1011;
-    let daemon =
-        which("mariadbd").ok_or_else(|| missing(product, "no mariadbd on the search path".to_owned()))?;
-    let base = daemon.ancestors().nth(2).unwrap_or(Path::new("/")).to_owned();
-    let share = ["share/mysql", "share/mariadb", "share"]
-        .map(|name| base.join(name))
-        .into_iter()
-        .find(|share| system_tables(share).is_some())
-        .ok_or_else(|| {
-            missing(product, format!("no SQL files for system tables in {}/share/mysql", base.display()))
-        })?;
-    let plugin_dir = base.join("lib/mysql/plugin");
-    examine(product, Candidate { daemon, base, share, libraries: None, plugin_dir })
-}
-
 /// Asks the program what it is.
-fn examine(product: Product, candidate: Candidate) -> Result<Installation, Error> {
-    let Candidate { daemon, base, share, libraries, plugin_dir } = candidate;
-    if !daemon.is_file() {
-        return Err(missing(product, format!("no {}", daemon.display())));
-    }
-    let mut command = Command::new(&daemon);
+fn examine(found: Installation) -> Result<Installation, Error> {
+    let Installation { product, daemon, .. } = &found;
+    let mut command = found.command();
     command.args(["--no-defaults", "--version"]).stdin(Stdio::null());
-    if let Some(libraries) = &libraries {
-        command.env("LD_LIBRARY_PATH", libraries);
-    }
-    let output = command.output().at("cannot run", &daemon)?;
+    let output = command.output().at("cannot run", daemon)?;
     let text = String::from_utf8_lossy(&output.stdout);
     match read_version(&text) {
-        Some(version) if version.starts_with(product.series()) => Ok(Installation {
-            product,
-            version: version.to_owned(),
-            daemon,
-            base,
-            share,
-            libraries,
-            plugin_dir,
-        }),
-        Some(version) => Err(missing(product, format!("{} is version {version}", daemon.display()))),
+        Some(version) if product.has(version) => Ok(Installation { version: version.to_owned(), ..found }),
+        Some(version) => Err(missing(*product, format!("{} is version {version}", daemon.display()))),
         None => {
             let said = String::from_utf8_lossy(&output.stderr);
-            Err(missing(product, format!("{} does not run: {}", daemon.display(), said.trim())))
+            Err(missing(*product, format!("{} does not run: {}", daemon.display(), said.trim())))
         }
     }
 }
@@ -169,9 +162,9 @@ fn which(program: &str) -> Option<PathBuf> {
 }
 
 fn missing(product: Product, why: String) -> Error {
-    let command = match product {
-        Product::MariaDb1011 => "apt-get install mariadb-server-core mariadb-client-core".to_owned(),
-        Product::MariaDb114 | Product::MySql56 => {
+    let command = match product.server().source {
+        Source::System { packages } => format!("apt-get install {packages}"),
+        Source::Jar { .. } | Source::Npm { .. } | Source::Debian { .. } => {
             format!("remora sandbox start --server {}", product.id())
         }
     };
@@ -179,6 +172,30 @@ fn missing(product: Product, why: String) -> Error {
 }
 
 impl Installation {
+    /// The program and what must stand before its own arguments.
+    pub(crate) fn line(&self) -> Vec<OsString> {
+        let loaded = self.loader.iter().zip(&self.libraries).flat_map(|(loader, libraries)| {
+            [loader.as_os_str().to_owned(), "--library-path".into(), libraries.as_os_str().to_owned()]
+        });
+        loaded.chain([self.daemon.as_os_str().to_owned()]).collect()
+    }
+
+    /// The variable that names shared libraries, for a program that the system's loader starts.
+    pub(crate) fn library_path(&self) -> Option<&Path> {
+        self.libraries.as_deref().filter(|_| self.loader.is_none())
+    }
+
+    /// The server, to be run and waited for.
+    pub(crate) fn command(&self) -> Command {
+        let line = self.line();
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
+        if let Some(libraries) = self.library_path() {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        command
+    }
+
     /// The options that every run of a server gets. `temp` must not be shared with another server: each deletes at
     /// its start what looks like a temporary table.
     pub(crate) fn options(&self, data: &Path, temp: &Path) -> Vec<String> {
@@ -192,15 +209,7 @@ impl Installation {
             path("--character-sets-dir", &self.share.join("charsets")),
             path("--plugin-dir", &self.plugin_dir),
         ];
-        if self.product.is_mariadb() {
-            options.push("--innodb-log-file-size=256M".to_owned());
-            // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes
-            // between 5 and 90 s. Options that name a certificate turn TLS on again.
-            options.push("--skip-ssl".to_owned());
-        } else {
-            // It zeroes two large log files at every first start, which takes longer than everything else.
-            options.push("--innodb-log-file-size=32M".to_owned());
-        }
+        options.extend(self.product.server().options.iter().map(ToString::to_string));
         options.extend(COMMON.map(str::to_owned));
         if rustix::process::geteuid().is_root() {
             options.push("--user=root".to_owned());

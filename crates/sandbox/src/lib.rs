@@ -16,6 +16,7 @@
 //! folder, which takes hundredths of a second. The crate knows no client library: a server counts as ready when it
 //! sends its greeting packet over the socket.
 
+mod archive;
 mod error;
 mod fetch;
 mod folder;
@@ -29,10 +30,12 @@ mod process;
 mod product;
 mod server;
 mod state;
+mod table;
 
+pub use archive::Archive;
 pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};
 pub use list::{Listed, list};
-pub use product::Product;
+pub use product::{Ability, Family, Product};
 pub use server::{Sandbox, Settings};

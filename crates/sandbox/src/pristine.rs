@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::error::At;
 use crate::folder::{self, Extent};
@@ -63,17 +63,10 @@ fn initialise(installation: &Installation, kept: &Path) -> Result<Extent, Error>
 fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
     let log = &kept.join(LOG);
     let sql = statements(installation)?;
-    let mut command = Command::new(&installation.daemon);
+    let mut command = installation.command();
     command.args(installation.options(&kept.join(DATA), &kept.join(TEMP))).arg("--bootstrap");
     command.args(["--max-allowed-packet=8M", "--net-buffer-length=16K", "--log-warnings=0"]);
-    if installation.product.is_mariadb() {
-        // The system tables say themselves which engine they want. A log that is enlarged at the next start costs
-        // nothing, a large one costs at every copy; with MySQL it is the other way round.
-        command.args(["--enforce-storage-engine=", "--innodb-log-file-size=16M"]);
-    }
-    if let Some(libraries) = &installation.libraries {
-        command.env("LD_LIBRARY_PATH", libraries);
-    }
+    command.args(installation.product.server().bootstrap.options);
     let output = folder::log_file(log)?;
     command.stdout(output.try_clone().at("cannot share", log)?).stderr(output);
     let mut server = command.stdin(Stdio::piped()).spawn().at("cannot run", &installation.daemon)?;
@@ -93,34 +86,13 @@ fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
 fn statements(installation: &Installation) -> Result<Vec<u8>, Error> {
     let share = &installation.share;
     let prefix = system_tables(share).unwrap_or("mysql");
-    let mut files = vec![format!("{prefix}_system_tables.sql")];
-    if installation.product.is_mariadb() {
-        files.push(format!("{prefix}_performance_tables.sql"));
-    }
-    files.push(format!("{prefix}_system_tables_data.sql"));
-    if installation.product.is_mariadb() {
-        files.push("maria_add_gis_sp_bootstrap.sql".to_owned());
-        files.push(format!("{prefix}_sys_schema.sql"));
-    }
+    let bootstrap = &installation.product.server().bootstrap;
     let mut sql = b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n".to_vec();
-    for file in files {
-        let path: PathBuf = share.join(file);
+    for file in bootstrap.files {
+        let path: PathBuf = share.join(file.replace('*', prefix));
         sql.extend(std::fs::read(&path).at("cannot read", &path)?);
         sql.push(b'\n');
     }
-    sql.extend(if installation.product.is_mariadb() { MARIADB_USERS } else { MYSQL_USERS });
+    sql.extend(bootstrap.users.as_bytes());
     Ok(sql)
 }
-
-/// The script also lets `root` in from the host's name, which would tie the kept folder to this name.
-const MARIADB_USERS: &[u8] = b"USE mysql;
-DELETE FROM global_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
-DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
-";
-
-/// MySQL's script adds anonymous users and opens the databases called `test...` to everybody.
-const MYSQL_USERS: &[u8] =
-    b"DELETE FROM user WHERE User = '' OR Host NOT IN ('localhost', '127.0.0.1', '::1');
-DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
-DELETE FROM db;
-";

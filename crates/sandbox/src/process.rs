@@ -3,6 +3,7 @@
 //!
 //! Every wait of this crate for a process is the poll in [`Process::wait`]; nothing sleeps.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
@@ -61,8 +62,8 @@ echo $!
 
 /// A command to run as a daemon.
 pub(crate) struct Launch<'a> {
-    /// The program and its arguments.
-    pub(crate) program: &'a Path,
+    /// The program, and what must stand before its arguments.
+    pub(crate) line: &'a [OsString],
     pub(crate) arguments: &'a [String],
     /// Searched for shared libraries before the system's folders.
     pub(crate) libraries: Option<&'a Path>,
@@ -89,7 +90,7 @@ impl Process {
         let scratch = launch.tie.clone().flatten().unwrap_or_default();
         let mut command = Command::new("sh");
         command.args(["-c", if tied { TIED } else { FREE }, "sh"]);
-        command.arg(launch.log).arg(scratch).arg(launch.program).args(launch.arguments);
+        command.arg(launch.log).arg(scratch).args(launch.line).args(launch.arguments);
         if let Some(libraries) = launch.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
         }

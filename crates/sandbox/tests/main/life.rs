@@ -16,7 +16,9 @@ fn is_gone(pid: u32) -> bool {
 fn data_outlives_restart_and_kill_but_not_the_sandbox() {
     for installation in installations() {
         let mut server = start(&installation, &Settings::default());
-        assert_eq!(sql(&server, "SELECT VERSION()").trim_end(), installation.version);
+        // Some go on: `11.8.6-MariaDB-0+deb13u1 from Debian`.
+        let version = sql(&server, "SELECT VERSION()");
+        assert_eq!(version.split_whitespace().next(), Some(installation.version.as_str()));
         sql(&server, "CREATE DATABASE a; CREATE TABLE a.t (x INT) ENGINE=InnoDB; INSERT INTO a.t VALUES (1)");
         server.restart().unwrap();
         sql(&server, "INSERT INTO a.t VALUES (2)");

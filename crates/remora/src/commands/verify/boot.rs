@@ -15,7 +15,7 @@ use block::restore::{Request, to_new_file};
 use block::{World, tree};
 use disk::{Disk, RealDisk};
 use progress::Progress;
-use sandbox::{Product, Sandbox, Settings};
+use sandbox::{Family, Product, Sandbox, Settings};
 use serde_json::json;
 use server::{Overrides, Session, TableName, Target};
 
@@ -237,14 +237,15 @@ fn product(data: &Path) -> Result<Product> {
     if data.join("mysql.ibd").exists() {
         bail!("the data are of MySQL 8 or later, and there is no such server here");
     }
-    let number = |part: &str| part.parse::<u32>().unwrap_or(0);
+    let number = |part: &str| part.parse::<u16>().unwrap_or(0);
     let mut parts = version.split('.');
     let series = (parts.next().map_or(0, number), parts.next().map_or(0, number));
-    Ok(match series {
-        (5, _) if !version.contains("MariaDB") => Product::MySql56,
-        (11, _) => Product::MariaDb114,
-        // The one that is most likely here takes all older ones.
-        _ => Product::MariaDb1011,
+    let family = match series {
+        (5, _) if !version.contains("MariaDB") => Family::MySql,
+        _ => Family::MariaDb,
+    };
+    Product::for_data(family, series).with_context(|| {
+        format!("the data are of {family} {version}, and there is no server here that takes them; --server chooses one")
     })
 }
 

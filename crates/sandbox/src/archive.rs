@@ -1,0 +1,215 @@
+//! Debian's archive of packages, read by apt with a state of its own: nothing of the system is touched.
+//!
+//! Where the archive is stands in the machine's own apt configuration and nowhere else. What is fetched is verified by
+//! apt with the key ring of Debian.
+
+use std::path::{Path, PathBuf};
+
+use crate::fetch::{self, run};
+use crate::{Error, Product, folder};
+
+/// Debian's public keys.
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// How lists of sources call the releases, by which Debian's archive is told from others that apt knows.
+const RELEASES: [&str; 10] = [
+    "bullseye",
+    "bookworm",
+    "trixie",
+    "forky",
+    "duke",
+    "oldoldstable",
+    "oldstable",
+    "stable",
+    "testing",
+    "sid",
+];
+
+/// What stands behind the name of a release: the release itself, its updates, its updates for security.
+const PARTS: [&str; 3] = ["", "-updates", "-security"];
+
+/// One release of Debian.
+#[derive(Debug)]
+pub struct Archive {
+    /// For whom things are fetched, to be told in errors.
+    product: Product,
+    /// Holds the state of apt.
+    folder: PathBuf,
+}
+
+impl Archive {
+    /// Reads the lists of a release; none is the machine's own. `folder` gets 50 MB of apt's state, which may be removed
+    /// afterwards. `types` are `deb`, `deb-src` or both.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] without apt, without Debian's keys, and when apt knows no archive of Debian.
+    pub fn open(
+        product: Product,
+        folder: &Path,
+        release: Option<&str>,
+        types: &[&str],
+    ) -> Result<Archive, Error> {
+        let missing =
+            |why: String, command: &str| Error::Missing { product, why, command: command.to_owned() };
+        if !Path::new(KEYS).is_file() {
+            let why = format!("{KEYS} is not there, with which packages are verified");
+            return Err(missing(why, "apt-get install debian-archive-keyring"));
+        }
+        let archive = Archive { product, folder: folder.to_owned() };
+        folder::create(folder)?;
+        let lines = archive.lines(release, types)?;
+        if lines.is_empty() {
+            let line = format!("deb [signed-by={KEYS}] ADDRESS {} main", release.unwrap_or("RELEASE"));
+            let why = "apt knows no archive of Debian".to_owned();
+            return Err(missing(why, &format!("echo '{line}' > /etc/apt/sources.list.d/debian.list")));
+        }
+        folder::write(&folder.join("sources.list"), lines.join("\n").as_bytes())?;
+        for part in ["lists/partial", "cache/archives/partial"] {
+            folder::create(&folder.join(part))?;
+        }
+        folder::write(&folder.join("status"), b"")?;
+        folder::write(&folder.join("apt.conf"), archive.configuration().as_bytes())?;
+        let updated = archive.apt(&["update", "-qq"]);
+        // One list may fail that is not Debian's but named like it.
+        let lists = fetch::files(&folder.join("lists"), "")?;
+        if !lists.iter().any(|list| list.to_string_lossy().contains("_main_")) {
+            updated?;
+        }
+        Ok(archive)
+    }
+
+    /// The list of sources: what the machine has of Debian, for another release.
+    fn lines(&self, release: Option<&str>, types: &[&str]) -> Result<Vec<String>, Error> {
+        let format = "$(TARGET_OF) $(CREATED_BY) $(REPO_URI) $(RELEASE) $(COMPONENT)";
+        let known = run(
+            self.product,
+            &self.folder,
+            "apt-get",
+            &["indextargets", "--no-release-info", "--format", format],
+        )?;
+        let mut lines = Vec::new();
+        for line in known.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let ["deb", "Packages", address, suite, "main"] = words[..] else { continue };
+            let Some((own, part)) = release_and_part(suite) else { continue };
+            let suite = format!("{}{part}", release.unwrap_or(own));
+            lines.extend(
+                types.iter().map(|kind| format!("{kind} [signed-by={KEYS}] {address} {suite} main\n")),
+            );
+        }
+        lines.sort();
+        lines.dedup();
+        Ok(lines)
+    }
+
+    /// Stands above the machine's own configuration, which is read too: it may name a proxy.
+    fn configuration(&self) -> String {
+        let at = |name: &str| self.folder.join(name).display().to_string();
+        format!(
+            "Dir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"-\";\nDir::State::lists \"{}\";\n\
+             Dir::State::status \"{}\";\nDir::Cache \"{}\";\nAPT::Sandbox::User \"root\";\n\
+             Acquire::Languages \"none\";\n#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n\
+             #clear APT::Update::Post-Invoke-Success;\n",
+            at("sources.list"),
+            at("lists"),
+            at("status"),
+            at("cache"),
+        )
+    }
+
+    fn apt(&self, arguments: &[&str]) -> Result<String, Error> {
+        let configuration = self.folder.join("apt.conf").display().to_string();
+        run(self.product, &self.folder, "apt-get", &[&["-c", &configuration], arguments].concat())
+    }
+
+    /// Unpacks packages into a folder, with all that they need.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fetch`] when they cannot be had.
+    pub fn unpack_with_needs(&self, packages: &[&str], into: &Path) -> Result<(), Error> {
+        let install = ["install", "-qq", "-y", "--no-install-recommends", "--download-only"];
+        self.apt(&[&install, packages].concat())?;
+        self.unpack_all(&self.folder.join("cache/archives"), into)
+    }
+
+    /// Unpacks packages into a folder, without what they need. `name=version` names one version.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fetch`] when they cannot be had.
+    pub fn unpack(&self, packages: &[&str], into: &Path) -> Result<(), Error> {
+        // They arrive where apt is run.
+        self.apt(&[&["download", "-qq"], packages].concat())?;
+        self.unpack_all(&self.folder, into)
+    }
+
+    fn unpack_all(&self, from: &Path, into: &Path) -> Result<(), Error> {
+        folder::create(into)?;
+        for file in fetch::files(from, ".deb")? {
+            run(self.product, into, "dpkg", &["-x", &file.display().to_string(), "."])?;
+            folder::remove_file(&file)?;
+        }
+        Ok(())
+    }
+
+    /// The versions of a source package that the lists name, such as `1:11.8.6-0+deb13u1`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fetch`] when the lists cannot be read.
+    pub fn source_versions(&self, package: &str) -> Result<Vec<String>, Error> {
+        let configuration = self.folder.join("apt.conf").display().to_string();
+        let listed =
+            run(self.product, &self.folder, "apt-cache", &["-c", &configuration, "showsrc", package])?;
+        let mut versions: Vec<String> =
+            listed.lines().filter_map(|line| line.strip_prefix("Version: ")).map(str::to_owned).collect();
+        versions.dedup();
+        Ok(versions)
+    }
+
+    /// Unpacks what is wanted of a source package as its authors published it: `wanted` are patterns of tar. What is
+    /// fetched is a folder in `into`, named by the authors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fetch`] when it cannot be had: lists name sources that the archive does not have.
+    pub fn unpack_source(
+        &self,
+        package: &str,
+        version: &str,
+        wanted: &[&str],
+        into: &Path,
+    ) -> Result<(), Error> {
+        self.apt(&["source", "--download-only", "-qq", &format!("{package}={version}")])?;
+        folder::create(into)?;
+        for file in fetch::files(&self.folder, ".orig.tar.gz")? {
+            let file = file.display().to_string();
+            run(self.product, into, "tar", &[&["-xzf", &file, "--wildcards"], wanted].concat())?;
+        }
+        Ok(())
+    }
+}
+
+/// `bookworm-security` is the part `-security` of the release `bookworm`.
+fn release_and_part(suite: &str) -> Option<(&str, &'static str)> {
+    PARTS.into_iter().find_map(|part| {
+        let release = suite.strip_suffix(part)?;
+        RELEASES.contains(&release).then_some((release, part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::release_and_part;
+
+    #[test]
+    fn releases_of_debian_are_told_from_other_archives() {
+        assert_eq!(release_and_part("bookworm"), Some(("bookworm", "")));
+        assert_eq!(release_and_part("bookworm-security"), Some(("bookworm", "-security")));
+        for other in ["noble", "nodistro", "bookworm-pgdg", "cloud-sdk-bookworm", "bookworm-backports"] {
+            assert_eq!(release_and_part(other), None, "{other}");
+        }
+    }
+}

