@@ -37,7 +37,8 @@ fn main() -> ExitCode {
                 // Clap's own texts: help goes to stdout and ends well, a wrong line to stderr and does not.
                 usage.print().ok();
                 if short_h && usage.use_stderr() {
-                    Report::plain().say("-h is --host, as with the clients of the server; for help type -? or --help");
+                    Report::plain()
+                        .say("-h is --host, as with the clients of the server; for help type -? or --help");
                 }
                 return ExitCode::from(if usage.use_stderr() { Exit::Usage.code() } else { 0 });
             }

@@ -17,6 +17,7 @@
 //! sends its greeting packet over the socket.
 
 mod archive;
+mod covered;
 mod error;
 mod fetch;
 mod folder;
@@ -33,6 +34,7 @@ mod state;
 mod table;
 
 pub use archive::Archive;
+pub use covered::covered;
 pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};

@@ -21,15 +21,11 @@ pub(crate) fn places() -> Places {
     Places::customary(|name| std::env::var_os(name)).unwrap()
 }
 
-/// The products that are here. MariaDB 10.11 must be; all must be where the environment says so.
+/// The products that tests run on.
 pub(crate) fn products() -> Vec<Product> {
-    let all = std::env::var_os("REMORA_TEST_ALL_SERVERS").is_some();
-    let here = Product::ALL.into_iter().filter(|product| match sandbox::find(&places(), *product) {
-        Ok(_) => true,
-        Err(error) if all || *product == Product::MariaDb1011 => panic!("{error}"),
-        Err(_) => false,
-    });
-    here.collect()
+    let here =
+        sandbox::covered(&places(), |name| std::env::var_os(name)).unwrap_or_else(|error| panic!("{error}"));
+    here.into_iter().map(|installation| installation.product).collect()
 }
 
 /// A server of its own, for tests that kill it or need options.
