@@ -85,7 +85,7 @@ fn training_refuses() {
 #[test]
 fn number_changes_only_the_name() {
     let model = &models()[0];
-    let other = Model::from_bytes(model.renumbered(3).unwrap()).unwrap();
+    let other = Model::from_bytes(model.relabelled(3, 0).unwrap()).unwrap();
     let (mut packed, mut back) = (Vec::new(), Vec::new());
     other.pack(b"http://www.example.com/", &mut packed);
     assert_eq!(urlpack::number_of(&packed), Ok(3));
