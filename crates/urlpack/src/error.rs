@@ -35,7 +35,9 @@ pub enum Error {
         max_len: usize,
     },
     /// The registry of models is not as it was written.
-    #[error("registry of models: {what} in line {line}; put back a copy of it, or move it away and register every model again")]
+    #[error(
+        "registry of models: {what} in line {line}; put back a copy of it, or move it away and register every model again"
+    )]
     Registry {
         /// What was found wrong.
         what: &'static str,

@@ -184,12 +184,7 @@ impl Model {
     }
 
     fn entry(&self) -> Entry<'_> {
-        Entry {
-            space: self.room.space(),
-            start: self.header.start,
-            range: self.range(),
-            check: self.check(),
-        }
+        Entry { space: self.room.space(), start: self.header.start, range: self.range(), check: self.check() }
     }
 
     fn check(&self) -> Check {

@@ -142,7 +142,8 @@ impl Registry {
                 ["sum", digits] => sum = Some((at, *digits)),
                 fields => {
                     let pin = pin(fields).ok_or(wrong("not a model's line", at))?;
-                    let twice = |other: &Pin| other.key == pin.key || (other.name == pin.name && live(other, &pin));
+                    let twice =
+                        |other: &Pin| other.key == pin.key || (other.name == pin.name && live(other, &pin));
                     if registry.pins.iter().any(twice) {
                         return Err(wrong("a number or name that stands above already", at));
                     }
@@ -269,8 +270,11 @@ mod tests {
             assert!(Registry::parse(&edited).is_err(), "{at}");
         }
         let text = String::from_utf8(file).unwrap();
-        let without: String = text.lines().filter(|line| !line.starts_with("2 ")).map(|line| format!("{line}\n")).collect();
-        assert!(matches!(Registry::parse(without.as_bytes()), Err(Error::Registry { what, .. }) if what.contains("sum")));
+        let without: String =
+            text.lines().filter(|line| !line.starts_with("2 ")).map(|line| format!("{line}\n")).collect();
+        assert!(
+            matches!(Registry::parse(without.as_bytes()), Err(Error::Registry { what, .. }) if what.contains("sum"))
+        );
     }
 
     #[test]

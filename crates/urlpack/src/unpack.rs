@@ -219,8 +219,7 @@ pub(crate) fn unpack(
         }
         if cursor.state == END {
             let whole = gather.flush(out, before, max_len);
-            break whole
-                .and_then(|()| cursor.check_end(model.check, out.get(before..).unwrap_or_default()));
+            break whole.and_then(|()| cursor.check_end(model.check, out.get(before..).unwrap_or_default()));
         }
         if gather.is_full()
             && let Err(error) = gather.flush(out, before, max_len)

@@ -87,14 +87,11 @@ impl Call {
     ) -> Result<Self, String> {
         let family = function.family;
         let name = name.map(String::from_utf8_lossy);
-        let models = Models::current(|models| {
-            name.as_ref().is_none_or(|name| models.named(family, name).is_ok())
-        });
+        let models =
+            Models::current(|models| name.as_ref().is_none_or(|name| models.named(family, name).is_ok()));
         let fixed = match name {
             Some(name) => Some(Arc::clone(models.named(family, &name)?.1)),
-            None if function.takes_model() && !varies => {
-                Some(Arc::clone(models.keyed(Key::Zero(family))?.1))
-            }
+            None if function.takes_model() && !varies => Some(Arc::clone(models.keyed(Key::Zero(family))?.1)),
             None => None,
         };
         Ok(Self { function, models, fixed, result_max, out: Vec::with_capacity(1_024) })

@@ -68,9 +68,9 @@ unsafe fn prepare(function: Function, args: &mut UdfArgs) -> Result<(Call, usize
     if function.takes_length() && args.count() == 2 {
         // SAFETY: there are two arguments, and this is the `_init` function.
         let asked = unsafe { args.whole(1) }.and_then(|length| usize::try_from(length).ok());
-        result_max = asked
-            .filter(|length| (1..=STRING_MAX).contains(length))
-            .ok_or_else(|| format!("use {}, with a constant length from 1 to {STRING_MAX}", function.usage()))?;
+        result_max = asked.filter(|length| (1..=STRING_MAX).contains(length)).ok_or_else(|| {
+            format!("use {}, with a constant length from 1 to {STRING_MAX}", function.usage())
+        })?;
     }
     // SAFETY: this is the `_init` function.
     unsafe { args.want_strings() };
@@ -155,7 +155,9 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $init(initid: *mut UdfInit, args: *mut UdfArgs, message: *mut c_char) -> u8 {
             // SAFETY: the pointers are the server's.
-            unsafe { init(Function { family: Family::$family, action: Action::$action }, initid, args, message) }
+            unsafe {
+                init(Function { family: Family::$family, action: Action::$action }, initid, args, message)
+            }
         }
 
         #[doc = concat!("Ends a statement's calls of `", stringify!($row), "`.")]

@@ -150,7 +150,8 @@ impl Models {
             pin.checksum,
             path.parent().unwrap_or(Path::new("")).display()
         );
-        let wrong = |what: &str| format!("model {}, {}: {}: {what}; {bring_back}", pin.name, pin.key, path.display());
+        let wrong =
+            |what: &str| format!("model {}, {}: {}: {what}; {bring_back}", pin.name, pin.key, path.display());
         let file = read(path).map_err(|error| wrong(&error.to_string()))?;
         let model = Model::from_bytes(room(&file)).map_err(|error| wrong(&error.to_string()))?;
         if !is_pinned(&model, pin) {
@@ -193,7 +194,9 @@ impl Models {
         if self.strangers.iter().any(|stranger| stranger == name) {
             return format!("{name}.{} is there, but not registered: {ADD}", Registry::ENDING);
         }
-        if let Some(other) = Family::ALL.into_iter().find(|other| other.built_in_name() == name && *other != family) {
+        if let Some(other) =
+            Family::ALL.into_iter().find(|other| other.built_in_name() == name && *other != family)
+        {
             return format!("model {name} is for {}_pack, not for {}_pack", other.prefix(), family.prefix());
         }
         if let Some(why) = &self.otherwise {
@@ -208,7 +211,9 @@ impl Models {
     /// Name and model that packed values with a key name.
     pub(crate) fn keyed(&self, key: Key) -> Result<(&str, &Shared), String> {
         match (self.pinned.get(&key), key) {
-            (Some(known), _) => known.model.as_ref().map(|model| (known.name.as_str(), model)).map_err(Clone::clone),
+            (Some(known), _) => {
+                known.model.as_ref().map(|model| (known.name.as_str(), model)).map_err(Clone::clone)
+            }
             (None, Key::Zero(family)) => Ok((family.built_in_name(), built_in(family)?)),
             (None, Key::Own(number)) => Err(self.otherwise.clone().unwrap_or_else(|| {
                 format!("no model has number {number}; register the one that packed the value: {ADD}")

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use sandbox::{Places, Product, Sandbox, Settings};
-use urlpack::{Key, Family, Model, Options, Pin, Registry, train};
+use urlpack::{Family, Key, Model, Options, Pin, Registry, train};
 
 /// URLs in the test's table.
 const ROWS: usize = 5_000;
@@ -68,7 +68,8 @@ impl Server {
         let model = Model::from_bytes(file).unwrap();
         let info = model.info();
         self.place(&format!("{name}.urlmodel"), file);
-        let pin = Pin { key, size: info.size as u64, checksum: info.checksum, name: name.into(), retired: false };
+        let pin =
+            Pin { key, size: info.size as u64, checksum: info.checksum, name: name.into(), retired: false };
         self.change(|registry| registry.set(pin));
     }
 
@@ -219,8 +220,11 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
         assert!(server.run("SELECT url_pack('a', 'site')").contains("model site, number 1"));
         assert!(server.run("SELECT url_pack_info()").contains("\"number\": 1, \"error\": \"model site"));
     };
-    for (file, why) in [(&other[..], "another model than was registered"), (&model[..1000], "cut short"), (&[], "model file")]
-    {
+    for (file, why) in [
+        (&other[..], "another model than was registered"),
+        (&model[..1000], "cut short"),
+        (&[], "model file"),
+    ] {
         server.place("site.urlmodel", file);
         refused(why);
     }
@@ -321,7 +325,9 @@ fn lengths_of_results(server: &Server) {
     }
     let disk = "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'CREATED_TMP_DISK_TABLES'";
     let grouped = |call: &str| {
-        let sql = format!("SELECT COUNT(*) FROM (SELECT {call} s, COUNT(*) FROM t.p GROUP BY s ORDER BY NULL) x; {disk}");
+        let sql = format!(
+            "SELECT COUNT(*) FROM (SELECT {call} s, COUNT(*) FROM t.p GROUP BY s ORDER BY NULL) x; {disk}"
+        );
         server.run(&sql).lines().map(str::to_owned).collect::<Vec<_>>()
     };
     if !server.run("SELECT VERSION()").starts_with("5.6") {
@@ -333,17 +339,28 @@ fn lengths_of_results(server: &Server) {
 }
 
 fn text(server: &Server) {
-    assert_eq!(server.run("SELECT text_unpack(text_pack('Mary Smith')), text_pack(NULL)"), "Mary Smith\tNULL");
-    assert!(server.run("SELECT text_pack_info(text_pack('x'))").starts_with("{\"model\": \"text\", \"number\": 0,"));
+    assert_eq!(
+        server.run("SELECT text_unpack(text_pack('Mary Smith')), text_pack(NULL)"),
+        "Mary Smith\tNULL"
+    );
+    assert!(
+        server
+            .run("SELECT text_pack_info(text_pack('x'))")
+            .starts_with("{\"model\": \"text\", \"number\": 0,")
+    );
     assert_eq!(server.run("SELECT LENGTH(text_pack('mary.smith@example.com')) < 11"), "1");
-    assert!(server.run("SELECT url_pack('a', 'text')").contains("model text is for text_pack, not for url_pack"));
+    assert!(
+        server.run("SELECT url_pack('a', 'text')").contains("model text is for text_pack, not for url_pack")
+    );
     assert!(server.run("SELECT text_pack()").contains("use text_pack(string [, model])"));
     server.do_it("CREATE TABLE t.n (s VARCHAR(50) CHARACTER SET utf8mb4, u VARBINARY(200), UNIQUE (u))");
     server.do_it("INSERT INTO t.n (s) SELECT CONCAT(CHAR(65 + id % 26), CHAR(97 + id % 7), id) FROM t.p");
     server.do_it("UPDATE t.n SET u = text_pack(s)");
     let between = "u BETWEEN text_prefix_min('B') AND text_prefix_max('B')";
     assert_eq!(
-        server.run(&format!("SELECT COUNT(*), SUM(text_unpack(u) = s), SUM(s LIKE BINARY 'B%') FROM t.n WHERE {between}")),
+        server.run(&format!(
+            "SELECT COUNT(*), SUM(text_unpack(u) = s), SUM(s LIKE BINARY 'B%') FROM t.n WHERE {between}"
+        )),
         server.run("SELECT COUNT(*), COUNT(*), COUNT(*) FROM t.n WHERE s LIKE BINARY 'B%'")
     );
 }
@@ -355,6 +372,42 @@ fn installed_beside_the_binary_log(server: &Server) {
     server.do_it("RESET MASTER");
     assert_eq!(server.run(&format!("SOURCE {install}; SELECT @@SESSION.sql_log_bin")), "1");
     assert!(!server.run("SHOW BINLOG EVENTS").contains("url_pack"), "{}", server.run("SHOW BINLOG EVENTS"));
+    // What the manual says of MIXED: a replica gets rows, not calls.
+    server.do_it("SET binlog_format = 'MIXED'; INSERT INTO t.e VALUES (url_pack('http://a.example/'))");
+    let events = server.run("SHOW BINLOG EVENTS");
+    assert!(events.contains("Write_rows") && !events.contains("INSERT INTO t.e"), "{events}");
+}
+
+/// The SQL of the manual's chapters on moving a column and on other strings, as it stands there.
+fn manual(server: &Server) {
+    let text = include_str!("../../../docs/manual/url.md");
+    let text = text.split("## Move a column").nth(1).unwrap();
+    let blocks: Vec<&str> =
+        text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(blocks.len(), 3);
+    let run = |sql: &str| server.run(&format!("SET NAMES utf8mb4; USE m; {sql}"));
+    server.do_it("CREATE DATABASE m");
+    run(
+        "CREATE TABLE page (id INT AUTO_INCREMENT PRIMARY KEY, url VARCHAR(500) CHARACTER SET latin1 NOT NULL); \
+         INSERT INTO page (url) SELECT CONCAT(s, '/\u{e9}') FROM t.p",
+    );
+    let urls = run("SELECT url FROM page ORDER BY id");
+    assert!(urls.ends_with("/\u{e9}"), "{urls}");
+    assert_eq!(run(blocks[0]), "0");
+    assert_eq!(
+        run(
+            "INSERT INTO page (url) VALUES ('http://new.example/'); UPDATE page SET url = 'http://x/' WHERE id = 1; \
+             SELECT SUM(url_unpack(u) = CONVERT(url USING utf8mb4)) FROM page"
+        ),
+        "5001"
+    );
+    run("DELETE FROM page WHERE url = 'http://new.example/'");
+    let first = urls.lines().next().unwrap();
+    let packed = run(&format!("UPDATE page SET url = '{first}' WHERE id = 1; {}", blocks[1]));
+    assert_eq!(packed.lines().count(), 2, "{packed}");
+    assert!(packed.lines().all(|line| line.ends_with("\thttps://example.com/new")), "{packed}");
+    assert_eq!(run("SELECT url FROM page ORDER BY id"), urls);
+    assert_eq!(run(blocks[2]), "mary.smith@example.com\nmax@example.org");
 }
 
 fn sixteen_at_once(server: &Server) {
@@ -389,6 +442,7 @@ fn functions_in_every_server() {
         a_model_in_the_place_of_the_built_in_one(&server);
         lengths_of_results(&server);
         text(&server);
+        manual(&server);
         installed_beside_the_binary_log(&server);
     }
 }

@@ -121,7 +121,15 @@ fn the_built_in_models_are_those_that_values_were_packed_with() {
 
 #[test]
 fn the_text_model_keeps_its_promises() {
-    let strings = ["Mary Smith", "mary.smith@example.com", "/usr/share/doc/README.gz", "{\"id\":17,\"name\":\"x\"}", "house", "", "\0\u{ff}"];
+    let strings = [
+        "Mary Smith",
+        "mary.smith@example.com",
+        "/usr/share/doc/README.gz",
+        "{\"id\":17,\"name\":\"x\"}",
+        "house",
+        "",
+        "\0\u{ff}",
+    ];
     let strings: Vec<&[u8]> = strings.iter().map(|string| string.as_bytes()).collect();
     let measured = measure(&Model::from_bytes(TEXT).unwrap(), &strings, 2_000, 7);
     assert_eq!((measured.order_wrong, measured.prefix_wrong, measured.round_trip_wrong), (0, 0, 0));
@@ -134,7 +142,8 @@ fn a_check_refuses_what_is_not_its_own() {
     let urls = urls();
     let passed = |check_bytes: u8| {
         let ours = Model::from_bytes(trained(&urls, 60_000, 1).relabelled(1, check_bytes).unwrap()).unwrap();
-        let other = Model::from_bytes(trained(&urls[..500], 60_000, 1).relabelled(1, check_bytes).unwrap()).unwrap();
+        let other =
+            Model::from_bytes(trained(&urls[..500], 60_000, 1).relabelled(1, check_bytes).unwrap()).unwrap();
         let (mut cut, mut foreign) = (0, 0);
         for url in &urls {
             let (mut packed, mut back) = (Vec::new(), Vec::new());

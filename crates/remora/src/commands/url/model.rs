@@ -102,7 +102,9 @@ fn add(arguments: &Add, report: &Report) -> anyhow::Result<Exit> {
         None => arguments.model.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
     if !Registry::is_name(&name) {
-        return Err(exit::usage(format!("'{name}' can't be a model's name: letters, digits, . _ and -; give it one with --name")));
+        return Err(exit::usage(format!(
+            "'{name}' can't be a model's name: letters, digits, . _ and -; give it one with --name"
+        )));
     }
     make_folder(folder)?;
     let _lock = lock(folder)?;
@@ -119,7 +121,9 @@ fn add(arguments: &Add, report: &Report) -> anyhow::Result<Exit> {
     registry.set(pin.clone());
     write(&folder.join(Registry::FILE), &registry.to_bytes())?;
     say(report, &pin, "ready")?;
-    report.note("servers have it with their next statement; give every replica that runs the functions the same");
+    report.note(
+        "servers have it with their next statement; give every replica that runs the functions the same",
+    );
     Ok(Exit::Done)
 }
 
@@ -139,7 +143,9 @@ fn key(arguments: &Add, model: &Model, registry: &Registry) -> anyhow::Result<Ke
 
 /// Refuses what would make values mean something else.
 fn allowed(arguments: &Add, pin: &Pin, registry: &Registry) -> anyhow::Result<()> {
-    let free = registry.free().map_or(String::new(), |number| format!("; number {number} is free: --number {number}"));
+    let free = registry
+        .free()
+        .map_or(String::new(), |number| format!("; number {number} is free: --number {number}"));
     if let Some(other) = registry.pin(pin.key)
         && other.checksum != pin.checksum
         && !arguments.reuse_number
@@ -167,9 +173,13 @@ fn allowed(arguments: &Add, pin: &Pin, registry: &Registry) -> anyhow::Result<()
 fn not_another(path: &Path, model: &Model, pin: &Pin, registry: &Registry) -> anyhow::Result<()> {
     if registry.named(&pin.name).is_none()
         && RealDisk.stat(path).is_ok()
-        && !super::load(path).is_ok_and(|there| [model.info().checksum, pin.checksum].contains(&there.info().checksum))
+        && !super::load(path)
+            .is_ok_and(|there| [model.info().checksum, pin.checksum].contains(&there.info().checksum))
     {
-        bail!("{} is there, another file that was not registered; move it away, or choose another name with --name", path.display());
+        bail!(
+            "{} is there, another file that was not registered; move it away, or choose another name with --name",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -182,7 +192,11 @@ fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
         if state.is_err() {
             exit = Exit::Damaged;
         }
-        say(report, pin, &state.unwrap_or_else(|why| format!("{why}; bring it back with 'remora url model add'")))?;
+        say(
+            report,
+            pin,
+            &state.unwrap_or_else(|why| format!("{why}; bring it back with 'remora url model add'")),
+        )?;
     }
     let known = |name: &str| registry.named(name).is_some();
     for path in files(folder)? {
@@ -221,7 +235,9 @@ fn remove(arguments: &Remove, report: &Report) -> anyhow::Result<Exit> {
     write(&folder.join(Registry::FILE), &registry.to_bytes())?;
     let file = folder.join(pin.file());
     match RealDisk.remove(&file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).context(file.display().to_string()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).context(file.display().to_string());
+        }
         _ => {}
     }
     say(report, &pin, "taken away")?;
@@ -291,7 +307,10 @@ fn make_folder(folder: &Path) -> anyhow::Result<()> {
 fn lock(folder: &Path) -> anyhow::Result<Box<dyn disk::Guard>> {
     let path = folder.join("models.lock");
     let guard = RealDisk.lock(&path, Share::Exclusive).with_context(|| path.display().to_string())?;
-    guard.with_context(|| format!("{}: another command is changing the models here; try again", folder.display()))
+    let held = || {
+        exit::Held(format!("{}: another command is changing the models here; try again", folder.display()))
+    };
+    guard.ok_or_else(|| held().into())
 }
 
 /// Writes a file that appears when it is whole, for everybody to read.

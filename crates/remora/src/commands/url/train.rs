@@ -90,7 +90,9 @@ fn number(arguments: &Arguments) -> anyhow::Result<u8> {
         return Ok(number);
     }
     let taken = super::model::numbers(arguments.output.parent().unwrap_or(Path::new("")))?;
-    (1..=15).find(|number| !taken.contains(number)).context("the folder has models of all 15 numbers; give one with --number")
+    (1..=15)
+        .find(|number| !taken.contains(number))
+        .context("the folder has models of all 15 numbers; give one with --number")
 }
 
 /// What a model is trained with beside the lists.
@@ -151,7 +153,9 @@ fn tell_done(
     ));
     if let Some(ratio) = estimate {
         let of = match arguments.text.family() {
-            Family::Url => "URLs of hosts it has not seen, less for those it has (measured on a tenth of the hosts",
+            Family::Url => {
+                "URLs of hosts it has not seen, less for those it has (measured on a tenth of the hosts"
+            }
             Family::Text => "strings it has not seen (measured on a tenth of them",
         };
         report.note(&format!("expect {:.1} % for {of}, trained on the others)", ratio * 100.0));
@@ -159,7 +163,10 @@ fn tell_done(
     if info.number == 0 {
         report.note("number 0 is a built-in model's; a server takes this one for it only after 'remora url model add --instead-of'");
     } else {
-        report.note(&format!("give it to a server with: remora url model add {} --folder FOLDER", path.display()));
+        report.note(&format!(
+            "give it to a server with: remora url model add {} --folder FOLDER",
+            path.display()
+        ));
     }
     Ok(Exit::Done)
 }
