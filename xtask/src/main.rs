@@ -129,7 +129,12 @@ fn root() -> PathBuf {
 
 /// Builds the release program and returns where it is.
 fn release() -> Result<PathBuf> {
-    run(cargo().args(["build", "--release", "--quiet", "--package", "remora"]))?;
+    release_with(&[])
+}
+
+/// The same, built with more of cargo's options.
+fn release_with(options: &[&str]) -> Result<PathBuf> {
+    run(cargo().args(["build", "--release", "--quiet", "--package", "remora"]).args(options))?;
     Ok(target().join("release/remora"))
 }
 

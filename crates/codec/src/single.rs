@@ -1,7 +1,10 @@
 //! Short values compressed one by one with what was learned from others like them: zstd and brotli with a
-//! dictionary, FSST. For comparisons; nothing here has a stable format.
+//! dictionary, FSST, the last two with the feature `peers`. For comparisons; nothing here has a stable format.
 
-use std::io::{self, Cursor, Read as _};
+#[cfg(feature = "peers")]
+mod peers;
+
+use std::io;
 
 use zstd::zstd_safe::FrameFormat;
 use zstd::zstd_safe::{CParameter, DParameter};
@@ -86,80 +89,26 @@ impl Single for Zstd {
     }
 }
 
-/// Brotli at its best quality, with a shared dictionary beside its built-in one.
-pub struct Brotli {
-    dictionary: Vec<u8>,
+/// Another codec to compare with, trained.
+pub struct Peer {
+    /// What to call it.
+    pub name: &'static str,
+    /// What it does.
+    pub codec: Box<dyn Single>,
+    /// It takes milliseconds for a value.
+    pub slow: bool,
 }
 
-/// Bytes of brotli's work space while it reads and writes.
-const BROTLI_BUFFER: usize = 4096;
+/// brotli and FSST, trained on `values`. Only a comparison needs them, so they are there with the feature `peers`; without
+/// it there are none.
+#[cfg(feature = "peers")]
+pub use peers::peers;
 
-impl Brotli {
-    /// With a raw dictionary: text like the values.
-    #[must_use]
-    pub fn new(dictionary: &[u8]) -> Brotli {
-        Brotli { dictionary: dictionary.to_vec() }
-    }
-}
-
-impl Single for Brotli {
-    fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        let parameters = brotli::enc::BrotliEncoderParams { size_hint: value.len(), ..Default::default() };
-        let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        brotli::BrotliCompressCustomIoCustomDict(
-            &mut brotli::IoReaderWrapper(&mut Cursor::new(value)),
-            &mut brotli::IoWriterWrapper(out),
-            &mut [0; BROTLI_BUFFER],
-            &mut [0; BROTLI_BUFFER],
-            &parameters,
-            brotli::enc::StandardAlloc::default(),
-            &mut |_, _, _, _| (),
-            &self.dictionary,
-            ended(),
-        )?;
-        Ok(())
-    }
-
-    fn decompress(&mut self, compressed: &[u8], _len_max: usize, out: &mut Vec<u8>) -> io::Result<()> {
-        let dictionary = self.dictionary.clone().into();
-        let mut decompressor =
-            brotli::Decompressor::new_with_custom_dict(Cursor::new(compressed), BROTLI_BUFFER, dictionary);
-        decompressor.read_to_end(out).map(drop)
-    }
-
-    fn size(&self) -> usize {
-        self.dictionary.len()
-    }
-}
-
-/// FSST with a table of 255 symbols (Boncz, Neumann and Leis, VLDB 2020).
-pub struct Fsst {
-    compressor: fsst::Compressor,
-}
-
-impl Fsst {
-    /// With a table learned from values.
-    #[must_use]
-    pub fn new(values: &[&[u8]]) -> Fsst {
-        Fsst { compressor: fsst::Compressor::train(&values.to_vec()) }
-    }
-}
-
-impl Single for Fsst {
-    fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        out.extend_from_slice(&self.compressor.compress(value));
-        Ok(())
-    }
-
-    fn decompress(&mut self, compressed: &[u8], _len_max: usize, out: &mut Vec<u8>) -> io::Result<()> {
-        out.extend_from_slice(&self.compressor.decompressor().decompress(compressed));
-        Ok(())
-    }
-
-    fn size(&self) -> usize {
-        // A table has 8 bytes and a length for each symbol.
-        self.compressor.symbol_table().len() * 9
-    }
+/// brotli and FSST, which this build leaves out: the feature `peers` has them.
+#[cfg(not(feature = "peers"))]
+#[must_use]
+pub fn peers(_values: &[&[u8]]) -> Vec<Peer> {
+    Vec::new()
 }
 
 #[cfg(test)]
@@ -174,11 +123,10 @@ mod tests {
         let values: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
         let (train, test) = values.split_at(19_900);
         let dictionary = dictionary(train, 4_000).unwrap();
-        let mut codecs: Vec<Box<dyn Single>> = vec![
-            Box::new(Zstd::new(&dictionary, 19).unwrap()),
-            Box::new(Brotli::new(&dictionary)),
-            Box::new(Fsst::new(train)),
-        ];
+        let mut codecs: Vec<Box<dyn Single>> = vec![Box::new(Zstd::new(&dictionary, 19).unwrap())];
+        let peers = peers(train);
+        assert_eq!(peers.len(), if cfg!(feature = "peers") { 2 } else { 0 });
+        codecs.extend(peers.into_iter().map(|peer| peer.codec));
         for (at, codec) in codecs.iter_mut().enumerate() {
             let (mut raw, mut packed) = (0, 0);
             for value in test.iter().copied().chain([&b""[..], b"\0\xff"]) {

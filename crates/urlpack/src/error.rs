@@ -34,6 +34,16 @@ pub enum Error {
         /// The caller's limit in bytes.
         max_len: usize,
     },
+    /// The registry of models is not as it was written.
+    #[error(
+        "registry of models: {what} in line {line}; put back a copy of it, or move it away and register every model again"
+    )]
+    Registry {
+        /// What was found wrong.
+        what: &'static str,
+        /// Line of the file, from 1.
+        line: usize,
+    },
     /// The training options or the training data cannot give a model.
     #[error("cannot train: {what}")]
     Train {

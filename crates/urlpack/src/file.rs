@@ -10,6 +10,8 @@ use crate::room::{Room, Space, load};
 const MAGIC: [u8; 8] = *b"urlpack\n";
 /// Layout of file and states that this library writes and reads.
 const VERSION: u16 = 2;
+/// The same for a model whose values end with a check, which readers of version 2 alone would misread.
+const VERSION_CHECKED: u16 = 3;
 /// Bytes before the states.
 pub(crate) const HEADER: usize = 64;
 /// Zeros after the states: a part of the format, for readers that load whole words.
@@ -21,11 +23,15 @@ pub(crate) const NODES_MAX: usize = 1 << 24;
 pub(crate) const NOTE_MAX: usize = 64 << 10;
 /// Largest model number.
 pub(crate) const NUMBER_MAX: u8 = 15;
+/// Most bytes of the check that a model's values end with.
+pub(crate) const CHECK_MAX: u8 = 4;
 
 /// What the head of a model file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) number: u8,
+    /// Bytes of the check in every value, 0 to [`CHECK_MAX`].
+    pub(crate) check_bytes: u8,
     pub(crate) start: u32,
     pub(crate) nodes_end: usize,
     pub(crate) states: u32,
@@ -44,8 +50,7 @@ pub(crate) fn assemble(header: &Header, nodes: &[u8], note: &str) -> Vec<u8> {
     let len = HEADER + nodes.len() + PADDING + note.len() + CHECKSUM;
     let mut file = Vec::with_capacity(len);
     file.extend_from_slice(&MAGIC);
-    file.extend_from_slice(&VERSION.to_le_bytes());
-    file.extend_from_slice(&[header.number, 0]);
+    file.extend_from_slice(&label(header.number, header.check_bytes));
     for value in [len, HEADER + nodes.len(), note.len()] {
         file.extend_from_slice(&u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
     }
@@ -66,10 +71,17 @@ fn seal(file: &mut Vec<u8>) {
     file.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// The same model under another number.
-pub(crate) fn renumber(file: &[u8], number: u8) -> Vec<u8> {
+/// Version, number and check of a file.
+fn label(number: u8, check_bytes: u8) -> [u8; 4] {
+    let version = if check_bytes == 0 { VERSION } else { VERSION_CHECKED };
+    let [low, high] = version.to_le_bytes();
+    [low, high, number, check_bytes]
+}
+
+/// The same states under another number, with another check.
+pub(crate) fn relabel(file: &[u8], number: u8, check_bytes: u8) -> Vec<u8> {
     let mut file = file[..file.len() - CHECKSUM].to_vec();
-    file[10] = number;
+    file[8..12].copy_from_slice(&label(number, check_bytes));
     seal(&mut file);
     file
 }
@@ -101,7 +113,12 @@ fn header(room: &Room) -> Result<Header, Error> {
     if load::<8>(space, 0) != MAGIC {
         return Err(wrong("not a urlpack model", 0));
     }
-    if u16::from_le_bytes(load(space, 8)) != VERSION {
+    let known = match u16::from_le_bytes(load(space, 8)) {
+        VERSION => file.get(11) == Some(&0),
+        VERSION_CHECKED => file.get(11).is_some_and(|bytes| (1..=CHECK_MAX).contains(bytes)),
+        _ => false,
+    };
+    if !known {
         return Err(wrong("a version this library does not read", 8));
     }
     let u32_at = |at| u32::from_le_bytes(load(space, at));
@@ -110,6 +127,7 @@ fn header(room: &Room) -> Result<Header, Error> {
     }
     let header = Header {
         number: file[10],
+        check_bytes: file[11],
         nodes_end: u32_at(16) as usize,
         note_len: u32_at(20) as usize,
         start: u32_at(24),

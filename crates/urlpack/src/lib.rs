@@ -23,6 +23,7 @@
 //! # Ok::<(), urlpack::Error>(())
 //! ```
 
+mod check;
 mod coder;
 mod error;
 mod file;
@@ -30,6 +31,8 @@ mod measure;
 mod model;
 mod node;
 mod pack;
+mod random;
+mod registry;
 mod room;
 mod search;
 mod train;
@@ -39,6 +42,7 @@ pub use error::Error;
 pub use file::number_in_head;
 pub use measure::{Measured, measure};
 pub use model::{Info, Model, number_of};
+pub use registry::{Family, Key, Pin, Registry};
 pub use room::Room;
 pub use train::{Options, Progress, train};
 
@@ -49,3 +53,7 @@ pub const STRING_MAX: usize = 1 << 20;
 ///
 /// One trained on your own URLs packs them better.
 pub static SMALL: &[u8] = include_bytes!("../model/small.urlmodel");
+
+/// A model for short strings of other kinds: words, names, titles, file paths, e-mails, small JSON. Number 0 of the text
+/// functions. `model/NOTICE` names what it was trained on.
+pub static TEXT: &[u8] = include_bytes!("../model/text.urlmodel");

@@ -2,6 +2,7 @@
 //! caller's.
 
 use crate::model::Model;
+use crate::random::Random;
 
 /// Outcome of [`measure`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub fn measure(model: &Model, strings: &[&[u8]], probes: u64, seed: u64) -> Meas
     let wrong = |i: &usize| values[i - 1].cmp(values[*i]) != sorted[i - 1].cmp(sorted[*i]);
     measured.order_wrong = (1..sorted.len()).filter(wrong).count() as u64;
     if !sorted.is_empty() {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         measured.prefix_wrong =
             (0..probes).filter(|_| !probe(model, &sorted, &values, &mut random)).count() as u64;
     }
@@ -79,18 +80,4 @@ fn probe(model: &Model, sorted: &[&[u8]], values: &[&[u8]], random: &mut Random)
     let found_end = values.partition_point(|value| **value < *max);
     let found_last = values.partition_point(|value| **value <= *max);
     (first, end, end) == (found_first, found_end, found_last)
-}
-
-/// Numbers that look random and are the same for the same seed (Steele, Lea and Flood 2014, SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
-        usize::try_from(bits % limit.max(1) as u64).unwrap_or(0)
-    }
 }

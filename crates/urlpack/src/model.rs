@@ -1,10 +1,12 @@
 //! A loaded model: strings to packed values and back, and the ranges of prefixes.
 
+use crate::check::Check;
 use crate::coder::Encoder;
 use crate::error::Error;
-use crate::file::{self, Header, NUMBER_MAX};
+use crate::file::{self, CHECK_MAX, Header, NUMBER_MAX};
 use crate::node::SLOTS;
 use crate::pack::encode;
+use crate::random::Random;
 use crate::room::Room;
 use crate::unpack::{self, Entry};
 
@@ -13,6 +15,10 @@ use crate::unpack::{self, Entry};
 /// So the model that matters costs a tenth of a bit for its name, and another one a byte. A leading 0xff is
 /// kept for what may come.
 const OWN_BYTES: u8 = 0xf0;
+/// Bytes of a code that a string is drawn by: more than nearly every string packs to.
+const DRAWN_CODE: usize = 128;
+/// Longest string that is drawn.
+const DRAWN_LEN: usize = 4_096;
 
 /// A model, checked and ready.
 #[derive(Debug)]
@@ -27,6 +33,8 @@ pub struct Model {
 pub struct Info<'m> {
     /// Number that packed values name, 0 to 15.
     pub number: u8,
+    /// Bytes of the check that every value ends with, 0 to 4.
+    pub check_bytes: u8,
     /// Checksum of the file: two models with the same one are the same.
     pub checksum: u64,
     /// Size of the file in bytes; it is used as it is, so this is also its size in memory.
@@ -62,6 +70,7 @@ impl Model {
         let file = self.room.as_ref();
         Info {
             number: self.header.number,
+            check_bytes: self.header.check_bytes,
             checksum: self.header.checksum,
             size: file.len(),
             states: self.header.states,
@@ -76,13 +85,17 @@ impl Model {
         self.header.number
     }
 
-    /// The same model file under another number, 0 to 15.
+    /// The same model file under another number, 0 to 15, its values with a check of 0 to 4 bytes.
+    ///
+    /// A check is a part of the value, so order and prefixes stay. It depends on the string and on the file's
+    /// checksum: what was cut or changed, or packed by any other model, is read as a string with a chance of
+    /// one in 256 for one byte, one in 4,294,967,296 for four. Without it such a value mostly gives another string.
     ///
     /// # Errors
-    /// [`Error::Train`] if the number is above 15.
-    pub fn renumbered(&self, number: u8) -> Result<Vec<u8>, Error> {
-        check_number(number)?;
-        Ok(file::renumber(self.room.as_ref(), number))
+    /// [`Error::Train`] if the number is above 15, or the check longer than 4 bytes.
+    pub fn relabelled(&self, number: u8, check_bytes: u8) -> Result<Vec<u8>, Error> {
+        check_label(number, check_bytes)?;
+        Ok(file::relabel(self.room.as_ref(), number, check_bytes))
     }
 
     /// Appends the packed value of `bytes` to `out`.
@@ -90,7 +103,12 @@ impl Model {
     /// memcmp of two values of one model is memcmp of their strings, and equal values are equal strings.
     #[inline]
     pub fn pack(&self, bytes: &[u8], out: &mut Vec<u8>) {
-        self.code(bytes, true, out).0.finish();
+        let (mut encoder, _) = self.code(bytes, true, out);
+        let check = self.check();
+        if !check.is_none() {
+            check.encode(bytes, &mut encoder);
+        }
+        encoder.finish();
     }
 
     /// Appends the least value that a string beginning with `prefix` can have.
@@ -166,7 +184,26 @@ impl Model {
     }
 
     fn entry(&self) -> Entry<'_> {
-        Entry { space: self.room.space(), start: self.header.start, range: self.range() }
+        Entry { space: self.room.space(), start: self.header.start, range: self.range(), check: self.check() }
+    }
+
+    fn check(&self) -> Check {
+        Check { bytes: self.header.check_bytes, model: self.header.checksum }
+    }
+
+    /// Calls `each` with strings as the model expects them, drawn by `seed`, until they have `bytes` bytes: what it was
+    /// trained on, but for what was forgotten.
+    pub fn draw(&self, bytes: u64, seed: u64, mut each: impl FnMut(&[u8])) {
+        let (mut random, mut drawn, mut string) = (Random::new(seed), 0, Vec::new());
+        while drawn < bytes {
+            string.clear();
+            let code: [u8; DRAWN_CODE] = std::array::from_fn(|_| random.byte());
+            if unpack::draw(self.entry(), &code, &mut string, DRAWN_LEN) {
+                each(&string);
+            }
+            // Where nearly every string is empty, or none is short enough, it ends all the same.
+            drawn += string.len().max(1) as u64;
+        }
     }
 
     /// The value without the byte that names the model, if it is ours.
@@ -188,8 +225,12 @@ fn lead(number: u8) -> Option<u8> {
     number.checked_sub(1).map(|above| OWN_BYTES + above)
 }
 
-pub(crate) fn check_number(number: u8) -> Result<(), Error> {
-    if number > NUMBER_MAX { Err(Error::Train { what: "a model number is 0 to 15" }) } else { Ok(()) }
+pub(crate) fn check_label(number: u8, check_bytes: u8) -> Result<(), Error> {
+    match (number, check_bytes) {
+        (0..=NUMBER_MAX, 0..=CHECK_MAX) => Ok(()),
+        (0..=NUMBER_MAX, _) => Err(Error::Train { what: "a check has 0 to 4 bytes" }),
+        _ => Err(Error::Train { what: "a model number is 0 to 15" }),
+    }
 }
 
 /// The number of the model that a packed value names.

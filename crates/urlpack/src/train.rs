@@ -7,7 +7,7 @@ mod tree;
 
 use crate::error::Error;
 use crate::file::{self, Header, NODES_MAX, NOTE_MAX};
-use crate::model::check_number;
+use crate::model::check_label;
 use prune::{Price, prune, size};
 use smooth::{Chosen, Smooth};
 use tree::{Places, Tree};
@@ -29,6 +29,8 @@ pub struct Options {
     pub size_max: usize,
     /// Number that packed values will name, 0 to 15; 0 is the one that costs nothing.
     pub number: u8,
+    /// Bytes of a check in every value, 0 to 4; see [`Model::relabelled`](crate::Model::relabelled).
+    pub check_bytes: u8,
     /// Words about the data and its licence, kept in the model.
     pub note: String,
 }
@@ -41,7 +43,7 @@ impl Options {
 
     /// A model of at most `size_max` bytes, number 0, without a note.
     pub fn new(size_max: usize) -> Self {
-        Self { size_max, number: 0, note: String::new() }
+        Self { size_max, number: 0, check_bytes: 0, note: String::new() }
     }
 }
 
@@ -82,7 +84,7 @@ where
     I: IntoIterator,
     I::Item: AsRef<[u8]>,
 {
-    check_number(options.number)?;
+    check_label(options.number, options.check_bytes)?;
     if options.note.len() > NOTE_MAX {
         return Err(Error::Train { what: "the note is longer than 64 KiB" });
     }
@@ -106,6 +108,7 @@ where
     let written = states(places, room, progress)?;
     let header = Header {
         number: options.number,
+        check_bytes: options.check_bytes,
         start: written.start,
         states: written.count,
         strings: count,

@@ -1,5 +1,6 @@
 //! Intervals to strings: one value at a time, or several side by side.
 
+use crate::check::Check;
 use crate::coder::Decoder;
 use crate::error::Error;
 use crate::node::{CHAIN_LEN_MAX, Chain, END, Found, Head, Node, SLOTS, Symbol, narrow};
@@ -180,7 +181,10 @@ impl<'p> Cursor<'p> {
 
     /// The whole value was read, if it is one.
     #[inline(always)]
-    fn check_end(&self) -> Result<(), Error> {
+    fn check_end(&mut self, check: Check, string: &[u8]) -> Result<(), Error> {
+        if !check.is_none() && !check.decode(string, &mut self.decoder) {
+            return Err(self.corrupt("its check is not that of its string and this model"));
+        }
         if self.decoder.unread() { Err(self.corrupt("bytes follow the end of the string")) } else { Ok(()) }
     }
 
@@ -195,6 +199,7 @@ pub(crate) struct Entry<'m> {
     pub(crate) space: &'m Space,
     pub(crate) start: u32,
     pub(crate) range: u64,
+    pub(crate) check: Check,
 }
 
 const NO_INTERVAL: &str = "the value lies in no interval";
@@ -213,7 +218,8 @@ pub(crate) fn unpack(
             break Err(cursor.corrupt(NO_INTERVAL));
         }
         if cursor.state == END {
-            break gather.flush(out, before, max_len).and_then(|()| cursor.check_end());
+            let whole = gather.flush(out, before, max_len);
+            break whole.and_then(|()| cursor.check_end(model.check, out.get(before..).unwrap_or_default()));
         }
         if gather.is_full()
             && let Err(error) = gather.flush(out, before, max_len)
@@ -225,6 +231,17 @@ pub(crate) fn unpack(
         out.truncate(before);
     }
     outcome
+}
+
+/// Appends the string that a code of random bytes leads to; false if it is longer than `max_len` or none.
+pub(crate) fn draw(model: Entry<'_>, code: &[u8], out: &mut Vec<u8>, max_len: usize) -> bool {
+    let (mut cursor, mut gather) = (Cursor::new(code, Entry { range: u64::MAX, ..model }), Gather::new());
+    while cursor.step(model.space, &mut gather) && cursor.state != END {
+        if gather.is_full() && gather.flush(out, 0, max_len).is_err() {
+            return false;
+        }
+    }
+    cursor.state == END && gather.flush(out, 0, max_len).is_ok()
 }
 
 /// Values unpacked side by side: while one waits for memory, the others go on.
@@ -260,7 +277,7 @@ pub(crate) fn unpack_batch<'p>(
             if sound && lane.cursor.state != END && !lane.gather.is_full() {
                 continue;
             }
-            if !lane.advance(sound, max_len, each) {
+            if !lane.advance(sound, model.check, max_len, each) {
                 continue;
             }
             if let Some((index, packed)) = next() {
@@ -287,6 +304,7 @@ impl<'p> Lane<'p> {
     fn advance(
         &mut self,
         sound: bool,
+        check: Check,
         max_len: usize,
         each: &mut impl FnMut(usize, Result<&[u8], Error>),
     ) -> bool {
@@ -296,8 +314,10 @@ impl<'p> Lane<'p> {
         }
         if self.cursor.state == END && self.long.is_empty() {
             let fits = self.gather.len <= max_len;
-            let outcome = if fits { self.cursor.check_end() } else { Err(Error::TooLong { max_len }) };
-            each(self.index, outcome.map(|()| self.gather.bytes()));
+            let string = self.gather.bytes();
+            let outcome =
+                if fits { self.cursor.check_end(check, string) } else { Err(Error::TooLong { max_len }) };
+            each(self.index, outcome.map(|()| string));
             return true;
         }
         if let Err(error) = self.gather.flush(&mut self.long, 0, max_len) {
@@ -305,7 +325,8 @@ impl<'p> Lane<'p> {
             return true;
         }
         if self.cursor.state == END {
-            each(self.index, self.cursor.check_end().map(|()| self.long.as_slice()));
+            let string = self.long.as_slice();
+            each(self.index, self.cursor.check_end(check, string).map(|()| string));
         }
         self.cursor.state == END
     }

@@ -7,6 +7,8 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// The server's number for "a string".
 pub(crate) const STRING_RESULT: c_int = 0;
+/// The server's number for "a whole number".
+const INT_RESULT: c_int = 2;
 /// Bytes that the server has for the text of an error of an `_init` function, the zero included.
 const MESSAGE_SIZE: usize = 512;
 /// The general error number, for errors that have none of their own.
@@ -87,11 +89,38 @@ impl UdfArgs {
     ///
     /// # Safety
     /// `self` was passed by the server and `index < count`.
-    pub(crate) unsafe fn is_string(&self, index: usize) -> bool {
+    unsafe fn kind(&self, index: usize) -> c_int {
         let kind = self.types.wrapping_add(index);
         // SAFETY: `types` has `count` elements.
-        let kind = unsafe { *kind };
-        kind == STRING_RESULT
+        unsafe { *kind }
+    }
+
+    /// Whether an argument is a string before `want_strings`.
+    ///
+    /// # Safety
+    /// `self` was passed by the server and `index < count`.
+    pub(crate) unsafe fn is_string(&self, index: usize) -> bool {
+        // SAFETY: the same holds for `kind`.
+        unsafe { self.kind(index) == STRING_RESULT }
+    }
+
+    /// The value of a constant whole number, before `want_strings`.
+    ///
+    /// # Safety
+    /// `self` was passed by the server to an `_init` function and `index < count`.
+    pub(crate) unsafe fn whole(&self, index: usize) -> Option<i64> {
+        // SAFETY: the same holds for `kind`.
+        if unsafe { self.kind(index) } != INT_RESULT {
+            return None;
+        }
+        let value = self.values.wrapping_add(index);
+        // SAFETY: `values` has `count` elements.
+        let value = unsafe { *value };
+        if value.is_null() {
+            return None;
+        }
+        // SAFETY: the value of an integer is a `long long`.
+        Some(unsafe { value.cast::<i64>().read_unaligned() })
     }
 }
 
@@ -100,12 +129,23 @@ impl UdfArgs {
 /// # Safety
 /// `message` is the server's buffer for it.
 pub(crate) unsafe fn refuse(message: *mut c_char, text: &str) {
-    let bytes = &text.as_bytes()[..text.len().min(MESSAGE_SIZE - 1)];
+    let mut end = text.len().min(MESSAGE_SIZE - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let bytes = &text.as_bytes()[..end];
     // SAFETY: the buffer has `MESSAGE_SIZE` bytes, and ours are shorter.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), message.cast::<u8>(), bytes.len()) };
     let end = message.wrapping_add(bytes.len());
     // SAFETY: one byte is left for the end.
     unsafe { end.write(0) };
+}
+
+/// A line for the server's error log, which is where its standard error goes.
+pub(crate) fn log(text: &str) {
+    use std::io::Write as _;
+    // Where it can't be written there is nobody to tell.
+    writeln!(std::io::stderr(), "[Warning] urlpack: {text}").ok();
 }
 
 type PrintError = unsafe extern "C" fn(c_uint, *const c_char, c_ulong, ...);

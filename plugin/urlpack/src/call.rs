@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use urlpack::{STRING_MAX, number_of};
+use urlpack::{Family, Key, Model, STRING_MAX, number_of};
 
-use crate::registry::{Registry, Shared};
+use crate::registry::{Models, Shared};
 
-/// Which function a statement calls.
+/// What a function does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
+pub(crate) enum Action {
     Pack,
     Unpack,
     PrefixMin,
@@ -16,30 +16,52 @@ pub(crate) enum Function {
     Info,
 }
 
+/// Which function a statement calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Function {
+    pub(crate) family: Family,
+    pub(crate) action: Action,
+}
+
 impl Function {
     /// Whether a second argument may name a model.
     pub(crate) fn takes_model(self) -> bool {
-        matches!(self, Self::Pack | Self::PrefixMin | Self::PrefixMax)
+        matches!(self.action, Action::Pack | Action::PrefixMin | Action::PrefixMax)
+    }
+
+    /// Whether a second argument may say how long the result gets.
+    pub(crate) fn takes_length(self) -> bool {
+        self.action == Action::Unpack
+    }
+
+    /// How many arguments it takes.
+    pub(crate) fn arguments(self) -> std::ops::RangeInclusive<usize> {
+        match self.action {
+            Action::Info => 0..=1,
+            _ => 1..=2,
+        }
     }
 
     /// How it is called.
-    pub(crate) fn usage(self) -> &'static str {
-        match self {
-            Self::Pack => "url_pack(string [, model])",
-            Self::Unpack => "url_unpack(packed)",
-            Self::PrefixMin => "url_prefix_min(prefix [, model])",
-            Self::PrefixMax => "url_prefix_max(prefix [, model])",
-            Self::Info => "url_pack_info(packed)",
-        }
+    pub(crate) fn usage(self) -> String {
+        let call = match self.action {
+            Action::Pack => "pack(string [, model])",
+            Action::Unpack => "unpack(packed [, length])",
+            Action::PrefixMin => "prefix_min(prefix [, model])",
+            Action::PrefixMax => "prefix_max(prefix [, model])",
+            Action::Info => "pack_info([packed])",
+        };
+        format!("{}_{call}", self.family.prefix())
     }
 
     /// Longest result for a first argument of at most `length` bytes.
     pub(crate) fn result_max(self, length: usize) -> usize {
-        match self {
+        match self.action {
             // What no model expects grows; four times is more than was ever seen, and is checked.
-            Self::Pack | Self::PrefixMin | Self::PrefixMax => (length.max(64) * 4).min((1 << 24) - 1),
-            Self::Unpack => STRING_MAX,
-            Self::Info => 1_000,
+            Action::Pack | Action::PrefixMin | Action::PrefixMax => (length.max(64) * 4).min((1 << 24) - 1),
+            // A run of what a model expects is hardly limited; 64 times is more than was ever seen of other strings.
+            Action::Unpack => (length.max(64) * 64).min(STRING_MAX),
+            Action::Info => 16_000,
         }
     }
 }
@@ -48,7 +70,7 @@ impl Function {
 #[derive(Debug)]
 pub(crate) struct Call {
     function: Function,
-    registry: Arc<Registry>,
+    models: Arc<Models>,
     /// The model that the statement names as a constant, or the usual one.
     fixed: Option<Shared>,
     result_max: usize,
@@ -63,22 +85,32 @@ impl Call {
         varies: bool,
         result_max: usize,
     ) -> Result<Self, String> {
-        let registry = Registry::current();
+        let family = function.family;
+        let name = name.map(String::from_utf8_lossy);
+        let models =
+            Models::current(|models| name.as_ref().is_none_or(|name| models.named(family, name).is_ok()));
         let fixed = match name {
-            Some(name) => Some(Arc::clone(registry.named(name)?)),
-            None if function.takes_model() && !varies => Some(Arc::clone(registry.numbered(0)?.1)),
+            Some(name) => Some(Arc::clone(models.named(family, &name)?.1)),
+            None if function.takes_model() && !varies => Some(Arc::clone(models.keyed(Key::Zero(family))?.1)),
             None => None,
         };
-        Ok(Self { function, registry, fixed, result_max, out: Vec::with_capacity(1_024) })
+        Ok(Self { function, models, fixed, result_max, out: Vec::with_capacity(1_024) })
     }
 
-    /// One row. `name` is the model of this row if it varies.
-    pub(crate) fn row(&mut self, argument: &[u8], name: Option<&[u8]>) -> Result<&[u8], String> {
+    /// One row, without an argument only where the function takes none. `name` is the model of this row if it varies.
+    pub(crate) fn row(&mut self, argument: Option<&[u8]>, name: Option<&[u8]>) -> Result<&[u8], String> {
         self.out.clear();
-        match self.function {
-            Function::Unpack => self.unpack(argument)?,
-            Function::Info => self.info(argument),
-            Function::Pack | Function::PrefixMin | Function::PrefixMax => self.pack(argument, name)?,
+        match (self.function.action, argument) {
+            (Action::Unpack, argument) => self.unpack(argument.unwrap_or_default(), self.result_max)?,
+            (Action::Info, Some(packed)) => {
+                let text = self.describe(packed);
+                self.answer(&text);
+            }
+            (Action::Info, None) => {
+                let text = self.list();
+                self.answer(&text);
+            }
+            (_, argument) => self.pack(argument.unwrap_or_default(), name)?,
         }
         if self.out.len() > self.result_max {
             return Err(format!(
@@ -90,14 +122,15 @@ impl Call {
     }
 
     fn pack(&mut self, argument: &[u8], name: Option<&[u8]>) -> Result<(), String> {
+        let family = self.function.family;
         let model = match (&self.fixed, name) {
             (Some(model), _) => model,
-            (None, Some(name)) => self.registry.named(name)?,
-            (None, None) => self.registry.numbered(0)?.1,
+            (None, Some(name)) => self.models.named(family, &String::from_utf8_lossy(name))?.1,
+            (None, None) => self.models.keyed(Key::Zero(family))?.1,
         };
-        match self.function {
-            Function::PrefixMin => model.prefix_min(argument, &mut self.out),
-            Function::PrefixMax => model.prefix_max(argument, &mut self.out),
+        match self.function.action {
+            Action::PrefixMin => model.prefix_min(argument, &mut self.out),
+            Action::PrefixMax => model.prefix_max(argument, &mut self.out),
             _ if argument.len() > STRING_MAX => {
                 return Err(format!("a string of {} bytes; at most {STRING_MAX} are packed", argument.len()));
             }
@@ -106,14 +139,22 @@ impl Call {
         Ok(())
     }
 
-    fn unpack(&mut self, packed: &[u8]) -> Result<(), String> {
+    /// A string that is longer than the result is declared is refused: a temporary table would cut it.
+    fn unpack(&mut self, packed: &[u8], max_len: usize) -> Result<(), String> {
         let number = number_of(packed).map_err(|error| error.to_string())?;
-        let (_, model) = self.registry.numbered(number)?;
-        model.unpack(packed, &mut self.out, STRING_MAX).map_err(|error| error.to_string())
+        let (_, model) = self.models.keyed(Key::new(self.function.family, number))?;
+        model.unpack(packed, &mut self.out, max_len).map_err(|error| match error {
+            urlpack::Error::TooLong { max_len } => format!(
+                "the string has more than the {max_len} bytes that this result is declared with; write \
+                 {}_unpack(..., LENGTH), up to {STRING_MAX}",
+                self.function.family.prefix()
+            ),
+            error => error.to_string(),
+        })
     }
 
-    fn info(&mut self, packed: &[u8]) {
-        let text = self.describe(packed);
+    fn answer(&mut self, text: &str) {
+        self.out.clear();
         self.out.extend_from_slice(text.as_bytes());
     }
 
@@ -123,25 +164,42 @@ impl Call {
             Ok(number) => number,
             Err(error) => return refusal(&error.to_string()),
         };
-        let (name, model) = match self.registry.numbered(number) {
-            Ok((name, model)) => (name.to_owned(), Arc::clone(model)),
-            Err(error) => return refusal(&error),
-        };
-        let outcome = self.unpack(packed);
-        let unpacked = self.out.len();
-        self.out.clear();
-        if let Err(error) = outcome {
+        if let Err(error) = self.unpack(packed, STRING_MAX) {
             return refusal(&error);
         }
-        let info = model.info();
-        format!(
-            "{{\"model\": {}, \"number\": {number}, \"checksum\": \"{:016x}\", \"model_bytes\": {}, \"packed\": {}, \"unpacked\": {unpacked}}}",
-            quoted(&name),
-            info.checksum,
-            info.size,
-            packed.len()
-        )
+        match self.models.keyed(Key::new(self.function.family, number)) {
+            Ok((name, model)) => {
+                let lengths = format!(", \"packed\": {}, \"unpacked\": {}", packed.len(), self.out.len());
+                described(name, model, &lengths)
+            }
+            Err(error) => refusal(&error),
+        }
     }
+
+    /// All models, as a JSON array of objects.
+    fn list(&self) -> String {
+        let objects: Vec<String> = self
+            .models
+            .all(self.function.family)
+            .map(|(key, known)| match known {
+                Ok((name, model)) => described(name, model, ""),
+                Err(why) => format!("{{\"number\": {}, \"error\": {}}}", key.number(), quoted(&why)),
+            })
+            .collect();
+        format!("[{}]", objects.join(", "))
+    }
+}
+
+fn described(name: &str, model: &Model, more: &str) -> String {
+    let info = model.info();
+    format!(
+        "{{\"model\": {}, \"number\": {}, \"check_bytes\": {}, \"checksum\": \"{:016x}\", \"model_bytes\": {}{more}}}",
+        quoted(name),
+        info.number,
+        info.check_bytes,
+        info.checksum,
+        info.size
+    )
 }
 
 fn refusal(why: &str) -> String {

@@ -1,18 +1,20 @@
-//! The SQL functions `url_pack`, `url_unpack`, `url_prefix_min`, `url_prefix_max` and `url_pack_info` for any
-//! MariaDB or MySQL, over the `urlpack` crate. `sql/urlpack.sql` installs them, `docs/manual/url.md` shows them.
+//! The SQL functions `url_pack`, `url_unpack`, `url_prefix_min`, `url_prefix_max` and `url_pack_info`, and the same with
+//! `text_`, for any MariaDB or MySQL, over the `urlpack` crate. `sql/urlpack.sql` installs them, `docs/manual/url.md` shows them.
 //!
 //! Every exported function runs inside `guard`: a panic becomes an SQL error and never crosses into the server.
 #![expect(unsafe_code, reason = "the server calls C functions and passes pointers")]
 
 mod abi;
 mod call;
+mod file;
 mod registry;
 
 use std::ffi::{c_char, c_uchar, c_ulong};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use abi::{UdfArgs, UdfInit, raise, refuse};
-use call::{Call, Function};
+use call::{Action, Call, Function};
+use urlpack::{Family, STRING_MAX};
 
 /// Runs `work`; a panic is an error like any other.
 fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
@@ -49,11 +51,10 @@ unsafe fn init(function: Function, init: *mut UdfInit, args: *mut UdfArgs, messa
 /// # Safety
 /// `args` are those that the server passed to the `_init` function.
 unsafe fn prepare(function: Function, args: &mut UdfArgs) -> Result<(Call, usize), String> {
-    let most = if function.takes_model() { 2 } else { 1 };
-    if args.count() == 0 || args.count() > most {
+    if !function.arguments().contains(&args.count()) {
         return Err(format!("use {}", function.usage()));
     }
-    let named = args.count() == 2;
+    let named = function.takes_model() && args.count() == 2;
     // SAFETY: there are two arguments, of the type that the statement gives them.
     let name = if named && unsafe { args.is_string(1) } {
         // SAFETY: the same, and it is a string.
@@ -61,8 +62,16 @@ unsafe fn prepare(function: Function, args: &mut UdfArgs) -> Result<(Call, usize
     } else {
         None
     };
-    // SAFETY: there is at least one argument.
-    let result_max = function.result_max(unsafe { args.length(0) });
+    // SAFETY: the argument that is asked for is there.
+    let length = if args.count() == 0 { 0 } else { unsafe { args.length(0) } };
+    let mut result_max = function.result_max(length);
+    if function.takes_length() && args.count() == 2 {
+        // SAFETY: there are two arguments, and this is the `_init` function.
+        let asked = unsafe { args.whole(1) }.and_then(|length| usize::try_from(length).ok());
+        result_max = asked.filter(|length| (1..=STRING_MAX).contains(length)).ok_or_else(|| {
+            format!("use {}, with a constant length from 1 to {STRING_MAX}", function.usage())
+        })?;
+    }
     // SAFETY: this is the `_init` function.
     unsafe { args.want_strings() };
     Ok((Call::new(function, name.as_deref(), named && name.is_none(), result_max)?, result_max))
@@ -99,7 +108,10 @@ unsafe fn row(init: *mut UdfInit, args: *mut UdfArgs, outcome: Outcome) -> *mut 
         let (init, args) = (unsafe { &*init }, unsafe { &*args });
         // SAFETY: `_init` made the call, and one thread at a time uses it.
         let call = unsafe { &mut *init.ptr.cast::<Call>() };
-        // SAFETY: `_init` made sure that there is an argument, and asked for strings.
+        if args.count() == 0 {
+            return call.row(None, None).map(|bytes| Some((bytes.as_ptr(), bytes.len())));
+        }
+        // SAFETY: there is an argument, and `_init` asked for strings.
         let Some(argument) = (unsafe { args.value(0) }) else { return Ok(None) };
         let name = if args.count() == 2 {
             // SAFETY: there are two arguments, and they are strings.
@@ -108,7 +120,7 @@ unsafe fn row(init: *mut UdfInit, args: *mut UdfArgs, outcome: Outcome) -> *mut 
         } else {
             None
         };
-        call.row(argument, name).map(|bytes| Some((bytes.as_ptr(), bytes.len())))
+        call.row(Some(argument), name).map(|bytes| Some((bytes.as_ptr(), bytes.len())))
     });
     match result {
         Ok(Some((bytes, len))) => {
@@ -135,7 +147,7 @@ unsafe fn row(init: *mut UdfInit, args: *mut UdfArgs, outcome: Outcome) -> *mut 
 
 /// The three C functions that the server looks up for an SQL function.
 macro_rules! export {
-    ($function:expr, $init:ident, $deinit:ident, $row:ident) => {
+    ($family:ident $action:ident, $init:ident, $deinit:ident, $row:ident) => {
         #[doc = concat!("Prepares a statement's calls of `", stringify!($row), "`.")]
         ///
         /// # Safety
@@ -143,7 +155,9 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $init(initid: *mut UdfInit, args: *mut UdfArgs, message: *mut c_char) -> u8 {
             // SAFETY: the pointers are the server's.
-            unsafe { init($function, initid, args, message) }
+            unsafe {
+                init(Function { family: Family::$family, action: Action::$action }, initid, args, message)
+            }
         }
 
         #[doc = concat!("Ends a statement's calls of `", stringify!($row), "`.")]
@@ -175,11 +189,16 @@ macro_rules! export {
     };
 }
 
-export!(Function::Pack, url_pack_init, url_pack_deinit, url_pack);
-export!(Function::Unpack, url_unpack_init, url_unpack_deinit, url_unpack);
-export!(Function::PrefixMin, url_prefix_min_init, url_prefix_min_deinit, url_prefix_min);
-export!(Function::PrefixMax, url_prefix_max_init, url_prefix_max_deinit, url_prefix_max);
-export!(Function::Info, url_pack_info_init, url_pack_info_deinit, url_pack_info);
+export!(Url Pack, url_pack_init, url_pack_deinit, url_pack);
+export!(Url Unpack, url_unpack_init, url_unpack_deinit, url_unpack);
+export!(Url PrefixMin, url_prefix_min_init, url_prefix_min_deinit, url_prefix_min);
+export!(Url PrefixMax, url_prefix_max_init, url_prefix_max_deinit, url_prefix_max);
+export!(Url Info, url_pack_info_init, url_pack_info_deinit, url_pack_info);
+export!(Text Pack, text_pack_init, text_pack_deinit, text_pack);
+export!(Text Unpack, text_unpack_init, text_unpack_deinit, text_unpack);
+export!(Text PrefixMin, text_prefix_min_init, text_prefix_min_deinit, text_prefix_min);
+export!(Text PrefixMax, text_prefix_max_init, text_prefix_max_deinit, text_prefix_max);
+export!(Text Info, text_pack_info_init, text_pack_info_deinit, text_pack_info);
 
 #[cfg(test)]
 mod tests {

@@ -1,173 +1,274 @@
-//! The models that the server has: the one built in, and the files in the folder `urlpack` beside this library.
+//! The models that the server has: those built in, and the files in the folder `urlpack` beside this library that its
+//! registry names.
+//!
+//! A value is never read by a model that is not its own. So a file counts only if the registry pins its checksum, and
+//! whatever is wrong with one costs only its own number.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
-use urlpack::{Model, Room, SMALL, number_in_head};
+use urlpack::{Family, Key, Model, Pin, Registry, Room, number_in_head};
 
-/// Name of the model that is built in.
-const BUILT_IN: &str = "small";
-/// Files that end in this are models; what stands before it is the name.
-const ENDING: &str = "urlmodel";
+use crate::abi;
+use crate::file::{Stamp, read, stamp};
 
 /// A model of the server.
 pub(crate) type Shared = Arc<Model>;
 
-/// Length and time of a file or folder, by which a change is noticed; `None` if there is none.
-type Stamp = Option<(u64, SystemTime)>;
+/// What a key means.
+#[derive(Debug)]
+struct Known {
+    name: String,
+    /// Or why there is none.
+    model: Result<Shared, String>,
+}
 
-/// All models, by name and by number.
+/// How a model is made known.
+const ADD: &str = "remora url model add";
+
+/// All models, and the files they came from.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
-    by_name: BTreeMap<Vec<u8>, Result<Shared, String>>,
-    /// Or why the number means nothing: two files have it, or its file can't be read.
-    by_number: BTreeMap<u8, Result<(String, Shared), String>>,
-    /// Files that can't be read: the number, if as much can be read of it, and what is wrong.
-    unreadable: Vec<(Option<u8>, String)>,
-    /// The folder and the files in it, as they were when they were read.
+pub(crate) struct Models {
+    /// What the registry pins, and number 0 where something speaks against the built-in model.
+    pinned: BTreeMap<Key, Known>,
+    /// Why numbers that are not pinned have no model either.
+    otherwise: Option<String>,
+    /// Names of files that the registry does not have.
+    strangers: Vec<String>,
+    /// The folder, the registry and its files, as they were when they were read.
     seen: Vec<(PathBuf, Stamp)>,
 }
 
-impl Registry {
+static CURRENT: Mutex<Option<Arc<Models>>> = Mutex::new(None);
+/// Held while files are read, which may take a while: others wait only if they miss something.
+static READING: Mutex<()> = Mutex::new(());
+
+impl Models {
     /// The models as they are now. What has changed is read again; statements under way keep what they have.
-    pub(crate) fn current() -> Arc<Self> {
-        static CURRENT: Mutex<Option<Arc<Registry>>> = Mutex::new(None);
-        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*current {
-            Some(registry) if registry.seen.iter().all(|(path, was)| stamp(path) == *was) => {
-                Arc::clone(registry)
-            }
-            _ => {
-                let registry = folder().map_or_else(Self::default, |folder| Self::read(&folder)).complete();
-                *current = Some(Arc::clone(&registry));
-                registry
-            }
+    ///
+    /// `enough` says whether models that are being read anew would do as they were.
+    pub(crate) fn current(enough: impl Fn(&Self) -> bool) -> Arc<Self> {
+        let known = known();
+        if let Some(known) = known.as_ref().filter(|known| known.is_fresh()) {
+            return Arc::clone(known);
         }
+        let turn = match (READING.try_lock(), &known) {
+            (Ok(turn), _) => turn,
+            (Err(TryLockError::WouldBlock), Some(known)) if enough(known) => return Arc::clone(known),
+            (Err(_), _) => READING.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        // Who had the turn before may have read what is there now.
+        let before = self::known();
+        if let Some(before) = before.as_ref().filter(|before| before.is_fresh()) {
+            return Arc::clone(before);
+        }
+        let models = folder().map_or_else(Self::default, |folder| Self::read(&folder, before.as_deref()));
+        models.warn(before.as_deref());
+        let models = Arc::new(models);
+        *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&models));
+        drop(turn);
+        models
     }
 
-    fn read(folder: &Path) -> Self {
+    fn is_fresh(&self) -> bool {
+        self.seen.iter().all(|(path, was)| stamp(path) == *was)
+    }
+
+    fn read(folder: &Path, before: Option<&Self>) -> Self {
+        let path = folder.join(Registry::FILE);
         // Stamps are taken before the files are read: what changes meanwhile is read again.
-        let mut registry = Self { seen: vec![(folder.to_owned(), stamp(folder))], ..Self::default() };
-        let paths = match files(folder) {
-            Ok(paths) => paths,
-            Err(error) => {
-                registry.unreadable.push((None, format!("{}: {error}", folder.display())));
-                return registry;
+        let seen = [folder, &path].map(|path| (path.to_owned(), stamp(path))).into();
+        let mut models = Self { seen, ..Self::default() };
+        match read(&path) {
+            Ok(file) => match Registry::parse(&file) {
+                Ok(registry) => models.open(folder, &registry, before),
+                Err(error) => models.refuse_all(&format!("{}: {error}", path.display())),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => models.without_registry(folder),
+            Err(error) => models.refuse_all(&format!("registry of models {}: {error}", path.display())),
+        }
+        models
+    }
+
+    /// Which model a number means can't be told, not even that 0 means the built-in one.
+    fn refuse_all(&mut self, why: &str) {
+        for family in Family::ALL {
+            self.pinned.insert(Key::Zero(family), Known { name: String::new(), model: Err(why.to_owned()) });
+        }
+        self.otherwise = Some(why.to_owned());
+    }
+
+    /// Files that nobody registered have no effect, with one exception: where one has number 0 the registry, which may have
+    /// put it in the place of a built-in model, may be lost.
+    fn without_registry(&mut self, folder: &Path) {
+        for (name, path) in strangers(folder, &Registry::default()) {
+            self.seen.push((path.clone(), stamp(&path)));
+            self.strangers.push(name);
+            let file = read(&path).unwrap_or_default();
+            let built_in = Family::ALL.iter().any(|family| family.built_in() == file);
+            if number_in_head(&file) == Some(0) && !built_in {
+                self.refuse_all(&format!(
+                    "{} has number 0, and without a registry beside it nobody knows whose values it packed: put the \
+                     registry back, take the file away, or register it with {ADD}",
+                    path.display()
+                ));
+                return;
             }
-        };
-        for path in paths {
-            registry.seen.push((path.clone(), stamp(&path)));
-            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let file = std::fs::read(&path);
-            let number = file.as_ref().ok().and_then(|file| number_in_head(file));
-            let model = match file {
-                Ok(file) => Model::from_bytes(room(&file)).map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn open(&mut self, folder: &Path, registry: &Registry, before: Option<&Self>) {
+        self.strangers = strangers(folder, registry).into_iter().map(|(name, _)| name).collect();
+        for pin in registry.pins() {
+            let model = if pin.retired {
+                Err(format!(
+                    "{} was model {}, which was taken away; bring it back with {ADD}",
+                    pin.key, pin.name
+                ))
+            } else {
+                self.model(&folder.join(pin.file()), pin, before)
             };
-            match model {
-                Ok(model) => registry.add(name, Arc::new(model)),
-                Err(why) => {
-                    let why = format!("model {name}: {why}");
-                    registry.unreadable.push((number, why.clone()));
-                    registry.by_name.insert(name.into_bytes(), Err(why));
-                }
-            }
+            self.pinned.insert(pin.key, Known { name: pin.name.clone(), model });
         }
-        registry
     }
 
-    fn add(&mut self, name: String, model: Shared) {
-        let number = model.number();
-        let entry = match self.by_number.remove(&number) {
-            None => Ok((name.clone(), Arc::clone(&model))),
-            // Which of the two a value means cannot be known: the number means neither.
-            Some(Ok((other, _))) => {
-                Err(format!("models {other} and {name} both have number {number}; take one away"))
-            }
-            Some(Err(why)) => Err(why),
-        };
-        self.by_number.insert(number, entry);
-        self.by_name.insert(name.into_bytes(), Ok(model));
-    }
-
-    /// Numbers that no sound file has: those of damaged files mean nothing, and the built-in model has 0 if no file can have
-    /// it; values of another model would come out of it as other strings.
-    fn complete(mut self) -> Arc<Self> {
-        for (number, why) in &self.unreadable {
-            self.by_number.entry(number.unwrap_or(0)).or_insert_with(|| Err(why.clone()));
-        }
-        if !self.by_number.contains_key(&0)
-            && let Ok(model) = Model::from_bytes(room(SMALL)).map(Arc::new)
+    /// The model of a pin, as it is in memory if its file did not change.
+    fn model(&mut self, path: &Path, pin: &Pin, before: Option<&Self>) -> Result<Shared, String> {
+        let now = (path.to_owned(), stamp(path));
+        let same = before.filter(|before| before.seen.contains(&now));
+        self.seen.push(now);
+        if let Some(known) = same.and_then(|before| before.pinned.get(&pin.key))
+            && let Ok(model) = &known.model
+            && is_pinned(model, pin)
         {
-            self.by_number.insert(0, Ok((BUILT_IN.to_owned(), Arc::clone(&model))));
-            self.by_name.entry(BUILT_IN.into()).or_insert(Ok(model));
+            return Ok(Arc::clone(model));
         }
-        Arc::new(self)
+        let bring_back = format!(
+            "bring back the file with checksum {:016x}: {ADD} FILE --folder {}",
+            pin.checksum,
+            path.parent().unwrap_or(Path::new("")).display()
+        );
+        let wrong =
+            |what: &str| format!("model {}, {}: {}: {what}; {bring_back}", pin.name, pin.key, path.display());
+        let file = read(path).map_err(|error| wrong(&error.to_string()))?;
+        let model = Model::from_bytes(room(&file)).map_err(|error| wrong(&error.to_string()))?;
+        if !is_pinned(&model, pin) {
+            return Err(wrong(&format!(
+                "is another model than was registered, with checksum {:016x}",
+                model.info().checksum
+            )));
+        }
+        Ok(Arc::new(model))
     }
 
-    /// The model with a name.
-    pub(crate) fn named(&self, name: &[u8]) -> Result<&Shared, String> {
-        match self.by_name.get(name) {
-            Some(Ok(model)) => self.numbered(model.number()).map(|_| model),
-            Some(Err(why)) => Err(why.clone()),
-            None => {
-                let names: Vec<_> = self.by_name.keys().map(|name| String::from_utf8_lossy(name)).collect();
-                let name = String::from_utf8_lossy(name);
-                Err(format!("there is no model {name}; there are {}", names.join(", ")))
+    /// What is wrong now and was not before, to the server's error log.
+    fn warn(&self, before: Option<&Self>) {
+        for why in self.problems() {
+            if !before.is_some_and(|before| before.problems().any(|known| known == why)) {
+                abi::log(why);
             }
         }
     }
 
-    /// Name and model that packed values with `number` name.
-    pub(crate) fn numbered(&self, number: u8) -> Result<(&str, &Shared), String> {
-        match self.by_number.get(&number) {
-            Some(Ok((name, model))) => Ok((name, model)),
-            Some(Err(why)) => Err(why.clone()),
-            None => Err(self.missing(number)),
+    fn problems(&self) -> impl Iterator<Item = &String> {
+        self.pinned.values().filter_map(|known| known.model.as_ref().err())
+    }
+
+    /// The model with a name that `family` packs with.
+    pub(crate) fn named(&self, family: Family, name: &str) -> Result<(Key, &Shared), String> {
+        let ours = |key: &Key| matches!(key, Key::Own(_)) || *key == Key::Zero(family);
+        let named = self.pinned.iter().filter(|(key, known)| ours(key) && known.name == name);
+        // One that was taken away may have had the name before.
+        if let Some((key, known)) = named.min_by_key(|(_, known)| known.model.is_err()) {
+            return known.model.as_ref().map(|model| (*key, model)).map_err(Clone::clone);
+        }
+        if name == family.built_in_name() && !self.pinned.contains_key(&Key::Zero(family)) {
+            return Ok((Key::Zero(family), built_in(family)?));
+        }
+        Err(self.unknown(family, name))
+    }
+
+    fn unknown(&self, family: Family, name: &str) -> String {
+        if self.strangers.iter().any(|stranger| stranger == name) {
+            return format!("{name}.{} is there, but not registered: {ADD}", Registry::ENDING);
+        }
+        if let Some(other) =
+            Family::ALL.into_iter().find(|other| other.built_in_name() == name && *other != family)
+        {
+            return format!("model {name} is for {}_pack, not for {}_pack", other.prefix(), family.prefix());
+        }
+        if let Some(why) = &self.otherwise {
+            return why.clone();
+        }
+        let own = self.pinned.values().filter(|known| known.model.is_ok()).map(|known| known.name.as_str());
+        let built_in = Some(family.built_in_name()).filter(|_| !self.pinned.contains_key(&Key::Zero(family)));
+        let names: Vec<&str> = own.chain(built_in).collect();
+        format!("there is no model {name}; there are {}", names.join(", "))
+    }
+
+    /// Name and model that packed values with a key name.
+    pub(crate) fn keyed(&self, key: Key) -> Result<(&str, &Shared), String> {
+        match (self.pinned.get(&key), key) {
+            (Some(known), _) => {
+                known.model.as_ref().map(|model| (known.name.as_str(), model)).map_err(Clone::clone)
+            }
+            (None, Key::Zero(family)) => Ok((family.built_in_name(), built_in(family)?)),
+            (None, Key::Own(number)) => Err(self.otherwise.clone().unwrap_or_else(|| {
+                format!("no model has number {number}; register the one that packed the value: {ADD}")
+            })),
         }
     }
 
-    fn missing(&self, number: u8) -> String {
-        let mut text = format!(
-            "no model has number {number}; put its file into the folder urlpack in the plugin folder"
-        );
-        for (_, why) in &self.unreadable {
-            text.push_str("; ");
-            text.push_str(why);
-        }
-        text
+    /// Every model that `family` can read, and what is wrong with others.
+    pub(crate) fn all(&self, family: Family) -> impl Iterator<Item = (Key, Result<(&str, &Shared), String>)> {
+        let keys = (1..=15).map(Key::Own).filter(|key| self.pinned.contains_key(key));
+        std::iter::once(Key::Zero(family)).chain(keys).map(|key| (key, self.keyed(key)))
     }
+}
+
+fn known() -> Option<Arc<Models>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn is_pinned(model: &Model, pin: &Pin) -> bool {
+    let info = model.info();
+    info.checksum == pin.checksum && info.size as u64 == pin.size && info.number == pin.key.number()
+}
+
+/// The model that a family has number 0 for, made ready once.
+fn built_in(family: Family) -> Result<&'static Shared, String> {
+    static READY: [OnceLock<Result<Shared, String>>; 2] = [const { OnceLock::new() }; 2];
+    let [url, text] = &READY;
+    let place = if family == Family::Url { url } else { text };
+    let model = place.get_or_init(|| {
+        Model::from_bytes(room(family.built_in())).map(Arc::new).map_err(|error| error.to_string())
+    });
+    model.as_ref().map_err(Clone::clone)
 }
 
 /// A model's file in memory as it is read quickest: every value looks at some fifty places that nobody can foresee.
 fn room(file: &[u8]) -> Room {
     let mut room = Room::new(file.len());
-    crate::abi::ask_for_large_pages(room.pages());
+    abi::ask_for_large_pages(room.pages());
     room.as_mut().copy_from_slice(file);
     room
 }
 
 fn folder() -> Option<PathBuf> {
-    Some(crate::abi::own_file()?.parent()?.join("urlpack"))
+    Some(abi::own_file()?.parent()?.join("urlpack"))
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let found = std::fs::metadata(path).ok()?;
-    Some((found.len(), found.modified().ok()?))
-}
-
-/// Model files in order of their names; none if there is no folder.
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
-    let mut paths = paths?;
-    paths.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
-    paths.sort();
-    Ok(paths)
+/// Names and paths of model files that the registry does not have, in order.
+fn strangers(folder: &Path, registry: &Registry) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut strangers: Vec<(String, PathBuf)> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == Registry::ENDING))
+        .map(|path| (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), path))
+        .filter(|(name, _)| registry.named(name).is_none())
+        .collect();
+    strangers.sort();
+    strangers
 }

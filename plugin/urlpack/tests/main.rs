@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use sandbox::{Places, Product, Sandbox, Settings};
-use urlpack::{Options, train};
+use urlpack::{Family, Key, Model, Options, Pin, Registry, train};
 
 /// URLs in the test's table.
 const ROWS: usize = 5_000;
@@ -23,7 +23,8 @@ fn library() -> PathBuf {
 
 impl Server {
     fn start(places: &Places, product: Product) -> Self {
-        let settings = Settings { plugins: vec![library()], ..Settings::default() };
+        let options = vec!["--log-bin=binlog".to_owned(), "--server-id=1".to_owned()];
+        let settings = Settings { plugins: vec![library()], options, ..Settings::default() };
         let installation = sandbox::find(places, product).unwrap();
         let server = Self(Sandbox::start(&installation, places, &settings).unwrap());
         std::fs::create_dir(server.models()).unwrap();
@@ -55,10 +56,35 @@ impl Server {
         assert_eq!(self.run(sql), "", "{sql}");
     }
 
-    fn add_model(&self, name: &str, file: &[u8]) {
+    /// Moves a file into the folder of models.
+    fn place(&self, name: &str, file: &[u8]) {
         let new = self.models().join("new");
         std::fs::write(&new, file).unwrap();
         std::fs::rename(new, self.models().join(name)).unwrap();
+    }
+
+    /// What `remora url model add` does.
+    fn register(&self, name: &str, key: Key, file: &[u8]) {
+        let model = Model::from_bytes(file).unwrap();
+        let info = model.info();
+        self.place(&format!("{name}.urlmodel"), file);
+        let pin =
+            Pin { key, size: info.size as u64, checksum: info.checksum, name: name.into(), retired: false };
+        self.change(|registry| registry.set(pin));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Registry)) {
+        let file = std::fs::read(self.models().join(Registry::FILE));
+        let mut registry = file.map_or_else(|_| Registry::default(), |file| Registry::parse(&file).unwrap());
+        change(&mut registry);
+        self.place(Registry::FILE, &registry.to_bytes());
+    }
+
+    fn retire(&self, key: Key) {
+        self.change(|registry| {
+            let pin = registry.pin(key).unwrap().clone();
+            registry.set(Pin { retired: true, ..pin });
+        });
     }
 }
 
@@ -80,7 +106,7 @@ fn values(server: &Server) {
     assert!(
         server
             .run("SELECT url_pack_info(url_pack('http://a.example/'))")
-            .starts_with("{\"model\": \"small\", \"number\": 0,")
+            .starts_with("{\"model\": \"small\", \"number\": 0, \"check_bytes\": 0,")
     );
     assert!(server.run("SELECT url_pack_info(x'ff')").contains("\"error\""));
 }
@@ -95,7 +121,7 @@ fn errors(server: &Server) {
             .contains("no model none")
     );
     assert!(server.run("SELECT url_pack()").contains("use url_pack(string [, model])"));
-    assert!(server.run("SELECT url_unpack('a', 'b')").contains("use url_unpack(packed)"));
+    assert!(server.run("SELECT url_unpack('a', 'b', 1)").contains("use url_unpack(packed [, length])"));
     // What could not be unpacked again is not packed.
     assert_eq!(server.run("SELECT LENGTH(url_unpack(url_pack(REPEAT('a', 1048576))))"), "1048576");
     assert!(server.run("SELECT url_pack(REPEAT('a', 1048577))").contains("at most 1048576 are packed"));
@@ -133,12 +159,16 @@ fn tables(server: &Server) {
     );
 }
 
+fn trained(number: u8, check_bytes: u8, rows: usize) -> Vec<u8> {
+    let mut options = Options::new(40_000);
+    (options.number, options.check_bytes) = (number, check_bytes);
+    train(urls().iter().take(rows), &options, &mut |_| {}).unwrap()
+}
+
 /// A table moves to a new model row by row, readable all the time.
 fn move_to_another_model(server: &Server) {
-    let mut options = Options::new(40_000);
-    options.number = 1;
-    let model = train(urls(), &options, &mut |_| {}).unwrap();
-    server.add_model("site.urlmodel", &model);
+    let model = trained(1, 0, ROWS);
+    server.register("site", Key::Own(1), &model);
     let all = "SELECT COUNT(*), SUM(url_unpack(u) = s) FROM t.p";
     server.do_it("UPDATE t.p SET u = url_pack(url_unpack(u), 'site') WHERE id % 2");
     assert_eq!(server.run(all), "5000\t5000");
@@ -149,56 +179,235 @@ fn move_to_another_model(server: &Server) {
     server.do_it("UPDATE t.p SET u = url_pack(url_unpack(u), IF(id, 'site', 'small'))");
     assert_eq!(server.run(all), "5000\t5000");
     assert_eq!(server.run("SELECT SUM(ASCII(u) = 0xf0) FROM t.p"), "5000");
-    server.add_model("twin.urlmodel", &model);
-    assert!(
-        server
-            .run("SELECT url_unpack(u) FROM t.p LIMIT 1")
-            .contains("models site and twin both have number 1")
-    );
-    std::fs::remove_file(server.models().join("twin.urlmodel")).unwrap();
-    server.add_model("broken.urlmodel", &model[..1000]);
-    assert!(server.run("SELECT url_pack('a', 'broken')").contains("cut short"));
-    assert_eq!(server.run(all), "5000\t5000");
+    // The text functions read it as well: a number of one's own is the same for all.
+    assert_eq!(server.run("SELECT SUM(text_unpack(u) = s) FROM t.p"), "5000");
 }
 
-/// A file that could have number 0 and can't be read: the built-in model must not unpack what another packed.
-fn damaged_model_of_number_0(server: &Server) {
-    let model = train(urls(), &Options::new(40_000), &mut |_| {}).unwrap();
-    let own = server.models().join("own.urlmodel");
-    server.add_model("own.urlmodel", &model);
-    let packed = server.run("SELECT HEX(url_pack('http://a.example/7'))");
-    let unpack = format!("SELECT url_unpack(x'{packed}')");
-    assert_eq!(server.run(&unpack), "http://a.example/7");
-    // Written in place, as cp does: first a part, then the rest.
-    for part in [0, 5, model.len() - 1] {
-        std::fs::write(&own, &model[..part]).unwrap();
-        assert!(server.run(&unpack).contains("model own"), "{}", server.run(&unpack));
-        assert!(server.run("SELECT url_pack('x')").contains("model own"));
-        assert_eq!(server.run("SELECT LENGTH(url_pack('x', 'site')) > 0"), "1");
-    }
-    std::fs::write(&own, &model).unwrap();
-    assert_eq!(server.run(&unpack), "http://a.example/7");
-    // A damaged file is not in the way of a sound one, whichever name comes first.
-    for name in ["a.urlmodel", "z.urlmodel"] {
-        for part in [0, 1000] {
-            server.add_model(name, &model[..part]);
-            assert_eq!(server.run(&unpack), "http://a.example/7");
+/// Whatever lies in the folder, a value is read by its own model or refused; what is not sound costs only itself.
+fn a_value_is_read_by_its_own_model_alone(server: &Server) {
+    let (model, other) = (trained(1, 0, ROWS), trained(1, 0, ROWS / 2));
+    let packed = server.run("SELECT HEX(url_pack('http://a.example/7', 'site'))");
+    let built_in = server.run("SELECT HEX(url_pack('http://a.example/7'))");
+    let unpack = |packed: &str| server.run(&format!("SELECT url_unpack(x'{packed}')"));
+    let sound = || {
+        assert_eq!(unpack(&built_in), "http://a.example/7");
+        assert_eq!(server.run("SELECT text_unpack(text_pack('x'))"), "x");
+    };
+    let well = || {
+        sound();
+        assert_eq!(unpack(&packed), "http://a.example/7");
+    };
+    well();
+    // Files that nobody registered: of the same number, of number 0, damaged, empty, no files at all.
+    let strangers = ["a.urlmodel", "small.urlmodel", "z.urlmodel"];
+    for name in strangers {
+        for file in [&other[..], &trained(0, 0, 9), &other[..1000], &[]] {
+            server.place(name, file);
+            well();
         }
         std::fs::remove_file(server.models().join(name)).unwrap();
     }
-    // A damaged file of another number is not in the way of number 0.
-    std::fs::remove_file(&own).unwrap();
-    let mut options = Options::new(40_000);
-    options.number = 5;
-    let other = train(urls(), &options, &mut |_| {}).unwrap();
-    server.add_model("other.urlmodel", &other[..1000]);
-    assert_eq!(server.run("SELECT url_unpack(url_pack('x'))"), "x");
-    // A name says nothing about a number.
-    server.add_model("small.urlmodel", &other);
-    assert_eq!(server.run("SELECT url_unpack(url_pack('x')), HEX(LEFT(url_pack('x', 'small'), 1))"), "x\tF4");
-    for name in ["other.urlmodel", "small.urlmodel"] {
-        std::fs::remove_file(server.models().join(name)).unwrap();
+    odd_files(server, "stranger", &well);
+    server.place("stranger.urlmodel", &other);
+    assert!(server.run("SELECT url_pack('a', 'stranger')").contains("not registered: remora url model add"));
+    std::fs::remove_file(server.models().join("stranger.urlmodel")).unwrap();
+    // The registered file replaced, damaged, gone or no file: its number is refused and says why, nothing else.
+    let refused = |why: &str| {
+        sound();
+        let said = unpack(&packed);
+        assert!(said.contains("model site, number 1") && said.contains(why), "{why}: {said}");
+        assert!(said.contains("ERROR 1105") && said.contains("remora url model add"), "{said}");
+        assert!(server.run("SELECT url_pack('a', 'site')").contains("model site, number 1"));
+        assert!(server.run("SELECT url_pack_info()").contains("\"number\": 1, \"error\": \"model site"));
+    };
+    for (file, why) in [
+        (&other[..], "another model than was registered"),
+        (&model[..1000], "cut short"),
+        (&[], "model file"),
+    ] {
+        server.place("site.urlmodel", file);
+        refused(why);
     }
+    // In place, as cp does it: the same length at every moment that matters.
+    std::fs::write(server.models().join("site.urlmodel"), &model).unwrap();
+    well();
+    std::fs::remove_file(server.models().join("site.urlmodel")).unwrap();
+    refused("No such file");
+    odd_files(server, "site", &|| refused(""));
+    server.place("site.urlmodel", &model);
+    well();
+    // A number that was given up stays taken.
+    server.retire(Key::Own(1));
+    assert!(unpack(&packed).contains("number 1 was model site, which was taken away"));
+    server.register("site", Key::Own(1), &model);
+    well();
+}
+
+/// What can stand where a model file should: each is refused at once, without waiting for anything.
+fn odd_files(server: &Server, name: &str, check: &dyn Fn()) {
+    let path = server.models().join(format!("{name}.urlmodel"));
+    std::os::unix::fs::symlink("/nowhere", &path).unwrap();
+    check();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    check();
+    std::fs::remove_dir(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    check();
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// A registry that can't be read, or is gone while a file speaks of number 0: then not even 0 has a sure meaning.
+fn without_a_sound_registry(server: &Server) {
+    let registry = server.models().join(Registry::FILE);
+    let file = std::fs::read(&registry).unwrap();
+    server.place(Registry::FILE, &file[..file.len() - 1]);
+    for sql in ["SELECT url_unpack(x'f001')", "SELECT url_pack('x')", "SELECT text_pack('x')"] {
+        assert!(server.run(sql).contains("registry of models"), "{}", server.run(sql));
+    }
+    std::fs::remove_file(&registry).unwrap();
+    assert_eq!(server.run("SELECT url_unpack(url_pack('x'))"), "x");
+    assert!(server.run("SELECT url_unpack(x'f001')").contains("no model has number 1"));
+    server.place("own.urlmodel", &trained(0, 0, ROWS));
+    assert!(server.run("SELECT url_pack('x')").contains("own.urlmodel has number 0"));
+    server.place(Registry::FILE, &file);
+    assert_eq!(server.run("SELECT url_unpack(url_pack('x'))"), "x");
+    std::fs::remove_file(server.models().join("own.urlmodel")).unwrap();
+}
+
+/// Number 0 has another model once the registry says so, for these functions alone.
+fn a_model_in_the_place_of_the_built_in_one(server: &Server) {
+    let before = server.run("SELECT HEX(url_pack('http://a.example/7')), HEX(text_pack('abc'))");
+    let own = trained(0, 0, ROWS);
+    server.register("own", Key::Zero(Family::Url), &own);
+    let now = server.run("SELECT HEX(url_pack('http://a.example/7')), HEX(text_pack('abc'))");
+    assert_ne!(before.split('\t').next(), now.split('\t').next());
+    assert_eq!(before.split('\t').nth(1), now.split('\t').nth(1));
+    assert!(server.run("SELECT url_pack('a', 'small')").contains("there is no model small"));
+    std::fs::write(server.models().join("own.urlmodel"), b"").unwrap();
+    assert!(server.run("SELECT url_pack('x')").contains("model own, number 0 of url_pack"));
+    assert_eq!(server.run("SELECT text_unpack(text_pack('x'))"), "x");
+    server.retire(Key::Zero(Family::Url));
+    assert!(server.run("SELECT url_unpack('')").contains("number 0 of url_pack was model own"));
+    server.register("small", Key::Zero(Family::Url), urlpack::SMALL);
+    assert_eq!(server.run("SELECT HEX(url_pack('http://a.example/7')), HEX(text_pack('abc'))"), before);
+}
+
+/// A check in each value: what was cut, or packed by another model of the number, is refused.
+fn checked_values(server: &Server) {
+    server.register("checked", Key::Own(2), &trained(2, 2, ROWS));
+    let cut = "SELECT HEX(SUBSTR(u, 1, LENGTH(u) - 1)) FROM (SELECT url_pack(s, 'checked') u FROM t.p WHERE id < 50) x";
+    for packed in server.run(cut).lines() {
+        assert!(server.run(&format!("SELECT url_unpack(x'{packed}')")).contains("ERROR 1105"), "{packed}");
+    }
+    assert_eq!(server.run("SELECT SUM(url_unpack(url_pack(s, 'checked')) = s) FROM t.p"), "5000");
+    let sorted = "SELECT SUM(a.u < b.u) FROM (SELECT s, url_pack(s, 'checked') u FROM t.p WHERE id < 50) a \
+                  JOIN (SELECT s, url_pack(s, 'checked') u FROM t.p WHERE id < 50) b ON a.s < b.s";
+    assert_eq!(server.run(sorted), (49 * 48 / 2).to_string());
+}
+
+/// A result is as long as it is declared, or an error: a temporary table would cut it in silence.
+fn lengths_of_results(server: &Server) {
+    let column = |sql: &str| {
+        server.do_it(&format!("CREATE TABLE t.l AS {sql} LIMIT 0"));
+        let kind = server.run("SELECT COLUMN_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 't' AND TABLE_NAME = 'l'");
+        server.do_it("DROP TABLE t.l");
+        kind
+    };
+    assert_eq!(column("SELECT url_unpack(u) FROM t.p"), "blob");
+    assert_eq!(column("SELECT url_unpack(u, 500) FROM t.p"), "varbinary(500)");
+    assert_eq!(server.run("SELECT url_unpack(url_pack('abcd'), 4)"), "abcd");
+    let long = server.run("SELECT url_unpack(url_pack('abcd'), 3)");
+    assert!(long.contains("more than the 3 bytes") && long.contains("url_unpack(..., LENGTH)"), "{long}");
+    for wrong in ["0", "-1", "1048577", "'a'", "LENGTH(u)", "NULL"] {
+        let said = server.run(&format!("SELECT url_unpack(u, {wrong}) FROM t.p"));
+        assert!(said.contains("a constant length from 1 to 1048576"), "{wrong}: {said}");
+    }
+    let disk = "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'CREATED_TMP_DISK_TABLES'";
+    let grouped = |call: &str| {
+        let sql = format!(
+            "SELECT COUNT(*) FROM (SELECT {call} s, COUNT(*) FROM t.p GROUP BY s ORDER BY NULL) x; {disk}"
+        );
+        server.run(&sql).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    if !server.run("SELECT VERSION()").starts_with("5.6") {
+        let (blob, short) = (grouped("url_unpack(u)"), grouped("url_unpack(u, 500)"));
+        assert_eq!((&blob[0], &short[0]), (&"5000".to_owned(), &"5000".to_owned()));
+        assert_ne!(blob[1], "0", "{blob:?}");
+        assert_eq!(short[1], "0", "{short:?}");
+    }
+}
+
+fn text(server: &Server) {
+    assert_eq!(
+        server.run("SELECT text_unpack(text_pack('Mary Smith')), text_pack(NULL)"),
+        "Mary Smith\tNULL"
+    );
+    assert!(
+        server
+            .run("SELECT text_pack_info(text_pack('x'))")
+            .starts_with("{\"model\": \"text\", \"number\": 0,")
+    );
+    assert_eq!(server.run("SELECT LENGTH(text_pack('mary.smith@example.com')) < 11"), "1");
+    assert!(
+        server.run("SELECT url_pack('a', 'text')").contains("model text is for text_pack, not for url_pack")
+    );
+    assert!(server.run("SELECT text_pack()").contains("use text_pack(string [, model])"));
+    server.do_it("CREATE TABLE t.n (s VARCHAR(50) CHARACTER SET utf8mb4, u VARBINARY(200), UNIQUE (u))");
+    server.do_it("INSERT INTO t.n (s) SELECT CONCAT(CHAR(65 + id % 26), CHAR(97 + id % 7), id) FROM t.p");
+    server.do_it("UPDATE t.n SET u = text_pack(s)");
+    let between = "u BETWEEN text_prefix_min('B') AND text_prefix_max('B')";
+    assert_eq!(
+        server.run(&format!(
+            "SELECT COUNT(*), SUM(text_unpack(u) = s), SUM(s LIKE BINARY 'B%') FROM t.n WHERE {between}"
+        )),
+        server.run("SELECT COUNT(*), COUNT(*), COUNT(*) FROM t.n WHERE s LIKE BINARY 'B%'")
+    );
+}
+
+/// The installation stays out of the binary log, and does not leave the session so.
+fn installed_beside_the_binary_log(server: &Server) {
+    let install = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/urlpack.sql");
+    assert_eq!(server.run("SELECT @@log_bin"), "1");
+    server.do_it("RESET MASTER");
+    assert_eq!(server.run(&format!("SOURCE {install}; SELECT @@SESSION.sql_log_bin")), "1");
+    assert!(!server.run("SHOW BINLOG EVENTS").contains("url_pack"), "{}", server.run("SHOW BINLOG EVENTS"));
+    // What the manual says of MIXED: a replica gets rows, not calls.
+    server.do_it("SET binlog_format = 'MIXED'; INSERT INTO t.e VALUES (url_pack('http://a.example/'))");
+    let events = server.run("SHOW BINLOG EVENTS");
+    assert!(events.contains("Write_rows") && !events.contains("INSERT INTO t.e"), "{events}");
+}
+
+/// The SQL of the manual's chapters on moving a column and on other strings, as it stands there.
+fn manual(server: &Server) {
+    let text = include_str!("../../../docs/manual/url.md");
+    let text = text.split("## Move a column").nth(1).unwrap();
+    let blocks: Vec<&str> =
+        text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(blocks.len(), 3);
+    let run = |sql: &str| server.run(&format!("SET NAMES utf8mb4; USE m; {sql}"));
+    server.do_it("CREATE DATABASE m");
+    run(
+        "CREATE TABLE page (id INT AUTO_INCREMENT PRIMARY KEY, url VARCHAR(500) CHARACTER SET latin1 NOT NULL); \
+         INSERT INTO page (url) SELECT CONCAT(s, '/\u{e9}') FROM t.p",
+    );
+    let urls = run("SELECT url FROM page ORDER BY id");
+    assert!(urls.ends_with("/\u{e9}"), "{urls}");
+    assert_eq!(run(blocks[0]), "0");
+    assert_eq!(
+        run(
+            "INSERT INTO page (url) VALUES ('http://new.example/'); UPDATE page SET url = 'http://x/' WHERE id = 1; \
+             SELECT SUM(url_unpack(u) = CONVERT(url USING utf8mb4)) FROM page"
+        ),
+        "5001"
+    );
+    run("DELETE FROM page WHERE url = 'http://new.example/'");
+    let first = urls.lines().next().unwrap();
+    let packed = run(&format!("UPDATE page SET url = '{first}' WHERE id = 1; {}", blocks[1]));
+    assert_eq!(packed.lines().count(), 2, "{packed}");
+    assert!(packed.lines().all(|line| line.ends_with("\thttps://example.com/new")), "{packed}");
+    assert_eq!(run("SELECT url FROM page ORDER BY id"), urls);
+    assert_eq!(run(blocks[2]), "mary.smith@example.com\nmax@example.org");
 }
 
 fn sixteen_at_once(server: &Server) {
@@ -224,7 +433,14 @@ fn functions_in_every_server() {
         errors(&server);
         tables(&server);
         move_to_another_model(&server);
-        damaged_model_of_number_0(&server);
         sixteen_at_once(&server);
+        a_value_is_read_by_its_own_model_alone(&server);
+        without_a_sound_registry(&server);
+        checked_values(&server);
+        a_model_in_the_place_of_the_built_in_one(&server);
+        lengths_of_results(&server);
+        text(&server);
+        manual(&server);
+        installed_beside_the_binary_log(&server);
     }
 }

@@ -27,7 +27,7 @@ const CROSS: [&str; 2] = ["urls_ja_crawl.txt", "urls_ja_bookmarks.txt"];
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     let libraries = plugins()?;
-    let remora = crate::release()?;
+    let remora = crate::release_with(&["--features", "peers"])?;
     let at = arguments.iter().position(|argument| argument == "--corpora");
     let folder = at.and_then(|at| arguments.get(at + 1)).map_or_else(|| root().join("demo"), PathBuf::from);
     let lists = lists(&folder)?;

@@ -3,6 +3,7 @@
 mod compare;
 mod list;
 mod measure;
+mod model;
 mod pack;
 mod train;
 
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use urlpack::{Model, SMALL};
+use urlpack::{Family, Model};
 
 use crate::exit::Exit;
 use crate::report::Report;
@@ -18,7 +19,12 @@ use crate::report::Report;
 const EXAMPLES: &str = "EXAMPLES
   remora url measure urls.txt                     what the built-in model makes of your URLs
   remora url train urls.txt.zst -o site.urlmodel  a model of your own; says what to expect of it
-  remora url compare urls.txt                     beside zstd with a dictionary, brotli and FSST
+  remora url train mine.txt --base small -o site.urlmodel
+                                                  few URLs of your own, on top of what the built-in model knows
+  remora url model add site.urlmodel --folder /usr/lib/mysql/plugin/urlpack
+                                                  gives it to a server, under its number and no other's
+  remora url compare urls.txt                     beside zstd with a dictionary, and others
+  remora url pack --text < names.txt              other short strings: words, names, titles, paths, e-mails
   remora url pack < urls.txt > packed.hex         a line each, for UNHEX() in SQL
   remora url pack --column url < hits.csv |
     remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
@@ -28,40 +34,70 @@ const EXAMPLES: &str = "EXAMPLES
 ///
 /// Packed values compare as the URLs do, equal values are equal URLs, and the URLs with a common prefix are
 /// one range: see the SQL functions url_pack, url_unpack, url_prefix_min and url_prefix_max. These commands
-/// do the same outside of the server, and make the models.
+/// do the same outside of the server, and make the models. With --text they are for other short strings, as
+/// text_pack and its companions are.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Action {
     /// Train a model on URLs like yours
     Train(train::Arguments),
+    /// Give a server's folder a model, list those it has, take one away
+    #[command(subcommand)]
+    Model(model::Action),
     /// Pack lines, or a column of a CSV file, from standard input to standard output
     Pack(pack::Arguments),
     /// Undo pack
     Unpack(pack::Arguments),
     /// Pack, unpack and search a list with a model: size, speed, and proof of order and ranges
     Measure(measure::Arguments),
-    /// Compare with zstd, brotli and FSST, all trained on the same part of the list
+    /// Compare with zstd and others, all trained on the same part of the list
     Compare(compare::Arguments),
 }
 
 /// Which model packs.
 #[derive(Debug, Args)]
 struct ModelArgs {
-    /// Model file [default: the built-in one, 'small', number 0]
+    /// Model file [default: the built-in one: 'small', with --text 'text'; both have number 0]
     #[arg(long, short, value_name = "FILE")]
     model: Option<PathBuf>,
+
+    #[command(flatten)]
+    text: TextArgs,
+}
+
+/// What kind of strings it is about.
+#[derive(Debug, Args)]
+struct TextArgs {
+    /// The strings are no URLs but other short ones: the built-in model for these, as text_pack has it
+    #[arg(long)]
+    text: bool,
+}
+
+impl TextArgs {
+    fn family(&self) -> Family {
+        if self.text { Family::Text } else { Family::Url }
+    }
 }
 
 impl ModelArgs {
     fn load(&self) -> anyhow::Result<Model> {
         match &self.model {
-            None => Ok(Model::from_bytes(SMALL)?),
+            None => Ok(Model::from_bytes(self.text.family().built_in())?),
             Some(path) => load(path),
         }
     }
 
     fn name(&self) -> String {
-        self.model.as_ref().map_or_else(|| "small (built in)".to_owned(), |path| path.display().to_string())
+        let built_in = || format!("{} (built in)", self.text.family().built_in_name());
+        self.model.as_ref().map_or_else(built_in, |path| path.display().to_string())
+    }
+}
+
+/// A model by file, or a built-in one by name.
+fn load_any(path: &Path) -> anyhow::Result<Model> {
+    match Family::ALL.into_iter().find(|family| path == Path::new(family.built_in_name())) {
+        Some(family) => Ok(Model::from_bytes(family.built_in())?),
+        None => load(path),
     }
 }
 
@@ -73,6 +109,7 @@ fn load(path: &Path) -> anyhow::Result<Model> {
 pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
     match action {
         Action::Train(arguments) => train::run(&arguments, report),
+        Action::Model(action) => model::run(&action, report),
         Action::Pack(arguments) => pack::run(&arguments, pack::Way::Pack, report),
         Action::Unpack(arguments) => pack::run(&arguments, pack::Way::Unpack, report),
         Action::Measure(arguments) => measure::run(&arguments, report),

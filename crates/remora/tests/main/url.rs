@@ -175,6 +175,137 @@ fn a_trained_model_is_measured_and_packs_what_only_it_unpacks() {
     assert!(code == Some(1) && text.contains("packed with model number 1"), "{text}");
 }
 
+#[test]
+fn a_model_gets_a_free_number_and_everybody_may_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("urls.txt");
+    std::fs::write(&list, some_urls(300)).unwrap();
+    for (name, number) in [("a", 1), ("b", 2), ("c", 3)] {
+        let model = folder.path().join(format!("{name}.urlmodel"));
+        let text = done(
+            &[
+                "train",
+                list.to_str().unwrap(),
+                "-o",
+                model.to_str().unwrap(),
+                "--size",
+                "100K",
+                "--no-estimate",
+                "--json",
+            ],
+            b"",
+        );
+        let summary: serde_json::Value = serde_json::from_slice(last_line(&text)).unwrap();
+        assert_eq!(summary["number"], number, "{summary}");
+        assert_eq!(std::fs::metadata(&model).unwrap().permissions().mode() & 0o777, 0o644);
+    }
+}
+
+#[test]
+fn a_number_belongs_to_one_model_for_ever() {
+    let work = tempfile::tempdir().unwrap();
+    let list = work.path().join("urls.txt");
+    std::fs::write(&list, some_urls(300)).unwrap();
+    let folder = work.path().join("urlpack");
+    let folder = folder.to_str().unwrap();
+    let path = |name: &str| work.path().join(name).to_str().unwrap().to_owned();
+    let train = |name: &str, more: &[&str]| {
+        let file = path(name);
+        let mut arguments =
+            vec!["train", list.to_str().unwrap(), "-o", &file, "--size", "100K", "--no-estimate"];
+        arguments.extend(more);
+        done(&arguments, b"");
+        file
+    };
+    let model = |arguments: &[&str]| {
+        let arguments = [&["model"], arguments, &["--folder", folder]].concat();
+        let output = url(&arguments, b"");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let (site, other) = (
+        train("site.urlmodel", &["--number", "1"]),
+        train("other.urlmodel", &["--number", "1", "--note", "x"]),
+    );
+    assert!(model(&["add", &site]).1.contains("site: number 1, "));
+    assert_eq!(model(&["add", &site]).0, 0, "the same once more");
+    let (code, text) = model(&["add", &other]);
+    assert!(code == 1 && text.contains("number 1 is model site") && text.contains("--number 2"), "{text}");
+    let (code, text) = model(&["add", &other, "--number", "2", "--name", "site"]);
+    assert!(code == 1 && text.contains("number 1 is called site"), "{text}");
+    assert_eq!(model(&["add", &other, "--number", "2", "--check", "1"]).0, 0);
+    assert_eq!(model(&["add", "small", "--check", "2", "--name", "checked"]).0, 0);
+    let (code, text) = model(&["list"]);
+    assert!(code == 0 && text.lines().filter(|line| line.ends_with(", ready")).count() == 3, "{text}");
+    assert!(text.contains("checked: number 3"), "number 0 of a built-in one is not taken over: {text}");
+
+    // What is at its place is the model that was added, or said to be another one.
+    std::fs::copy(&other, format!("{folder}/site.urlmodel")).unwrap();
+    let (code, text) = model(&["list"]);
+    assert!(code == 4 && text.contains("site: number 1") && text.contains("is another model"), "{text}");
+    assert_eq!((model(&["add", &site]).0, model(&["list"]).0), (0, 0));
+
+    // A number that was given up is not free.
+    assert_eq!(model(&["remove", "site"]).0, 0);
+    assert!(!std::fs::exists(format!("{folder}/site.urlmodel")).unwrap());
+    let (code, text) = model(&["add", &other, "--number", "1", "--name", "late"]);
+    assert!(code == 1 && text.contains("number 1 was model site"), "{text}");
+    assert_eq!(model(&["add", &other, "--number", "1", "--name", "late", "--reuse-number"]).0, 0);
+    // Number 0 only by a flag, and a registry that somebody edited not at all.
+    let zero = train("zero.urlmodel", &["--number", "0"]);
+    assert!(model(&["add", &zero]).1.contains("zero: number 4"));
+    assert!(
+        model(&["add", &zero, "--name", "own", "--instead-of", "url"])
+            .1
+            .contains("own: number 0 of url_pack")
+    );
+    let registry = std::fs::read_to_string(format!("{folder}/models")).unwrap();
+    std::fs::write(format!("{folder}/models"), registry.replace("own", "new")).unwrap();
+    let (code, text) = model(&["add", &zero, "--name", "more"]);
+    assert!(code == 1 && text.contains("the sum does not fit"), "{text}");
+}
+
+#[test]
+fn a_base_and_a_few_urls_pack_better_than_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(world()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let write = |name: &str, urls: &[&str]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, urls.join("\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let every = |step: usize, from: usize| lines.iter().skip(from).step_by(step).copied().collect::<Vec<_>>();
+    let (known, own) = (write("known.txt", &every(4, 0)), write("own.txt", &every(100, 1)));
+    let test = write("test.txt", &every(10, 3));
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let train = |list: &str, name: &str, more: &[&str]| {
+        let file = path(name);
+        done(&[&["train", list, "-o", &file, "--size", "400K", "--no-estimate"], more].concat(), b"");
+        file
+    };
+    let ratio = |model: &str| {
+        let text = done(&["measure", &test, "--model", model, "--probes", "100", "--json"], b"");
+        serde_json::from_slice::<serde_json::Value>(last_line(&text)).unwrap()["ratio"].as_f64().unwrap()
+    };
+    let base = train(&known, "base.urlmodel", &[]);
+    let alone = train(&own, "alone.urlmodel", &[]);
+    let both = train(&own, "both.urlmodel", &["--base", &base]);
+    let (alone, both) = (ratio(&alone), ratio(&both));
+    assert!(both < alone * 0.95, "{both} against {alone}");
+}
+
+#[test]
+fn text_has_a_model_of_its_own() {
+    let names = "Mary Smith\nmary.smith@example.com\n/usr/share/doc/README\n";
+    let packed = done(&["pack", "--text"], names.as_bytes());
+    assert_eq!(done(&["unpack", "--text"], &packed), names.as_bytes());
+    assert!(packed.len() < done(&["pack"], names.as_bytes()).len());
+    let output = url(&["unpack"], &packed);
+    assert_ne!(output.stdout, names.as_bytes(), "number 0 of text is not number 0 of URLs");
+}
+
 fn last_line(text: &[u8]) -> &[u8] {
     text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap()
 }

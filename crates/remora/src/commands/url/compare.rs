@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codec::single::{self, Brotli, Fsst, Single, Zstd};
+use codec::single::{self, Single, Zstd};
 use progress::Progress as _;
 use serde_json::json;
 use urlpack::{Model, Options, train};
 
+use super::ModelArgs;
 use super::list::{self, List};
 use super::measure::{ROUNDS, least_ns};
 use crate::exit::Exit;
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// Lists that all are trained on [default: nine tenths of the hosts in FILE, which is measured on the others]
     #[arg(long, value_name = "FILE", num_args = 1..)]
     train: Vec<PathBuf>,
+
+    #[command(flatten)]
+    model: ModelArgs,
 }
 
 /// What is compared.
@@ -53,10 +57,10 @@ struct Outcome {
 pub(super) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
     report.phase("reading", None);
     let list = List::read(&arguments.files)?;
-    let others = if arguments.train.is_empty() { None } else { Some(List::read(&arguments.train)?) };
-    let (train_on, test_on) = match &others {
-        None => list.divide(),
-        Some(others) => (others.urls(), list.urls()),
+    let lists = if arguments.train.is_empty() { None } else { Some(List::read(&arguments.train)?) };
+    let (train_on, test_on) = match &lists {
+        None => list.divide(arguments.model.text.family()),
+        Some(lists) => (lists.urls(), list.urls()),
     };
     if train_on.is_empty() || test_on.is_empty() {
         bail!(
@@ -66,8 +70,11 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     }
     report.note(&format!("trained on {} URLs, measured on {} others", train_on.len(), test_on.len()));
     let mut outcomes = Vec::new();
-    for make in [urlpack_standard, urlpack_small, urlpack_built_in, zstd_large, zstd_small, brotli, fsst] {
-        let candidate = make(&train_on, report)?;
+    let given = given(&arguments.model)?;
+    let trained = [urlpack_standard, urlpack_small, zstd_large, zstd_small];
+    let trained = trained.into_iter().map(|make| make(&train_on, report));
+    for candidate in std::iter::once(Ok(given)).chain(trained).chain(others(&train_on, report)) {
+        let candidate = candidate?;
         report.phase(&format!("measuring {}", candidate.name), None);
         let name = candidate.name.clone();
         outcomes.push(candidate.measure(&test_on).with_context(|| name)?);
@@ -186,10 +193,22 @@ fn urlpack_small(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
     trained("remora, 2.6 MB", Options::SMALL, urls, report)
 }
 
-fn urlpack_built_in(_: &[&[u8]], _: &Report) -> anyhow::Result<Candidate> {
-    let model = Model::from_bytes(urlpack::SMALL)?;
-    let name = "remora, built-in model".to_owned();
-    Ok(Candidate { name, codec: Box::new(Urlpack(model)), slow: false, ordered: true })
+/// The model that is there already: the built-in one, or the one that was named.
+fn given(model: &ModelArgs) -> anyhow::Result<Candidate> {
+    let name = format!("remora, {}", model.name());
+    Ok(Candidate { name, codec: Box::new(Urlpack(model.load()?)), slow: false, ordered: true })
+}
+
+/// brotli and FSST, where this program was built with them.
+fn others(urls: &[&[u8]], report: &Report) -> impl Iterator<Item = anyhow::Result<Candidate>> {
+    report.phase("training brotli and FSST", None);
+    let peers = single::peers(urls);
+    if peers.is_empty() {
+        report.note("brotli and FSST are left out: this program was built without --features peers");
+    }
+    peers.into_iter().map(|peer| {
+        Ok(Candidate { name: peer.name.to_owned(), codec: peer.codec, slow: peer.slow, ordered: false })
+    })
 }
 
 /// The level at which zstd's dictionary helps most.
@@ -209,22 +228,4 @@ fn zstd_large(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
 
 fn zstd_small(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
     zstd(urls, 112_000, report)
-}
-
-/// Brotli has no trainer; its dictionary is text like the values, evenly taken.
-fn brotli(urls: &[&[u8]], _: &Report) -> anyhow::Result<Candidate> {
-    const SIZE: usize = 112_000;
-    let bytes: usize = urls.iter().map(|url| url.len() + 1).sum();
-    let mut dictionary = Vec::new();
-    for url in urls.iter().step_by(bytes.div_ceil(SIZE).max(1)) {
-        dictionary.extend_from_slice(url);
-        dictionary.push(b'\n');
-    }
-    let name = "brotli 11, dictionary of 112 kB".to_owned();
-    Ok(Candidate { name, codec: Box::new(Brotli::new(&dictionary)), slow: true, ordered: false })
-}
-
-fn fsst(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
-    report.phase("training FSST", None);
-    Ok(Candidate { name: "FSST".to_owned(), codec: Box::new(Fsst::new(urls)), slow: false, ordered: false })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use disk::{Disk as _, RealDisk};
+use urlpack::Family;
 
 /// URLs, one after the other in one piece of memory.
 #[derive(Debug, Default)]
@@ -54,9 +55,10 @@ impl List {
     }
 
     /// The URLs of nine tenths of the hosts, and those of the others: what a model makes of hosts that it has
-    /// never seen is the honest number.
-    pub(crate) fn divide(&self) -> (Vec<&[u8]>, Vec<&[u8]>) {
-        self.urls().into_iter().partition(|url| !hash(host(url)).is_multiple_of(10))
+    /// never seen is the honest number. Text has no hosts: nine tenths of the different strings.
+    pub(crate) fn divide(&self, family: Family) -> (Vec<&[u8]>, Vec<&[u8]>) {
+        let belongs = |string| if family == Family::Url { host(string) } else { string };
+        self.urls().into_iter().partition(|string| !hash(belongs(string)).is_multiple_of(10))
     }
 }
 
@@ -100,7 +102,7 @@ mod tests {
             list.places.push((list.text.len(), list.text.len() + url.len()));
             list.text.extend_from_slice(url.as_bytes());
         }
-        let (train, test) = list.divide();
+        let (train, test) = list.divide(Family::Url);
         assert_eq!(train.len() + test.len(), 2_000);
         assert!((50..500).contains(&test.len()), "{}", test.len());
         assert!(test.iter().all(|url| train.iter().all(|other| host(other) != host(url))));

@@ -1,16 +1,15 @@
 //! `remora url train`
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use disk::{Output, RealDisk};
 use progress::Progress as _;
 use serde_json::json;
-use urlpack::{Model, Options, Progress, measure, train};
+use urlpack::{Family, Model, Options, Progress, measure, train};
 
+use super::TextArgs;
 use super::list::{self, List};
 use crate::exit::Exit;
 use crate::report::{self, Report};
@@ -32,9 +31,25 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
     size: usize,
 
-    /// Number that packed values will name, 0 to 15; 0 costs no byte in them
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=15))]
-    number: u8,
+    /// Number that packed values will name, 1 to 15 [default: the least that no model in the folder of FILE has]
+    ///
+    /// 0 costs no byte in a value, and is the built-in model's: only a server that was told so
+    /// ('remora url model add --instead-of') reads such values with this model.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=15))]
+    number: Option<u8>,
+
+    /// End every value with a check of so many bytes, 1 to 4: a value that was cut, changed, or packed by another model
+    /// is then refused, with a chance of one in 256 for each byte that it is not
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
+    check: u8,
+
+    /// Go on from this model: a file, or small or text for a built-in one. For lists that are short: a thousand
+    /// URLs on top of the built-in model pack better than either alone
+    #[arg(long, value_name = "MODEL")]
+    base: Option<PathBuf>,
+
+    #[command(flatten)]
+    text: TextArgs,
 
     /// Words about the data and its licence, kept in the model
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -50,26 +65,79 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     report.phase("reading", None);
     let list = List::read(&arguments.corpora)?;
     let mut options = Options::new(arguments.size);
-    options.number = arguments.number;
+    options.number = number(arguments)?;
+    options.check_bytes = arguments.check;
     options.note.clone_from(&arguments.note);
-    let estimate = if arguments.no_estimate { None } else { estimate(&list, &options, report)? };
-    let urls = list.urls();
-    report.phase("training", None);
-    let file = train(&urls, &options, &mut |progress| tell("training", progress, report))?;
-    let path = &arguments.output;
-    let write = || {
-        let mut output = Output::create(&RealDisk, path)?;
-        output.write_all(&file)?;
-        output.finish()
+    let base = arguments.base.as_ref().map(|path| super::load_any(path)).transpose()?;
+    let own = list.urls().iter().map(|url| url.len() as u64).sum();
+    let trainer = Trainer { base: base.as_ref().map(|base| drawn(base, own)), options };
+    let estimate = if arguments.no_estimate {
+        None
+    } else {
+        estimate(&list.divide(arguments.text.family()), &trainer, report)?
     };
-    write().with_context(|| path.display().to_string())?;
+    let file = trainer.train(&list.urls(), "training", report)?;
+    let path = &arguments.output;
+    super::model::write(path, &file)?;
     report.end();
-    let (model, seconds) = (Model::from_bytes(file)?, began.elapsed().as_secs_f64());
-    let info = model.info();
+    let model = Model::from_bytes(file)?;
+    tell_done(arguments, &model, estimate, began.elapsed().as_secs_f64(), report)
+}
+
+/// The number that was asked for, or the least from 1 on that no model beside the one to be written has.
+fn number(arguments: &Arguments) -> anyhow::Result<u8> {
+    if let Some(number) = arguments.number {
+        return Ok(number);
+    }
+    let taken = super::model::numbers(arguments.output.parent().unwrap_or(Path::new("")))?;
+    (1..=15)
+        .find(|number| !taken.contains(number))
+        .context("the folder has models of all 15 numbers; give one with --number")
+}
+
+/// What a model is trained with beside the lists.
+struct Trainer {
+    /// Strings as the base expects them.
+    base: Option<Vec<Vec<u8>>>,
+    options: Options,
+}
+
+/// Bytes that are drawn from a base for each byte of one's own, the least share of what it was trained on, and how often
+/// each string of one's own counts beside: what packed lists of 1,000 URLs best (see docs/decisions/0304).
+const BASE_TIMES: u64 = 10;
+const BASE_SHARE_MIN: u64 = 10;
+const OWN_TIMES: usize = 2;
+
+/// Strings as a model expects them, to go with `own` bytes.
+fn drawn(base: &Model, own: u64) -> Vec<Vec<u8>> {
+    let (mut strings, known) = (Vec::new(), base.info().bytes);
+    let bytes = own.saturating_mul(BASE_TIMES).clamp(known / BASE_SHARE_MIN, known);
+    base.draw(bytes, 1, |string| strings.push(string.to_vec()));
+    strings
+}
+
+impl Trainer {
+    fn train(&self, urls: &[&[u8]], phase: &str, report: &Report) -> anyhow::Result<Vec<u8>> {
+        report.phase(phase, None);
+        let base = self.base.iter().flatten().map(Vec::as_slice);
+        let times = if self.base.is_some() { OWN_TIMES } else { 1 };
+        let own = std::iter::repeat_n(urls, times).flatten().copied();
+        Ok(train(base.chain(own), &self.options, &mut |progress| tell(phase, progress, report))?)
+    }
+}
+
+fn tell_done(
+    arguments: &Arguments,
+    model: &Model,
+    estimate: Option<f64>,
+    seconds: f64,
+    report: &Report,
+) -> anyhow::Result<Exit> {
+    let (info, path) = (model.info(), &arguments.output);
     if report.is_json() {
         report.message(&json!({
             "message_type": "summary", "model": path, "size": info.size, "states": info.states, "number": info.number,
-            "checksum": format!("{:016x}", info.checksum), "urls": info.strings, "bytes": info.bytes,
+            "check_bytes": info.check_bytes, "checksum": format!("{:016x}", info.checksum), "urls": info.strings, "bytes": info.bytes,
             "expected_ratio": estimate, "seconds": seconds,
         }))?;
         return Ok(Exit::Done);
@@ -84,26 +152,37 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
         list::shown(&arguments.corpora),
     ));
     if let Some(ratio) = estimate {
+        let of = match arguments.text.family() {
+            Family::Url => {
+                "URLs of hosts it has not seen, less for those it has (measured on a tenth of the hosts"
+            }
+            Family::Text => "strings it has not seen (measured on a tenth of them",
+        };
+        report.note(&format!("expect {:.1} % for {of}, trained on the others)", ratio * 100.0));
+    }
+    if info.number == 0 {
+        report.note("number 0 is a built-in model's; a server takes this one for it only after 'remora url model add --instead-of'");
+    } else {
         report.note(&format!(
-            "expect {:.1} % for URLs of hosts it has not seen, less for those it has (measured on a tenth of the hosts, \
-             trained on the others)",
-            ratio * 100.0
+            "give it to a server with: remora url model add {} --folder FOLDER",
+            path.display()
         ));
     }
     Ok(Exit::Done)
 }
 
 /// The ratio on hosts that were kept out of a training like the one to come.
-fn estimate(list: &List, options: &Options, report: &Report) -> anyhow::Result<Option<f64>> {
-    let (train_on, test_on) = list.divide();
+fn estimate(
+    (train_on, test_on): &(Vec<&[u8]>, Vec<&[u8]>),
+    trainer: &Trainer,
+    report: &Report,
+) -> anyhow::Result<Option<f64>> {
     if train_on.is_empty() || test_on.is_empty() {
         report.note("too few hosts to keep a tenth of them out, so the ratio is not estimated");
         return Ok(None);
     }
-    let phase = "estimating";
-    report.phase(phase, None);
-    let file = train(&train_on, options, &mut |progress| tell(phase, progress, report))?;
-    Ok(Some(measure(&Model::from_bytes(file)?, &test_on, PROBES, 1).ratio()))
+    let file = trainer.train(train_on, "estimating", report)?;
+    Ok(Some(measure(&Model::from_bytes(file)?, test_on, PROBES, 1).ratio()))
 }
 
 fn tell(phase: &str, progress: Progress, report: &Report) {

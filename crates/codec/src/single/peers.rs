@@ -1,0 +1,101 @@
+//! Codecs that only a comparison needs.
+
+use std::io::{self, Cursor, Read as _};
+
+use super::{Peer, Single};
+
+/// brotli and FSST, trained on `values`. Only a comparison needs them.
+#[must_use]
+pub fn peers(values: &[&[u8]]) -> Vec<Peer> {
+    let brotli = Box::new(Brotli::new(&evenly(values)));
+    vec![
+        Peer { name: "brotli 11, dictionary of 112 kB", codec: brotli, slow: true },
+        Peer { name: "FSST", codec: Box::new(Fsst::new(values)), slow: false },
+    ]
+}
+
+/// Brotli has no trainer; its dictionary is text like the values, evenly taken.
+fn evenly(values: &[&[u8]]) -> Vec<u8> {
+    const SIZE: usize = 112_000;
+    let bytes: usize = values.iter().map(|value| value.len() + 1).sum();
+    let mut dictionary = Vec::new();
+    for value in values.iter().step_by(bytes.div_ceil(SIZE).max(1)) {
+        dictionary.extend_from_slice(value);
+        dictionary.push(b'\n');
+    }
+    dictionary
+}
+
+/// Brotli at its best quality, with a shared dictionary beside its built-in one.
+struct Brotli {
+    dictionary: Vec<u8>,
+}
+
+/// Bytes of brotli's work space while it reads and writes.
+const BROTLI_BUFFER: usize = 4096;
+
+impl Brotli {
+    /// With a raw dictionary: text like the values.
+    fn new(dictionary: &[u8]) -> Brotli {
+        Brotli { dictionary: dictionary.to_vec() }
+    }
+}
+
+impl Single for Brotli {
+    fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let parameters = brotli::enc::BrotliEncoderParams { size_hint: value.len(), ..Default::default() };
+        let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        brotli::BrotliCompressCustomIoCustomDict(
+            &mut brotli::IoReaderWrapper(&mut Cursor::new(value)),
+            &mut brotli::IoWriterWrapper(out),
+            &mut [0; BROTLI_BUFFER],
+            &mut [0; BROTLI_BUFFER],
+            &parameters,
+            brotli::enc::StandardAlloc::default(),
+            &mut |_, _, _, _| (),
+            &self.dictionary,
+            ended(),
+        )?;
+        Ok(())
+    }
+
+    fn decompress(&mut self, compressed: &[u8], _len_max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let dictionary = self.dictionary.clone().into();
+        let mut decompressor =
+            brotli::Decompressor::new_with_custom_dict(Cursor::new(compressed), BROTLI_BUFFER, dictionary);
+        decompressor.read_to_end(out).map(drop)
+    }
+
+    fn size(&self) -> usize {
+        self.dictionary.len()
+    }
+}
+
+/// FSST with a table of 255 symbols (Boncz, Neumann and Leis, VLDB 2020).
+struct Fsst {
+    compressor: fsst::Compressor,
+}
+
+impl Fsst {
+    /// With a table learned from values.
+    fn new(values: &[&[u8]]) -> Fsst {
+        Fsst { compressor: fsst::Compressor::train(&values.to_vec()) }
+    }
+}
+
+impl Single for Fsst {
+    fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        out.extend_from_slice(&self.compressor.compress(value));
+        Ok(())
+    }
+
+    fn decompress(&mut self, compressed: &[u8], _len_max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        out.extend_from_slice(&self.compressor.decompressor().decompress(compressed));
+        Ok(())
+    }
+
+    fn size(&self) -> usize {
+        // A table has 8 bytes and a length for each symbol.
+        self.compressor.symbol_table().len() * 9
+    }
+}

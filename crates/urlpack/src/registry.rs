@@ -1,0 +1,289 @@
+//! Which model has which number for a server's values: the registry file in its model folder.
+//!
+//! A number alone says nothing: a file can be replaced by another that has the same. So each number is pinned to the
+//! checksum of its file, and stays taken when its model is gone, because values may still name it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crc_fast::CrcAlgorithm;
+
+use crate::error::Error;
+use crate::file::NUMBER_MAX;
+use crate::{SMALL, TEXT};
+
+/// Which functions a value belongs to. It matters for number 0 alone, which each has a model of its own for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// `url_pack` and its companions.
+    Url,
+    /// `text_pack` and its companions.
+    Text,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Url, Self::Text];
+
+    /// The model that is number 0 where no other was put in its place.
+    pub fn built_in(self) -> &'static [u8] {
+        match self {
+            Self::Url => SMALL,
+            Self::Text => TEXT,
+        }
+    }
+
+    /// Name of that model.
+    pub fn built_in_name(self) -> &'static str {
+        match self {
+            Self::Url => "small",
+            Self::Text => "text",
+        }
+    }
+
+    /// What its functions begin with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Url => "url",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// What a packed value names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// Number 0 in values of a family.
+    Zero(Family),
+    /// 1 to 15, the same in values of all.
+    Own(u8),
+}
+
+impl Key {
+    /// What `number` means in a value of `family`.
+    pub fn new(family: Family, number: u8) -> Self {
+        if number == 0 { Self::Zero(family) } else { Self::Own(number) }
+    }
+
+    /// The number.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Zero(_) => 0,
+            Self::Own(number) => number,
+        }
+    }
+}
+
+/// For people: `number 3`, `number 0 of url_pack`.
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zero(family) => write!(out, "number 0 of {}_pack", family.prefix()),
+            Self::Own(number) => write!(out, "number {number}"),
+        }
+    }
+}
+
+/// A number's model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// What values name.
+    pub key: Key,
+    /// Bytes of the model's file.
+    pub size: u64,
+    /// The file's checksum, as [`Info`](crate::Info) has it.
+    pub checksum: u64,
+    /// Name, which its file has too.
+    pub name: String,
+    /// It was taken away; no other model may have the number, for values may name it.
+    pub retired: bool,
+}
+
+impl Pin {
+    /// Name of the model's file in the folder.
+    pub fn file(&self) -> String {
+        format!("{}.{}", self.name, Registry::ENDING)
+    }
+}
+
+/// All pins of a folder, in the order of their keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Registry {
+    pins: Vec<Pin>,
+}
+
+const FIRST: &str = "urlpack models 1";
+const WORDS: &str = "# Which model packed values name by number. Only `remora url model` changes this file: what is edited or cut is refused.";
+/// Longest name of a model.
+const NAME_MAX: usize = 64;
+
+impl Registry {
+    /// The file's name in the folder of models.
+    pub const FILE: &str = "models";
+    /// What the files of models end in; what stands before it is the name.
+    pub const ENDING: &str = "urlmodel";
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`Error::Registry`] if it is not what [`to_bytes`](Self::to_bytes) wrote.
+    pub fn parse(file: &[u8]) -> Result<Self, Error> {
+        let wrong = |what, line| Error::Registry { what, line };
+        let text = std::str::from_utf8(file).map_err(|_| wrong("bytes that are no text", 1))?;
+        let mut registry = Self::default();
+        let mut sum = None;
+        for (index, line) in text.lines().enumerate() {
+            let at = index + 1;
+            match line.split(' ').collect::<Vec<_>>().as_slice() {
+                _ if sum.is_some() => return Err(wrong("something after the sum", at)),
+                _ if at == 1 && line == FIRST => {}
+                _ if at == 1 => return Err(wrong("not a registry of models of this version", at)),
+                _ if line.starts_with('#') => {}
+                ["sum", digits] => sum = Some((at, *digits)),
+                fields => {
+                    let pin = pin(fields).ok_or(wrong("not a model's line", at))?;
+                    let twice =
+                        |other: &Pin| other.key == pin.key || (other.name == pin.name && live(other, &pin));
+                    if registry.pins.iter().any(twice) {
+                        return Err(wrong("a number or name that stands above already", at));
+                    }
+                    registry.pins.push(pin);
+                }
+            }
+        }
+        let Some((at, _)) = sum.filter(|_| text.ends_with('\n')) else {
+            return Err(wrong("the end is missing", text.lines().count()));
+        };
+        if registry.to_bytes() != file {
+            return Err(wrong("the sum does not fit the lines above", at));
+        }
+        Ok(registry)
+    }
+
+    /// The file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut text = format!("{FIRST}\n{WORDS}\n");
+        for Pin { key, size, checksum, name, retired } in &self.pins {
+            let key = match key {
+                Key::Zero(family) => family.prefix().to_owned(),
+                Key::Own(number) => number.to_string(),
+            };
+            let state = if *retired { " retired" } else { "" };
+            text += &format!("{key} {size} {checksum:016x} {name}{state}\n");
+        }
+        let sum = crc_fast::checksum(CrcAlgorithm::Crc64Nvme, text.as_bytes());
+        text += &format!("sum {sum:016x}\n");
+        text.into_bytes()
+    }
+
+    /// All pins, in the order of their keys.
+    pub fn pins(&self) -> &[Pin] {
+        &self.pins
+    }
+
+    /// The pin of a key.
+    pub fn pin(&self, key: Key) -> Option<&Pin> {
+        self.pins.iter().find(|pin| pin.key == key)
+    }
+
+    /// The model with a name that was not taken away.
+    pub fn named(&self, name: &str) -> Option<&Pin> {
+        self.pins.iter().find(|pin| pin.name == name && !pin.retired)
+    }
+
+    /// Sets what the key of `pin` means.
+    pub fn set(&mut self, pin: Pin) {
+        self.pins.retain(|other| other.key != pin.key);
+        self.pins.push(pin);
+        self.pins.sort_by_key(|pin| pin.key);
+    }
+
+    /// The least number, from 1 on, that no model has or had.
+    pub fn free(&self) -> Option<u8> {
+        (1..=NUMBER_MAX).find(|number| self.pin(Key::Own(*number)).is_none())
+    }
+
+    /// Whether a model can have this name: it is a file's, and a word in the registry.
+    pub fn is_name(name: &str) -> bool {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.')
+    }
+}
+
+fn live(one: &Pin, other: &Pin) -> bool {
+    !one.retired && !other.retired
+}
+
+fn pin(fields: &[&str]) -> Option<Pin> {
+    let (fields, retired) = match fields {
+        [fields @ .., "retired"] if fields.len() == 4 => (fields, true),
+        _ => (fields, false),
+    };
+    let [key, size, checksum, name] = fields else { return None };
+    let family = Family::ALL.into_iter().find(|family| family.prefix() == *key);
+    let key = match family {
+        Some(family) => Key::Zero(family),
+        None => Key::Own(u8::from_str(key).ok().filter(|number| (1..=NUMBER_MAX).contains(number))?),
+    };
+    let (size, checksum) = (size.parse().ok()?, u64::from_str_radix(checksum, 16).ok()?);
+    let name = Registry::is_name(name).then(|| (*name).to_owned())?;
+    Some(Pin { key, size, checksum, name, retired })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(key: Key, name: &str, retired: bool) -> Pin {
+        Pin { key, size: 1_000, checksum: 0xabc, name: name.to_owned(), retired }
+    }
+
+    fn some() -> Registry {
+        let mut registry = Registry::default();
+        registry.set(pin(Key::Own(2), "site", false));
+        registry.set(pin(Key::Own(1), "old", true));
+        registry.set(pin(Key::Zero(Family::Text), "words", false));
+        registry
+    }
+
+    #[test]
+    fn comes_back_and_knows_what_is_free() {
+        let registry = some();
+        let file = registry.to_bytes();
+        assert_eq!(Registry::parse(&file), Ok(registry.clone()));
+        assert_eq!(registry.free(), Some(3), "a number that was given up is not free");
+        assert_eq!(registry.named("old"), None);
+        assert_eq!(registry.pin(Key::new(Family::Text, 0)).unwrap().name, "words");
+        assert_eq!(registry.pin(Key::new(Family::Url, 0)), None);
+        assert_eq!(Registry::parse(&Registry::default().to_bytes()), Ok(Registry::default()));
+    }
+
+    #[test]
+    fn what_was_cut_or_edited_is_refused() {
+        let file = some().to_bytes();
+        for len in 0..file.len() {
+            assert!(Registry::parse(&file[..len]).is_err(), "{len}");
+        }
+        for at in 0..file.len() {
+            let mut edited = file.clone();
+            edited[at] = edited[at].wrapping_add(1);
+            assert!(Registry::parse(&edited).is_err(), "{at}");
+        }
+        let text = String::from_utf8(file).unwrap();
+        let without: String =
+            text.lines().filter(|line| !line.starts_with("2 ")).map(|line| format!("{line}\n")).collect();
+        assert!(
+            matches!(Registry::parse(without.as_bytes()), Err(Error::Registry { what, .. }) if what.contains("sum"))
+        );
+    }
+
+    #[test]
+    fn names_are_plain_words() {
+        for good in ["site", "a.b-c_9", "-"] {
+            assert!(Registry::is_name(good), "{good}");
+        }
+        for bad in ["", ".hidden", "a b", "a/b", "\u{e9}", &"a".repeat(65)] {
+            assert!(!Registry::is_name(bad), "{bad}");
+        }
+    }
+}
