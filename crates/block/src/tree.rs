@@ -19,6 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use disk::{Attributes, Kind, Tree};
 
 pub use read::Reader;
+pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};
 pub use track::differing;
 

@@ -130,6 +130,23 @@ impl Front {
         if !input.0.is_empty() {
             return Err("the map is too long");
         }
+        self.placed(nodes, blocks)
+    }
+
+    /// The layout as far as the first bytes of a map tell, which are proven in another way.
+    pub(super) fn part(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
+        let mut input = In(map);
+        let count = input.u64()?;
+        let mut nodes: Vec<Node> = Vec::new();
+        for _ in 0..count {
+            let Ok(node) = input.node() else { break };
+            check(&nodes, &node)?;
+            nodes.push(node);
+        }
+        self.placed(nodes, blocks)
+    }
+
+    fn placed(self, nodes: Vec<Node>, blocks: u64) -> Result<Layout, &'static str> {
         let layout = Layout { nodes, map: self.parts };
         let mut used: Vec<&Range<u64>> = layout.used().collect();
         used.sort_by_key(|range| range.start);

@@ -14,10 +14,10 @@ use super::parts::{FilePart, Parts};
 use super::{Layout, Node};
 use crate::backup::World;
 use crate::chain::Chain;
-use crate::fetch::Fetcher;
-use crate::format::{BLOCK, CHUNK};
+use crate::copies::Copies;
+use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::repository::Repository;
-use crate::restore::{Request, Summary, in_place_fresh};
+use crate::restore::{Loss, Request, Summary, find, in_place_fresh};
 use crate::{Error, chain};
 
 /// The layout of a generation, of the newest one if none is named.
@@ -26,29 +26,73 @@ use crate::{Error, chain};
 /// When there is no such generation, it is none of a tree of files, or it can't be read as it was written.
 pub fn layout_of(repository: &Repository, generation: Option<u64>) -> Result<Layout, Error> {
     let _stays = repository.reading()?;
-    let loaded = repository.load()?;
-    let chain = repository.chain(&loaded, generation)?;
-    let fetcher = Fetcher::new(repository.store());
+    let (loaded, chain, _) = find(repository, Request::new(generation, 1))?;
+    read_layout(&chain, &Copies::new(repository.store(), &loaded.files), false).map(|found| found.layout)
+}
+
+/// What is known of the list of files.
+pub(crate) struct Found {
+    pub(crate) layout: Layout,
+    /// Bytes of it from which on nothing is.
+    lost: Option<Range<u64>>,
+    damages: Vec<Error>,
+}
+
+/// The layout that a chain ends in; the first part of it will do, if that is said.
+pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) -> Result<Found, Error> {
     let corrupt = |what: &str| {
         let shown = chain.newest().map(|file| file.shown.clone()).unwrap_or_default();
         Error::corrupt(shown, format!("the list of files: {what}"))
     };
-    let front = bytes(&chain, &fetcher, std::iter::once((0..BLOCK as u64, 0)))?;
-    let front = Front::decode(&front).map_err(corrupt)?;
+    let first = bytes(chain, copies, std::iter::once((0..BLOCK as u64, 0)))?;
+    first.whole()?;
+    let front = Front::decode(&first.bytes).map_err(corrupt)?;
     let blocks = chain.len() / BLOCK as u64;
     if front.places().any(|(place, _)| place.end > chain.len()) {
         return Err(corrupt("it lies behind the end"));
     }
-    let map = bytes(&chain, &fetcher, front.places())?;
-    front.layout(&map, blocks).map_err(corrupt)
+    let map = bytes(chain, copies, front.places())?;
+    let lost = map.lost.map(|lost| lost as u64..map.bytes.len() as u64);
+    if !keep_going {
+        map.whole()?;
+        return Ok(Found { layout: front.layout(&map.bytes, blocks).map_err(corrupt)?, lost, damages: Vec::new() });
+    }
+    let known = map.lost.and_then(|lost| map.bytes.get(..lost));
+    let layout = match known {
+        None => front.layout(&map.bytes, blocks),
+        Some(known) => front.part(known, blocks),
+    };
+    Ok(Found { layout: layout.map_err(corrupt)?, lost, damages: map.damages })
+}
+
+/// Bytes of a volume.
+struct Bytes {
+    bytes: Vec<u8>,
+    /// The first of them that can't be had.
+    lost: Option<usize>,
+    damages: Vec<Error>,
+}
+
+impl Bytes {
+    /// Fails unless all of them are there.
+    fn whole(&self) -> Result<(), Error> {
+        match (self.lost, self.damages.first()) {
+            (None, _) => Ok(()),
+            (Some(_), Some(Error::Corrupt { what, place })) => Err(Error::corrupt(place, what)),
+            (Some(_), damage) => Err(Error::corrupt(
+                damage.map(ToString::to_string).unwrap_or_default(),
+                "the list of files can't be read",
+            )),
+        }
+    }
 }
 
 /// Bytes of a volume: each range of it at an offset of what is returned.
 fn bytes(
     chain: &Chain,
-    fetcher: &Fetcher<'_>,
+    copies: &Copies<'_>,
     places: impl Iterator<Item = (Range<u64>, u64)>,
-) -> Result<Vec<u8>, Error> {
+) -> Result<Bytes, Error> {
     // A chain is walked from front to end, so the chunks come in order.
     let mut wanted: BTreeMap<u64, Vec<(Range<u64>, u64)>> = BTreeMap::new();
     let (mut len, size) = (0, CHUNK as u64);
@@ -62,19 +106,57 @@ fn bytes(
         }
     }
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-    let mut out = vec![0; index(len)];
+    let mut out = Bytes { bytes: vec![0; index(len)], lost: None, damages: Vec::new() };
     let (mut walk, mut buffer) = (chain.walk(), vec![0; CHUNK]);
     for (number, parts) in wanted {
-        let chunk: chain::Chunk = walk.chunk(number)?;
+        let chunk: chain::Chunk = walk.told(number, &mut out.damages)?;
         buffer.fill(0);
-        fetcher.blocks(&chunk.blocks, &mut buffer, &mut |_, error| Err(error))?;
+        let mut lost = copies.chunk(number, &chunk.blocks, &mut buffer)?;
+        out.damages.append(&mut lost.damages);
+        lost.blocks.extend((0..CHUNK_BLOCKS).filter(|block| chunk.is_unknown(*block)));
         for (place, offset) in parts {
-            let from = buffer.get(index(place.start - number * size)..).unwrap_or_default();
-            let target = out.get_mut(index(offset)..index(offset + (place.end - place.start)));
+            let within = index(place.start - number * size)..index(place.end - number * size);
+            let from = buffer.get(within.start..).unwrap_or_default();
+            let target = out.bytes.get_mut(index(offset)..index(offset + (place.end - place.start)));
             target.unwrap_or_default().iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            let here = lost.blocks.iter().map(|block| (block * BLOCK).max(within.start));
+            let first = here.filter(|at| (within.start..within.end).contains(at)).min();
+            let first = first.map(|at| index(offset) + (at - within.start));
+            out.lost = out.lost.into_iter().chain(first).min();
         }
     }
     Ok(out)
+}
+
+impl Layout {
+    /// The first bytes of these of the volume that the list of files lies in.
+    pub(crate) fn of_list(&self, ranges: &[Range<u64>]) -> Option<Range<u64>> {
+        let list = self.map.iter().map(|range| range.start * BLOCK as u64..range.end * BLOCK as u64);
+        let own: Vec<Range<u64>> = std::iter::once(0..BLOCK as u64).chain(list).collect();
+        let touched = |range: &&Range<u64>| {
+            own.iter().any(|own| range.start < own.end && own.start < range.end)
+        };
+        ranges.iter().find(touched).cloned()
+    }
+
+    /// What parts of the volume are of the files: those, by their paths. What belongs to no file is left out.
+    pub(crate) fn losses(&self, ranges: &[Range<u64>]) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for node in &self.nodes {
+            for (place, offset) in node.places() {
+                // They are in order and do not touch.
+                let first = ranges.partition_point(|range| range.end <= place.start);
+                let here = ranges.iter().skip(first).take_while(|range| range.start < place.end);
+                losses.extend(here.map(|range| {
+                    let (start, end) = (range.start.max(place.start), range.end.min(place.end));
+                    let bytes = offset + (start - place.start)..offset + (end - place.start);
+                    Loss { path: Some(node.path.clone()), bytes }
+                }));
+            }
+        }
+        losses.sort_by(|one, other| (&one.path, one.bytes.start).cmp(&(&other.path, other.bytes.start)));
+        losses
+    }
 }
 
 /// Restores a tree into a new folder, which has its name only when all of it is there and durable.
@@ -93,12 +175,33 @@ pub fn restore(
     if disk.stat(path).is_ok() {
         return Err(failed(io::ErrorKind::AlreadyExists.into()));
     }
-    let layout = layout_of(repository, request.generation)?;
+    let stays = repository.reading()?;
+    let (loaded, chain, _) = find(repository, request)?;
+    let copies = Copies::new(repository.store(), &loaded.files);
+    let found = read_layout(&chain, &copies, request.keep_going)?;
+    // The same one, also when a newer one has come.
+    let generation = chain.newest().map(|file| file.header.generation);
+    let request = Request { generation, ..request };
+    drop(stays);
     let partial = Output::partial(path);
     // A leftover of a run that was killed.
     remove(&**disk, tree, &partial).map_err(failed)?;
-    let restored = fill(repository, (disk, tree), (&layout, &partial), request, world);
+    let restored = fill(repository, (disk, tree), (&found.layout, &partial), request, world);
+    let restored = restored.map(|summary| found.tell(summary));
     crate::restore::name(&**disk, (&partial, path), restored, || remove(&**disk, tree, &partial))
+}
+
+impl Found {
+    /// What was lost of the volume, said of its files.
+    fn tell(self, mut summary: Summary) -> Summary {
+        let ranges: Vec<Range<u64>> = summary.losses.into_iter().map(|loss| loss.bytes).collect();
+        summary.losses = self.layout.losses(&ranges);
+        summary.losses.extend(self.lost.map(|bytes| Loss { path: Some(PathBuf::new()), bytes }));
+        summary.damages.extend(self.damages.iter().map(ToString::to_string));
+        summary.damages.sort();
+        summary.damages.dedup();
+        summary
+    }
 }
 
 fn fill(

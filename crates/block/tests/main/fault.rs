@@ -151,7 +151,7 @@ fn a_full_disk_is_no_backup_and_harms_none() {
     }
     let crashed = disk.after_crash(disk::faults::Unsynced::Keep);
     crashed.limit((used + 1000) as u64);
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     let full = restore::to_new_file(&repository(&crashed), &crashed, Path::new(TARGET), request, world());
     assert!(matches!(full, Err(Error::Target { .. })));
     assert_eq!(crashed.bytes(Path::new(TARGET)), None);
@@ -162,7 +162,7 @@ fn a_target_that_is_there_is_not_replaced() {
     let disk = FaultDisk::default();
     back_up_bytes(&disk, &Random(4).volume(3));
     disk.put(Path::new(TARGET), b"precious");
-    let request = restore::Request { generation: None, delta: false, jobs: 1 };
+    let request = restore::Request::new(None, 1);
     let refused = restore::to_new_file(&repository(&disk), &disk, Path::new(TARGET), request, world());
     assert!(matches!(refused, Err(Error::Target { .. })));
     assert_eq!(disk.bytes(Path::new(TARGET)).unwrap(), b"precious");

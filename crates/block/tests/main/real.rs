@@ -30,7 +30,7 @@ fn a_file_with_a_large_hole_is_quick_and_stays_one() {
     file.write_all(&Random(2).volume(300)).unwrap();
     file.sync_all().unwrap();
     back_up_file(&repository, &path);
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     restore::to_new_file(&repository, &RealDisk, &target, request, world()).unwrap();
     let (before, after) = (std::fs::metadata(&path).unwrap(), std::fs::metadata(&target).unwrap());
     assert_eq!(after.len(), len);

@@ -44,7 +44,7 @@ fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>>) -> Resul
 
 fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
     let back = folder.join("back");
-    let request = restore::Request { generation, delta: false, jobs: 2 };
+    let request = restore::Request::new(generation, 2);
     let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
     tree::restore(&repository(folder), (&disk, &RealDisk), &back, request, world()).unwrap();
     back
@@ -180,7 +180,7 @@ fn a_restore_that_fails_leaves_nothing() {
     broken[middle] ^= 1;
     std::fs::write(&file, broken).unwrap();
     let back = folder.path().join("back");
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
     let restored = tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world());
     assert!(matches!(restored, Err(Error::Corrupt { .. })), "{restored:?}");
