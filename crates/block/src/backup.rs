@@ -1,5 +1,6 @@
 //! One more generation: the volume is read once, and what changed is stored.
 
+mod again;
 mod announce;
 mod change;
 mod salvage;
@@ -50,6 +51,8 @@ pub struct Request<'a> {
     pub before: Option<&'a dyn Source>,
     /// Accept a file that changes while it is read.
     pub live: bool,
+    /// Nobody can write to it while it is read, as to a snapshot: that need not be proven.
+    pub is_still: bool,
     /// Threads that hash and compress.
     pub jobs: usize,
     /// Bytes to read in a second at most.
@@ -68,6 +71,7 @@ impl<'a> Request<'a> {
             changed: None,
             before: None,
             live: false,
+            is_still: false,
             jobs: 1,
             rate: None,
         }
@@ -112,6 +116,8 @@ struct Counts {
     changed: u64,
     reused: u64,
     healed: u64,
+    /// What the chunks were that are looked at again.
+    sample: BTreeMap<u64, Hash>,
 }
 
 /// A chunk on its way to a worker.
@@ -161,6 +167,9 @@ pub fn backup(
     let parent = if request.full { None } else { loaded.parent()? };
     let chain = parent.map(|newest| Chain::new(&loaded.generations, newest)).transpose()?;
     let failed = |source| Error::Source { name: request.name.to_owned(), source };
+    if !request.is_still {
+        feed.settle();
+    }
     let before = feed.stat().map_err(failed)?;
     let parent_file = chain.as_ref().and_then(Chain::newest);
     let header = Header {
@@ -192,9 +201,9 @@ pub fn backup(
         writer.leave();
         return Err(failed(error));
     }
-    if before.regular && !request.live && feed.stat().map_err(failed)? != before {
+    if let Err(error) = again::is_as_it_was(feed, &before, &counts.sample, (request, world)) {
         writer.leave();
-        return Err(Error::Changed { name: request.name.to_owned() });
+        return Err(error);
     }
     let (written, content) = writer.finish()?;
     let newest = Newest { generation: header.generation, file: loaded.next_file() };
@@ -330,6 +339,7 @@ impl Pipeline<'_> {
         give: Sender<Vec<u8>>,
     ) -> Result<Counts, Error> {
         let (mut next, mut counts) = (0, Counts::default());
+        let sample = again::Sample::new(self.request, self.len);
         let mut waiting = BTreeMap::new();
         for one in done {
             let one = one?;
@@ -338,6 +348,9 @@ impl Pipeline<'_> {
                 let Found { content, changes, reused, healed } = one.found;
                 counts.healed += healed;
                 writer.content(&content);
+                if sample.has(next) {
+                    counts.sample.insert(next, content);
+                }
                 if let Some((changes, bytes)) = changes {
                     counts.changed += changes.len() as u64;
                     counts.reused += if reused { changes.len() as u64 } else { 0 };

@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use disk::{Disk, Kind, Output, Stat, Tree, Volume};
+use disk::extended::{ACCESS_LIST, mode_without_list};
+use disk::{Attributes, Disk, Kind, Output, Stat, Tree, Volume};
 
 use super::format::Front;
 use super::open::OpenFiles;
@@ -19,6 +20,11 @@ use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::repository::Repository;
 use crate::restore::{Loss, Request, Summary, find, in_place_fresh};
 use crate::{Error, chain};
+
+/// How names of access control lists begin.
+const LISTS: &[u8] = b"system.posix_acl_";
+/// Most things that are told one by one that a target can't hold.
+const BENT_MAX: usize = 1000;
 
 /// The layout of a generation, of the newest one if none is named.
 ///
@@ -215,7 +221,10 @@ fn fill(
         let name = path.display().to_string();
         |source| Error::Target { name, source }
     };
-    for node in &layout.nodes {
+    // Before anything is written: what can't be written from now on is told.
+    let above = top.parent().unwrap_or(Path::new(""));
+    let batch = disk.batch(above).map_err(failed(above))?;
+    for node in layout.nodes.iter().filter(|node| node.same_as.is_none()) {
         let path = join(top, &node.path);
         match &node.kind {
             Kind::Folder => disk.create_folder(&path),
@@ -226,18 +235,68 @@ fn fill(
         }
         .map_err(failed(&path))?;
     }
-    let target = Target::new(Arc::clone(disk), layout, top);
+    let target = Target::new(Arc::clone(disk), layout, top, batch.is_none());
     let shown = top.display().to_string();
-    let summary = in_place_fresh(repository, (&target, &shown), request, world)?;
+    let mut summary = in_place_fresh(repository, (&target, &shown), request, world)?;
+    for node in &layout.nodes {
+        if let Some(file) = &node.same_as {
+            let path = join(top, &node.path);
+            name_again(&**disk, tree, (&join(top, file), &path), &mut summary).map_err(failed(&path))?;
+        }
+    }
     // What is in a folder before the folder itself, whose time changes with it.
     for node in layout.nodes.iter().rev() {
         let path = join(top, &node.path);
-        if node.kind == Kind::Folder {
+        if node.kind == Kind::Folder && batch.is_none() {
             disk.sync_folder(&path).map_err(failed(&path))?;
         }
-        tree.set_attributes(&path, &node.kind, node.attributes).map_err(failed(&path))?;
+        describe(tree, node, &path, &mut summary).map_err(failed(&path))?;
+    }
+    if let Some(batch) = batch {
+        batch.sync().map_err(failed(top))?;
     }
     Ok(Summary { len: layout.bytes(), ..summary })
+}
+
+/// Gives a file another name; a copy of it where it can't have two.
+fn name_again(
+    disk: &dyn Disk,
+    tree: &dyn Tree,
+    (file, path): (&Path, &Path),
+    summary: &mut Summary,
+) -> io::Result<()> {
+    let Err(error) = tree.make_hard_link(path, file) else { return Ok(()) };
+    let mut sink = disk.create(path)?;
+    io::copy(&mut disk.open(file)?, &mut sink)?;
+    sink.sync()?;
+    summary.bend(path, format!("is a file of its own now, not another name of {}: {error}", file.display()));
+    Ok(())
+}
+
+/// Gives something its owner, rights, times and extended attributes. What it can't have is told; nobody gets more rights for
+/// that.
+fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
+    let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
+    let mode = node.attributes.mode;
+    let mode = list.map_or(mode, |(_, list)| mode_without_list(mode, list));
+    tree.set_attributes(path, &node.kind, Attributes { mode, ..node.attributes })?;
+    for (name, value) in &node.extended {
+        if let Err(error) = tree.set_extended(path, name, value) {
+            let what = if name.as_encoded_bytes().starts_with(LISTS) { "access control list" } else { "attribute" };
+            summary.bend(path, format!("is without its {what} {}: {error}", name.display()));
+        }
+    }
+    Ok(())
+}
+
+impl Summary {
+    fn bend(&mut self, path: &Path, what: String) {
+        match self.bent.len() {
+            ..BENT_MAX => self.bent.push((path.to_owned(), what)),
+            BENT_MAX => self.bent.push((PathBuf::new(), "there is more of that kind".to_owned())),
+            _ => {}
+        }
+    }
 }
 
 /// `Path::join` would end the path of the top itself with a slash.
@@ -268,12 +327,14 @@ struct Target {
     parts: Parts<FilePart>,
     open: OpenFiles<dyn Volume>,
     files: Vec<PathBuf>,
+    /// Each file is to be synced; otherwise that is done for all at once.
+    syncs: bool,
 }
 
 impl Target {
-    fn new(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Target {
+    fn new(disk: Arc<dyn Disk>, layout: &Layout, top: &Path, syncs: bool) -> Target {
         let (mut parts, mut files) = (Parts::new(), Vec::new());
-        let is_file = |node: &&Node| node.kind == Kind::File;
+        let is_file = |node: &&Node| node.kind == Kind::File && node.same_as.is_none();
         for node in layout.nodes.iter().filter(is_file) {
             let path = top.join(&node.path);
             for (place, offset) in node.places() {
@@ -281,7 +342,7 @@ impl Target {
             }
             files.push(path);
         }
-        Target { disk, len: layout.volume_len(), parts, open: OpenFiles::new(), files }
+        Target { disk, len: layout.volume_len(), parts, open: OpenFiles::new(), files, syncs }
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<dyn Volume>> {
@@ -291,7 +352,7 @@ impl Target {
 
 impl Volume for Target {
     fn stat(&self) -> io::Result<Stat> {
-        Ok(Stat { len: self.len, modified_ns: 0, regular: true, block_device: false })
+        Ok(Stat { len: self.len, modified_ns: 0, changed_ns: 0, regular: true, block_device: false })
     }
 
     fn read_at(&self, _at: u64, _buffer: &mut [u8]) -> io::Result<usize> {
@@ -316,6 +377,7 @@ impl Volume for Target {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.files.iter().try_for_each(|path| self.file(path)?.sync())
+        let files = self.files.iter().filter(|_| self.syncs);
+        files.into_iter().try_for_each(|path| self.file(path)?.sync())
     }
 }
