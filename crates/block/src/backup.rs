@@ -189,7 +189,8 @@ pub fn backup(
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
     let damage = &loaded.damage;
     let (chain, len) = (chain.as_ref(), before.len);
-    let pipeline = Pipeline { repository, request, world, chain, changed, len, damage, met: Mutex::default() };
+    let pipeline =
+        Pipeline { repository, request, world, chain, changed, len, damage, met: Mutex::default() };
     let counts = match pipeline.run(feed, salvage, &mut writer) {
         Ok(counts) => counts,
         Err(error) => {
@@ -399,7 +400,8 @@ impl Pipeline<'_> {
         if let (Some(claimed), Some((changes, _))) = (claimed, &found.changes) {
             // A chunk of zeros lists no blocks.
             let all = changes.is_empty().then_some(0..CHUNK_BLOCKS).into_iter().flatten();
-            let was = |block: &usize| prior.as_ref().is_some_and(|prior| prior.blocks.get(*block) != Some(&None));
+            let was =
+                |block: &usize| prior.as_ref().is_some_and(|prior| prior.blocks.get(*block) != Some(&None));
             let listed = changes.iter().map(|(block, _)| usize::from(*block));
             track::prove(self.request.name, number, &claimed, all.filter(was).chain(listed))?;
         }

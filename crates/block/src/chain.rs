@@ -72,8 +72,10 @@ impl Chunk {
         let mut chunk = self.clone();
         chunk.forget(number, &bad);
         let unknown = chunk.unknown.iter_mut().flat_map(|unknown| unknown.iter_mut());
-        for ((block, unknown), (place, was)) in
-            unknown.enumerate().zip(chunk.blocks.iter_mut().zip(&self.blocks)).filter(|((block, _), _)| !of(*block))
+        for ((block, unknown), (place, was)) in unknown
+            .enumerate()
+            .zip(chunk.blocks.iter_mut().zip(&self.blocks))
+            .filter(|((block, _), _)| !of(*block))
         {
             (*unknown, *place) = (self.is_unknown(block), *was);
         }

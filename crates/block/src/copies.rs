@@ -32,12 +32,7 @@ impl<'a> Copies<'a> {
 
     /// Puts the blocks of chunk `number` into `out`, where what is zeros is zeros already. Those that can't be had are
     /// zeros there, too.
-    pub(crate) fn chunk(
-        &self,
-        number: u64,
-        blocks: &[Option<Place>],
-        out: &mut [u8],
-    ) -> Result<Lost, Error> {
+    pub(crate) fn chunk(&self, number: u64, blocks: &[Option<Place>], out: &mut [u8]) -> Result<Lost, Error> {
         let mut lost = Lost::default();
         self.fetcher.blocks(blocks, out, &mut |found, error| {
             if !error.is_damage() {

@@ -46,7 +46,11 @@ pub(crate) fn write(
 }
 
 /// Reads such a file; `None` when there is none. The inner `None`: it is damaged.
-pub(crate) fn read(store: &dyn Store, name: &str, magic: &[u8; 8]) -> Result<Option<Option<Vec<u64>>>, Error> {
+pub(crate) fn read(
+    store: &dyn Store,
+    name: &str,
+    magic: &[u8; 8],
+) -> Result<Option<Option<Vec<u64>>>, Error> {
     let failed = |source| Error::Store { name: store.shown(name), source };
     let source = match store.open(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -124,7 +124,8 @@ impl Loaded {
             },
             (None, None) => return Ok(None),
         };
-        let text = "nothing can be built upon what is left; begin a new chain with --full, and see 'remora verify'";
+        let text =
+            "nothing can be built upon what is left; begin a new chain with --full, and see 'remora verify'";
         Err(Error::corrupt(why, text))
     }
 

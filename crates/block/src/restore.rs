@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, Output, Volume};
@@ -225,7 +225,8 @@ fn run(
     let newest = chain.newest();
     let (ranges, mut met) = target.losses.into_inner().unwrap_or_else(PoisonError::into_inner).ranges();
     damages.append(&mut met);
-    let is_proven = ranges.is_empty() && expected(&loaded, newest).is_some_and(|expected| expected == content);
+    let is_proven =
+        ranges.is_empty() && expected(&loaded, newest).is_some_and(|expected| expected == content);
     // What is lost is told already.
     if !is_proven && ranges.is_empty() {
         let shown = newest.map(|file| file.shown.clone()).unwrap_or_default();
@@ -233,11 +234,13 @@ fn run(
         if !keep_going {
             return Err(error);
         }
-        damages.push(format!("{error}; each block is one that was backed up, but all together are not proven"));
+        damages
+            .push(format!("{error}; each block is one that was backed up, but all together are not proven"));
     }
     volume.sync().map_err(failed)?;
     let losses = ranges.into_iter().map(|bytes| Loss { path: None, bytes }).collect();
-    let (generation, written) = (newest.map_or(0, |file| file.header.generation), target.written.into_inner());
+    let (generation, written) =
+        (newest.map_or(0, |file| file.header.generation), target.written.into_inner());
     Ok(Summary { generation, len, written, losses, is_proven, damages, bent: Vec::new() })
 }
 
@@ -289,7 +292,9 @@ fn with_length(repository: &Repository, loaded: &Loaded, chain: Chain) -> Result
     let lens: BTreeSet<u64> = others.collect();
     for len in &lens {
         let file = File::rebuild(repository.store(), newest.number, Some(*len));
-        if let Some(other) = file.map(|file| chain.with(file)).filter(|other| other.content().ok() == Some(expected)) {
+        if let Some(other) =
+            file.map(|file| chain.with(file)).filter(|other| other.content().ok() == Some(expected))
+        {
             return Ok(other);
         }
     }

@@ -134,9 +134,9 @@ pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left
 #[must_use]
 pub fn is_own(name: &OsStr) -> bool {
     let marked = name.as_encoded_bytes().strip_prefix(OWN.as_bytes());
-    marked.and_then(|rest| rest.split_first_chunk::<MARK>()).is_some_and(|(mark, rest)| {
-        mark.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b"-")
-    })
+    marked
+        .and_then(|rest| rest.split_first_chunk::<MARK>())
+        .is_some_and(|(mark, rest)| mark.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b"-"))
 }
 
 impl Layout {
@@ -220,10 +220,8 @@ fn keep_names(nodes: &mut [Node], old: &BTreeMap<&Path, &Node>) {
     if instead.is_empty() {
         return;
     }
-    let lens: BTreeMap<PathBuf, u64> = nodes
-        .iter()
-        .filter_map(|node| Some((instead.get(&node.path)?.clone(), node.len)))
-        .collect();
+    let lens: BTreeMap<PathBuf, u64> =
+        nodes.iter().filter_map(|node| Some((instead.get(&node.path)?.clone(), node.len))).collect();
     for node in nodes {
         let first = node.same_as.clone().unwrap_or_else(|| node.path.clone());
         match instead.get(&first) {

@@ -116,11 +116,8 @@ pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<
     if loaded.files.is_empty() && loaded.first_damage().is_none() {
         return Err(Error::Missing(format!("there is no backup in {}", repository.store().shown(""))));
     }
-    let findings = Findings {
-        damages: Mutex::new(Vec::new()),
-        bad: Mutex::new(Vec::new()),
-        blocks: AtomicU64::new(0),
-    };
+    let findings =
+        Findings { damages: Mutex::new(Vec::new()), bad: Mutex::new(Vec::new()), blocks: AtomicU64::new(0) };
     let bytes = loaded.files.values().map(|file| file.len).sum();
     let (files, generations) = (loaded.files.len() as u64, loaded.generations.len() as u64);
     frames(repository, &loaded, &findings)?;

@@ -25,7 +25,11 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 /// A path in one line, of which the middle is left out if it is very long.
 pub(crate) fn path(path: &Path) -> String {
     let text: String = path.display().to_string().chars().fold(String::new(), |mut text, c| {
-        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+        if c.is_control() {
+            text.extend(c.escape_default())
+        } else {
+            text.push(c)
+        }
         text
     });
     let count = text.chars().count();

@@ -62,7 +62,9 @@ pub(super) fn is_as_it_was(
     if request.live {
         if after.len != before.len {
             let (was, is) = (before.len, after.len);
-            world.progress.warn(&format!("{name} had {was} bytes at first and has {is} now; the copy has {was}"));
+            world
+                .progress
+                .warn(&format!("{name} had {was} bytes at first and has {is} now; the copy has {was}"));
         }
         return Ok(());
     }
@@ -71,11 +73,14 @@ pub(super) fn is_as_it_was(
     }
     let mut buffer = Vec::new();
     for (chunk, content) in sample {
-        let failed = |source| Error::Source { name: format!("{name} at byte {}", chunk * CHUNK as u64), source };
+        let failed =
+            |source| Error::Source { name: format!("{name} at byte {}", chunk * CHUNK as u64), source };
         feed.expect(*chunk, bytes_of(*chunk, before.len), Want::All(None)).map_err(failed)?;
         let now = match feed.read(&mut buffer).map_err(failed)? {
             Seen::Hole => ZERO,
-            Seen::Whole | Seen::Blocks(_) => chunk_hash(&buffer.chunks(BLOCK).map(block_hash).collect::<Vec<_>>()),
+            Seen::Whole | Seen::Blocks(_) => {
+                chunk_hash(&buffer.chunks(BLOCK).map(block_hash).collect::<Vec<_>>())
+            }
         };
         if now != *content {
             return Err(Error::Changed { name: name.to_owned() });

@@ -156,11 +156,7 @@ impl<'a> Changer<'a> {
     }
 
     /// What differences to these blocks of a chunk are made to, one after the other.
-    fn bases(
-        &self,
-        chunk: u64,
-        blocks: &[(New, &Place)],
-    ) -> Result<Result<Vec<u8>, BadBase>, Error> {
+    fn bases(&self, chunk: u64, blocks: &[(New, &Place)]) -> Result<Result<Vec<u8>, BadBase>, Error> {
         let mut unpacked: Option<(Group, Vec<u8>)> = None;
         let mut bases = vec![0; blocks.len() * BLOCK];
         for ((new, was), target) in blocks.iter().zip(bases.chunks_mut(BLOCK)) {

@@ -65,8 +65,14 @@ impl File {
         // One that was cut is shorter, one whose records end too early is longer than what was found makes it.
         let complete = end + index_bytes + TRAILER_BYTES as u64 == len;
         let rebuilt = Rebuilt { entries, complete, has_trailer: trailer.is_some() };
-        let nothing =
-            Trailer { index_offset: end, index_count: 0, stored: 0, blocks: 0, content: [0; 32], root: [0; 32] };
+        let nothing = Trailer {
+            index_offset: end,
+            index_count: 0,
+            stored: 0,
+            blocks: 0,
+            content: [0; 32],
+            root: [0; 32],
+        };
         Some(File {
             number,
             header: fixed.header,
@@ -111,8 +117,9 @@ fn entries(source: &dyn Source, file: u64, start: u64, header: &Header) -> (Vec<
             content: record.content,
         });
         let places = record.changes.iter().filter_map(|(_, place)| place.as_ref());
-        let groups =
-            places.flat_map(|place| [Some(&place.group), place.base.as_ref().map(|(base, _)| base)]).flatten();
+        let groups = places
+            .flat_map(|place| [Some(&place.group), place.base.as_ref().map(|(base, _)| base)])
+            .flatten();
         let own = groups.filter(|group| group.file == file);
         offset = own.map(|group| group.offset + u64::from(group.stored)).max().unwrap_or(end).max(end);
     }

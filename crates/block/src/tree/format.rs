@@ -268,8 +268,15 @@ impl<'a> In<'a> {
         let (mode, uid, gid) = (self.u32()?, self.u32()?, self.u32()?);
         let attributes = Attributes { mode, uid, gid, modified_ns: i128::from_le_bytes(self.array()?) };
         let extended = if version == PLAIN { Extended::new() } else { self.extended()? };
-        let mut node =
-            Node { path, kind: Kind::Folder, len: 0, attributes, extended, same_as: None, blocks: Vec::new() };
+        let mut node = Node {
+            path,
+            kind: Kind::Folder,
+            len: 0,
+            attributes,
+            extended,
+            same_as: None,
+            blocks: Vec::new(),
+        };
         match kind {
             FOLDER => {}
             LINK => node.kind = Kind::Link(self.text()?),

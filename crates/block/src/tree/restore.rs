@@ -61,7 +61,11 @@ pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) 
     let lost = map.lost.map(|lost| lost as u64..map.bytes.len() as u64);
     if !keep_going {
         map.whole()?;
-        return Ok(Found { layout: front.layout(&map.bytes, blocks).map_err(corrupt)?, lost, damages: Vec::new() });
+        return Ok(Found {
+            layout: front.layout(&map.bytes, blocks).map_err(corrupt)?,
+            lost,
+            damages: Vec::new(),
+        });
     }
     let known = map.lost.and_then(|lost| map.bytes.get(..lost));
     let layout = match known {
@@ -125,8 +129,8 @@ fn bytes(
             let from = buffer.get(within.start..).unwrap_or_default();
             let target = out.bytes.get_mut(index(offset)..index(offset + (place.end - place.start)));
             target.unwrap_or_default().iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            let here = lost.blocks.iter().map(|block| (block * BLOCK).max(within.start));
-            let first = here.filter(|at| (within.start..within.end).contains(at)).min();
+            let here = |block: &&usize| (**block + 1) * BLOCK > within.start && **block * BLOCK < within.end;
+            let first = lost.blocks.iter().filter(here).map(|block| (block * BLOCK).max(within.start)).min();
             let first = first.map(|at| index(offset) + (at - within.start));
             out.lost = out.lost.into_iter().chain(first).min();
         }
@@ -139,9 +143,8 @@ impl Layout {
     pub(crate) fn of_list(&self, ranges: &[Range<u64>]) -> Option<Range<u64>> {
         let list = self.map.iter().map(|range| range.start * BLOCK as u64..range.end * BLOCK as u64);
         let own: Vec<Range<u64>> = std::iter::once(0..BLOCK as u64).chain(list).collect();
-        let touched = |range: &&Range<u64>| {
-            own.iter().any(|own| range.start < own.end && own.start < range.end)
-        };
+        let touched =
+            |range: &&Range<u64>| own.iter().any(|own| range.start < own.end && own.start < range.end);
         ranges.iter().find(touched).cloned()
     }
 
@@ -282,7 +285,8 @@ fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) ->
     tree.set_attributes(path, &node.kind, Attributes { mode, ..node.attributes })?;
     for (name, value) in &node.extended {
         if let Err(error) = tree.set_extended(path, name, value) {
-            let what = if name.as_encoded_bytes().starts_with(LISTS) { "access control list" } else { "attribute" };
+            let what =
+                if name.as_encoded_bytes().starts_with(LISTS) { "access control list" } else { "attribute" };
             summary.bend(path, format!("is without its {what} {}: {error}", name.display()));
         }
     }

@@ -156,7 +156,8 @@ fn another_name_of_a_file_has_no_bytes_of_its_own_and_they_stay_where_they_were(
 #[test]
 fn only_what_we_make_is_ours() {
     assert!(is_own(OsStr::new(".remora-0123456789abcdef-12")));
-    for theirs in [".remora-", ".remora-notes", ".remora-0123456789abcdeg-1", ".remora-0123456789abcdef", "x"] {
+    for theirs in [".remora-", ".remora-notes", ".remora-0123456789abcdeg-1", ".remora-0123456789abcdef", "x"]
+    {
         assert!(!is_own(OsStr::new(theirs)), "{theirs}");
     }
 }

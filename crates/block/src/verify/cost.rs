@@ -126,7 +126,8 @@ impl Teller<'_> {
     /// Blocks of a chunk as bytes of the volume, or of the files of a tree.
     fn losses(&mut self, generation: u64, chunk: u64, blocks: BTreeSet<usize>) -> Vec<Loss> {
         let Some(file) = self.loaded.generations.get(&generation) else { return Vec::new() };
-        let layout = self.layouts.entry(generation).or_insert_with(|| layout(self.loaded, self.copies, generation));
+        let layout =
+            self.layouts.entry(generation).or_insert_with(|| layout(self.loaded, self.copies, generation));
         let ranges = ranges(file, chunk, blocks);
         match layout {
             None => ranges.into_iter().map(|bytes| Loss { path: None, bytes }).collect(),

@@ -75,7 +75,10 @@ fn a_chunk_of_other_blocks_is_refused() {
         std::mem::swap(&mut one.1, &mut other.1);
     });
     let error = restored(&disk, None).unwrap_err();
-    assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("not those that were backed up")), "{error}");
+    assert!(
+        matches!(&error, Error::Corrupt { what, .. } if what.contains("not those that were backed up")),
+        "{error}"
+    );
     let found = damages(&disk);
     assert!(found.len() == 1 && found[0].what.contains("chunk 0 is not what was backed up"), "{found:?}");
     // The volume says what the chunk says, and the chunk is still another.

@@ -9,8 +9,8 @@ use disk::Disk;
 use disk::faults::FaultDisk;
 
 use crate::support::{
-    REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, damages, generations, keep, repository, restored, sound,
-    world,
+    REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, damages, generations, keep, repository, restored,
+    sound, world,
 };
 
 fn file(number: u64) -> PathBuf {
@@ -148,7 +148,10 @@ fn a_damaged_frame_costs_nothing() {
             assert!(matches!(strict, Err(Error::Corrupt { .. })), "{strict:?}");
             for (generation, state) in (1..).zip(&states) {
                 let (bytes, summary) = kept_going(&disk, Some(generation)).unwrap();
-                assert!(bytes == *state && summary.losses.is_empty(), "{number} {at} {generation} {summary:?}");
+                assert!(
+                    bytes == *state && summary.losses.is_empty(),
+                    "{number} {at} {generation} {summary:?}"
+                );
                 // Nothing tells what the newest one was as a whole when its trailer is gone.
                 assert!(summary.is_proven || (number, generation, at) == (3, 3, len - 104), "{summary:?}");
             }
@@ -188,10 +191,23 @@ fn what_comes_back_is_right_whatever_byte_is_flipped() {
                 let Ok((bytes, summary)) = kept_going(&disk, Some(generation)) else { continue };
                 let is_lost = |at: usize| lost(&summary).iter().any(|range| range.contains(&(at as u64)));
                 let right = bytes.len() == state.len()
-                    && bytes.chunks(BLOCK).zip(state.chunks(BLOCK)).enumerate().all(|(block, (is, was))| is == was || is_lost(block * BLOCK));
-                let told = !summary.is_proven && summary.damages.iter().any(|damage| damage.contains("header, index or trailer") || damage.contains("all together") || damage.contains("builds upon another"));
+                    && bytes
+                        .chunks(BLOCK)
+                        .zip(state.chunks(BLOCK))
+                        .enumerate()
+                        .all(|(block, (is, was))| is == was || is_lost(block * BLOCK));
+                let told = !summary.is_proven
+                    && summary.damages.iter().any(|damage| {
+                        damage.contains("header, index or trailer")
+                            || damage.contains("all together")
+                            || damage.contains("builds upon another")
+                    });
                 assert!(right || told, "{number} {at} {generation}: {summary:?}");
-                assert_eq!(summary.is_proven, summary.is_proven && bytes == *state, "{number} {at} {generation}");
+                assert_eq!(
+                    summary.is_proven,
+                    summary.is_proven && bytes == *state,
+                    "{number} {at} {generation}"
+                );
                 whole += usize::from(bytes == *state);
                 partly += usize::from(!summary.losses.is_empty());
             }
@@ -260,7 +276,10 @@ fn what_can_not_be_read_costs_no_more_either() {
     let (bytes, summary) = kept_going(&disk, None).unwrap();
     let lost = lost(&summary);
     assert_eq!(lost.len(), 1);
-    assert!(bytes[..usize::try_from(lost[0].start).unwrap()] == states[2][..usize::try_from(lost[0].start).unwrap()]);
+    assert!(
+        bytes[..usize::try_from(lost[0].start).unwrap()]
+            == states[2][..usize::try_from(lost[0].start).unwrap()]
+    );
     assert!(!damages(&disk).is_empty());
     assert_eq!(back_up(&disk, false).unwrap().healed, 16);
     assert!(restored(&disk, None).unwrap() == states[2]);

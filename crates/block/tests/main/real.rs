@@ -62,3 +62,17 @@ fn a_backup_leaves_the_page_cache_as_it_was() {
     let absent: u64 = before.iter().map(|range| range.end - range.start).sum();
     assert!(absent == 0 || absent > 10 << 20, "{before:?}");
 }
+
+/// A terabyte of nothing: neither read nor compared.
+#[test]
+fn a_hole_of_a_terabyte_takes_no_memory_traffic() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, target) = (folder.path().join("image"), folder.path().join("restored"));
+    let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));
+    let file = std::fs::OpenOptions::new().create_new(true).write(true).open(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    back_up_file(&repository, &path);
+    let request = restore::Request::new(None, 2);
+    let restored = restore::to_new_file(&repository, &RealDisk, &target, request, world()).unwrap();
+    assert_eq!((restored.written, std::fs::metadata(&target).unwrap().len()), (0, 1 << 40));
+}

@@ -109,7 +109,9 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     report.note(&format!("{name}: {would}freed: {}", size(done.freed)));
     if !done.damaged.is_empty() {
         let damaged = numbers(&done.damaged);
-        report.warn(&format!("{name}: damaged, and kept with all they may need: {damaged}; see 'remora verify'"));
+        report.warn(&format!(
+            "{name}: damaged, and kept with all they may need: {damaged}; see 'remora verify'"
+        ));
     }
     for file in &done.unused {
         report.warn(&format!("{file} can't be used, and stays until all older generations are forgotten"));

@@ -114,7 +114,11 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
 fn advise(error: block::Error, keep_going: bool) -> anyhow::Error {
     let damaged = matches!(error, block::Error::Corrupt { .. }) && !keep_going;
     let error = anyhow::Error::new(error);
-    if damaged { error.context("the backup is damaged; --keep-going brings back what can be proven") } else { error }
+    if damaged {
+        error.context("the backup is damaged; --keep-going brings back what can be proven")
+    } else {
+        error
+    }
 }
 
 /// Names what is not as it was.

@@ -109,7 +109,11 @@ fn cost(damage: &Damage) -> String {
         };
         text.push_str(&format!("; costs {numbers}: {what}"));
     }
-    if damage.costs.is_empty() { "; it costs nothing: no generation needs it, or the same is stored elsewhere".into() } else { text }
+    if damage.costs.is_empty() {
+        "; it costs nothing: no generation needs it, or the same is stored elsewhere".into()
+    } else {
+        text
+    }
 }
 
 fn cost_json(cost: &Cost) -> serde_json::Value {

@@ -133,7 +133,10 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
     place.run(&["restore", "repo@3", "--to", "back"]).exits(4).says(&["000003.blk"]);
     place.run(&["restore", "repo@3", "--to", "back", "--keep-going"]).exits(0);
     assert!(place.bytes("back") == disk);
-    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(4).says(&["@4 (changes to 2)", "is whole, but"]);
+    place
+        .run(&["backup", "file:disk.img", "--to", "repo"])
+        .exits(4)
+        .says(&["@4 (changes to 2)", "is whole, but"]);
     place.run(&["prune", "repo", "--keep-last", "1"]).exits(4).says(&["forgotten: 1 2"]);
     place.run(&["list", "repo"]).exits(0);
     std::fs::remove_file(place.path("repo/disk.img/000004.blk")).ok();

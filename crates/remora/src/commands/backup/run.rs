@@ -142,7 +142,12 @@ impl Run<'_> {
     ) -> Result<(Summary, bool), Error> {
         let mut opened = self.source.open(machine, snapshot, (repository, newest))?;
         for left in &opened.left {
-            self.report.warn(&format!("{}: {} is left out: {}", self.source, shown::path(&left.path), left.what));
+            self.report.warn(&format!(
+                "{}: {} is left out: {}",
+                self.source,
+                shown::path(&left.path),
+                left.what
+            ));
         }
         let whole = opened.left.iter().all(|left| left.of_no_use);
         let changed = std::mem::replace(&mut opened.changed, Err(String::new()));
