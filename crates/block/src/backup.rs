@@ -1,13 +1,15 @@
 //! One more generation: the volume is read once, and what changed is stored.
 
+mod again;
 mod announce;
 mod change;
 mod salvage;
 mod track;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 use disk::Source;
 
@@ -19,6 +21,7 @@ use crate::chain::{Chain, Chunk};
 use crate::feed::{Blocks, Feed, Seen};
 use crate::fetch::Fetcher;
 use crate::format::{CHUNK_BLOCKS, Hash, Header, Record, ZERO, chunks_of};
+use crate::known::{Damage, Newest};
 use crate::repository::Repository;
 use crate::scan::Pace;
 use crate::writer::Writer;
@@ -48,6 +51,8 @@ pub struct Request<'a> {
     pub before: Option<&'a dyn Source>,
     /// Accept a file that changes while it is read.
     pub live: bool,
+    /// Nobody can write to it while it is read, as to a snapshot: that need not be proven.
+    pub is_still: bool,
     /// Threads that hash and compress.
     pub jobs: usize,
     /// Bytes to read in a second at most.
@@ -66,6 +71,7 @@ impl<'a> Request<'a> {
             changed: None,
             before: None,
             live: false,
+            is_still: false,
             jobs: 1,
             rate: None,
         }
@@ -98,6 +104,10 @@ pub struct Summary {
     pub written: u64,
     /// Hash of the volume's content, as in [`crate::Generation`].
     pub content: [u8; 32],
+    /// Blocks that were stored again because what was stored of them is damaged, changed or not.
+    pub healed: u64,
+    /// What of the repository was seen to be damaged. This generation is whole all the same.
+    pub damages: Vec<String>,
 }
 
 /// Blocks that changed, and how many of them an interrupted run had stored.
@@ -105,6 +115,9 @@ pub struct Summary {
 struct Counts {
     changed: u64,
     reused: u64,
+    healed: u64,
+    /// What the chunks were that are looked at again.
+    sample: BTreeMap<u64, Hash>,
 }
 
 /// A chunk on its way to a worker.
@@ -151,9 +164,12 @@ pub fn backup(
 ) -> Result<Summary, Error> {
     let _alone = repository.writing()?;
     let loaded = repository.load()?;
-    let parent = if request.full { None } else { loaded.newest()? };
+    let parent = if request.full { None } else { loaded.parent()? };
     let chain = parent.map(|newest| Chain::new(&loaded.generations, newest)).transpose()?;
     let failed = |source| Error::Source { name: request.name.to_owned(), source };
+    if !request.is_still {
+        feed.settle();
+    }
     let before = feed.stat().map_err(failed)?;
     let parent_file = chain.as_ref().and_then(Chain::newest);
     let header = Header {
@@ -171,7 +187,10 @@ pub fn backup(
     }
     let mut writer = Writer::create(repository.store(), loaded.next_file(), &header)?;
     let changed = request.changed.as_ref().filter(|changed| Some(changed.since) == parent);
-    let pipeline = Pipeline { repository, request, world, chain: chain.as_ref(), changed, len: before.len };
+    let damage = &loaded.damage;
+    let (chain, len) = (chain.as_ref(), before.len);
+    let pipeline =
+        Pipeline { repository, request, world, chain, changed, len, damage, met: Mutex::default() };
     let counts = match pipeline.run(feed, salvage, &mut writer) {
         Ok(counts) => counts,
         Err(error) => {
@@ -183,11 +202,18 @@ pub fn backup(
         writer.leave();
         return Err(failed(error));
     }
-    if before.regular && !request.live && feed.stat().map_err(failed)? != before {
+    if let Err(error) = again::is_as_it_was(feed, &before, &counts.sample, (request, world)) {
         writer.leave();
-        return Err(Error::Changed { name: request.name.to_owned() });
+        return Err(error);
     }
     let (written, content) = writer.finish()?;
+    let newest = Newest { generation: header.generation, file: loaded.next_file() };
+    if let Err(error) = newest.write(repository.store()) {
+        // What it is good for is to be missed, and it is there.
+        world.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));
+    }
+    let mut damages: Vec<String> = loaded.damages().map(ToString::to_string).collect();
+    damages.extend(pipeline.met());
     Ok(Summary {
         generation: header.generation,
         parent: header.parent,
@@ -196,6 +222,8 @@ pub fn backup(
         reused: counts.reused,
         written,
         content,
+        healed: counts.healed,
+        damages,
     })
 }
 
@@ -208,6 +236,10 @@ struct Pipeline<'a> {
     /// What may have changed since the end of the chain.
     changed: Option<&'a Changed>,
     len: u64,
+    /// What is known to be damaged of it.
+    damage: &'a Damage,
+    /// What was found to be.
+    met: Mutex<BTreeSet<String>>,
 }
 
 impl Pipeline<'_> {
@@ -229,8 +261,8 @@ impl Pipeline<'_> {
             let reader = scope.spawn(move || self.read(feed, salvage, &take, &to_workers));
             for _ in 0..workers {
                 let (jobs, to_writer, fetcher) = (jobs.clone(), to_writer.clone(), &fetcher);
-                let changer = Changer::new(fetcher, self.changed.and(self.request.before));
-                scope.spawn(move || work(self.request.name, &jobs, &to_writer, changer));
+                let changer = Changer::new(fetcher, self.changed.and(self.request.before), &self.met);
+                scope.spawn(move || self.work(&jobs, &to_writer, changer));
             }
             drop((jobs, to_writer));
             // By value: when the writer is gone, nobody waits for its buffers.
@@ -308,13 +340,18 @@ impl Pipeline<'_> {
         give: Sender<Vec<u8>>,
     ) -> Result<Counts, Error> {
         let (mut next, mut counts) = (0, Counts::default());
+        let sample = again::Sample::new(self.request, self.len);
         let mut waiting = BTreeMap::new();
         for one in done {
             let one = one?;
             waiting.insert(one.number, one);
             while let Some(one) = waiting.remove(&next) {
-                let Found { content, changes, reused } = one.found;
+                let Found { content, changes, reused, healed } = one.found;
+                counts.healed += healed;
                 writer.content(&content);
+                if sample.has(next) {
+                    counts.sample.insert(next, content);
+                }
                 if let Some((changes, bytes)) = changes {
                     counts.changed += changes.len() as u64;
                     counts.reused += if reused { changes.len() as u64 } else { 0 };
@@ -337,40 +374,53 @@ fn bytes_of(chunk: u64, len: u64) -> usize {
     usize::try_from(len - chunk * CHUNK as u64).unwrap_or(CHUNK).min(CHUNK)
 }
 
-fn work(name: &str, jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, mut changer: Changer<'_>) {
-    for Job { number, what } in jobs {
-        let done = look_at(name, number, what, &mut changer);
-        let failed = done.is_err();
-        if to_writer.send(done).is_err() || failed {
-            return;
+impl Pipeline<'_> {
+    fn work(&self, jobs: &Receiver<Job>, to_writer: &Sender<Result<Done, Error>>, mut changer: Changer<'_>) {
+        for Job { number, what } in jobs {
+            let done = self.look_at(number, what, &mut changer);
+            let failed = done.is_err();
+            if to_writer.send(done).is_err() || failed {
+                return;
+            }
         }
     }
-}
 
-fn look_at(name: &str, number: u64, what: What, changer: &mut Changer<'_>) -> Result<Done, Error> {
-    let (prior, salvaged, seen, buffer, claimed) = match what {
-        What::Same(content) => {
-            let found = Found { content, changes: None, reused: false };
-            return Ok(Done { number, found, buffer: None });
+    fn look_at(&self, number: u64, what: What, changer: &mut Changer<'_>) -> Result<Done, Error> {
+        let (prior, salvaged, seen, buffer, claimed) = match what {
+            What::Same(content) => {
+                let found = Found { content, changes: None, reused: false, healed: 0 };
+                return Ok(Done { number, found, buffer: None });
+            }
+            What::Read { prior, salvaged, seen, buffer, claimed } => (prior, salvaged, seen, buffer, claimed),
+        };
+        let found = match &buffer {
+            None => hole(prior.as_ref()),
+            Some(buffer) => changer.changes((number, buffer), &seen, prior.as_ref(), salvaged)?,
+        };
+        if let (Some(claimed), Some((changes, _))) = (claimed, &found.changes) {
+            // A chunk of zeros lists no blocks.
+            let all = changes.is_empty().then_some(0..CHUNK_BLOCKS).into_iter().flatten();
+            let was =
+                |block: &usize| prior.as_ref().is_some_and(|prior| prior.blocks.get(*block) != Some(&None));
+            let listed = changes.iter().map(|(block, _)| usize::from(*block));
+            track::prove(self.request.name, number, &claimed, all.filter(was).chain(listed))?;
         }
-        What::Read { prior, salvaged, seen, buffer, claimed } => (prior, salvaged, seen, buffer, claimed),
-    };
-    let found = match &buffer {
-        None => hole(prior.as_ref()),
-        Some(buffer) => changer.changes((number, buffer), &seen, prior.as_ref(), salvaged)?,
-    };
-    if let (Some(claimed), Some((changes, _))) = (claimed, &found.changes) {
-        // A chunk of zeros lists no blocks.
-        let all = changes.is_empty().then_some(0..CHUNK_BLOCKS).into_iter().flatten();
-        let was = |block: &usize| prior.as_ref().is_some_and(|prior| prior.blocks.get(*block) != Some(&None));
-        let listed = changes.iter().map(|(block, _)| usize::from(*block));
-        track::prove(name, number, &claimed, all.filter(was).chain(listed))?;
+        Ok(Done { number, found, buffer })
     }
-    Ok(Done { number, found, buffer })
+
+    /// Something of the generations before can't be read: what it was is stored again.
+    fn meet(&self, damages: Vec<Error>) {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        met.extend(damages.iter().map(ToString::to_string));
+    }
+
+    fn met(self) -> BTreeSet<String> {
+        self.met.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn hole(prior: Option<&Chunk>) -> Found {
-    let was_zeros = prior.is_none_or(|prior| prior.content == ZERO);
+    let was_zeros = prior.is_none_or(|prior| prior.content == ZERO && prior.unknown.is_none());
     let changes = (!was_zeros).then(|| (Vec::new(), Vec::new()));
-    Found { content: ZERO, changes, reused: false }
+    Found { content: ZERO, changes, reused: false, healed: 0 }
 }

@@ -5,32 +5,95 @@ use std::iter::Peekable;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::feed::Blocks;
 use crate::file::{File, Index};
-use crate::format::{CHUNK_BLOCKS, Hash, IndexEntry, Place, ZERO};
+use crate::format::{CHUNK_BLOCKS, Change, Group, Hash, IndexEntry, Place, UNKNOWN, ZERO, chunks_of};
+use crate::known::{Bad, Damage};
 
 /// A generation and its ancestors down to a full one.
 #[derive(Clone)]
 pub(crate) struct Chain {
     /// The newest first.
     files: Vec<Arc<File>>,
+    /// The file that the oldest of them builds upon is not among them.
+    cut: bool,
 }
 
 /// What a chunk holds.
+#[derive(Clone)]
 pub(crate) struct Chunk {
-    /// Hash of its content.
+    /// Hash of its content; [`UNKNOWN`] where nothing tells.
     pub(crate) content: Hash,
-    /// Where each block is; `None` for zeros.
+    /// Where each block is; `None` for zeros, and for those that are not known.
     pub(crate) blocks: Vec<Option<Place>>,
+    /// Blocks of which it is not known what they are, because what tells of them is damaged. Mostly there are none.
+    pub(crate) unknown: Option<Blocks>,
 }
 
 impl Chunk {
     pub(crate) fn zeros() -> Chunk {
-        Chunk { content: ZERO, blocks: vec![None; CHUNK_BLOCKS] }
+        Chunk { content: ZERO, blocks: vec![None; CHUNK_BLOCKS], unknown: None }
     }
 
-    /// The hashes of the blocks.
+    /// Whether it is not known what a block is.
+    pub(crate) fn is_unknown(&self, block: usize) -> bool {
+        self.unknown.as_ref().is_some_and(|unknown| unknown.get(block) == Some(&true))
+    }
+
+    /// The hashes of the blocks; [`UNKNOWN`] for those that are not known.
     pub(crate) fn hashes(&self) -> Vec<Hash> {
-        self.blocks.iter().map(|place| place.as_ref().map_or(ZERO, |place| place.hash)).collect()
+        let known = self.blocks.iter().map(|place| place.as_ref().map_or(ZERO, |place| place.hash));
+        let mut hashes: Vec<Hash> = known.collect();
+        let unknown = self.unknown.iter().flat_map(|unknown| unknown.iter());
+        hashes.iter_mut().zip(unknown).filter(|(_, unknown)| **unknown).for_each(|(hash, _)| *hash = UNKNOWN);
+        hashes
+    }
+
+    /// Makes changes. None at all mean zeros.
+    pub(crate) fn apply(&mut self, changes: &[Change]) {
+        if changes.is_empty() {
+            self.blocks.fill(None);
+            self.unknown = None;
+        }
+        for (block, place) in changes {
+            if let Some(known) = self.blocks.get_mut(usize::from(*block)) {
+                *known = *place;
+            }
+            if let Some(unknown) = self.unknown.as_mut().and_then(|all| all.get_mut(usize::from(*block))) {
+                *unknown = false;
+            }
+        }
+        self.unknown.take_if(|unknown| !unknown.contains(&true));
+    }
+
+    /// The same, but not what those of these blocks are that need a group which can't be had.
+    pub(crate) fn without(&self, (number, group): (u64, &Group), of: impl Fn(usize) -> bool) -> Chunk {
+        let bad = Damage::new([Bad { chunk: number, file: group.file, group: Some(group.offset) }]);
+        let mut chunk = self.clone();
+        chunk.forget(number, &bad);
+        let unknown = chunk.unknown.iter_mut().flat_map(|unknown| unknown.iter_mut());
+        for ((block, unknown), (place, was)) in unknown
+            .enumerate()
+            .zip(chunk.blocks.iter_mut().zip(&self.blocks))
+            .filter(|((block, _), _)| !of(*block))
+        {
+            (*unknown, *place) = (self.is_unknown(block), *was);
+        }
+        chunk
+    }
+
+    /// Forgets blocks that are known to be damaged where they lie.
+    pub(crate) fn forget(&mut self, number: u64, damage: &Damage) {
+        if !damage.touches(number) {
+            return;
+        }
+        let mut unknown = self.unknown.take().unwrap_or_else(|| Box::new([false; CHUNK_BLOCKS]));
+        for (place, unknown) in self.blocks.iter_mut().zip(unknown.iter_mut()) {
+            if place.take_if(|place| damage.hits(number, place)).is_some() {
+                *unknown = true;
+            }
+        }
+        self.unknown = Some(unknown).filter(|unknown| unknown.contains(&true));
     }
 }
 
@@ -41,11 +104,13 @@ impl Chain {
         let mut wanted = newest;
         while wanted != 0 {
             let Some(file) = files.get(&wanted) else {
-                let text = match chain.last() {
-                    None => format!("there is no generation {newest}"),
-                    Some(child) => format!("{}: its parent, generation {wanted}, is missing", child.shown),
-                };
-                return Err(Error::Missing(text));
+                return Err(match chain.last() {
+                    None => Error::Missing(format!("there is no generation {newest}")),
+                    Some(child) => {
+                        let text = format!("its parent, generation {wanted}, is missing or damaged");
+                        Error::corrupt(&child.shown, text)
+                    }
+                });
             };
             if let Some(child) =
                 chain.last().filter(|child| child.header.parent_content != file.trailer.content)
@@ -58,12 +123,56 @@ impl Chain {
             wanted = file.header.parent;
             chain.push(Arc::clone(file));
         }
-        Ok(Chain { files: chain })
+        Ok(Chain { files: chain, cut: false })
+    }
+
+    /// As much of the chain that ends in generation `newest` as there is, and why there is no more. None if not even that
+    /// generation is there.
+    pub(crate) fn partial(files: &BTreeMap<u64, Arc<File>>, newest: u64) -> Option<(Chain, Option<Error>)> {
+        let why = match Chain::new(files, newest) {
+            Ok(chain) => return Some((chain, None)),
+            Err(why) => why,
+        };
+        let mut chain: Vec<Arc<File>> = Vec::new();
+        let mut wanted = newest;
+        while let Some(file) = files.get(&wanted) {
+            if chain.last().is_some_and(|child| !file.may_be(&child.header.parent_content)) {
+                break;
+            }
+            wanted = file.header.parent;
+            chain.push(Arc::clone(file));
+        }
+        (!chain.is_empty()).then_some((Chain { files: chain, cut: wanted != 0 }, Some(why)))
     }
 
     /// The file of the generation itself.
     pub(crate) fn newest(&self) -> Option<&Arc<File>> {
         self.files.first()
+    }
+
+    /// Whether all of it is there, and the frames of its files are as they were written.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.cut && self.files.iter().all(|file| file.is_sound())
+    }
+
+    /// Whether a file is part of it.
+    pub(crate) fn goes_through(&self, number: u64) -> bool {
+        self.files.iter().any(|file| file.number == number)
+    }
+
+    /// The same, with another file in the place of the newest.
+    pub(crate) fn with(&self, newest: File) -> Chain {
+        let files = std::iter::once(Arc::new(newest)).chain(self.files.iter().skip(1).cloned()).collect();
+        Chain { files, cut: self.cut }
+    }
+
+    /// Hash of the volume, as far as indexes tell.
+    pub(crate) fn content(&self) -> Result<[u8; 32], Error> {
+        let (mut content, mut walk) = (ContentHasher::new(self.len()), self.walk());
+        for number in 0..chunks_of(self.len()) {
+            content.add(&walk.content(number)?);
+        }
+        Ok(content.finish())
     }
 
     /// Length of the volume in bytes.
@@ -73,23 +182,35 @@ impl Chain {
 
     /// A way through the chunks, in order.
     pub(crate) fn walk(&self) -> Walk<'_> {
-        Walk { cursors: self.files.iter().map(|file| (file, file.index().peekable())).collect() }
+        let cursors = self.files.iter().map(|file| (file, file.index().peekable())).collect();
+        Walk { cursors, cut: self.cut }
     }
 }
 
 /// Goes through the chunks of a chain in ascending order.
 pub(crate) struct Walk<'a> {
     cursors: Vec<(&'a Arc<File>, Peekable<Index<'a>>)>,
+    cut: bool,
+}
+
+/// What a chain has to say about a chunk.
+#[derive(Default)]
+struct Entries<'a> {
+    /// The newest first, as far as older ones mean anything.
+    entries: Vec<(&'a File, IndexEntry)>,
+    /// What stands below them is not known.
+    cut: bool,
 }
 
 impl Walk<'_> {
-    /// The index entries for a chunk, the newest first, as far as older ones mean anything.
-    fn entries(&mut self, chunk: u64) -> Result<Vec<(&File, IndexEntry)>, Error> {
-        let mut found: Vec<(&File, IndexEntry)> = Vec::new();
+    /// The index entries for a chunk.
+    fn entries(&mut self, chunk: u64) -> Result<Entries<'_>, Error> {
+        let mut found = Entries { entries: Vec::new(), cut: self.cut };
         for (file, index) in &mut self.cursors {
             let file: &File = file;
             // A generation that was shorter ends it: what is older was cut off.
             if chunk >= file.chunks() {
+                found.cut = false;
                 break;
             }
             while let Some(entry) =
@@ -97,8 +218,12 @@ impl Walk<'_> {
             {
                 let entry = entry?;
                 if entry.chunk == chunk {
-                    found.push((file, entry));
+                    found.entries.push((file, entry));
                 }
+            }
+            if !file.knows(chunk) {
+                found.cut = true;
+                break;
             }
         }
         Ok(found)
@@ -106,30 +231,59 @@ impl Walk<'_> {
 
     /// The hash of a chunk's content, without its blocks; none but a later chunk may be asked for after it.
     pub(crate) fn content(&mut self, number: u64) -> Result<Hash, Error> {
-        Ok(self.entries(number)?.first().map_or(ZERO, |(_, entry)| entry.content))
+        let found = self.entries(number)?;
+        let nothing = if found.cut { UNKNOWN } else { ZERO };
+        Ok(found.entries.first().map_or(nothing, |(_, entry)| entry.content))
     }
 
     /// A chunk; none but a later one may be asked for after it.
     pub(crate) fn chunk(&mut self, number: u64) -> Result<Chunk, Error> {
+        let mut damages = Vec::new();
+        let chunk = self.told(number, &mut damages)?;
+        match chunk.unknown {
+            None => Ok(chunk),
+            Some(_) => Err(damages.into_iter().next().unwrap_or_else(|| {
+                Error::corrupt(format!("chunk {number}"), "what tells of it can't be used")
+            })),
+        }
+    }
+
+    /// The same, also where what tells of it is damaged: then not all of its blocks are known, and `damages` says why.
+    pub(crate) fn told(&mut self, number: u64, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
         let mut chunk = Chunk::zeros();
-        let mut known = [false; CHUNK_BLOCKS];
-        for (nth, (file, entry)) in self.entries(number)?.into_iter().enumerate() {
-            if nth == 0 {
-                chunk.content = entry.content;
-            }
-            let record = file.record(&entry)?;
-            let blocks = chunk.blocks.iter_mut().zip(&mut known);
-            if record.changes.is_empty() {
+        let Entries { entries, mut cut } = self.entries(number)?;
+        chunk.content = match entries.first() {
+            Some((_, entry)) => entry.content,
+            None if cut => UNKNOWN,
+            None => ZERO,
+        };
+        let (mut known, mut left) = ([false; CHUNK_BLOCKS], CHUNK_BLOCKS);
+        for (file, entry) in entries {
+            if left == 0 || entry.content == ZERO {
+                cut = false;
                 break;
             }
-            let mut changes = record.changes.into_iter().peekable();
-            for (block, (place, known)) in blocks.enumerate() {
-                if let Some((_, change)) = changes.next_if(|(number, _)| usize::from(*number) == block)
+            let record = match file.record(&entry) {
+                Ok(record) => record,
+                Err(error) if error.is_damage() => {
+                    damages.push(error);
+                    cut = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            for (block, change) in record.changes {
+                let block = usize::from(block);
+                if let (Some(place), Some(known)) = (chunk.blocks.get_mut(block), known.get_mut(block))
                     && !*known
                 {
                     (*place, *known) = (change, true);
+                    left -= 1;
                 }
             }
+        }
+        if cut && left > 0 {
+            chunk.unknown = Some(Box::new(known.map(|known| !known)));
         }
         Ok(chunk)
     }

@@ -82,6 +82,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it tells of bytes of the repository that can't be had as they were written.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::Corrupt { .. } | Error::Store { .. })
+    }
+
     pub(crate) fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Error {
         Error::Corrupt { what: what.into(), place: place.into() }
     }

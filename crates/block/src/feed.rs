@@ -9,7 +9,8 @@ use crate::format::{CHUNK_BLOCKS, Hash};
 /// A volume that is read once, from front to end, by whoever is nearest to it.
 ///
 /// Chunks are announced in ascending order with [`Feed::expect`], at most [`Feed::ahead`] of them before they are read, and
-/// read in the same order; those that are not announced are not looked at. So one that is far away can be kept busy, and can
+/// read in the same order; those that are not announced are not looked at. When all was read some may be announced again, in
+/// ascending order from where that begins. So one that is far away can be kept busy, and can
 /// tell by itself what has not changed.
 pub trait Feed: Send {
     /// The volume's state now.
@@ -17,6 +18,14 @@ pub trait Feed: Send {
     /// # Errors
     /// What reading it reports.
     fn stat(&mut self) -> io::Result<Stat>;
+
+    /// Makes sure, as far as that can be done, that whoever changes the volume from now on is seen by its state.
+    fn settle(&mut self) {}
+
+    /// Whether somebody has the volume open for writing. None where that can't be told.
+    fn is_written_to(&mut self) -> Option<bool> {
+        None
+    }
 
     /// How many chunks are announced before the first of them is read.
     fn ahead(&self) -> u64;

@@ -18,6 +18,9 @@ pub(crate) struct Fetcher<'a> {
     files: Mutex<BTreeMap<u64, Arc<dyn Source>>>,
 }
 
+/// Told of blocks, by number, that can't be had, and why.
+pub(crate) type Damaged<'a> = &'a mut dyn FnMut(&[usize], Error) -> Result<(), Error>;
+
 /// Where a block is wanted: its number, its place, and the difference to be applied.
 struct Use<'a> {
     block: usize,
@@ -68,12 +71,12 @@ impl<'a> Fetcher<'a> {
     }
 
     /// Puts blocks into `out`, which holds as many as `blocks`. Those that are zeros are left alone. What
-    /// can't be had is told to `damaged`, with the number of the first block it concerns.
+    /// can't be had is told to `damaged`, with the numbers of the blocks that it concerns.
     pub(crate) fn blocks(
         &self,
         blocks: &[Option<Place>],
         out: &mut [u8],
-        damaged: &mut dyn FnMut(usize, Error) -> Result<(), Error>,
+        damaged: Damaged<'_>,
     ) -> Result<(), Error> {
         // By the group that is unpacked for them, so that each is unpacked once.
         let mut wanted: BTreeMap<(u64, u64), (&Group, Vec<Use<'_>>)> = BTreeMap::new();
@@ -84,14 +87,16 @@ impl<'a> Fetcher<'a> {
             uses.push(Use { block, place });
         }
         for (group, uses) in wanted.into_values() {
-            let first = uses.first().map_or(0, |first| first.block);
             match self.group(group) {
-                Err(error) => damaged(first, error)?,
+                Err(error) => {
+                    let all: Vec<usize> = uses.iter().map(|wanted| wanted.block).collect();
+                    damaged(&all, error)?;
+                }
                 Ok(raw) => {
                     for wanted in uses {
                         let target = out.get_mut(wanted.block * BLOCK..(wanted.block + 1) * BLOCK);
                         let found = self.block(wanted.place, &raw, target.unwrap_or_default());
-                        found.or_else(|error| damaged(wanted.block, error))?;
+                        found.or_else(|error| damaged(&[wanted.block], error))?;
                     }
                 }
             }

@@ -1,5 +1,7 @@
 //! A file of a repository, opened and proven to be as it was written, as far as its frame goes.
 
+mod rebuild;
+
 use std::io;
 
 use disk::Source;
@@ -7,6 +9,8 @@ use disk::Source;
 use crate::Error;
 use crate::format::{Corrupt, Header, IndexEntry, Record, TRAILER_BYTES, Trailer, chunks_of};
 use crate::store::Store;
+
+use self::rebuild::Rebuilt;
 
 /// Bytes of the index that are read at once.
 const INDEX_READ: usize = 1024 * IndexEntry::BYTES;
@@ -23,6 +27,8 @@ pub(crate) struct File {
     /// How it is called in messages.
     pub(crate) shown: String,
     source: Box<dyn Source>,
+    /// What its records told of themselves, when the frame is damaged that should tell.
+    rebuilt: Option<Rebuilt>,
 }
 
 /// `000042.blk`
@@ -78,6 +84,7 @@ impl File {
             len,
             shown: shown.clone(),
             source,
+            rebuilt: None,
         };
         file.check_root(&header)?;
         Ok(file)
@@ -135,6 +142,48 @@ impl File {
         chunks_of(self.header.len)
     }
 
+    /// Whether it says all that it was to say about a chunk. One whose frame is damaged may not.
+    pub(crate) fn knows(&self, chunk: u64) -> bool {
+        self.rebuilt.as_ref().is_none_or(|rebuilt| rebuilt.knows(chunk))
+    }
+
+    /// Whether the volume may have this content in this generation.
+    pub(crate) fn may_be(&self, content: &[u8; 32]) -> bool {
+        self.expected().is_none_or(|expected| expected == content)
+    }
+
+    /// Hash of the volume in this generation; none where that is damaged.
+    pub(crate) fn expected(&self) -> Option<&[u8; 32]> {
+        let told = self.rebuilt.as_ref().is_none_or(|rebuilt| rebuilt.has_trailer);
+        told.then_some(&self.trailer.content)
+    }
+
+    /// Whether header and index are proven to be as they were written.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.rebuilt.is_none()
+    }
+
+    /// The entry of the index for a chunk, if there is one.
+    pub(crate) fn entry(&self, chunk: u64) -> Result<Option<IndexEntry>, Error> {
+        if let Some(rebuilt) = &self.rebuilt {
+            return Ok(rebuilt.entry(chunk));
+        }
+        let (mut low, mut high) = (0, self.trailer.index_count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut bytes = [0; IndexEntry::BYTES];
+            let offset = self.trailer.index_offset + middle * IndexEntry::BYTES as u64;
+            self.read(offset, &mut bytes)?;
+            let entry = IndexEntry::decode(&bytes).map_err(|bad| at(&self.shown, offset, &bad))?;
+            match entry.chunk.cmp(&chunk) {
+                std::cmp::Ordering::Equal => return Ok(Some(entry)),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Ok(None)
+    }
+
     /// The entries of the index, one after the other.
     pub(crate) fn index(&self) -> Index<'_> {
         Index { file: self, next: 0, buffer: Vec::new(), at: 0, last: None }
@@ -173,6 +222,11 @@ impl Iterator for Index<'_> {
     type Item = Result<IndexEntry, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(rebuilt) = &self.file.rebuilt {
+            let entry = rebuilt.nth(self.next)?;
+            self.next += 1;
+            return Some(Ok(entry));
+        }
         if self.at == self.buffer.len() {
             if self.next == self.file.trailer.index_count {
                 return None;

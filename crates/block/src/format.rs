@@ -6,7 +6,7 @@ mod file;
 mod record;
 mod wire;
 
-pub use file::{Header, IndexEntry, TRAILER_BYTES, Trailer};
+pub use file::{FixedHeader, Header, IndexEntry, TRAILER_BYTES, Trailer};
 pub use record::{Change, Group, Method, Place, RECORD_FRAME_BYTES, Record, record_len};
 
 /// Bytes of a block, the unit of change.
@@ -22,6 +22,8 @@ pub const GROUP_BLOCKS: usize = 16;
 pub type Hash = [u8; 16];
 /// Stands for the hash of zeros.
 pub const ZERO: Hash = [0; 16];
+/// Stands for the hash of what is not known: nothing has it, but for one chance in 2^128.
+pub const UNKNOWN: Hash = [0xff; 16];
 
 /// What is wrong with bytes that were read, and the byte (from the start of what was decoded) where.
 #[derive(Debug, Clone, PartialEq, Eq)]

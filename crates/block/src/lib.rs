@@ -12,11 +12,14 @@
 pub mod backup;
 mod catalogue;
 mod chain;
+mod copies;
 mod error;
 mod feed;
 mod fetch;
 mod file;
 pub mod format;
+mod known;
+mod numbers;
 mod pack;
 pub mod prune;
 mod repository;

@@ -2,15 +2,17 @@
 //! when most of what lies beside it is needed no more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::atomic::Ordering;
 
 use crate::Error;
 use crate::backup::World;
 use crate::catalogue::Catalogue;
-use crate::chain::Chunk;
+use crate::chain::{Chain, Chunk};
 use crate::fetch::Fetcher;
 use crate::file;
 use crate::format::{CHUNK, Change, Group, Header, Record};
+use crate::known::Newest;
 use crate::repository::{Loaded, Repository};
 use crate::view::{View, Views};
 use crate::writer::Writer;
@@ -25,12 +27,16 @@ pub struct Summary {
     pub forgotten: Vec<u64>,
     /// Generations that stay and got a new file, as what they built upon is no more.
     pub rewritten: Vec<u64>,
+    /// Generations that stay, but not whole, because the repository is damaged; they keep what they build upon.
+    pub damaged: Vec<u64>,
     /// Bytes of the new files.
     pub written: u64,
     /// Bytes of the files that were removed.
     pub freed: u64,
     /// Files that are needed no more but are being read; the next prune removes them.
     pub left: u64,
+    /// Files that can't be used and stay, since something may be had of them still.
+    pub unused: Vec<String>,
 }
 
 /// What will happen.
@@ -43,12 +49,16 @@ struct Plan {
     empty: BTreeSet<u64>,
     /// Files that hold blocks that are needed.
     needed: BTreeSet<u64>,
+    /// Generations that stay and are damaged.
+    damaged: BTreeSet<u64>,
+    /// Files that can't be used and go, and those that stay.
+    broken: (BTreeSet<u64>, BTreeSet<u64>),
 }
 
-/// Forgets all generations but those of `keep`.
+/// Forgets all generations but those of `keep`. One that is damaged stays as it is, with all that it may need.
 ///
 /// # Errors
-/// When the repository is damaged, in use by another run, or can't be written. Every generation of `keep` is
+/// When the repository is in use by another run, or can't be written. Every generation of `keep` is
 /// there at every moment.
 pub fn prune(
     repository: &Repository,
@@ -58,67 +68,113 @@ pub fn prune(
 ) -> Result<Summary, Error> {
     let _alone = repository.writing()?;
     let loaded = repository.load()?;
-    if let Some(error) = loaded.broken.values().next() {
-        return Err(Error::corrupt(error.to_string(), "nothing is pruned from a damaged repository"));
-    }
     let missing = keep.iter().find(|number| !loaded.generations.contains_key(number));
     if let Some(number) = missing {
         return Err(Error::Missing(format!("there is no generation {number}")));
     }
+    // Files out of which nothing can be copied, because that is damaged.
+    let mut fixed = BTreeSet::new();
+    loop {
+        match attempt(repository, &loaded, (keep, &fixed), dry_run, world)? {
+            Ok(summary) => return Ok(summary),
+            Err(file) => drop(fixed.insert(file)),
+        }
+    }
+}
+
+/// The same; the number of a file that blocks should be copied out of, if that can't be done.
+fn attempt(
+    repository: &Repository,
+    loaded: &Loaded,
+    (keep, fixed): (&BTreeSet<u64>, &BTreeSet<u64>),
+    dry_run: bool,
+    world: World<'_>,
+) -> Result<Result<Summary, u64>, Error> {
     let bytes: u64 = loaded.generations.values().map(|file| file.header.len).max().unwrap_or(0);
     world.progress.phase("looking", Some(bytes));
-    let plan = Plan::make(&loaded, keep, world)?;
-    let gone = loaded.generations.keys().filter(|number| !keep.contains(number));
+    let plan = Plan::make(loaded, keep, fixed, world)?;
+    let gone = loaded.generations.keys().filter(|number| !plan.parents.contains_key(number));
+    let shown = |number: &u64| repository.store().shown(&file::name(*number));
     let mut summary = Summary {
         forgotten: gone.copied().collect(),
         rewritten: plan.rewrite.iter().copied().collect(),
+        damaged: plan.damaged.iter().copied().collect(),
+        unused: plan.broken.1.iter().map(shown).collect(),
         ..Summary::default()
     };
     if !dry_run {
         world.progress.phase("writing", Some(bytes));
         let mut files: BTreeMap<u64, u64> = BTreeMap::new();
-        summary.written = rewrite(repository, &loaded, &plan, world, &mut files)?;
-        let holder = |generation: &u64| {
-            files.get(generation).copied().or(loaded.generations.get(generation).map(|file| file.number))
+        summary.written = match rewrite(repository, loaded, &plan, world, &mut files)? {
+            Ok(written) => written,
+            Err(file) => return Ok(Err(file)),
         };
-        let catalogue = Catalogue {
-            through: files.values().copied().max().unwrap_or(0).max(loaded.next_file() - 1),
-            files: keep.iter().filter_map(holder).collect(),
-        };
-        catalogue.write(repository.store())?;
+        decide(repository, loaded, &plan, &files)?;
     }
-    clean(repository, &loaded, &plan, dry_run, &mut summary)?;
-    Ok(summary)
+    clean(repository, loaded, &plan, dry_run, &mut summary)?;
+    Ok(Ok(summary))
+}
+
+/// Writes down which files hold the generations now.
+fn decide(
+    repository: &Repository,
+    loaded: &Loaded,
+    plan: &Plan,
+    files: &BTreeMap<u64, u64>,
+) -> Result<(), Error> {
+    let holder = |generation: &u64| {
+        files.get(generation).copied().or(loaded.generations.get(generation).map(|file| file.number))
+    };
+    let mut listed: BTreeSet<u64> = plan.parents.keys().filter_map(holder).collect();
+    listed.extend(plan.broken.1.iter().filter(|number| loaded.is_listed(**number)));
+    let newest = plan.parents.keys().next_back().and_then(|newest| {
+        let number = holder(newest)?;
+        Some(Newest { generation: *newest, file: number })
+    });
+    // Before the catalogue: what goes must not be missed, and until then the note is only too modest.
+    if let Some(newest) = newest.filter(|newest| loaded.noted != Some(*newest)) {
+        let newest = Newest { file: newest.file.max(loaded.next_file() - 1), ..newest };
+        newest.write(repository.store())?;
+    }
+    let catalogue = Catalogue {
+        through: files.values().copied().max().unwrap_or(0).max(loaded.next_file() - 1),
+        files: listed.into_iter().collect(),
+    };
+    catalogue.write(repository.store())
 }
 
 impl Plan {
-    fn make(loaded: &Loaded, keep: &BTreeSet<u64>, world: World<'_>) -> Result<Plan, Error> {
-        let parents: BTreeMap<u64, u64> =
-            keep.iter().map(|number| (*number, kept_ancestor(loaded, keep, *number))).collect();
+    fn make(
+        loaded: &Loaded,
+        keep: &BTreeSet<u64>,
+        fixed: &BTreeSet<u64>,
+        world: World<'_>,
+    ) -> Result<Plan, Error> {
+        let mut uses = Uses::look(loaded, keep, world)?;
+        let damaged: BTreeSet<u64> = uses.damaged.intersection(keep).copied().collect();
+        let mut keep = keep.clone();
+        // What a damaged one builds upon can't be put in its place.
+        for number in &damaged {
+            let above = std::iter::successors(Some(*number), |number| {
+                loaded.generations.get(number).map(|file| file.header.parent)
+            });
+            keep.extend(above.filter(|number| loaded.generations.contains_key(number)));
+        }
+        if !damaged.is_empty() {
+            uses = Uses::look(loaded, &keep, world)?;
+        }
+        let Uses { parents, live, used, .. } = uses;
+        // All that is older than a damaged one may be what it needs.
+        let file = |generation: &u64| loaded.generations.get(generation).map(|file| file.number);
+        let pinned = damaged.iter().filter_map(file).max().unwrap_or(0);
         let mut rewrite: BTreeSet<u64> = parents
             .iter()
             .filter(|(number, parent)| {
-                loaded.generations.get(number).is_some_and(|file| file.header.parent != **parent)
+                let file = loaded.generations.get(number);
+                !damaged.contains(number) && file.is_some_and(|file| file.header.parent != **parent)
             })
             .map(|(number, _)| *number)
             .collect();
-        let mut live: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut used: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        each_chunk(loaded, world, &mut |_, views| {
-            let mut groups: BTreeMap<(u64, u64), u32> = BTreeMap::new();
-            for (number, parent) in &parents {
-                let Some(changes) = changes_of(views, *number, *parent) else { continue };
-                let used = used.entry(*number).or_default();
-                for group in groups_of(&changes) {
-                    used.insert(group.file);
-                    groups.insert((group.file, group.offset), group.stored);
-                }
-            }
-            for ((file, _), stored) in groups {
-                *live.entry(file).or_default() += u64::from(stored);
-            }
-            Ok(())
-        })?;
         let stays = |number: &u64| {
             let holds = loaded.files.get(number).map(|file| file.header.generation);
             let current = holds.and_then(|generation| loaded.generations.get(&generation));
@@ -127,12 +183,58 @@ impl Plan {
         };
         let wasteful = |(number, live): (&u64, &u64)| {
             let stored = loaded.files.get(number).map_or(0, |file| file.trailer.stored);
-            (!stays(number) && live.saturating_mul(WORTH_KEEPING) < stored).then_some(*number)
+            let may = *number > pinned && !fixed.contains(number) && !stays(number);
+            (may && live.saturating_mul(WORTH_KEEPING) < stored).then_some(*number)
         };
         let empty: BTreeSet<u64> = live.iter().filter_map(wasteful).collect();
-        rewrite.extend(used.iter().filter(|(_, used)| !used.is_disjoint(&empty)).map(|(number, _)| *number));
-        let needed = live.into_keys().filter(|number| !empty.contains(number)).collect();
-        Ok(Plan { parents, rewrite, empty, needed })
+        let emptied = used.iter().filter(|(_, used)| !used.is_disjoint(&empty)).map(|(number, _)| *number);
+        rewrite.extend(emptied.filter(|number| !damaged.contains(number)));
+        let mut needed: BTreeSet<u64> = live.into_keys().filter(|number| !empty.contains(number)).collect();
+        needed.extend(loaded.files.keys().filter(|number| **number <= pinned));
+        // One that can't be read may be a generation; it goes when it is older than all that stay.
+        let oldest = keep.first().copied().unwrap_or(0);
+        let goes = |number: &u64| *number < oldest && *number > pinned && !needed.contains(number);
+        let broken = loaded.broken.keys().copied().partition(goes);
+        Ok(Plan { parents, rewrite, empty, needed, damaged, broken })
+    }
+}
+
+/// What the generations that stay need.
+struct Uses {
+    parents: BTreeMap<u64, u64>,
+    /// Bytes of each file that are needed.
+    live: BTreeMap<u64, u64>,
+    /// Files that each generation needs.
+    used: BTreeMap<u64, BTreeSet<u64>>,
+    /// Generations of which not all is known, whether they stay or not.
+    damaged: BTreeSet<u64>,
+}
+
+impl Uses {
+    fn look(loaded: &Loaded, keep: &BTreeSet<u64>, world: World<'_>) -> Result<Uses, Error> {
+        let parents: BTreeMap<u64, u64> =
+            keep.iter().map(|number| (*number, kept_ancestor(loaded, keep, *number))).collect();
+        let cut = |number: &&u64| Chain::new(&loaded.generations, **number).is_err();
+        let damaged = loaded.generations.keys().filter(cut).copied().collect();
+        let mut uses = Uses { parents, live: BTreeMap::new(), used: BTreeMap::new(), damaged };
+        each_chunk(loaded, world, &mut |chunk, views| {
+            let unknown = views.iter().filter(|(_, view)| view.chunk.unknown.is_some());
+            uses.damaged.extend(unknown.map(|(number, _)| *number));
+            let mut groups: BTreeMap<(u64, u64), u32> = BTreeMap::new();
+            for (number, parent) in &uses.parents {
+                let Some(changes) = changes_of(chunk, views, loaded, *number, *parent) else { continue };
+                let used = uses.used.entry(*number).or_default();
+                for group in groups_of(&changes) {
+                    used.insert(group.file);
+                    groups.insert((group.file, group.offset), group.stored);
+                }
+            }
+            for ((file, _), stored) in groups {
+                *uses.live.entry(file).or_default() += u64::from(stored);
+            }
+            Ok(())
+        })?;
+        Ok(uses)
     }
 }
 
@@ -153,22 +255,31 @@ type EachChunk<'a> = &'a mut dyn FnMut(u64, &BTreeMap<u64, View>) -> Result<(), 
 fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<(), Error> {
     let most = loaded.generations.values().map(|file| file.chunks()).max().unwrap_or(0);
     let mut views = Views::new(&loaded.generations);
+    let mut damages = Vec::new();
     for chunk in 0..most {
         if world.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        each(chunk, &views.chunk(chunk)?)?;
+        // What can't be read makes generations damaged.
+        damages.clear();
+        each(chunk, &views.chunk(chunk, &mut damages)?)?;
         world.progress.read(CHUNK as u64);
     }
     Ok(())
 }
 
 /// What the record of a chunk has to say in a generation that builds upon `parent`.
-fn changes_of(views: &BTreeMap<u64, View>, number: u64, parent: u64) -> Option<Vec<Change>> {
+fn changes_of(
+    chunk: u64,
+    views: &BTreeMap<u64, View>,
+    loaded: &Loaded,
+    number: u64,
+    parent: u64,
+) -> Option<Vec<Change>> {
     let view = views.get(&number)?;
     match views.get(&parent) {
-        Some(parent) => view.chunk.changes_to(&parent.chunk),
-        None => view.chunk.changes_to(&Chunk::zeros()),
+        Some(parent) => view.chunk.changes_to(chunk, &parent.chunk, &loaded.damage),
+        None => view.chunk.changes_to(chunk, &Chunk::zeros(), &loaded.damage),
     }
 }
 
@@ -177,14 +288,15 @@ fn groups_of(changes: &[Change]) -> impl Iterator<Item = &Group> {
     places.flat_map(|place| [Some(&place.group), place.base.as_ref().map(|(base, _)| base)]).flatten()
 }
 
-/// Writes the new files; tells which generation is in which, and returns how many bytes they are.
+/// Writes the new files; tells which generation is in which, and returns how many bytes they are, or the file that something
+/// can't be copied out of.
 fn rewrite(
     repository: &Repository,
     loaded: &Loaded,
     plan: &Plan,
     world: World<'_>,
     files: &mut BTreeMap<u64, u64>,
-) -> Result<u64, Error> {
+) -> Result<Result<u64, u64>, Error> {
     let fetcher = Fetcher::new(repository.store());
     let mut writers: BTreeMap<u64, Writer<'_>> = BTreeMap::new();
     for (generation, number) in plan.rewrite.iter().zip(loaded.next_file()..) {
@@ -197,7 +309,8 @@ fn rewrite(
         writers.insert(*generation, Writer::create(repository.store(), number, &header)?);
         files.insert(*generation, number);
     }
-    each_chunk(loaded, world, &mut |chunk, views| {
+    let mut stuck = None;
+    let copied = each_chunk(loaded, world, &mut |chunk, views| {
         // Groups never reach beyond a chunk, so what was copied for it is known here and forgotten after.
         let mut moved: BTreeMap<(u64, u64), Group> = BTreeMap::new();
         for (generation, writer) in &mut writers {
@@ -205,25 +318,29 @@ fn rewrite(
                 continue;
             };
             writer.content(&view.chunk.content);
-            if let Some(changes) = changes_of(views, *generation, *parent) {
+            if let Some(changes) = changes_of(chunk, views, loaded, *generation, *parent) {
                 let record = Record { chunk, content: view.chunk.content, changes };
-                copy(writer, record, &plan.empty, &fetcher, &mut moved)?;
+                copy(writer, record, (&plan.empty, &mut stuck), &fetcher, &mut moved)?;
             }
         }
         Ok(())
-    })?;
+    });
+    if let Some(file) = stuck {
+        return Ok(Err(file));
+    }
+    copied?;
     let mut written = 0;
     for writer in writers.into_values() {
         written += writer.finish()?.0;
     }
-    Ok(written)
+    Ok(Ok(written))
 }
 
-/// Writes a record, and with it the groups that lie in files that are to be emptied.
+/// Writes a record, and with it the groups that lie in files that are to be emptied. One of these that can't be read is told.
 fn copy(
     writer: &mut Writer<'_>,
     mut record: Record,
-    empty: &BTreeSet<u64>,
+    (empty, stuck): (&BTreeSet<u64>, &mut Option<u64>),
     fetcher: &Fetcher<'_>,
     moved: &mut BTreeMap<(u64, u64), Group>,
 ) -> Result<(), Error> {
@@ -235,7 +352,9 @@ fn copy(
         if let Some(new) = moved.get(&key).or(here.get(&key)) {
             *group = *new;
         } else if empty.contains(&group.file) {
-            let stored = fetcher.stored(group)?;
+            let stored = fetcher.stored(group).inspect_err(|error| {
+                *stuck = error.is_damage().then_some(group.file);
+            })?;
             (group.file, group.offset) = (0, bytes.len() as u64);
             bytes.extend_from_slice(&stored);
             origins.insert(group.offset, key);
@@ -290,6 +409,19 @@ fn clean(
             summary.freed += file.len;
         } else {
             summary.left += 1;
+        }
+    }
+    for number in &plan.broken.0 {
+        let name = file::name(*number);
+        if alone.is_none() {
+            summary.left += u64::from(!dry_run);
+            continue;
+        }
+        match repository.store().remove(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::store(repository.store().shown(&name))(error));
+            }
+            _ => {}
         }
     }
     if alone.is_some() {

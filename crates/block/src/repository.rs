@@ -10,6 +10,7 @@ use crate::Error;
 use crate::catalogue::Catalogue;
 use crate::chain::Chain;
 use crate::file::{self, File};
+use crate::known::{Damage, Newest};
 use crate::store::Store;
 
 /// The lock of the one run that writes.
@@ -47,6 +48,9 @@ pub struct Generation {
     pub file: String,
     /// What was noted when it was made: JSON.
     pub note: String,
+    /// Whether all that it builds upon is there. That their blocks are what was stored is for
+    /// [`verify()`](crate::verify()) to say.
+    pub is_whole: bool,
 }
 
 /// What a repository holds.
@@ -66,8 +70,16 @@ pub(crate) struct Loaded {
     pub(crate) files: BTreeMap<u64, Arc<File>>,
     /// Files that can't be used.
     pub(crate) broken: BTreeMap<u64, Error>,
+    /// The newest generation there ever was, where that was noted.
+    pub(crate) noted: Option<Newest>,
+    /// That the newest generation is gone with its file.
+    pub(crate) missed: Option<Error>,
+    /// What was found damaged when everything was looked at last.
+    pub(crate) damage: Damage,
     /// Highest number that the catalogue speaks of.
     through: u64,
+    /// Numbers up to that of files that hold generations.
+    listed: BTreeSet<u64>,
     /// Catalogues that a later one replaces.
     pub(crate) old_catalogues: Vec<String>,
 }
@@ -75,25 +87,51 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Number for the next file, never used before.
     pub(crate) fn next_file(&self) -> u64 {
-        let known = self.files.keys().chain(self.broken.keys()).max();
-        known.copied().unwrap_or(0).max(self.through) + 1
+        let known = self.files.keys().chain(self.broken.keys()).copied();
+        let noted = self.noted.map(|noted| noted.file);
+        known.chain(noted).max().unwrap_or(0).max(self.through) + 1
     }
 
     /// Number for the next generation, never used before. A file that can't be read may have been one.
     pub(crate) fn next_generation(&self) -> u64 {
         let known = self.files.values().map(|file| file.header.generation);
-        known.chain(self.broken.keys().copied()).max().unwrap_or(0) + 1
+        let noted = self.noted.map(|noted| noted.generation);
+        known.chain(self.broken.keys().copied()).chain(noted).max().unwrap_or(0) + 1
     }
 
-    /// The newest generation, if all files that may be newer can be read.
-    pub(crate) fn newest(&self) -> Result<Option<u64>, Error> {
-        match self.broken.values().next() {
-            Some(error) => Err(Error::corrupt(
-                error.to_string(),
-                "this file can't be used; see 'remora verify', or begin a new chain with --full",
-            )),
-            None => Ok(self.generations.keys().next_back().copied()),
+    /// Whether a file is one that holds a generation.
+    pub(crate) fn is_listed(&self, number: u64) -> bool {
+        number > self.through || self.listed.contains(&number)
+    }
+
+    /// What is wrong with the repository, as far as that is seen without reading all of it.
+    pub(crate) fn damages(&self) -> impl Iterator<Item = &Error> {
+        self.broken.values().chain(&self.missed)
+    }
+
+    /// The generation that the next one builds upon: the newest of which everything is there.
+    pub(crate) fn parent(&self) -> Result<Option<u64>, Error> {
+        let whole = |number: &&u64| Chain::new(&self.generations, **number).is_ok();
+        if let Some(number) = self.generations.keys().rev().find(whole) {
+            return Ok(Some(*number));
         }
+        let newest = self.generations.keys().next_back();
+        let why = match (self.first_damage(), newest) {
+            (Some(damage), _) => damage.to_string(),
+            (None, Some(newest)) => match Chain::new(&self.generations, *newest) {
+                Err(error) => error.to_string(),
+                Ok(_) => return Ok(Some(*newest)),
+            },
+            (None, None) => return Ok(None),
+        };
+        let text =
+            "nothing can be built upon what is left; begin a new chain with --full, and see 'remora verify'";
+        Err(Error::corrupt(why, text))
+    }
+
+    /// A file that is listed but can't be used, or a generation that is noted but gone.
+    pub(crate) fn first_damage(&self) -> Option<&Error> {
+        self.damages().next()
     }
 }
 
@@ -154,43 +192,91 @@ impl Repository {
 
     /// Opens all files. Those that can't be used are told apart.
     pub(crate) fn load(&self) -> Result<Loaded, Error> {
+        self.load_with(|_| None)
+    }
+
+    /// Opens all files, those that are damaged as far as their records prove themselves.
+    pub(crate) fn load_damaged(&self) -> Result<Loaded, Error> {
+        self.load_with(|number| File::rebuild(&*self.store, number, None))
+    }
+
+    fn load_with(&self, rebuild: impl Fn(u64) -> Option<File>) -> Result<Loaded, Error> {
         let names = self.store.list().map_err(Error::store(self.store.shown("")))?;
         let (mut files, mut broken) = (BTreeMap::new(), BTreeMap::new());
+        let mut rebuilt: BTreeMap<u64, Arc<File>> = BTreeMap::new();
         for number in names.iter().filter_map(|name| file::number(name)) {
             match File::open(&*self.store, number) {
                 Ok(file) => drop(files.insert(number, Arc::new(file))),
-                Err(error) => drop(broken.insert(number, error)),
+                Err(error) => {
+                    broken.insert(number, error);
+                    rebuild(number).map(|file| rebuilt.insert(number, Arc::new(file)));
+                }
             }
         }
         let (catalogue, old_catalogues) = Catalogue::newest(&*self.store, &names)?;
         let mut generations: BTreeMap<u64, Arc<File>> = BTreeMap::new();
         let listed: BTreeSet<u64> = catalogue.files.iter().copied().collect();
+        let holds = |file: &&Arc<File>| file.number > catalogue.through || listed.contains(&file.number);
         // In the order of numbers: the later file of a generation takes its place.
-        for file in
-            files.values().filter(|file| file.number > catalogue.through || listed.contains(&file.number))
-        {
+        for file in files.values().filter(holds) {
             generations.insert(file.header.generation, Arc::clone(file));
         }
-        for number in listed.into_iter().filter(|number| !files.contains_key(number)) {
+        for file in rebuilt.values().filter(holds) {
+            generations.entry(file.header.generation).or_insert_with(|| Arc::clone(file));
+        }
+        files.append(&mut rebuilt);
+        for number in listed.iter().copied().filter(|number| !files.contains_key(number)) {
             broken.entry(number).or_insert_with(|| {
                 Error::corrupt(self.store.shown(&file::name(number)), "the file is missing")
             });
         }
-        Ok(Loaded { generations, files, broken, through: catalogue.through, old_catalogues })
+        let (noted, missed) = self.newest(&generations, &broken)?;
+        let damage = Damage::read(&*self.store)?;
+        let through = catalogue.through;
+        Ok(Loaded { generations, files, broken, noted, missed, damage, through, listed, old_catalogues })
+    }
+
+    /// What is noted of the newest generation, and whether it is missed.
+    fn newest(
+        &self,
+        generations: &BTreeMap<u64, Arc<File>>,
+        broken: &BTreeMap<u64, Error>,
+    ) -> Result<(Option<Newest>, Option<Error>), Error> {
+        let noted = match Newest::read(&*self.store) {
+            // It only says what can be seen otherwise, but for one case; 'verify' tells of it.
+            Err(Error::Corrupt { .. }) => None,
+            noted => noted?,
+        };
+        let there = |noted: &Newest| {
+            let newest = generations.keys().next_back();
+            newest.is_some_and(|newest| *newest >= noted.generation) || broken.contains_key(&noted.file)
+        };
+        let missed = noted.filter(|noted| !there(noted)).map(|noted| {
+            let text = format!("generation {} was made, and its file is gone", noted.generation);
+            Error::corrupt(self.store.shown(&file::name(noted.file)), text)
+        });
+        Ok((noted, missed))
     }
 
     /// The chain of a generation, or of the newest one.
     pub(crate) fn chain(&self, loaded: &Loaded, generation: Option<u64>) -> Result<Chain, Error> {
         let newest = loaded.generations.keys().next_back().copied();
-        match (generation.or(newest), loaded.broken.values().next()) {
-            (None, None) => Err(Error::Missing(format!("there is no backup in {}", self.store.shown("")))),
-            (None, Some(broken)) => Err(Error::corrupt(broken.to_string(), "there is no other file")),
+        match (generation, newest, loaded.first_damage()) {
+            (None, None, None) => {
+                Err(Error::Missing(format!("there is no backup in {}", self.store.shown(""))))
+            }
             // Nobody asked for this one by number, so it must be the one that was meant.
-            (Some(_), Some(broken)) if generation.is_none() => Err(Error::corrupt(
-                broken.to_string(),
-                "this may be the newest generation; name one with @NUMBER to take another",
+            (None, _, Some(damage)) => Err(Error::corrupt(
+                damage.to_string(),
+                "this may be the newest generation; name one with @NUMBER to take another, or say --keep-going",
             )),
-            (Some(number), _) => Chain::new(&loaded.generations, number),
+            (Some(number), _, Some(damage)) if !loaded.generations.contains_key(&number) => {
+                let text = format!(
+                    "there is no generation {number} but this may be; --keep-going brings back what can be proven"
+                );
+                Err(Error::corrupt(damage.to_string(), text))
+            }
+            (None, Some(number), None) | (Some(number), ..) => Chain::new(&loaded.generations, number),
         }
     }
 
@@ -211,10 +297,11 @@ impl Repository {
             file_bytes: file.len,
             file: file.shown.clone(),
             note: file.header.note.clone(),
+            is_whole: Chain::new(&loaded.generations, file.header.generation).is_ok(),
         };
         Ok(Listing {
             generations: loaded.generations.values().map(tell).collect(),
-            broken: loaded.broken.into_values().collect(),
+            broken: loaded.broken.into_values().chain(loaded.missed).collect(),
         })
     }
 }

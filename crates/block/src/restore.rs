@@ -1,22 +1,30 @@
 //! A generation back into a file or a device.
 
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, Output, Volume};
 
 use crate::Error;
 use crate::backup::World;
-use crate::chain::{Chain, Chunk, ContentHasher};
-use crate::fetch::Fetcher;
-use crate::format::{BLOCK, CHUNK, chunk_hash, is_zero};
-use crate::repository::Repository;
+use crate::chain::{Chain, Chunk, ContentHasher, Walk};
+use crate::copies::{Copies, Lost, runs};
+use crate::feed::Blocks;
+use crate::file::File;
+use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, ZERO, chunk_hash, chunks_of, is_zero};
+use crate::repository::{Loaded, Repository};
 
 /// Most threads that make sense.
 const JOBS_MAX: usize = 12;
+/// Most damages that are told one by one.
+const CAUSES_MAX: usize = 1000;
+
+/// Times as long as any other a volume is believed to be when only a damaged header says so.
+const LONGER_MAX: u64 = 16;
 
 /// What to restore, and how.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +33,18 @@ pub struct Request {
     pub generation: Option<u64>,
     /// Read the target and write only blocks that differ.
     pub delta: bool,
+    /// Bring back what can be proven to be as it was, and tell what can't, where the backup is damaged.
+    pub keep_going: bool,
     /// Threads that decompress and write.
     pub jobs: usize,
+}
+
+impl Request {
+    /// A generation, all of it or nothing.
+    #[must_use]
+    pub fn new(generation: Option<u64>, jobs: usize) -> Request {
+        Request { generation, delta: false, keep_going: false, jobs }
+    }
 }
 
 /// What was restored.
@@ -38,6 +56,59 @@ pub struct Summary {
     pub len: u64,
     /// Bytes that were written.
     pub written: u64,
+    /// What could not be brought back, in order. Only with [`Request::keep_going`].
+    pub losses: Vec<Loss>,
+    /// Whether all together is proven to be what was backed up, and not only each block to be one of those.
+    pub is_proven: bool,
+    /// The damages that were met, as far as they are told one by one. What one costs may have been found elsewhere.
+    pub damages: Vec<String>,
+    /// Things of a tree that the target can't hold as they were: where, and what of them.
+    pub bent: Vec<(PathBuf, String)>,
+}
+
+/// A part of a volume, or of a file of a tree, that is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The file, below the top of a tree; none for a part of a volume. An empty one is the list of files itself.
+    pub path: Option<PathBuf>,
+    /// Its bytes.
+    pub bytes: Range<u64>,
+}
+
+/// What is lost of a volume, and why.
+#[derive(Default)]
+pub(crate) struct Losses {
+    /// Bytes of the volume.
+    ranges: Vec<Range<u64>>,
+    damages: Vec<String>,
+}
+
+impl Losses {
+    fn blame(&mut self, damages: impl IntoIterator<Item = Error>) {
+        let room = CAUSES_MAX.saturating_sub(self.damages.len());
+        self.damages.extend(damages.into_iter().take(room).map(|error| error.to_string()));
+    }
+
+    fn lose(&mut self, chunk: u64, blocks: impl IntoIterator<Item = usize>, len: u64) {
+        let at = |block: usize| (chunk * CHUNK as u64 + (block * BLOCK) as u64).min(len);
+        self.ranges.extend(runs(blocks).into_iter().map(|run| at(run.start)..at(run.end)));
+    }
+
+    /// In order, neighbours together.
+    fn ranges(mut self) -> (Vec<Range<u64>>, Vec<String>) {
+        self.ranges.retain(|range| range.start < range.end);
+        self.ranges.sort_by_key(|range| range.start);
+        self.ranges.dedup_by(|next, last| {
+            let touching = next.start <= last.end;
+            if touching {
+                last.end = last.end.max(next.end);
+            }
+            touching
+        });
+        self.damages.sort();
+        self.damages.dedup();
+        (self.ranges, self.damages)
+    }
 }
 
 /// Where to, as the workers see it.
@@ -47,8 +118,10 @@ struct Target<'a> {
     /// It holds nothing but zeros.
     fresh: bool,
     delta: bool,
+    keep_going: bool,
     len: u64,
     written: AtomicU64,
+    losses: Mutex<Losses>,
 }
 
 /// Restores into a new file, which has its name only when it is whole and durable.
@@ -130,8 +203,7 @@ fn run(
     world: World<'_>,
 ) -> Result<Summary, Error> {
     let _stays = repository.reading()?;
-    let loaded = repository.load()?;
-    let chain = repository.chain(&loaded, request.generation)?;
+    let (loaded, chain, mut damages) = find(repository, request)?;
     let failed = |source| Error::Target { name: name.to_owned(), source };
     let (len, stat) = (chain.len(), volume.stat().map_err(failed)?);
     if stat.regular {
@@ -145,20 +217,99 @@ fn run(
         )));
     }
     world.progress.phase("restoring", Some(len));
-    let target = Target { volume, name, fresh, delta: request.delta, len, written: AtomicU64::new(0) };
-    let content = transfer(repository, &chain, &target, request.jobs, world)?;
-    if chain.newest().is_none_or(|file| file.trailer.content != content) {
-        let shown = chain.newest().map(|file| file.shown.clone()).unwrap_or_default();
-        return Err(Error::corrupt(shown, "the chain does not lead to what was backed up"));
+    let Request { delta, keep_going, .. } = request;
+    let (written, losses) = (AtomicU64::new(0), Mutex::default());
+    let target = Target { volume, name, fresh, delta, keep_going, len, written, losses };
+    let copies = Copies::new(repository.store(), &loaded.files);
+    let content = transfer(&copies, &chain, &target, request.jobs, world)?;
+    let newest = chain.newest();
+    let (ranges, mut met) = target.losses.into_inner().unwrap_or_else(PoisonError::into_inner).ranges();
+    damages.append(&mut met);
+    let is_proven =
+        ranges.is_empty() && expected(&loaded, newest).is_some_and(|expected| expected == content);
+    // What is lost is told already.
+    if !is_proven && ranges.is_empty() {
+        let shown = newest.map(|file| file.shown.clone()).unwrap_or_default();
+        let error = Error::corrupt(shown, "the chain does not lead to what was backed up");
+        if !keep_going {
+            return Err(error);
+        }
+        damages
+            .push(format!("{error}; each block is one that was backed up, but all together are not proven"));
     }
     volume.sync().map_err(failed)?;
-    let generation = chain.newest().map_or(0, |file| file.header.generation);
-    Ok(Summary { generation, len, written: target.written.into_inner() })
+    let losses = ranges.into_iter().map(|bytes| Loss { path: None, bytes }).collect();
+    let (generation, written) =
+        (newest.map_or(0, |file| file.header.generation), target.written.into_inner());
+    Ok(Summary { generation, len, written, losses, is_proven, damages, bent: Vec::new() })
+}
+
+/// What was noted of a generation when it was made, also where its file is damaged: then it may not be what it was.
+///
+/// # Errors
+/// When there is no such generation.
+pub fn note(repository: &Repository, request: Request) -> Result<String, Error> {
+    let (_, chain, _) = find(repository, request)?;
+    Ok(chain.newest().map(|file| file.header.note.clone()).unwrap_or_default())
+}
+
+/// Hash of the volume as it was: of the file itself, or of one that builds upon it.
+fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u8; 32]> {
+    let newest = newest?;
+    let mut children = loaded.generations.values().filter(|file| file.is_sound());
+    let mut child = || children.find(|file| file.header.parent == newest.header.generation);
+    newest.expected().copied().or_else(|| child().map(|child| child.header.parent_content))
+}
+
+/// The chain to restore, and what of the repository is known to stand in its way.
+pub(crate) fn find(repository: &Repository, request: Request) -> Result<(Loaded, Chain, Vec<String>), Error> {
+    if !request.keep_going {
+        let loaded = repository.load()?;
+        let chain = repository.chain(&loaded, request.generation)?;
+        return Ok((loaded, chain, Vec::new()));
+    }
+    let loaded = repository.load_damaged()?;
+    let newest = request.generation.or_else(|| loaded.generations.keys().next_back().copied());
+    let Some((chain, why)) = newest.and_then(|number| Chain::partial(&loaded.generations, number)) else {
+        // It says best what there is.
+        return Err(repository.chain(&loaded, request.generation).err().unwrap_or(Error::Worker));
+    };
+    let chain = with_length(repository, &loaded, chain)?;
+    let named = request.generation.is_some();
+    let others = loaded.damages().filter(|_| !named || why.is_some() || !chain.is_sound());
+    let damages = others.chain(&why).map(ToString::to_string).collect();
+    Ok((loaded, chain, damages))
+}
+
+/// The chain, where nothing proves how long the volume is: as long as makes it what was backed up.
+fn with_length(repository: &Repository, loaded: &Loaded, chain: Chain) -> Result<Chain, Error> {
+    let Some(newest) = chain.newest().filter(|newest| !newest.is_sound()) else { return Ok(chain) };
+    let Some(expected) = expected(loaded, Some(newest)) else { return Ok(chain) };
+    if chain.content()? == expected {
+        return Ok(chain);
+    }
+    let others = loaded.generations.values().filter(|file| file.is_sound()).map(|file| file.header.len);
+    let lens: BTreeSet<u64> = others.collect();
+    for len in &lens {
+        let file = File::rebuild(repository.store(), newest.number, Some(*len));
+        if let Some(other) =
+            file.map(|file| chain.with(file)).filter(|other| other.content().ok() == Some(expected))
+        {
+            return Ok(other);
+        }
+    }
+    // Nothing is that much larger from one day to the next.
+    let most = lens.last().map_or(u64::MAX, |longest| longest.saturating_mul(LONGER_MAX).max(CHUNK as u64));
+    if chain.len() > most {
+        let text = "the length of the volume is damaged, and nothing else tells it";
+        return Err(Error::corrupt(&newest.shown, text));
+    }
+    Ok(chain)
 }
 
 /// Brings all chunks to the target; returns the hash of what was brought.
 fn transfer(
-    repository: &Repository,
+    copies: &Copies<'_>,
     chain: &Chain,
     target: &Target<'_>,
     jobs: usize,
@@ -166,14 +317,13 @@ fn transfer(
 ) -> Result<[u8; 32], Error> {
     let workers = jobs.clamp(1, JOBS_MAX);
     let (send, receive) = bounded::<(u64, Chunk)>(workers);
-    let fetcher = Fetcher::new(repository.store());
     let (failed, first) = (AtomicBool::new(false), Mutex::new(None));
     let mut content = ContentHasher::new(target.len);
     let fed = std::thread::scope(|scope| {
         for _ in 0..workers {
-            let (receive, fetcher, failed, first) = (receive.clone(), &fetcher, &failed, &first);
+            let (receive, failed, first) = (receive.clone(), &failed, &first);
             scope.spawn(move || {
-                if let Err(error) = work(&receive, fetcher, target, world) {
+                if let Err(error) = work(&receive, copies, target, world) {
                     failed.store(true, Ordering::Relaxed);
                     first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
@@ -181,12 +331,16 @@ fn transfer(
         }
         drop(receive);
         let mut walk = chain.walk();
-        for number in 0..crate::format::chunks_of(target.len) {
+        for number in 0..chunks_of(target.len) {
             if world.stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
-            let chunk = walk.chunk(number)?;
+            let chunk = target.next(&mut walk, number)?;
             content.add(&chunk.content);
+            if chunk.content == ZERO && chunk.blocks.iter().all(Option::is_none) && target.zeros(number)? {
+                world.progress.read(target.bytes_of(number));
+                continue;
+            }
             if failed.load(Ordering::Relaxed) || send.send((number, chunk)).is_err() {
                 break;
             }
@@ -203,23 +357,17 @@ fn transfer(
 
 fn work(
     jobs: &Receiver<(u64, Chunk)>,
-    fetcher: &Fetcher<'_>,
+    copies: &Copies<'_>,
     target: &Target<'_>,
     world: World<'_>,
 ) -> Result<(), Error> {
     let (mut buffer, mut present) = (vec![0; CHUNK], Vec::new());
     for (number, chunk) in jobs {
-        let start = number * CHUNK as u64;
-        let bytes = usize::try_from(target.len - start).unwrap_or(CHUNK).min(CHUNK);
-        if chunk_hash(&chunk.hashes()) != chunk.content {
-            let what = "the blocks of a chunk are not those that were backed up";
-            return Err(Error::corrupt(format!("chunk {number}"), what));
-        }
-        buffer.fill(0);
-        fetcher.blocks(&chunk.blocks, &mut buffer, &mut |_, error| Err(error))?;
-        let wanted = buffer.get(..bytes).unwrap_or_default();
-        target.put(start, wanted, &mut present)?;
-        world.progress.read(bytes as u64);
+        let bytes = target.bytes_of(number);
+        let lost = target.bring(number, &chunk, copies, &mut buffer)?;
+        let wanted = buffer.get(..usize::try_from(bytes).unwrap_or(CHUNK)).unwrap_or_default();
+        target.put(number * CHUNK as u64, wanted, lost.as_ref(), &mut present)?;
+        world.progress.read(bytes);
     }
     Ok(())
 }
@@ -233,14 +381,97 @@ enum Deed {
 }
 
 impl Target<'_> {
-    /// Makes a part of the target be `wanted`, in runs of blocks.
-    fn put(&self, start: u64, wanted: &[u8], present: &mut Vec<u8>) -> Result<(), Error> {
+    /// Bytes of a chunk of the volume.
+    fn bytes_of(&self, number: u64) -> u64 {
+        (self.len - number * CHUNK as u64).min(CHUNK as u64)
+    }
+
+    /// The next chunk, as far as it is known.
+    fn next(&self, walk: &mut Walk<'_>, number: u64) -> Result<Chunk, Error> {
+        if !self.keep_going {
+            return walk.chunk(number);
+        }
+        let mut damages = Vec::new();
+        let chunk = walk.told(number, &mut damages)?;
+        if !damages.is_empty() {
+            self.losses().blame(damages);
+        }
+        Ok(chunk)
+    }
+
+    fn losses(&self) -> MutexGuard<'_, Losses> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a chunk zeros without looking at it, where that can be done.
+    fn zeros(&self, number: u64) -> Result<bool, Error> {
+        if self.delta && !self.fresh {
+            return Ok(false);
+        }
+        if !self.fresh {
+            let (start, bytes) = (number * CHUNK as u64, self.bytes_of(number));
+            let failed = |source| Error::Target { name: self.name.to_owned(), source };
+            self.volume.clear(start, bytes).map_err(failed)?;
+            self.written.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+
+    /// Puts a chunk's blocks into a buffer. Returns those that can't be had, if that is no failure.
+    fn bring(
+        &self,
+        number: u64,
+        chunk: &Chunk,
+        copies: &Copies<'_>,
+        buffer: &mut [u8],
+    ) -> Result<Option<Blocks>, Error> {
+        buffer.fill(0);
+        if chunk.unknown.is_none() && chunk_hash(&chunk.hashes()) != chunk.content {
+            let what = "the blocks of a chunk are not those that were backed up";
+            let error = Error::corrupt(format!("chunk {number}"), what);
+            if !self.keep_going {
+                return Err(error);
+            }
+            let all = Lost { blocks: (0..CHUNK_BLOCKS).collect(), damages: vec![error] };
+            return Ok(Some(self.lose(number, all)));
+        }
+        let mut lost = copies.chunk(number, &chunk.blocks, buffer)?;
+        if !lost.blocks.is_empty() && !self.keep_going {
+            return Err(lost.damages.swap_remove(0));
+        }
+        lost.blocks.extend((0..CHUNK_BLOCKS).filter(|block| chunk.is_unknown(*block)));
+        lost.blocks.sort_unstable();
+        let none = lost.blocks.is_empty() && lost.damages.is_empty();
+        Ok((!none).then(|| self.lose(number, lost)))
+    }
+
+    fn lose(&self, number: u64, lost: Lost) -> Blocks {
+        let mut blocks: Blocks = Box::new([false; CHUNK_BLOCKS]);
+        for block in &lost.blocks {
+            blocks.get_mut(*block).into_iter().for_each(|lost| *lost = true);
+        }
+        let mut losses = self.losses();
+        losses.lose(number, lost.blocks, self.len);
+        losses.blame(lost.damages);
+        blocks
+    }
+
+    /// Makes a part of the target be `wanted`, in runs of blocks. Blocks that are lost stay what they are.
+    fn put(
+        &self,
+        start: u64,
+        wanted: &[u8],
+        lost: Option<&Blocks>,
+        present: &mut Vec<u8>,
+    ) -> Result<(), Error> {
         let failed = |source| Error::Target { name: self.name.to_owned(), source };
         if self.delta {
             present.resize(wanted.len(), 0);
             self.read(start, present).map_err(failed)?;
         }
+        let is_lost = |at: usize| lost.is_some_and(|lost| lost.get(at / BLOCK) == Some(&true));
         let deed = |at: usize, block: &[u8]| match is_zero(block) {
+            _ if is_lost(at) => Deed::Leave,
             true if self.fresh => Deed::Leave,
             zero if self.delta => match present.get(at..at + block.len()) == Some(block) {
                 true => Deed::Leave,

@@ -34,6 +34,8 @@ pub struct Scan {
     source: Box<dyn Source>,
     /// No data before this byte, from where was asked last.
     data_from: u64,
+    /// Where was asked last.
+    asked: u64,
     expected: VecDeque<Expected>,
 }
 
@@ -41,14 +43,20 @@ impl Scan {
     /// Reads from the front.
     #[must_use]
     pub fn new(source: Box<dyn Source>) -> Scan {
-        Scan { source, data_from: 0, expected: VecDeque::new() }
+        Scan { source, data_from: 0, asked: 0, expected: VecDeque::new() }
     }
 
     /// Whether a chunk lies in a hole altogether.
     fn is_hole(&mut self, start: u64, bytes: usize) -> io::Result<bool> {
-        if self.data_from <= start {
-            self.data_from = self.source.skip_hole(start)?.unwrap_or(u64::MAX).max(start + 1);
+        if self.data_from <= start || start < self.asked {
+            let data = self.source.skip_hole(start)?;
+            // Behind the end of what was cut meanwhile there is no data either.
+            if data.is_none() && self.source.stat()?.len < start + bytes as u64 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.data_from = data.unwrap_or(u64::MAX).max(start + 1);
         }
+        self.asked = start;
         Ok(self.data_from >= start + bytes as u64)
     }
 }
@@ -56,6 +64,14 @@ impl Scan {
 impl Feed for Scan {
     fn stat(&mut self) -> io::Result<Stat> {
         self.source.stat()
+    }
+
+    fn settle(&mut self) {
+        self.source.settle();
+    }
+
+    fn is_written_to(&mut self) -> Option<bool> {
+        self.source.is_written_to()
     }
 
     /// Each is looked at before the one before it is read: what that reads ahead would be mistaken for others' pages.

@@ -13,12 +13,14 @@ mod restore;
 mod track;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use disk::{Attributes, Kind, Tree};
+use disk::{Attributes, Entry, Extended, Kind, Tree};
 
 pub use read::Reader;
+pub(crate) use restore::read_layout;
 pub use restore::{layout_of, restore};
 pub use track::differing;
 
@@ -26,6 +28,11 @@ use crate::format::BLOCK;
 
 /// How names of what we keep at the top of a tree begin.
 pub const OWN: &str = ".remora-";
+
+/// Letters of the word behind that.
+const MARK: usize = 16;
+/// Bytes of the longest path, and one (linux/limits.h).
+const PATH_MAX: usize = 4096;
 
 const BLOCK_U64: u64 = BLOCK as u64;
 
@@ -40,6 +47,10 @@ pub struct Node {
     pub len: u64,
     /// Owner, rights and time.
     pub attributes: Attributes,
+    /// Extended attributes and access control lists.
+    pub extended: Extended,
+    /// The file that this is another name of, by its path: all but the attributes is said there.
+    pub same_as: Option<PathBuf>,
     /// The blocks of the volume that hold its bytes, in their order; the last one is filled up with zeros.
     pub blocks: Vec<Range<u64>>,
 }
@@ -70,15 +81,10 @@ pub struct Left {
 /// # Errors
 /// What reading the folders reports.
 pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left>)> {
-    let node = |path: PathBuf, kind: Kind, len: u64, attributes: Attributes| Node {
-        path,
-        kind,
-        len,
-        attributes,
-        blocks: Vec::new(),
-    };
     let own = tree.entry(top)?;
-    let mut nodes = vec![node(PathBuf::new(), Kind::Folder, 0, own.attributes)];
+    let device = own.device;
+    // Each with the number of its file, if that has other names, too.
+    let mut nodes = vec![(Node::of(PathBuf::new(), own), None)];
     let (mut left, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
         for entry in tree.entries(&top.join(&folder))? {
@@ -90,24 +96,47 @@ pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, text));
             }
             let path = folder.join(&entry.name);
-            if folder.as_os_str().is_empty() && entry.name.as_encoded_bytes().starts_with(OWN.as_bytes()) {
+            if folder.as_os_str().is_empty() && is_own(&entry.name) {
+                continue;
+            }
+            if top.join(&path).as_os_str().len() >= PATH_MAX {
+                let what = "its path is longer than the system takes";
+                left.push(Left { path, what, of_no_use: false });
                 continue;
             }
             if entry.kind == Kind::Other {
                 left.push(Left { path, what: "a socket, pipe or device", of_no_use: true });
                 continue;
             }
-            if entry.kind == Kind::Folder && entry.device != own.device {
+            if entry.kind == Kind::Folder && entry.device != device {
                 let what = "on another file system or subvolume";
                 left.push(Left { path: path.clone(), what, of_no_use: false });
             } else if entry.kind == Kind::Folder {
                 folders.push(path.clone());
             }
-            nodes.push(node(path, entry.kind, entry.len, entry.attributes));
+            let shared = (entry.kind == Kind::File && entry.links > 1).then_some((entry.device, entry.inode));
+            nodes.push((Node::of(path, entry), shared));
         }
     }
-    nodes.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok((nodes, left))
+    nodes.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
+    let mut first: BTreeMap<(u64, u64), PathBuf> = BTreeMap::new();
+    let name = |(mut node, shared): (Node, Option<_>)| {
+        match shared.and_then(|shared| first.get(&shared)) {
+            Some(path) => node.rename(path.clone()),
+            None => drop(shared.and_then(|shared| first.insert(shared, node.path.clone()))),
+        }
+        node
+    };
+    Ok((nodes.into_iter().map(name).collect(), left))
+}
+
+/// Whether a name is one of ours: of what a backup makes at the top of what it is of.
+#[must_use]
+pub fn is_own(name: &OsStr) -> bool {
+    let marked = name.as_encoded_bytes().strip_prefix(OWN.as_bytes());
+    marked
+        .and_then(|rest| rest.split_first_chunk::<MARK>())
+        .is_some_and(|(mark, rest)| mark.iter().all(u8::is_ascii_hexdigit) && rest.starts_with(b"-"))
 }
 
 impl Layout {
@@ -116,6 +145,7 @@ impl Layout {
     pub fn new(mut nodes: Vec<Node>, before: Option<&Layout>) -> Layout {
         let old: BTreeMap<&Path, &Node> =
             before.into_iter().flat_map(|before| &before.nodes).map(|node| (&*node.path, node)).collect();
+        keep_names(&mut nodes, &old);
         for node in nodes.iter_mut().filter(|node| node.kind == Kind::File) {
             if let Some(old) = old.get(&*node.path).filter(|old| old.kind == Kind::File) {
                 node.blocks = front(&old.blocks, blocks_of(node.len));
@@ -178,7 +208,43 @@ pub enum Part<'a> {
     File(&'a Path, u64),
 }
 
+/// Of the names of one file takes that which had its blocks before.
+fn keep_names(nodes: &mut [Node], old: &BTreeMap<&Path, &Node>) {
+    let had = |path: &Path| old.get(path).is_some_and(|old| old.kind == Kind::File && old.same_as.is_none());
+    let mut instead: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    for node in nodes.iter() {
+        if let Some(first) = node.same_as.as_ref().filter(|first| had(&node.path) && !had(first)) {
+            instead.entry(first.clone()).or_insert_with(|| node.path.clone());
+        }
+    }
+    if instead.is_empty() {
+        return;
+    }
+    let lens: BTreeMap<PathBuf, u64> =
+        nodes.iter().filter_map(|node| Some((instead.get(&node.path)?.clone(), node.len))).collect();
+    for node in nodes {
+        let first = node.same_as.clone().unwrap_or_else(|| node.path.clone());
+        match instead.get(&first) {
+            Some(other) if *other == node.path => {
+                (node.same_as, node.len) = (None, lens.get(other).copied().unwrap_or(0));
+            }
+            Some(other) => node.rename(other.clone()),
+            None => {}
+        }
+    }
+}
+
 impl Node {
+    fn of(path: PathBuf, entry: Entry) -> Node {
+        let Entry { kind, len, attributes, extended, .. } = entry;
+        Node { path, kind, len, attributes, extended, same_as: None, blocks: Vec::new() }
+    }
+
+    /// Makes it another name of a file.
+    fn rename(&mut self, of: PathBuf) {
+        (self.same_as, self.len) = (Some(of), 0);
+    }
+
     /// Where its bytes lie: ranges of bytes in the volume, each with the offset in the file.
     pub fn places(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
         places(&self.blocks, self.len)

@@ -1,5 +1,7 @@
 //! Is every byte of a repository as it was written, and does every generation lead to what was backed up?
 
+mod cost;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +14,11 @@ use crate::chain::{Chain, ContentHasher};
 use crate::fetch::Fetcher;
 use crate::file::File;
 use crate::format::{BLOCK, CHUNK, Group, IndexEntry, Place, chunk_hash};
+use crate::known::{Bad, Damage as Known, Newest};
 use crate::repository::{Loaded, Repository};
 use crate::view::Views;
+
+pub use self::cost::Cost;
 
 /// Most threads that make sense.
 const JOBS_MAX: usize = 12;
@@ -21,12 +26,15 @@ const JOBS_MAX: usize = 12;
 pub const DAMAGES_MAX: usize = 1000;
 
 /// Something that is not as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Damage {
     /// File and byte offset.
     pub place: String,
     /// What is wrong, and which block of the volume it concerns.
     pub what: String,
+    /// What can't be brought back for it, as far as that can be told. Nothing where no generation needs it, or all that it
+    /// holds was stored a second time.
+    pub costs: Vec<Cost>,
 }
 
 /// What was found.
@@ -42,6 +50,9 @@ pub struct Verified {
     pub bytes: u64,
     /// What is damaged, at most [`DAMAGES_MAX`].
     pub damages: Vec<Damage>,
+    /// Whether the damages were noted in the repository, or there is none: only then the next backup stores again what they
+    /// cost.
+    pub is_noted: bool,
 }
 
 /// One record to be looked at, with what lies behind it up to `end`.
@@ -53,59 +64,92 @@ struct Job {
     live: bool,
 }
 
+/// What a damage hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hit {
+    /// A record, or the blocks of a group.
+    Bad(Bad),
+    /// A file, by its number: its frame, or all of it.
+    File(u64),
+    /// Nothing that could be said more of.
+    Other,
+}
+
 struct Findings {
-    damages: Mutex<Vec<Damage>>,
+    damages: Mutex<Vec<(Damage, Hit)>>,
+    /// All that is damaged, also what is not told any more.
+    bad: Mutex<Vec<Bad>>,
     blocks: AtomicU64,
 }
 
 impl Findings {
-    fn add(&self, place: String, what: String) {
+    fn add(&self, place: String, what: String, hit: Hit) {
+        if let Hit::Bad(bad) = hit {
+            self.bad.lock().unwrap_or_else(PoisonError::into_inner).push(bad);
+        }
         let mut damages = self.damages.lock().unwrap_or_else(PoisonError::into_inner);
         if damages.len() < DAMAGES_MAX {
-            damages.push(Damage { place, what });
+            damages.push((Damage { place, what, costs: Vec::new() }, hit));
         }
     }
 
     /// Damage is a finding; anything else ends the run.
-    fn take(&self, error: Error, context: &str) -> Result<(), Error> {
+    fn take(&self, error: Error, context: &str, hit: Hit) -> Result<(), Error> {
         match error {
-            Error::Corrupt { what, place } => {
-                self.add(place, format!("{what}{context}"));
-                Ok(())
-            }
-            Error::Missing(text) => {
-                self.add(text, "a chain that ends in nothing".to_owned());
-                Ok(())
-            }
-            other => Err(other),
+            Error::Corrupt { what, place } => self.add(place, format!("{what}{context}"), hit),
+            Error::Store { name, source } => self.add(name, format!("{source}{context}"), hit),
+            Error::Missing(text) => self.add(text, "a chain that ends in nothing".to_owned(), hit),
+            other => return Err(other),
         }
+        Ok(())
     }
 }
 
 /// Reads everything: every byte of every file against its hash, every block of every generation unpacked
-/// and hashed, every chain to its end.
+/// and hashed, every chain to its end. Says what each damage costs, and notes it for the next backup.
 ///
 /// # Errors
 /// When the repository can't be read; damage is no error but a finding.
 pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<Verified, Error> {
     let _stays = repository.reading()?;
     let loaded = repository.load()?;
-    if loaded.files.is_empty() && loaded.broken.is_empty() {
+    if loaded.files.is_empty() && loaded.first_damage().is_none() {
         return Err(Error::Missing(format!("there is no backup in {}", repository.store().shown(""))));
     }
-    let findings = Findings { damages: Mutex::new(Vec::new()), blocks: AtomicU64::new(0) };
+    let findings =
+        Findings { damages: Mutex::new(Vec::new()), bad: Mutex::new(Vec::new()), blocks: AtomicU64::new(0) };
     let bytes = loaded.files.values().map(|file| file.len).sum();
     let (files, generations) = (loaded.files.len() as u64, loaded.generations.len() as u64);
-    for error in loaded.broken.values() {
-        let text = error.to_string();
-        let (place, what) = text.split_once(": ").unwrap_or((&text, "damaged"));
-        findings.add(place.to_owned(), what.to_owned());
-    }
+    frames(repository, &loaded, &findings)?;
     world.progress.phase("verifying", Some(bytes));
     contents(&loaded, &findings, world)?;
     blocks(repository, &loaded, &findings, jobs, world)?;
-    let damages = findings.damages.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Verified { generations, files, blocks: findings.blocks.into_inner(), bytes, damages })
+    let mut damages = findings.damages.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let known = Known::new(findings.bad.into_inner().unwrap_or_else(PoisonError::into_inner));
+    if !damages.is_empty() {
+        world.progress.phase("what that costs", None);
+        cost::tell(repository, &known, &mut damages)?;
+    }
+    // A repository that can't be written to is none that the next backup goes to.
+    let is_noted = known == loaded.damage || known.write(repository.store()).is_ok();
+    let damages = damages.into_iter().map(|(damage, _)| damage).collect();
+    let blocks = findings.blocks.into_inner();
+    Ok(Verified { generations, files, blocks, bytes, damages, is_noted })
+}
+
+/// Files that can't be opened, are missed, or that nothing can be said of.
+fn frames(repository: &Repository, loaded: &Loaded, findings: &Findings) -> Result<(), Error> {
+    let hits = loaded.broken.iter().map(|(number, error)| (error, Hit::File(*number)));
+    let missed = loaded.missed.iter().map(|error| (error, Hit::Other));
+    for (error, hit) in hits.chain(missed) {
+        let text = error.to_string();
+        let (place, what) = text.split_once(": ").unwrap_or((&text, "damaged"));
+        findings.add(place.to_owned(), what.to_owned(), hit);
+    }
+    match Newest::read(repository.store()) {
+        Err(error) => findings.take(error, "", Hit::Other),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Follows every chain: parents are there and are the right ones, chunks and volumes have the content that
@@ -115,26 +159,25 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
     for (number, file) in &loaded.generations {
         match Chain::new(&loaded.generations, *number) {
             Ok(_) => drop(sound.insert(*number, Arc::clone(file))),
-            Err(error) => findings.take(error, "")?,
+            Err(error) => findings.take(error, "", Hit::File(file.number))?,
         }
     }
     let most = sound.values().map(|file| file.chunks()).max().unwrap_or(0);
     let mut contents: BTreeMap<u64, ContentHasher> =
         sound.iter().map(|(number, file)| (*number, ContentHasher::new(file.header.len))).collect();
     let mut views = Views::new(&sound);
+    // Records are looked at below, one by one.
+    let mut damages = Vec::new();
     for chunk in 0..most {
         if world.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        let found = match views.chunk(chunk) {
-            Ok(found) => found,
-            // The record itself is looked at below; without it nothing can be said here.
-            Err(error) => return findings.take(error, "; chains are not followed further"),
-        };
-        for (number, view) in found {
-            if view.own && chunk_hash(&view.chunk.hashes()) != view.chunk.content {
+        damages.clear();
+        for (number, view) in views.chunk(chunk, &mut damages)? {
+            let known = view.own && view.chunk.unknown.is_none();
+            if known && chunk_hash(&view.chunk.hashes()) != view.chunk.content {
                 let place = sound.get(&number).map(|file| file.shown.clone()).unwrap_or_default();
-                findings.add(place, format!("chunk {chunk} is not what was backed up"));
+                findings.add(place, format!("chunk {chunk} is not what was backed up"), Hit::Other);
             }
             if let Some(content) = contents.get_mut(&number) {
                 content.add(&view.chunk.content);
@@ -143,7 +186,8 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
     }
     for (file, content) in sound.values().zip(contents.values()) {
         if content.finish() != file.trailer.content {
-            findings.add(file.shown.clone(), "the chain does not lead to what was backed up".to_owned());
+            let what = "the chain does not lead to what was backed up".to_owned();
+            findings.add(file.shown.clone(), what, Hit::Other);
         }
     }
     Ok(())
@@ -198,7 +242,8 @@ fn feed(
         _ => file.trailer.index_offset,
     };
     if first != expected {
-        findings.add(format!("{} at byte {expected}", file.shown), "bytes that belong to nothing".to_owned());
+        let place = format!("{} at byte {expected}", file.shown);
+        findings.add(place, "bytes that belong to nothing".to_owned(), Hit::Other);
     }
     while let Some(entry) = index.next() {
         if world.stop.load(Ordering::Relaxed) {
@@ -206,7 +251,7 @@ fn feed(
         }
         let entry = match entry {
             Ok(entry) => entry,
-            Err(error) => return findings.take(error, ""),
+            Err(error) => return findings.take(error, "", Hit::File(file.number)),
         };
         let end = match index.peek() {
             Some(Ok(next)) => next.offset,
@@ -228,10 +273,11 @@ fn work(
     let mut buffer = vec![0; CHUNK];
     for job in jobs {
         if let Err(error) = look(&job, fetcher, findings, &mut buffer) {
-            findings.take(
-                error,
-                &format!("; chunk {} of generation {}", job.entry.chunk, job.file.header.generation),
-            )?;
+            let (chunk, file) = (job.entry.chunk, job.file.number);
+            let context = format!("; chunk {chunk} of generation {}", job.file.header.generation);
+            // Of a file that holds no generation nobody reads the records.
+            let hit = if job.live { Hit::Bad(Bad { chunk, file, group: None }) } else { Hit::Other };
+            findings.take(error, &context, hit)?;
         }
         world.progress.read(job.end.saturating_sub(job.entry.offset));
     }
@@ -251,22 +297,23 @@ fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]
     let mut at = job.entry.offset + u64::from(job.entry.len);
     for group in own.values() {
         if group.offset != at {
-            let place = format!("{} at byte {at}", job.file.shown);
-            return Err(Error::corrupt(place, "bytes that belong to nothing"));
+            break;
         }
         at += u64::from(group.stored);
     }
     if at != job.end {
-        return Err(Error::corrupt(
-            format!("{} at byte {at}", job.file.shown),
-            "bytes that belong to nothing",
-        ));
+        // The blocks are looked at all the same: they may be needed, and be sound.
+        let place = format!("{} at byte {at}", job.file.shown);
+        findings.add(place, "bytes that belong to nothing".to_owned(), Hit::Other);
     }
+    let chunk = job.entry.chunk;
+    let first = chunk * (CHUNK / BLOCK) as u64;
     let context = |block: u64| format!("; block {block} of generation {}", job.file.header.generation);
-    let first = job.entry.chunk * (CHUNK / BLOCK) as u64;
+    let hit = |group: &Group| Hit::Bad(Bad { chunk, file: group.file, group: Some(group.offset) });
     if !job.live {
         for group in own.values() {
-            fetcher.stored(group).map(drop).or_else(|error| findings.take(error, &context(first)))?;
+            let read = fetcher.stored(group);
+            read.map(drop).or_else(|error| findings.take(error, &context(first), hit(group)))?;
         }
         return Ok(());
     }
@@ -277,5 +324,21 @@ fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]
         }
     }
     findings.blocks.fetch_add(places.iter().flatten().count() as u64, Ordering::Relaxed);
-    fetcher.blocks(&places, buffer, &mut |block, error| findings.take(error, &context(first + block as u64)))
+    fetcher.blocks(&places, buffer, &mut |blocks, error| {
+        let block = blocks.first().copied().unwrap_or(0);
+        let place = places.get(block).and_then(Option::as_ref);
+        // One block alone: it is the difference that is damaged, or it holds something else than it should.
+        let group = place.map(|place| if whole(fetcher, place) { &place.group } else { unpacked(place) });
+        findings.take(error, &context(first + block as u64), group.map_or(Hit::Other, hit))
+    })
+}
+
+/// The group that is unpacked for a block.
+fn unpacked(place: &Place) -> &Group {
+    place.base.as_ref().map_or(&place.group, |(base, _)| base)
+}
+
+/// Whether that one is sound, so that it is the difference that is not.
+fn whole(fetcher: &Fetcher<'_>, place: &Place) -> bool {
+    place.base.is_some() && fetcher.group(unpacked(place)).is_ok()
 }

@@ -7,76 +7,114 @@ use std::sync::Arc;
 use crate::Error;
 use crate::chain::Chunk;
 use crate::file::{File, Index};
-use crate::format::{Change, ZERO};
+use crate::format::{CHUNK_BLOCKS, Change, UNKNOWN, ZERO};
+use crate::known::Damage;
 
 /// Goes through the chunks of all generations in ascending order; each record is read once.
 pub(crate) struct Views<'a> {
+    generations: &'a BTreeMap<u64, Arc<File>>,
     cursors: Vec<(&'a Arc<File>, Peekable<Index<'a>>)>,
 }
 
-/// What a chunk is in a generation, and whether that generation has a record of its own for it.
+/// What a chunk is in a generation.
 pub(crate) struct View {
     pub(crate) chunk: Chunk,
+    /// Whether that generation has a record of its own for it.
     pub(crate) own: bool,
+    /// The number of the file whose damage is the reason why blocks are not known. None also where a file is missing.
+    pub(crate) cause: Option<u64>,
+}
+
+impl View {
+    fn unknown(cause: Option<u64>) -> View {
+        let chunk =
+            Chunk { content: UNKNOWN, unknown: Some(Box::new([true; CHUNK_BLOCKS])), ..Chunk::zeros() };
+        View { chunk, own: false, cause }
+    }
 }
 
 impl<'a> Views<'a> {
-    /// Of these generations, by number; parents are among them.
+    /// Of these generations, by number. Of one whose parent is not among them only what it tells itself is known.
     pub(crate) fn new(generations: &'a BTreeMap<u64, Arc<File>>) -> Views<'a> {
-        Views { cursors: generations.values().map(|file| (file, file.index().peekable())).collect() }
+        let cursors = generations.values().map(|file| (file, file.index().peekable())).collect();
+        Views { generations, cursors }
     }
 
     /// A chunk as it is in each generation that has it, by the generation's number. None but a later chunk
-    /// may be asked for after it.
-    pub(crate) fn chunk(&mut self, number: u64) -> Result<BTreeMap<u64, View>, Error> {
+    /// may be asked for after it. What can't be read of it is told to `damages`.
+    pub(crate) fn chunk(
+        &mut self,
+        number: u64,
+        damages: &mut Vec<Error>,
+    ) -> Result<BTreeMap<u64, View>, Error> {
         let mut views: BTreeMap<u64, View> = BTreeMap::new();
         for (file, index) in &mut self.cursors {
             if number >= file.chunks() {
                 continue;
             }
-            let entry = index.next_if(|entry| entry.as_ref().map_or(true, |entry| entry.chunk <= number));
-            let parent = views.get(&file.header.parent);
-            let mut chunk = parent.map_or_else(Chunk::zeros, |view| Chunk {
-                content: view.chunk.content,
-                blocks: view.chunk.blocks.clone(),
-            });
-            let own = entry.is_some();
-            if let Some(entry) = entry.transpose()? {
-                let record = file.record(&entry)?;
-                chunk.apply(&record.changes);
-                chunk.content = record.content;
+            let above = file.header.parent;
+            let mut view = match views.get(&above) {
+                Some(parent) => View { chunk: parent.chunk.clone(), own: false, cause: parent.cause },
+                // It was shorter.
+                None if above == 0 || self.generations.contains_key(&above) => {
+                    View { chunk: Chunk::zeros(), own: false, cause: None }
+                }
+                None => View::unknown(None),
+            };
+            let mut found = None;
+            while let Some(entry) =
+                index.next_if(|entry| entry.as_ref().map_or(true, |entry| entry.chunk <= number))
+            {
+                found = Some(entry?).filter(|entry| entry.chunk == number);
             }
-            views.insert(file.header.generation, View { chunk, own });
+            if !file.knows(number) {
+                view = View::unknown(Some(file.number));
+            }
+            if let Some(entry) = found {
+                view.own = true;
+                match file.record(&entry) {
+                    Ok(record) => view.chunk.apply(&record.changes),
+                    // That much the index says.
+                    Err(error) if error.is_damage() && entry.content == ZERO => {
+                        damages.push(error);
+                        view.chunk.apply(&[]);
+                    }
+                    Err(error) if error.is_damage() => {
+                        damages.push(error);
+                        view = View { own: true, ..View::unknown(Some(file.number)) };
+                    }
+                    Err(error) => return Err(error),
+                }
+                view.chunk.content = entry.content;
+            }
+            if view.chunk.unknown.is_none() {
+                view.cause = None;
+            }
+            views.insert(file.header.generation, view);
         }
         Ok(views)
     }
 }
 
 impl Chunk {
-    /// Makes changes. None at all mean zeros.
-    fn apply(&mut self, changes: &[Change]) {
-        if changes.is_empty() {
-            self.blocks.fill(None);
-        }
-        for (block, place) in changes {
-            if let Some(known) = self.blocks.get_mut(usize::from(*block)) {
-                *known = *place;
-            }
-        }
-    }
-
-    /// What has to change in `parent` for it to become this.
-    pub(crate) fn changes_to(&self, parent: &Chunk) -> Option<Vec<Change>> {
-        if self.content == parent.content {
+    /// What has to change in `parent` for it to become this: blocks that are other ones, and those that can't be had from
+    /// where the parent has them.
+    pub(crate) fn changes_to(&self, number: u64, parent: &Chunk, damage: &Damage) -> Option<Vec<Change>> {
+        let sound = parent.unknown.is_none() && !damage.touches(number);
+        if self.content == parent.content && (sound || self.content == ZERO) {
             return None;
         }
         if self.content == ZERO {
             return Some(Vec::new());
         }
+        let hash = |place: &Option<crate::format::Place>| place.as_ref().map(|place| place.hash);
+        let differs = |block: usize, new: &Option<_>, old: &Option<_>| {
+            let lost = |place: &Option<_>| place.as_ref().is_some_and(|place| damage.hits(number, place));
+            hash(new) != hash(old) || parent.is_unknown(block) || (new != old && lost(old) && !lost(new))
+        };
         let pairs = self.blocks.iter().zip(&parent.blocks).zip(0u8..=u8::MAX);
-        let differing = pairs.filter(|((new, old), _)| {
-            new.as_ref().map(|place| place.hash) != old.as_ref().map(|place| place.hash)
-        });
-        Some(differing.map(|((new, _), block)| (block, *new)).collect())
+        let differing = pairs.filter(|((new, old), block)| differs(usize::from(*block), new, old));
+        let changes: Vec<Change> = differing.map(|((new, _), block)| (block, *new)).collect();
+        (!changes.is_empty()).then_some(changes)
     }
 }

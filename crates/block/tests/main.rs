@@ -13,8 +13,12 @@ mod crash;
 mod damage;
 #[path = "main/fault.rs"]
 mod fault;
+#[path = "main/forged.rs"]
+mod forged;
 #[path = "main/format.rs"]
 mod format;
+#[path = "main/heal.rs"]
+mod heal;
 #[path = "main/model.rs"]
 mod model;
 #[path = "main/real.rs"]

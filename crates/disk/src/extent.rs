@@ -13,7 +13,7 @@ const FIEMAP_FLAG_SYNC: u32 = 1;
 /// The last extent of the file.
 const FIEMAP_EXTENT_LAST: u32 = 1;
 /// Extents asked for at once.
-const COUNT: u32 = 512;
+const COUNT: u32 = 64;
 
 /// `struct fiemap` of linux/fiemap.h, with room for extents.
 #[repr(C)]

@@ -60,6 +60,8 @@ struct Node {
     synced: Vec<u8>,
     version: i128,
     folder: bool,
+    /// Its time of change was set by a program.
+    back_dated: bool,
     /// A sync failed: what was unsynced then never reaches the platter, whatever later syncs say.
     lost: bool,
 }
@@ -110,6 +112,18 @@ impl FaultDisk {
         }
     }
 
+    /// Sets the time of a file's last change, to the same each time.
+    pub fn back_date(&self, path: &Path) {
+        let mut state = self.state();
+        let node = state.names.get(path).copied().and_then(|node| state.nodes.get_mut(node));
+        node.into_iter().for_each(|node| node.back_dated = true);
+    }
+
+    /// Changes a byte of a file so that nothing tells of it, as a write through a mapping may.
+    pub fn change_unseen(&self, path: &Path, at: usize, mask: u8) {
+        self.corrupt(path, at, mask);
+    }
+
     /// Lets writes fail with `StorageFull` when the files together exceed `bytes`.
     pub fn limit(&self, bytes: u64) {
         self.state().capacity = Some(bytes);
@@ -155,7 +169,7 @@ impl FaultDisk {
                 Unsynced::Tear => torn(node),
                 Unsynced::Scatter => scattered(node),
             };
-            Node { synced: bytes.clone(), bytes, version: node.version + 1, folder: node.folder, lost: false }
+            Node { synced: bytes.clone(), bytes, version: node.version + 1, lost: false, ..node.clone() }
         });
         let state = State {
             nodes: nodes.collect(),
@@ -255,7 +269,8 @@ impl State {
         let node = self.nodes.get(node).ok_or_else(power_lost)?;
         Ok(Stat {
             len: node.bytes.len() as u64,
-            modified_ns: node.version,
+            modified_ns: if node.back_dated { 0 } else { node.version },
+            changed_ns: node.version,
             regular: !node.folder,
             block_device: false,
         })

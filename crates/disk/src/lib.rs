@@ -21,9 +21,11 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod extended;
 mod extent;
 #[cfg(feature = "faults")]
 pub mod faults;
+mod lease;
 mod mount;
 mod output;
 mod real;
@@ -33,7 +35,7 @@ mod tree;
 pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::RealDisk;
-pub use tree::{Attributes, Entry, Extent, Kind, Tree};
+pub use tree::{Attributes, Entry, Extended, Extent, Kind, Tree};
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -48,6 +50,9 @@ pub struct Stat {
     /// Time of the last change, nanoseconds since the epoch. Two equal stamps mean unchanged as far as
     /// the file system can tell.
     pub modified_ns: i128,
+    /// Time of the last change of anything of it, nanoseconds since the epoch. Unlike the other it can't be set by a program.
+    /// 0 where nobody tells.
+    pub changed_ns: i128,
     /// True for a regular file.
     pub regular: bool,
     /// True for a block device. `len` says how much will be read of it and of a regular file, not of others.
@@ -96,6 +101,15 @@ pub trait Source: Read + Seek + Send + Sync {
             }
         }
         Ok(filled)
+    }
+
+    /// Writes what is only in memory to the disk, so that whoever changes it from now on through a mapping is seen by its
+    /// times. Nothing where there is nothing to write, or nobody may.
+    fn settle(&self) {}
+
+    /// Whether somebody has it open for writing. None where that can't be told.
+    fn is_written_to(&self) -> Option<bool> {
+        None
     }
 
     /// Parts of a range, which begins at a page, that are not in memory; none when that can't be told.
@@ -169,6 +183,15 @@ pub enum Share {
 
 /// A lock that is held; dropping it, or the end of the process, gives it back.
 pub trait Guard: Send + Sync {}
+
+/// Everything that is written to a file system, made durable at once.
+pub trait Batch: Send + Sync {
+    /// Makes everything survive a crash that was written to the file system since this was had.
+    ///
+    /// # Errors
+    /// What the operating system reports; the data may then be lost, and calling again does not help.
+    fn sync(&self) -> io::Result<()>;
+}
 
 /// A file being written. After an error nothing of the file is to be trusted any more.
 pub trait Sink: Write + Send {
@@ -265,6 +288,15 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// `NotFound` when there is none; otherwise what the operating system reports, so for one that is not empty.
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// A way to make many files durable at once, which is to be had before they are written; none where each must be synced.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn batch(&self, folder: &Path) -> io::Result<Option<Box<dyn Batch>>> {
+        let _ = folder;
+        Ok(None)
+    }
 
     /// Takes a lock on a file, which is made when there is none, without waiting; `None` when others hold
     /// it.

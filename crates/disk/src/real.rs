@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock};
 use rustix::io::Errno;
 
-use crate::{Disk, Guard, Share, Sink, Source, Stat, Volume, residency};
+use crate::{Batch, Disk, Guard, Share, Sink, Source, Stat, Volume, lease, residency};
 
 /// Written where a range must be cleared and a hole can't be made.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -27,6 +27,8 @@ struct RealFile {
 }
 
 struct RealSink(File);
+/// A folder on the file system that is synced.
+struct RealBatch(File);
 struct RealGuard(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
 
 impl RealFile {
@@ -53,6 +55,7 @@ fn stat_of(metadata: &std::fs::Metadata) -> Stat {
     Stat {
         len: metadata.len(),
         modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
+        changed_ns: i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec()),
         regular: metadata.is_file(),
         block_device: metadata.file_type().is_block_device(),
     }
@@ -77,6 +80,15 @@ impl Source for RealFile {
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(buffer, at)
+    }
+
+    fn settle(&self) {
+        // A file that can't be synced is one that nobody writes to.
+        self.file.sync_data().ok();
+    }
+
+    fn is_written_to(&self) -> Option<bool> {
+        if self.device_len.is_some() { None } else { lease::is_written_to(&self.file) }
     }
 
     fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
@@ -145,6 +157,20 @@ impl Volume for RealFile {
 }
 
 impl Guard for RealGuard {}
+
+impl Batch for RealBatch {
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+}
+
+/// Whether the kernel is of this version or a later one.
+fn is_linux_from(least: (u32, u32)) -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= least
+}
 
 impl Write for RealSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -223,6 +249,16 @@ impl Disk for RealDisk {
 
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
         std::fs::DirBuilder::new().mode(0o700).create(folder)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
+    fn batch(&self, folder: &Path) -> io::Result<Option<Box<dyn Batch>>> {
+        // Older kernels do not tell of what they could not write.
+        if !is_linux_from((5, 8)) {
+            return Ok(None);
+        }
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        Ok(Some(Box::new(RealBatch(File::open(folder)?))))
     }
 
     fn remove_folder(&self, folder: &Path) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Folders with all that is in them: what a tree of files needs beyond single files.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
 
-use crate::RealDisk;
+use crate::{RealDisk, extended};
 
 /// What something in a folder is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,18 @@ pub struct Entry {
     pub len: u64,
     /// Number of the device it lies on, which a mounted file system and a btrfs subvolume have of their own.
     pub device: u64,
+    /// Its number there: two names of one file have the same.
+    pub inode: u64,
+    /// How many names it has.
+    pub links: u64,
     /// Owner, rights and time.
     pub attributes: Attributes,
+    /// Extended attributes by name, access control lists among them, as far as we may see them.
+    pub extended: Extended,
 }
+
+/// Extended attributes: names and values, in the order of the names.
+pub type Extended = Vec<(OsString, Vec<u8>)>;
 
 /// Folders, as they are backed up and restored.
 pub trait Tree: Send + Sync {
@@ -71,12 +80,31 @@ pub trait Tree: Send + Sync {
     /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()>;
 
-    /// Gives something its attributes, a link itself and not what it leads to. Only root can give a file to another owner: for
+    /// Gives something its attributes, a link itself and not what it leads to, and takes access control lists away that it
+    /// has got from its folder. Only root can give a file to another owner: for
     /// others a file stays theirs.
     ///
     /// # Errors
     /// What the operating system reports.
     fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()>;
+
+    /// Gives something one extended attribute, a link itself and not what it leads to.
+    ///
+    /// # Errors
+    /// `Unsupported` where there are none, or not over this connection; otherwise what the operating system reports.
+    fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
+        let _ = (path, name, value);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Makes `path` another name of a file.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
+    fn make_hard_link(&self, path: &Path, file: &Path) -> io::Result<()> {
+        let _ = (path, file);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Where a regular file lies on its device, in the order of its bytes. Files that share bytes share extents.
     ///
@@ -100,17 +128,20 @@ pub struct Extent {
 
 impl Tree for RealDisk {
     fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>> {
-        let mut entries = Vec::new();
+        let (mut entries, mut buffer) = (Vec::new(), extended::buffer());
         for found in std::fs::read_dir(folder)? {
             let found = found?;
-            entries.push(describe(found.file_name(), &found.path(), &found.metadata()?)?);
+            entries.push(describe(found.file_name(), &found.path(), &found.metadata()?, &mut buffer)?);
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
     }
 
     fn entry(&self, path: &Path) -> io::Result<Entry> {
-        describe(path.file_name().unwrap_or_default().to_owned(), path, &std::fs::metadata(path)?)
+        let name = path.file_name().unwrap_or_default().to_owned();
+        // Of what a link leads to, as all else.
+        let path = path.canonicalize()?;
+        describe(name, &path, &std::fs::metadata(&path)?, &mut extended::buffer())
     }
 
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {
@@ -123,6 +154,7 @@ impl Tree for RealDisk {
             rustix::fs::chownat(CWD, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
         }
         if !matches!(kind, Kind::Link(_)) {
+            extended::remove_lists(path)?;
             // After the owner, because a change of that takes set-user-id away.
             rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(attributes.mode & 0o7777), AtFlags::empty())?;
         }
@@ -133,27 +165,42 @@ impl Tree for RealDisk {
         Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
+    fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
+        extended::set(path, name, value)
+    }
+
+    fn make_hard_link(&self, path: &Path, file: &Path) -> io::Result<()> {
+        std::fs::hard_link(file, path)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {
         crate::extent::of(&std::fs::File::open(path)?)
     }
 }
 
-fn describe(name: OsString, path: &Path, metadata: &Metadata) -> io::Result<Entry> {
+fn describe(name: OsString, path: &Path, metadata: &Metadata, buffer: &mut [u8]) -> io::Result<Entry> {
     let kind = if metadata.is_file() {
         Kind::File
     } else if metadata.is_dir() {
         Kind::Folder
     } else if metadata.is_symlink() {
-        Kind::Link(std::fs::read_link(path)?.into())
+        match std::fs::read_link(path) {
+            // Whoever lists it sees how long its own path is.
+            Err(error) if extended::is_too_long(&error) => Kind::Link(OsString::new()),
+            target => Kind::Link(target?.into()),
+        }
     } else {
         Kind::Other
     };
     Ok(Entry {
         name,
         len: if kind == Kind::File { metadata.len() } else { 0 },
+        extended: if kind == Kind::Other { Extended::new() } else { extended::of(path, buffer)? },
         kind,
         device: metadata.dev(),
+        inode: metadata.ino(),
+        links: metadata.nlink(),
         attributes: Attributes {
             mode: metadata.permissions().mode() & 0o7777,
             uid: metadata.uid(),

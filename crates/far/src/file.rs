@@ -1,6 +1,6 @@
 //! Files of the other machine.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -238,6 +238,14 @@ impl Tree for FarDisk {
     fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()> {
         let is_link = matches!(kind, Kind::Link(_));
         self.0.ask_for_nothing(&Request::SetAttributes(path.to_owned(), is_link, attributes))
+    }
+
+    fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::SetExtended(path.to_owned(), name.to_owned(), value.to_vec()))
+    }
+
+    fn make_hard_link(&self, path: &Path, file: &Path) -> io::Result<()> {
+        self.0.ask_for_nothing(&Request::MakeHardLink(path.to_owned(), file.to_owned()))
     }
 
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>> {

@@ -77,6 +77,10 @@ pub enum Request {
     AddFile(Handle, u64, u64, u64, PathBuf),
     /// What there is at a path: an entry.
     Entry(PathBuf),
+    /// Gives something an extended attribute, by name and value: nothing.
+    SetExtended(PathBuf, OsString, Vec<u8>),
+    /// Gives a file, named second, another name: nothing.
+    MakeHardLink(PathBuf, PathBuf),
 }
 
 impl Request {
@@ -128,6 +132,10 @@ impl Request {
                 (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
             }
             Request::Entry(path) => (32, out.path(path)),
+            Request::SetExtended(path, name, value) => {
+                (40, out.path(path).bytes(name.as_encoded_bytes()).rest(value))
+            }
+            Request::MakeHardLink(path, file) => (41, out.path(path).path(file)),
         };
         (kind, out.0)
     }
@@ -170,6 +178,8 @@ impl Request {
             30 => Request::AddBytes(input.u32()?, input.u64()?, input.rest().to_vec()),
             31 => Request::AddFile(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
             32 => Request::Entry(input.path()?),
+            40 => Request::SetExtended(input.path()?, input.text()?, input.rest().to_vec()),
+            41 => Request::MakeHardLink(input.path()?, input.path()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;

@@ -267,6 +267,8 @@ impl Session<'_> {
                 let kind = if link { Kind::Link(OsString::new()) } else { Kind::File };
                 self.machine.tree().set_attributes(&path, &kind, attributes)
             }
+            Request::SetExtended(path, name, value) => self.machine.tree().set_extended(&path, &name, &value),
+            Request::MakeHardLink(path, file) => self.machine.tree().make_hard_link(&path, &file),
             Request::Rename(from, to) => disk.rename(&from, &to),
             Request::Remove(path) => disk.remove(&path),
             Request::SyncFolder(path) => disk.sync_folder(&path),

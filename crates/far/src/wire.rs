@@ -102,6 +102,7 @@ impl Out {
     pub(crate) fn stat(self, stat: &Stat) -> Out {
         let mut out = self.u64(stat.len);
         out.0.extend_from_slice(&stat.modified_ns.to_le_bytes());
+        out.0.extend_from_slice(&stat.changed_ns.to_le_bytes());
         out.u8(u8::from(stat.regular)).u8(u8::from(stat.block_device))
     }
 
@@ -119,7 +120,9 @@ impl Out {
             Kind::Link(target) => out.u8(2).bytes(target.as_bytes()),
             Kind::Other => out.u8(3),
         };
-        out.u64(entry.len).u64(entry.device).attributes(&entry.attributes)
+        let out = out.u64(entry.len).u64(entry.device).u64(entry.inode).u64(entry.links);
+        let out = out.attributes(&entry.attributes).u64(entry.extended.len() as u64);
+        entry.extended.iter().fold(out, |out, (name, value)| out.bytes(name.as_bytes()).bytes(value))
     }
 
     pub(crate) fn extent(self, extent: &Extent) -> Out {
@@ -191,6 +194,7 @@ impl<'a> In<'a> {
         Ok(Stat {
             len: self.u64()?,
             modified_ns: i128::from_le_bytes(self.array()?),
+            changed_ns: i128::from_le_bytes(self.array()?),
             regular: self.u8()? != 0,
             block_device: self.u8()? != 0,
         })
@@ -209,7 +213,11 @@ impl<'a> In<'a> {
             2 => Kind::Link(self.text()?),
             _ => Kind::Other,
         };
-        Ok(Entry { name, kind, len: self.u64()?, device: self.u64()?, attributes: self.attributes()? })
+        let (len, device, inode, links) = (self.u64()?, self.u64()?, self.u64()?, self.u64()?);
+        let (attributes, count) = (self.attributes()?, self.u64()?);
+        let one = |input: &mut In<'a>| Ok((input.text()?, input.bytes()?.to_vec()));
+        let extended = (0..count).map(|_| one(self)).collect::<io::Result<_>>()?;
+        Ok(Entry { name, kind, len, device, inode, links, attributes, extended })
     }
 
     pub(crate) fn extent(&mut self) -> io::Result<Extent> {

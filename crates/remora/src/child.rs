@@ -1,17 +1,24 @@
 //! Running a command for the user: its exit code, its end, and the signals that are meant for it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, unbounded};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use crossbeam_channel::{Receiver, bounded, unbounded};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
+};
+use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use crate::commands::stop_signals;
 use crate::exit::Stopped;
+
+/// How long to wait before looking again who is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Our own variable, which no command of the user's has to know.
 const PASSWORD: &str = "REMORA_TYPED_PASSWORD";
@@ -99,13 +106,95 @@ impl Child {
         }
     }
 
-    /// Waits for its end for at most so long.
-    pub(crate) fn wait_for(&self, time: Duration) -> Option<io::Result<ExitStatus>> {
-        match self.ended.recv_timeout(time) {
-            Ok(status) => Some(status),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                Some(Err(io::Error::other("the command's end was missed")))
+    /// Ends it and all that it has started, also what has left its group: asks first, and waits for all of them.
+    pub(crate) fn end_family(&self, grace: Duration) {
+        let family = Family { first: self.pid };
+        let mut asked = BTreeSet::new();
+        let end = Instant::now() + grace;
+        self.signal(SIGTERM);
+        // Whoever is started meanwhile is asked, too.
+        while Instant::now() < end && family.signal(Signal::TERM, &mut asked) > 0 {
+            pause();
+        }
+        // More than once: one that is being ended may start another.
+        let end = Instant::now() + grace;
+        self.signal(SIGKILL);
+        while Instant::now() < end && family.signal(Signal::KILL, &mut BTreeSet::new()) > 0 {
+            pause();
+        }
+    }
+
+    /// Takes note of the ends of processes that were left to us.
+    pub(crate) fn reap(&self) {
+        Family { first: self.pid }.reap(&processes());
+    }
+}
+
+/// Makes us the parent of what our children leave behind: whoever leaves the group of a command is found all the same.
+pub(crate) fn adopt() {
+    // Without that the group alone is ended.
+    set_child_subreaper(Some(getpid())).ok();
+}
+
+fn pause() {
+    // Nobody sends: this is a wait that ends by itself.
+    crossbeam_channel::never::<()>().recv_timeout(LOOK_AGAIN).ok();
+}
+
+/// A process, as /proc tells.
+struct Process {
+    pid: Pid,
+    parent: i32,
+    ended: bool,
+}
+
+fn processes() -> Vec<Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let process = |entry: std::fs::DirEntry| {
+        let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+        let stat = std::fs::read(entry.path().join("stat")).ok()?;
+        // The name stands in brackets and may be anything.
+        let (_, rest) = stat.split_at_checked(stat.iter().rposition(|byte| *byte == b')')? + 2)?;
+        let text = String::from_utf8_lossy(rest);
+        let mut fields = text.split(' ');
+        let ended = matches!(fields.next()?, "Z" | "X");
+        Some(Process { pid, parent: fields.next()?.parse().ok()?, ended })
+    };
+    entries.filter_map(process).collect()
+}
+
+/// A command with all that comes of it.
+struct Family {
+    first: Pid,
+}
+
+impl Family {
+    /// Sends a signal to all who live and are not among `told`, where they are put. Returns how many live.
+    fn signal(&self, signal: Signal, told: &mut BTreeSet<i32>) -> usize {
+        let all = processes();
+        self.reap(&all);
+        let (mut count, mut above) = (0, vec![getpid().as_raw_nonzero().get()]);
+        while let Some(parent) = above.pop() {
+            for child in all.iter().filter(|process| process.parent == parent) {
+                let number = child.pid.as_raw_nonzero().get();
+                above.push(number);
+                if !child.ended {
+                    count += 1;
+                    if told.insert(number) {
+                        kill_process(child.pid, signal).ok();
+                    }
+                }
+            }
+        }
+        count
+    }
+
+    /// Takes note of the ends of those that were left to us. The command itself is waited for elsewhere.
+    fn reap(&self, all: &[Process]) {
+        let own = getpid().as_raw_nonzero().get();
+        for process in all.iter().filter(|process| process.ended && process.parent == own) {
+            if process.pid != self.first {
+                waitpid(Some(process.pid), WaitOptions::NOHANG).ok();
             }
         }
     }

@@ -11,6 +11,7 @@ mod password;
 mod plugin;
 mod report;
 mod repository;
+mod shown;
 mod stdin;
 mod volume;
 

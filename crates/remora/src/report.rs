@@ -11,6 +11,7 @@ use progress::{Part, Progress};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
+use crate::shown;
 
 /// How often a line is printed where nothing moves.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -127,7 +128,7 @@ impl Report {
     pub(crate) fn say(&self, text: &str) {
         self.0.bar.suspend(|| {
             // Nobody is left to be told that stderr is gone.
-            writeln!(io::stderr().lock(), "{text}").ok();
+            writeln!(io::stderr().lock(), "{}", shown::plain(text)).ok();
         });
     }
 

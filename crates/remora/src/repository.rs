@@ -17,11 +17,17 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Whether a generation, or the newest one, is of a tree of files.
-    pub(crate) fn is_tree(&self, generation: Option<u64>) -> Result<bool> {
+    /// Whether what is to be restored is a tree of files.
+    pub(crate) fn is_tree(&self, request: block::restore::Request) -> Result<bool> {
         let all = self.repository.list()?.generations;
-        let found = all.iter().rfind(|found| generation.is_none_or(|number| found.number == number));
-        Ok(found.is_some_and(is_tree))
+        let number = request.generation;
+        let found = all.iter().rfind(|found| number.is_none_or(|number| found.number == number));
+        if !request.keep_going {
+            return Ok(found.is_some_and(is_tree));
+        }
+        // Where the note is damaged the others tell: a name is of one kind.
+        let note = block::restore::note(&self.repository, request)?;
+        Ok(note_says_tree(&note).unwrap_or_else(|| all.iter().any(is_tree)))
     }
 }
 
@@ -44,8 +50,13 @@ pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
 
 /// Whether a generation is one of a tree of files, and not of a volume.
 pub(crate) fn is_tree(generation: &Generation) -> bool {
-    let note: Option<serde_json::Value> = serde_json::from_str(&generation.note).ok();
-    note.and_then(|note| note.get("tree")?.as_bool()) == Some(true)
+    note_says_tree(&generation.note) == Some(true)
+}
+
+/// None when it is no note.
+fn note_says_tree(note: &str) -> Option<bool> {
+    let note: serde_json::Value = serde_json::from_str(note).ok()?;
+    Some(note.get("tree").and_then(serde_json::Value::as_bool) == Some(true))
 }
 
 /// Whether a folder holds the backups of one name, told by its files.

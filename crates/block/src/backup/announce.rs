@@ -61,11 +61,18 @@ impl<'a> Announcer<'a> {
 
     fn announce(&mut self, feed: &mut dyn Feed, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
         let number = self.next;
-        let look = self.plan.as_mut().map_or(Look::All, |plan| plan.look(number));
-        if let (Look::Not, Some(walk)) = (&look, &mut self.walk) {
+        let mut look = self.plan.as_mut().map_or(Look::All, |plan| plan.look(number));
+        if let (Look::Not, Some(walk), false) = (&look, &mut self.walk, pipeline.damage.touches(number)) {
             return walk.content(number).map(Announced::Same);
         }
-        let prior = self.walk.as_mut().map(|walk| walk.chunk(number)).transpose()?;
+        let mut damages = Vec::new();
+        let mut prior = self.walk.as_mut().map(|walk| walk.told(number, &mut damages)).transpose()?;
+        prior.iter_mut().for_each(|prior| prior.forget(number, pipeline.damage));
+        if prior.as_ref().is_some_and(|prior| prior.unknown.is_some()) {
+            // Whatever did not change: it is to be stored again.
+            look = Look::All;
+            pipeline.meet(damages);
+        }
         let known = prior.as_ref().map(Chunk::hashes);
         let (want, claimed) = match look {
             Look::At(blocks) => (Want::Blocks(blocks), None),

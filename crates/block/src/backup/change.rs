@@ -1,6 +1,8 @@
 //! What changed in a chunk, and how it is stored.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use disk::Source;
 
@@ -9,7 +11,7 @@ use crate::chain::Chunk;
 use crate::feed::Seen;
 use crate::fetch::Fetcher;
 use crate::format::{
-    BLOCK, CHUNK_BLOCKS, Change, GROUP_BLOCKS, Group, Hash, Place, ZERO, block_hash, chunk_hash,
+    BLOCK, CHUNK_BLOCKS, Change, GROUP_BLOCKS, Group, Hash, Place, UNKNOWN, ZERO, block_hash, chunk_hash,
 };
 use crate::pack::{DeltaPacker, Packer};
 use crate::{CHUNK, Error};
@@ -23,6 +25,8 @@ pub(super) struct Changer<'a> {
     /// The volume as it was, if there is a snapshot of that.
     before: Option<&'a dyn Source>,
     packer: io::Result<Packer>,
+    /// Damages that were met.
+    met: &'a Mutex<BTreeSet<String>>,
 }
 
 /// What was found out about a chunk.
@@ -33,7 +37,12 @@ pub(super) struct Found {
     pub(super) changes: Option<(Vec<Change>, Vec<u8>)>,
     /// An interrupted run had stored them.
     pub(super) reused: bool,
+    /// Blocks among them that are stored again, changed or not, as what is stored of them is damaged.
+    pub(super) healed: u64,
 }
+
+/// A group that can't be unpacked, and why.
+type BadBase = (Group, Error);
 
 /// A block to be stored.
 #[derive(Clone, Copy)]
@@ -47,8 +56,12 @@ fn packing(source: io::Error) -> Error {
 }
 
 impl<'a> Changer<'a> {
-    pub(super) fn new(fetcher: &'a Fetcher<'a>, before: Option<&'a dyn Source>) -> Changer<'a> {
-        Changer { fetcher, before, packer: Packer::new() }
+    pub(super) fn new(
+        fetcher: &'a Fetcher<'a>,
+        before: Option<&'a dyn Source>,
+        met: &'a Mutex<BTreeSet<String>>,
+    ) -> Changer<'a> {
+        Changer { fetcher, before, packer: Packer::new(), met }
     }
 
     /// Looks at a chunk: its number and its data.
@@ -60,7 +73,11 @@ impl<'a> Changer<'a> {
         salvaged: Option<Salvaged>,
     ) -> Result<Found, Error> {
         let was = |block: usize| prior.and_then(|prior| prior.blocks.get(block)).and_then(Option::as_ref);
-        let was_hash = |block: usize| was(block).map_or(ZERO, |place| place.hash);
+        let was_hash = |block: usize| match was(block) {
+            Some(place) => place.hash,
+            None if prior.is_some_and(|prior| prior.is_unknown(block)) => UNKNOWN,
+            None => ZERO,
+        };
         let is_read = |block: usize| match seen {
             Seen::Blocks(blocks) => blocks.get(block) == Some(&true),
             Seen::Hole | Seen::Whole => true,
@@ -74,36 +91,50 @@ impl<'a> Changer<'a> {
             .filter(|(block, hash)| was_hash(*block) != **hash)
             .map(|(block, hash)| New { block, hash: *hash })
             .collect();
+        let again = |new: &&New| prior.is_some_and(|prior| prior.is_unknown(new.block));
+        let healed = differing.iter().filter(again).count() as u64;
         if differing.is_empty() {
-            return Ok(Found { content, changes: None, reused: false });
+            return Ok(Found { content, changes: None, reused: false, healed: 0 });
         }
         if content == ZERO {
-            return Ok(Found { content, changes: Some((Vec::new(), Vec::new())), reused: false });
+            return Ok(Found { content, changes: Some((Vec::new(), Vec::new())), reused: false, healed });
         }
+        // What an interrupted run has stored may leave out what was not known to be damaged then.
+        let salvaged = salvaged.filter(|_| prior.is_none_or(|prior| prior.unknown.is_none()));
         if let Some(found) = salvaged.and_then(|salvaged| salvaged.take(&content)) {
-            return Ok(Found { content, changes: Some(found), reused: true });
+            return Ok(Found { content, changes: Some(found), reused: true, healed });
         }
         let (zeros, new): (Vec<New>, Vec<New>) = differing.into_iter().partition(|new| new.hash == ZERO);
         let mut out = Out { bytes: Vec::new(), places: vec![None; CHUNK_BLOCKS] };
         zeros.iter().for_each(|zero| out.set(zero.block, None));
-        let whole = self.differences((chunk, data), &new, &was, &mut out)?;
+        let whole = match self.differences((chunk, data), &new, &was, &mut out)? {
+            Ok(whole) => whole,
+            Err((group, error)) => {
+                self.met.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
+                let prior = prior.map(|prior| prior.without((chunk, &group), is_read));
+                return self.changes((chunk, data), seen, prior.as_ref(), None);
+            }
+        };
         self.groups(data, &whole, &mut out)?;
         let places = out.places.into_iter().zip(0u8..=u8::MAX);
         let changes = places.filter_map(|(place, block)| Some((block, place?)));
-        Ok(Found { content, changes: Some((changes.collect(), out.bytes)), reused: false })
+        Ok(Found { content, changes: Some((changes.collect(), out.bytes)), reused: false, healed })
     }
 
     /// Stores the blocks that were something else before as differences to that, where it pays. Returns the
-    /// others.
+    /// others; or what can't be had that a difference would be made to.
     fn differences<'p>(
         &self,
         (chunk, data): (u64, &[u8]),
         new: &[New],
         was: &dyn Fn(usize) -> Option<&'p Place>,
         out: &mut Out,
-    ) -> Result<Vec<New>, Error> {
+    ) -> Result<Result<Vec<New>, BadBase>, Error> {
         let based: Vec<(New, &Place)> = new.iter().filter_map(|new| Some((*new, was(new.block)?))).collect();
-        let bases = self.bases(chunk, &based)?;
+        let bases = match self.bases(chunk, &based)? {
+            Ok(bases) => bases,
+            Err(bad) => return Ok(Err(bad)),
+        };
         let mut packer = DeltaPacker::new().map_err(packing)?;
         let (mut stored, mut paid, mut vain) = ([false; CHUNK_BLOCKS], 0, 0);
         for ((new, was), base) in based.iter().zip(bases.chunks(BLOCK)) {
@@ -121,11 +152,11 @@ impl<'a> Changer<'a> {
                 }
             }
         }
-        Ok(new.iter().filter(|new| stored.get(new.block) == Some(&false)).copied().collect())
+        Ok(Ok(new.iter().filter(|new| stored.get(new.block) == Some(&false)).copied().collect()))
     }
 
     /// What differences to these blocks of a chunk are made to, one after the other.
-    fn bases(&self, chunk: u64, blocks: &[(New, &Place)]) -> Result<Vec<u8>, Error> {
+    fn bases(&self, chunk: u64, blocks: &[(New, &Place)]) -> Result<Result<Vec<u8>, BadBase>, Error> {
         let mut unpacked: Option<(Group, Vec<u8>)> = None;
         let mut bases = vec![0; blocks.len() * BLOCK];
         for ((new, was), target) in blocks.iter().zip(bases.chunks_mut(BLOCK)) {
@@ -136,12 +167,15 @@ impl<'a> Changer<'a> {
             let known = unpacked.take().filter(|(known, _)| *known == group);
             let raw = match known {
                 Some((_, raw)) => raw,
-                None => self.fetcher.group(&group)?,
+                None => match self.fetcher.group(&group) {
+                    Err(error) if error.is_damage() => return Ok(Err((group, error))),
+                    group => group?,
+                },
             };
             target.copy_from_slice(block_of(&raw, usize::from(slot)));
             unpacked = Some((group, raw));
         }
-        Ok(bases)
+        Ok(Ok(bases))
     }
 
     /// Reads a block as it was, if that is the base itself and it can be had without unpacking.

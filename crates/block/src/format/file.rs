@@ -29,6 +29,8 @@ pub struct Header {
 impl Header {
     /// Bytes before the note.
     pub const FIXED_BYTES: usize = 92;
+    /// Bytes of the longest header.
+    pub const BYTES_MAX: usize = Header::FIXED_BYTES + NOTE_MAX;
 
     /// Bytes of the whole header, given its fixed part.
     ///
@@ -96,6 +98,31 @@ impl Header {
         let note = String::from_utf8(note.to_vec()).map_err(|_| fields.wrong("a note that is not UTF-8"))?;
         fields.end()?;
         Ok(Header { generation, parent, parent_content, len, taken_s, note })
+    }
+}
+
+/// A header that may be damaged, without its note.
+#[derive(Debug)]
+pub struct FixedHeader {
+    /// What it says; the note is empty.
+    pub header: Header,
+    /// Bytes of the note, at most as many as one may have.
+    pub note_bytes: usize,
+}
+
+impl Header {
+    /// The numbers of a header, whatever else it says: for a file that is damaged somewhere.
+    #[must_use]
+    pub fn decode_fixed(bytes: &[u8]) -> Option<FixedHeader> {
+        let mut fields = Fields::new(bytes);
+        fields.bytes(16).ok()?;
+        let (generation, parent) = (fields.u64().ok()?, fields.u64().ok()?);
+        let (parent_content, len) = (fields.array().ok()?, fields.u64().ok()?);
+        let taken_s = i64::from_le_bytes(fields.array().ok()?);
+        fields.bytes(8).ok()?;
+        let note_bytes = (fields.u32().ok()? as usize).min(NOTE_MAX);
+        let header = Header { generation, parent, parent_content, len, taken_s, note: String::new() };
+        (generation > 0 && parent < generation).then_some(FixedHeader { header, note_bytes })
     }
 }
 

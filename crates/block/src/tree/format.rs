@@ -1,17 +1,20 @@
 //! How a layout is written. docs/formats/tree.md
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use disk::{Attributes, Kind};
+use disk::{Attributes, Extended, Kind};
 
 use super::{Layout, Node, blocks_of, places};
 use crate::format::BLOCK;
 
 const MAGIC: &[u8; 8] = b"remotree";
-const VERSION: u32 = 1;
+/// Without extended attributes and second names, which all before had.
+const PLAIN: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a map at most: some million files.
 const MAP_MAX: u64 = 1 << 30;
 /// Bytes of a header before the parts of the map.
@@ -22,6 +25,8 @@ pub(super) const MAP_PARTS_MAX: usize = (BLOCK - FRONT) / 16;
 const FILE: u8 = 0;
 const FOLDER: u8 = 1;
 const LINK: u8 = 2;
+/// Another name of a file.
+const NAME: u8 = 3;
 
 /// The header of a volume whose map lies in these blocks.
 pub(super) fn header(parts: &[Range<u64>], map: &[u8]) -> Vec<u8> {
@@ -43,14 +48,22 @@ pub(super) fn map(nodes: &[Node]) -> Vec<u8> {
     for node in nodes {
         let (kind, target) = match &node.kind {
             Kind::Folder => (FOLDER, None),
-            Kind::Link(target) => (LINK, Some(target)),
-            Kind::File | Kind::Other => (FILE, None),
+            Kind::Link(target) => (LINK, Some(target.as_os_str())),
+            Kind::File | Kind::Other => match &node.same_as {
+                Some(path) => (NAME, Some(path.as_os_str())),
+                None => (FILE, None),
+            },
         };
         out.push(kind);
         put_bytes(&mut out, node.path.as_os_str().as_bytes());
         let Attributes { mode, uid, gid, modified_ns } = node.attributes;
         [mode, uid, gid].into_iter().for_each(|number| put_u32(&mut out, number));
         out.extend_from_slice(&modified_ns.to_le_bytes());
+        put_u32(&mut out, u32::try_from(node.extended.len()).unwrap_or(u32::MAX));
+        for (name, value) in &node.extended {
+            put_bytes(&mut out, name.as_bytes());
+            put_bytes(&mut out, value);
+        }
         match target {
             Some(target) => put_bytes(&mut out, target.as_bytes()),
             None if kind == FILE => {
@@ -89,14 +102,16 @@ pub(super) struct Front {
     pub(super) parts: Vec<Range<u64>>,
     len: u64,
     hash: [u8; 32],
+    version: u32,
 }
 
 impl Front {
     /// Reads the first block of a volume.
     pub(super) fn decode(block: &[u8]) -> Result<Front, &'static str> {
         let mut input = In(block.strip_prefix(MAGIC).ok_or("it is no tree of files")?);
-        if input.u32()? != VERSION {
-            return Err("it is of another version");
+        let version = input.u32()?;
+        if version != PLAIN && version != VERSION {
+            return Err("it is of a newer version of remora");
         }
         let count = input.u32()? as usize;
         let (len, hash) = (input.u64()?, input.array()?);
@@ -106,7 +121,7 @@ impl Front {
         if room != blocks_of(len) || count > MAP_PARTS_MAX || len > MAP_MAX {
             return Err("the map has not the room it needs");
         }
-        Ok(Front { parts, len, hash })
+        Ok(Front { parts, len, hash, version })
     }
 
     /// Where the map's bytes lie in the volume.
@@ -123,12 +138,36 @@ impl Front {
         let count = input.u64()?;
         let mut nodes: Vec<Node> = Vec::new();
         for _ in 0..count {
-            let node = input.node()?;
+            let node = input.node(self.version)?;
             check(&nodes, &node)?;
             nodes.push(node);
         }
         if !input.0.is_empty() {
             return Err("the map is too long");
+        }
+        self.placed(nodes, blocks)
+    }
+
+    /// The layout as far as the first bytes of a map tell, which are proven in another way.
+    pub(super) fn part(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
+        let mut input = In(map);
+        let count = input.u64()?;
+        let mut nodes: Vec<Node> = Vec::new();
+        for _ in 0..count {
+            let Ok(node) = input.node(self.version) else { break };
+            check(&nodes, &node)?;
+            nodes.push(node);
+        }
+        // A name of something that is not known any more is none.
+        let files: BTreeSet<PathBuf> = files(&nodes).map(Path::to_owned).collect();
+        nodes.retain(|node| node.same_as.as_ref().is_none_or(|path| files.contains(path)));
+        self.placed(nodes, blocks)
+    }
+
+    fn placed(self, nodes: Vec<Node>, blocks: u64) -> Result<Layout, &'static str> {
+        let files: BTreeSet<&Path> = files(&nodes).collect();
+        if nodes.iter().filter_map(|node| node.same_as.as_deref()).any(|path| !files.contains(path)) {
+            return Err("another name of nothing");
         }
         let layout = Layout { nodes, map: self.parts };
         let mut used: Vec<&Range<u64>> = layout.used().collect();
@@ -142,6 +181,11 @@ impl Front {
         }
         Ok(layout)
     }
+}
+
+/// Paths of files that are not other names of others.
+fn files(nodes: &[Node]) -> impl Iterator<Item = &Path> {
+    nodes.iter().filter(|node| node.kind == Kind::File && node.same_as.is_none()).map(|node| &*node.path)
 }
 
 /// A path leads nowhere but into a folder that was named before.
@@ -207,15 +251,38 @@ impl<'a> In<'a> {
         Ok(blocks)
     }
 
-    fn node(&mut self) -> Result<Node, &'static str> {
+    fn extended(&mut self) -> Result<Extended, &'static str> {
+        let count = self.u32()?;
+        let mut all = Extended::new();
+        for _ in 0..count {
+            let name = self.text()?;
+            let len = self.u32()? as usize;
+            all.push((name, self.take(len)?.to_vec()));
+        }
+        Ok(all)
+    }
+
+    fn node(&mut self, version: u32) -> Result<Node, &'static str> {
         let kind = u8::from_le_bytes(self.array()?);
         let path = PathBuf::from(self.text()?);
         let (mode, uid, gid) = (self.u32()?, self.u32()?, self.u32()?);
         let attributes = Attributes { mode, uid, gid, modified_ns: i128::from_le_bytes(self.array()?) };
-        let mut node = Node { path, kind: Kind::Folder, len: 0, attributes, blocks: Vec::new() };
+        let extended = if version == PLAIN { Extended::new() } else { self.extended()? };
+        let mut node = Node {
+            path,
+            kind: Kind::Folder,
+            len: 0,
+            attributes,
+            extended,
+            same_as: None,
+            blocks: Vec::new(),
+        };
         match kind {
             FOLDER => {}
             LINK => node.kind = Kind::Link(self.text()?),
+            NAME if version != PLAIN => {
+                (node.kind, node.same_as) = (Kind::File, Some(PathBuf::from(self.text()?)));
+            }
             FILE => {
                 (node.kind, node.len) = (Kind::File, self.u64()?);
                 let count = self.u32()? as usize;

@@ -76,9 +76,13 @@ impl Reader {
     }
 }
 
+fn shorter(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("{} is shorter than it was", path.display()))
+}
+
 impl Source for Reader {
     fn stat(&self) -> io::Result<Stat> {
-        Ok(Stat { len: self.len, modified_ns: 0, regular: true, block_device: false })
+        Ok(Stat { len: self.len, modified_ns: 0, changed_ns: 0, regular: true, block_device: false })
     }
 
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -95,8 +99,7 @@ impl Source for Reader {
                 }
                 What::File(FilePart { path, offset }) => {
                     if self.file(path)?.read_full_at(offset + within, target)? != target.len() {
-                        let text = format!("{} is shorter than it was", path.display());
-                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+                        return Err(shorter(path));
                     }
                 }
             }
@@ -124,12 +127,14 @@ impl Source for Reader {
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {
         for (place, what, within) in self.parts.touched(at..self.len) {
             let What::File(FilePart { path, offset }) = what else { return Ok(Some(place.start)) };
-            let start = offset + within;
-            match self.file(path)?.skip_hole(start)? {
-                Some(data) if data < start + (place.end - place.start) => {
-                    return Ok(Some(place.start + (data - start)));
-                }
-                _ => {}
+            let (start, end) = (offset + within, offset + within + (place.end - place.start));
+            let file = self.file(path)?;
+            match file.skip_hole(start)? {
+                Some(data) if data < end => return Ok(Some(place.start + (data - start))),
+                Some(_) => {}
+                // Behind the end of a file there is no data either.
+                None if file.stat()?.len < end => return Err(shorter(path)),
+                None => {}
             }
         }
         Ok(None)

@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use disk::{Disk, Kind, Output, Stat, Tree, Volume};
+use disk::extended::{ACCESS_LIST, mode_without_list};
+use disk::{Attributes, Disk, Kind, Output, Stat, Tree, Volume};
 
 use super::format::Front;
 use super::open::OpenFiles;
@@ -14,11 +15,16 @@ use super::parts::{FilePart, Parts};
 use super::{Layout, Node};
 use crate::backup::World;
 use crate::chain::Chain;
-use crate::fetch::Fetcher;
-use crate::format::{BLOCK, CHUNK};
+use crate::copies::Copies;
+use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::repository::Repository;
-use crate::restore::{Request, Summary, in_place_fresh};
+use crate::restore::{Loss, Request, Summary, find, in_place_fresh};
 use crate::{Error, chain};
+
+/// How names of access control lists begin.
+const LISTS: &[u8] = b"system.posix_acl_";
+/// Most things that are told one by one that a target can't hold.
+const BENT_MAX: usize = 1000;
 
 /// The layout of a generation, of the newest one if none is named.
 ///
@@ -26,29 +32,77 @@ use crate::{Error, chain};
 /// When there is no such generation, it is none of a tree of files, or it can't be read as it was written.
 pub fn layout_of(repository: &Repository, generation: Option<u64>) -> Result<Layout, Error> {
     let _stays = repository.reading()?;
-    let loaded = repository.load()?;
-    let chain = repository.chain(&loaded, generation)?;
-    let fetcher = Fetcher::new(repository.store());
+    let (loaded, chain, _) = find(repository, Request::new(generation, 1))?;
+    read_layout(&chain, &Copies::new(repository.store(), &loaded.files), false).map(|found| found.layout)
+}
+
+/// What is known of the list of files.
+pub(crate) struct Found {
+    pub(crate) layout: Layout,
+    /// Bytes of it from which on nothing is.
+    lost: Option<Range<u64>>,
+    damages: Vec<Error>,
+}
+
+/// The layout that a chain ends in; the first part of it will do, if that is said.
+pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) -> Result<Found, Error> {
     let corrupt = |what: &str| {
         let shown = chain.newest().map(|file| file.shown.clone()).unwrap_or_default();
         Error::corrupt(shown, format!("the list of files: {what}"))
     };
-    let front = bytes(&chain, &fetcher, std::iter::once((0..BLOCK as u64, 0)))?;
-    let front = Front::decode(&front).map_err(corrupt)?;
+    let first = bytes(chain, copies, std::iter::once((0..BLOCK as u64, 0)))?;
+    first.whole()?;
+    let front = Front::decode(&first.bytes).map_err(corrupt)?;
     let blocks = chain.len() / BLOCK as u64;
     if front.places().any(|(place, _)| place.end > chain.len()) {
         return Err(corrupt("it lies behind the end"));
     }
-    let map = bytes(&chain, &fetcher, front.places())?;
-    front.layout(&map, blocks).map_err(corrupt)
+    let map = bytes(chain, copies, front.places())?;
+    let lost = map.lost.map(|lost| lost as u64..map.bytes.len() as u64);
+    if !keep_going {
+        map.whole()?;
+        return Ok(Found {
+            layout: front.layout(&map.bytes, blocks).map_err(corrupt)?,
+            lost,
+            damages: Vec::new(),
+        });
+    }
+    let known = map.lost.and_then(|lost| map.bytes.get(..lost));
+    let layout = match known {
+        None => front.layout(&map.bytes, blocks),
+        Some(known) => front.part(known, blocks),
+    };
+    Ok(Found { layout: layout.map_err(corrupt)?, lost, damages: map.damages })
+}
+
+/// Bytes of a volume.
+struct Bytes {
+    bytes: Vec<u8>,
+    /// The first of them that can't be had.
+    lost: Option<usize>,
+    damages: Vec<Error>,
+}
+
+impl Bytes {
+    /// Fails unless all of them are there.
+    fn whole(&self) -> Result<(), Error> {
+        match (self.lost, self.damages.first()) {
+            (None, _) => Ok(()),
+            (Some(_), Some(Error::Corrupt { what, place })) => Err(Error::corrupt(place, what)),
+            (Some(_), damage) => Err(Error::corrupt(
+                damage.map(ToString::to_string).unwrap_or_default(),
+                "the list of files can't be read",
+            )),
+        }
+    }
 }
 
 /// Bytes of a volume: each range of it at an offset of what is returned.
 fn bytes(
     chain: &Chain,
-    fetcher: &Fetcher<'_>,
+    copies: &Copies<'_>,
     places: impl Iterator<Item = (Range<u64>, u64)>,
-) -> Result<Vec<u8>, Error> {
+) -> Result<Bytes, Error> {
     // A chain is walked from front to end, so the chunks come in order.
     let mut wanted: BTreeMap<u64, Vec<(Range<u64>, u64)>> = BTreeMap::new();
     let (mut len, size) = (0, CHUNK as u64);
@@ -62,19 +116,56 @@ fn bytes(
         }
     }
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-    let mut out = vec![0; index(len)];
+    let mut out = Bytes { bytes: vec![0; index(len)], lost: None, damages: Vec::new() };
     let (mut walk, mut buffer) = (chain.walk(), vec![0; CHUNK]);
     for (number, parts) in wanted {
-        let chunk: chain::Chunk = walk.chunk(number)?;
+        let chunk: chain::Chunk = walk.told(number, &mut out.damages)?;
         buffer.fill(0);
-        fetcher.blocks(&chunk.blocks, &mut buffer, &mut |_, error| Err(error))?;
+        let mut lost = copies.chunk(number, &chunk.blocks, &mut buffer)?;
+        out.damages.append(&mut lost.damages);
+        lost.blocks.extend((0..CHUNK_BLOCKS).filter(|block| chunk.is_unknown(*block)));
         for (place, offset) in parts {
-            let from = buffer.get(index(place.start - number * size)..).unwrap_or_default();
-            let target = out.get_mut(index(offset)..index(offset + (place.end - place.start)));
+            let within = index(place.start - number * size)..index(place.end - number * size);
+            let from = buffer.get(within.start..).unwrap_or_default();
+            let target = out.bytes.get_mut(index(offset)..index(offset + (place.end - place.start)));
             target.unwrap_or_default().iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            let here = |block: &&usize| (**block + 1) * BLOCK > within.start && **block * BLOCK < within.end;
+            let first = lost.blocks.iter().filter(here).map(|block| (block * BLOCK).max(within.start)).min();
+            let first = first.map(|at| index(offset) + (at - within.start));
+            out.lost = out.lost.into_iter().chain(first).min();
         }
     }
     Ok(out)
+}
+
+impl Layout {
+    /// The first bytes of these of the volume that the list of files lies in.
+    pub(crate) fn of_list(&self, ranges: &[Range<u64>]) -> Option<Range<u64>> {
+        let list = self.map.iter().map(|range| range.start * BLOCK as u64..range.end * BLOCK as u64);
+        let own: Vec<Range<u64>> = std::iter::once(0..BLOCK as u64).chain(list).collect();
+        let touched =
+            |range: &&Range<u64>| own.iter().any(|own| range.start < own.end && own.start < range.end);
+        ranges.iter().find(touched).cloned()
+    }
+
+    /// What parts of the volume are of the files: those, by their paths. What belongs to no file is left out.
+    pub(crate) fn losses(&self, ranges: &[Range<u64>]) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for node in &self.nodes {
+            for (place, offset) in node.places() {
+                // They are in order and do not touch.
+                let first = ranges.partition_point(|range| range.end <= place.start);
+                let here = ranges.iter().skip(first).take_while(|range| range.start < place.end);
+                losses.extend(here.map(|range| {
+                    let (start, end) = (range.start.max(place.start), range.end.min(place.end));
+                    let bytes = offset + (start - place.start)..offset + (end - place.start);
+                    Loss { path: Some(node.path.clone()), bytes }
+                }));
+            }
+        }
+        losses.sort_by(|one, other| (&one.path, one.bytes.start).cmp(&(&other.path, other.bytes.start)));
+        losses
+    }
 }
 
 /// Restores a tree into a new folder, which has its name only when all of it is there and durable.
@@ -93,12 +184,33 @@ pub fn restore(
     if disk.stat(path).is_ok() {
         return Err(failed(io::ErrorKind::AlreadyExists.into()));
     }
-    let layout = layout_of(repository, request.generation)?;
+    let stays = repository.reading()?;
+    let (loaded, chain, _) = find(repository, request)?;
+    let copies = Copies::new(repository.store(), &loaded.files);
+    let found = read_layout(&chain, &copies, request.keep_going)?;
+    // The same one, also when a newer one has come.
+    let generation = chain.newest().map(|file| file.header.generation);
+    let request = Request { generation, ..request };
+    drop(stays);
     let partial = Output::partial(path);
     // A leftover of a run that was killed.
     remove(&**disk, tree, &partial).map_err(failed)?;
-    let restored = fill(repository, (disk, tree), (&layout, &partial), request, world);
+    let restored = fill(repository, (disk, tree), (&found.layout, &partial), request, world);
+    let restored = restored.map(|summary| found.tell(summary));
     crate::restore::name(&**disk, (&partial, path), restored, || remove(&**disk, tree, &partial))
+}
+
+impl Found {
+    /// What was lost of the volume, said of its files.
+    fn tell(self, mut summary: Summary) -> Summary {
+        let ranges: Vec<Range<u64>> = summary.losses.into_iter().map(|loss| loss.bytes).collect();
+        summary.losses = self.layout.losses(&ranges);
+        summary.losses.extend(self.lost.map(|bytes| Loss { path: Some(PathBuf::new()), bytes }));
+        summary.damages.extend(self.damages.iter().map(ToString::to_string));
+        summary.damages.sort();
+        summary.damages.dedup();
+        summary
+    }
 }
 
 fn fill(
@@ -112,7 +224,10 @@ fn fill(
         let name = path.display().to_string();
         |source| Error::Target { name, source }
     };
-    for node in &layout.nodes {
+    // Before anything is written: what can't be written from now on is told.
+    let above = top.parent().unwrap_or(Path::new(""));
+    let batch = disk.batch(above).map_err(failed(above))?;
+    for node in layout.nodes.iter().filter(|node| node.same_as.is_none()) {
         let path = join(top, &node.path);
         match &node.kind {
             Kind::Folder => disk.create_folder(&path),
@@ -123,18 +238,69 @@ fn fill(
         }
         .map_err(failed(&path))?;
     }
-    let target = Target::new(Arc::clone(disk), layout, top);
+    let target = Target::new(Arc::clone(disk), layout, top, batch.is_none());
     let shown = top.display().to_string();
-    let summary = in_place_fresh(repository, (&target, &shown), request, world)?;
+    let mut summary = in_place_fresh(repository, (&target, &shown), request, world)?;
+    for node in &layout.nodes {
+        if let Some(file) = &node.same_as {
+            let path = join(top, &node.path);
+            name_again(&**disk, tree, (&join(top, file), &path), &mut summary).map_err(failed(&path))?;
+        }
+    }
     // What is in a folder before the folder itself, whose time changes with it.
     for node in layout.nodes.iter().rev() {
         let path = join(top, &node.path);
-        if node.kind == Kind::Folder {
+        if node.kind == Kind::Folder && batch.is_none() {
             disk.sync_folder(&path).map_err(failed(&path))?;
         }
-        tree.set_attributes(&path, &node.kind, node.attributes).map_err(failed(&path))?;
+        describe(tree, node, &path, &mut summary).map_err(failed(&path))?;
+    }
+    if let Some(batch) = batch {
+        batch.sync().map_err(failed(top))?;
     }
     Ok(Summary { len: layout.bytes(), ..summary })
+}
+
+/// Gives a file another name; a copy of it where it can't have two.
+fn name_again(
+    disk: &dyn Disk,
+    tree: &dyn Tree,
+    (file, path): (&Path, &Path),
+    summary: &mut Summary,
+) -> io::Result<()> {
+    let Err(error) = tree.make_hard_link(path, file) else { return Ok(()) };
+    let mut sink = disk.create(path)?;
+    io::copy(&mut disk.open(file)?, &mut sink)?;
+    sink.sync()?;
+    summary.bend(path, format!("is a file of its own now, not another name of {}: {error}", file.display()));
+    Ok(())
+}
+
+/// Gives something its owner, rights, times and extended attributes. What it can't have is told; nobody gets more rights for
+/// that.
+fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
+    let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
+    let mode = node.attributes.mode;
+    let mode = list.map_or(mode, |(_, list)| mode_without_list(mode, list));
+    tree.set_attributes(path, &node.kind, Attributes { mode, ..node.attributes })?;
+    for (name, value) in &node.extended {
+        if let Err(error) = tree.set_extended(path, name, value) {
+            let what =
+                if name.as_encoded_bytes().starts_with(LISTS) { "access control list" } else { "attribute" };
+            summary.bend(path, format!("is without its {what} {}: {error}", name.display()));
+        }
+    }
+    Ok(())
+}
+
+impl Summary {
+    fn bend(&mut self, path: &Path, what: String) {
+        match self.bent.len() {
+            ..BENT_MAX => self.bent.push((path.to_owned(), what)),
+            BENT_MAX => self.bent.push((PathBuf::new(), "there is more of that kind".to_owned())),
+            _ => {}
+        }
+    }
 }
 
 /// `Path::join` would end the path of the top itself with a slash.
@@ -165,12 +331,14 @@ struct Target {
     parts: Parts<FilePart>,
     open: OpenFiles<dyn Volume>,
     files: Vec<PathBuf>,
+    /// Each file is to be synced; otherwise that is done for all at once.
+    syncs: bool,
 }
 
 impl Target {
-    fn new(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Target {
+    fn new(disk: Arc<dyn Disk>, layout: &Layout, top: &Path, syncs: bool) -> Target {
         let (mut parts, mut files) = (Parts::new(), Vec::new());
-        let is_file = |node: &&Node| node.kind == Kind::File;
+        let is_file = |node: &&Node| node.kind == Kind::File && node.same_as.is_none();
         for node in layout.nodes.iter().filter(is_file) {
             let path = top.join(&node.path);
             for (place, offset) in node.places() {
@@ -178,7 +346,7 @@ impl Target {
             }
             files.push(path);
         }
-        Target { disk, len: layout.volume_len(), parts, open: OpenFiles::new(), files }
+        Target { disk, len: layout.volume_len(), parts, open: OpenFiles::new(), files, syncs }
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<dyn Volume>> {
@@ -188,7 +356,7 @@ impl Target {
 
 impl Volume for Target {
     fn stat(&self) -> io::Result<Stat> {
-        Ok(Stat { len: self.len, modified_ns: 0, regular: true, block_device: false })
+        Ok(Stat { len: self.len, modified_ns: 0, changed_ns: 0, regular: true, block_device: false })
     }
 
     fn read_at(&self, _at: u64, _buffer: &mut [u8]) -> io::Result<usize> {
@@ -213,6 +381,7 @@ impl Volume for Target {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.files.iter().try_for_each(|path| self.file(path)?.sync())
+        let files = self.files.iter().filter(|_| self.syncs);
+        files.into_iter().try_for_each(|path| self.file(path)?.sync())
     }
 }

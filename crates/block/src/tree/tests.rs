@@ -7,7 +7,15 @@ use super::*;
 use crate::format::CHUNK;
 
 fn file(path: &str, len: u64) -> Node {
-    Node { path: path.into(), kind: Kind::File, len, attributes: Attributes::default(), blocks: Vec::new() }
+    Node {
+        path: path.into(),
+        kind: Kind::File,
+        len,
+        attributes: Attributes::default(),
+        extended: vec![("user.one".into(), b"value".to_vec()), ("user.two".into(), Vec::new())],
+        same_as: None,
+        blocks: Vec::new(),
+    }
 }
 
 fn folder(path: &str) -> Node {
@@ -125,6 +133,33 @@ fn paths_that_no_tree_has_are_refused() {
     bad(Node { kind: Kind::Folder, ..file("a/f", 0) });
     assert!(decoded(&Layout::new(vec![folder(""), file("b", 0)], None)).is_ok());
     assert_eq!(decoded(&Layout::new(vec![file("b", 0)], None)), Err("the top is missing"));
+}
+
+#[test]
+fn another_name_of_a_file_has_no_bytes_of_its_own_and_they_stay_where_they_were() {
+    let before = Layout::new(vec![folder(""), file("b", 3 * BLOCK_U64)], None);
+    let name = |path: &str, of: &str| Node { same_as: Some(of.into()), ..file(path, 0) };
+    // The new name comes first, and the blocks stay with the old one.
+    let now = vec![folder(""), file("a", 3 * BLOCK_U64), name("b", "a"), name("c", "a")];
+    let layout = Layout::new(now, Some(&before));
+    assert_eq!(layout.nodes[2].blocks, before.nodes[1].blocks);
+    let names: Vec<_> = layout.nodes[1..].iter().map(|node| node.same_as.clone()).collect();
+    assert_eq!(names, [Some("b".into()), None, Some("b".into())]);
+    assert_eq!(layout.bytes(), 3 * BLOCK_U64);
+    assert_eq!(decoded(&layout), Ok(layout.clone()));
+    let nothing = Layout::new(vec![folder(""), name("b", "a")], None);
+    assert_eq!(decoded(&nothing), Err("another name of nothing"));
+    let folders = Layout::new(vec![folder(""), folder("a"), name("b", "a")], None);
+    assert_eq!(decoded(&folders), Err("another name of nothing"));
+}
+
+#[test]
+fn only_what_we_make_is_ours() {
+    assert!(is_own(OsStr::new(".remora-0123456789abcdef-12")));
+    for theirs in [".remora-", ".remora-notes", ".remora-0123456789abcdeg-1", ".remora-0123456789abcdef", "x"]
+    {
+        assert!(!is_own(OsStr::new(theirs)), "{theirs}");
+    }
 }
 
 #[test]

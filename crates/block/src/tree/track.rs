@@ -45,6 +45,9 @@ impl Layout {
             };
             behind(&was.blocks, kept, &mut changed);
             behind(&node.blocks, kept, &mut changed);
+            if node.same_as.is_some() {
+                continue;
+            }
             for range in of_file(node)? {
                 for (place, offset) in node.places() {
                     let len = place.end - place.start;

@@ -45,7 +45,8 @@ fn everywhere(
             let disk = FaultDisk::stopping_at(stop);
             first(&disk);
             let done = second(&disk);
-            assert_eq!(done, stop == calm.syncs());
+            // What was done may have been told before the last sync, which only notes that.
+            assert!(done || stop < calm.syncs());
             look(&disk.after_crash(unsynced), done);
         }
     }
@@ -104,7 +105,7 @@ fn what_is_to_stay_stays_through_a_prune() {
 #[test]
 fn a_restored_file_has_its_name_only_when_it_is_whole() {
     let restore = |disk: &FaultDisk| {
-        let request = restore::Request { generation: None, delta: false, jobs: 2 };
+        let request = restore::Request::new(None, 2);
         restore::to_new_file(&repository(disk), disk, Path::new(TARGET), request, world()).is_ok()
     };
     everywhere(
@@ -124,7 +125,7 @@ fn a_restore_in_place_can_be_done_again() {
     let path = Path::new("/target/device");
     let restore = |disk: &FaultDisk| {
         let volume = disk.volume(path).unwrap();
-        let request = restore::Request { generation: Some(1), delta: true, jobs: 2 };
+        let request = restore::Request { delta: true, ..restore::Request::new(Some(1), 2) };
         restore::in_place(&repository(disk), &*volume, "device", request, world()).is_ok()
     };
     everywhere(

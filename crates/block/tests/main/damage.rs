@@ -97,10 +97,7 @@ fn a_damaged_catalogue_is_refused() {
 #[test]
 fn a_missing_file_is_found() {
     let (disk, volume) = small();
-    let mut files = files(&disk);
-    // Nothing tells of the newest one but itself.
-    files.pop();
-    for file in files {
+    for file in files(&disk) {
         let good = disk.bytes(&file).unwrap();
         disk::Disk::remove(&disk, &file).unwrap();
         assert_ne!(damages(&disk), [], "{}", file.display());
@@ -122,6 +119,7 @@ fn a_damage_names_the_block_of_the_volume() {
     disk.put(&name, &bytes);
     let found = damages(&disk);
     assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].costs.len(), found[0].costs[0].generation), (1, 1), "{found:?}");
     let block: u64 =
         found[0].what.split("block ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!((280..320).contains(&block), "{found:?}");
@@ -130,16 +128,24 @@ fn a_damage_names_the_block_of_the_volume() {
 }
 
 #[test]
-fn nothing_is_built_upon_damage_unless_it_is_a_new_full() {
+fn a_backup_builds_upon_what_is_whole_or_asks_for_a_full_one() {
     let (disk, volume) = small();
     let last = files(&disk).pop().unwrap();
-    let mut bytes = disk.bytes(&last).unwrap();
-    bytes[3] ^= 1;
-    disk.put(&last, &bytes);
+    disk.corrupt(&last, 3, 1);
+    // The newest is damaged: what is older does as well, and the damage is told.
+    let made = back_up(&disk, false).unwrap();
+    assert_eq!((made.generation, made.parent, made.damages.len()), (5, 2, 1), "{made:?}");
+    assert!(restored(&disk, Some(5)).unwrap() == volume);
+    assert!(matches!(restored(&disk, None), Err(Error::Corrupt { .. })), "which is the newest is not sure");
+    let others = files(&disk).into_iter().filter(|file| *file != last);
+    others.for_each(|file| disk.corrupt(&file, 3, 1));
     let error = back_up(&disk, false).unwrap_err().to_string();
     assert!(error.contains("--full"), "{error}");
-    back_up(&disk, true).unwrap();
-    assert!(keep(&disk, &[5]).is_err(), "nothing is pruned from a damaged repository");
-    let newest = crate::support::generations(&disk).pop();
-    assert!(restored(&disk, newest).unwrap() == volume);
+    let made = back_up(&disk, true).unwrap();
+    assert_eq!((made.parent, made.damages.len()), (0, files(&disk).len() - 1));
+    // Of what is damaged everything is kept that may be of use, until nothing older than it stays.
+    let pruned = keep(&disk, &[made.generation]).unwrap();
+    assert_eq!(pruned.unused, Vec::<String>::new(), "{pruned:?}");
+    assert!(restored(&disk, None).unwrap() == volume);
+    sound(&disk);
 }

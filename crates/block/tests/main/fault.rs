@@ -96,6 +96,49 @@ fn a_file_that_changes_meanwhile_is_refused_unless_that_is_wanted() {
     assert_eq!(generations(&disk), [1]);
 }
 
+/// Whoever sets the time of a file back, or writes so that no time tells, is seen all the same.
+#[test]
+fn a_file_whose_times_do_not_tell_is_seen_to_change() {
+    let volume = Random(1).volume(600);
+    let new = || {
+        let disk = FaultDisk::default();
+        disk.put(Path::new(VOLUME), &volume);
+        disk.back_date(Path::new(VOLUME));
+        disk
+    };
+    let disk = new();
+    let once = std::sync::Once::new();
+    let write = || once.call_once(|| disk.volume(Path::new(VOLUME)).unwrap().write_at(9, b"new").unwrap());
+    let mut moving = Odd { scan: scan(&disk), longer: 0, meanwhile: &write, unreliable: false };
+    let error = backup(&repository(&disk), &mut moving, &request(), world()).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+
+    let disk = new();
+    let unseen = || (0..3).for_each(|chunk| disk.change_unseen(Path::new(VOLUME), chunk * CHUNK + 5, 1));
+    let mut moving = Odd { scan: scan(&disk), longer: 0, meanwhile: &unseen, unreliable: false };
+    let error = backup(&repository(&disk), &mut moving, &request(), world()).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    // A snapshot is not looked at again: nobody can write to it.
+    let mut moving = Odd { scan: scan(&disk), longer: 0, meanwhile: &unseen, unreliable: false };
+    let still = Request { is_still: true, ..request() };
+    backup(&repository(&disk), &mut moving, &still, world()).unwrap();
+    assert_eq!(generations(&disk), [1]);
+}
+
+#[test]
+fn what_is_cut_while_it_is_read_is_not_filled_up_with_zeros() {
+    for live in [false, true] {
+        let disk = FaultDisk::default();
+        disk.put(Path::new(VOLUME), &Random(1).volume(900));
+        let cut = || disk.volume(Path::new(VOLUME)).unwrap().set_len(7).unwrap();
+        let mut moving = Odd { scan: scan(&disk), longer: 0, meanwhile: &cut, unreliable: false };
+        let request = Request { live, ..request() };
+        let error = backup(&repository(&disk), &mut moving, &request, world()).unwrap_err();
+        assert!(error.to_string().contains("ends before its length"), "{error}");
+        assert_eq!(generations(&disk), Vec::<u64>::new());
+    }
+}
+
 #[test]
 fn what_can_not_be_relied_on_in_the_end_is_not_kept() {
     let disk = FaultDisk::default();
@@ -151,7 +194,7 @@ fn a_full_disk_is_no_backup_and_harms_none() {
     }
     let crashed = disk.after_crash(disk::faults::Unsynced::Keep);
     crashed.limit((used + 1000) as u64);
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     let full = restore::to_new_file(&repository(&crashed), &crashed, Path::new(TARGET), request, world());
     assert!(matches!(full, Err(Error::Target { .. })));
     assert_eq!(crashed.bytes(Path::new(TARGET)), None);
@@ -162,7 +205,7 @@ fn a_target_that_is_there_is_not_replaced() {
     let disk = FaultDisk::default();
     back_up_bytes(&disk, &Random(4).volume(3));
     disk.put(Path::new(TARGET), b"precious");
-    let request = restore::Request { generation: None, delta: false, jobs: 1 };
+    let request = restore::Request::new(None, 1);
     let refused = restore::to_new_file(&repository(&disk), &disk, Path::new(TARGET), request, world());
     assert!(matches!(refused, Err(Error::Target { .. })));
     assert_eq!(disk.bytes(Path::new(TARGET)).unwrap(), b"precious");

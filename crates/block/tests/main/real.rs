@@ -30,7 +30,7 @@ fn a_file_with_a_large_hole_is_quick_and_stays_one() {
     file.write_all(&Random(2).volume(300)).unwrap();
     file.sync_all().unwrap();
     back_up_file(&repository, &path);
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     restore::to_new_file(&repository, &RealDisk, &target, request, world()).unwrap();
     let (before, after) = (std::fs::metadata(&path).unwrap(), std::fs::metadata(&target).unwrap());
     assert_eq!(after.len(), len);
@@ -61,4 +61,18 @@ fn a_backup_leaves_the_page_cache_as_it_was() {
     // In memory itself, such as tmpfs, a file can't be forgotten, and there is nothing to see.
     let absent: u64 = before.iter().map(|range| range.end - range.start).sum();
     assert!(absent == 0 || absent > 10 << 20, "{before:?}");
+}
+
+/// A terabyte of nothing: neither read nor compared.
+#[test]
+fn a_hole_of_a_terabyte_takes_no_memory_traffic() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, target) = (folder.path().join("image"), folder.path().join("restored"));
+    let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));
+    let file = std::fs::OpenOptions::new().create_new(true).write(true).open(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    back_up_file(&repository, &path);
+    let request = restore::Request::new(None, 2);
+    let restored = restore::to_new_file(&repository, &RealDisk, &target, request, world()).unwrap();
+    assert_eq!((restored.written, std::fs::metadata(&target).unwrap().len()), (0, 1 << 40));
 }

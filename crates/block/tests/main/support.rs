@@ -53,7 +53,7 @@ pub(crate) fn back_up_bytes(disk: &FaultDisk, bytes: &[u8]) -> Summary {
 /// A generation, restored into a new file.
 pub(crate) fn restored(disk: &FaultDisk, generation: Option<u64>) -> Result<Vec<u8>, Error> {
     disk.remove(Path::new(TARGET)).ok();
-    let request = restore::Request { generation, delta: false, jobs: 2 };
+    let request = restore::Request::new(generation, 2);
     restore::to_new_file(&repository(disk), disk, Path::new(TARGET), request, world())?;
     Ok(disk.bytes(Path::new(TARGET)).unwrap())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use block::backup::{Changed, Request, Summary};
 use block::tree::{self, Layout, Reader};
 use block::{BLOCK, CHUNK, Error, Folder, Repository, Scan, backup, restore};
-use disk::{Kind, RealDisk};
+use disk::{Kind, RealDisk, Tree};
 
 use crate::support::{Random, world};
 
@@ -44,7 +44,7 @@ fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>>) -> Resul
 
 fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
     let back = folder.join("back");
-    let request = restore::Request { generation, delta: false, jobs: 2 };
+    let request = restore::Request::new(generation, 2);
     let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
     tree::restore(&repository(folder), (&disk, &RealDisk), &back, request, world()).unwrap();
     back
@@ -83,6 +83,196 @@ fn a_tree_comes_back_as_it_was() {
     let back = bring_back(folder.path(), None);
     assert!(seen(&back) == seen(&top));
     assert!(std::fs::metadata(back.join("sparse")).unwrap().blocks() < 100, "holes stay holes");
+}
+
+/// An access control list: rights of owner, a user, the group, the mask, others.
+fn list(owner: u8, user: u8, group: u8, mask: u8, others: u8) -> Vec<u8> {
+    let none = u32::MAX;
+    let entries =
+        [(1u16, owner, none), (2, user, 12_345), (4, group, none), (0x10, mask, none), (0x20, others, none)];
+    let mut out = 2u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        out.extend_from_slice(&tag.to_le_bytes());
+        out.extend_from_slice(&u16::from(rights).to_le_bytes());
+        out.extend_from_slice(&id.to_le_bytes());
+    }
+    out
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn extended(path: &Path) -> disk::Extended {
+    let all = RealDisk.entry(path).unwrap().extended;
+    // Set by the system itself where it has such.
+    all.into_iter().filter(|(name, _)| name != "security.selinux").collect()
+}
+
+const ACCESS: &str = "system.posix_acl_access";
+const DEFAULT: &str = "system.posix_acl_default";
+
+/// A tree with lists, attributes, and one file of three names.
+fn rich(folder: &Path) -> PathBuf {
+    let top = folder.join("top");
+    std::fs::create_dir_all(top.join("sub")).unwrap();
+    std::fs::write(top.join("sub/file"), vec![7; 2 * BLOCK]).unwrap();
+    std::fs::hard_link(top.join("sub/file"), top.join("another")).unwrap();
+    std::fs::hard_link(top.join("sub/file"), top.join("z")).unwrap();
+    std::fs::write(top.join("listed"), "secret").unwrap();
+    let set = |name: &str, key: &str, value: &[u8]| {
+        RealDisk.set_extended(&top.join(name), key.as_ref(), value).unwrap()
+    };
+    set("sub/file", "user.one", b"value");
+    set("sub/file", "user.empty", b"");
+    set("listed", ACCESS, &list(6, 6, 0, 6, 0));
+    set("sub", ACCESS, &list(7, 7, 5, 7, 0));
+    set("sub", DEFAULT, &list(7, 6, 0, 6, 0));
+    top
+}
+
+#[test]
+fn lists_attributes_and_second_names_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = rich(folder.path());
+    back_up(folder.path(), &top, None).unwrap();
+    // What is made in the folder that it comes back to gets rights that nobody had; they must go.
+    RealDisk.set_extended(folder.path(), DEFAULT.as_ref(), &list(7, 7, 7, 7, 7)).unwrap();
+    let back = bring_back(folder.path(), None);
+    for name in ["", "sub", "sub/file", "another", "z", "listed"] {
+        let (was, is) = (top.join(name), back.join(name));
+        assert_eq!((mode(&is), extended(&is)), (mode(&was), extended(&was)), "{name}");
+    }
+    assert_eq!((mode(&back.join("listed")), extended(&back.join("listed")).len()), (0o660, 1));
+    let inode = |name: &str| std::fs::metadata(back.join(name)).unwrap().ino();
+    assert!(inode("another") == inode("sub/file") && inode("z") == inode("another"));
+    assert!(seen(&back) == seen(&top));
+    // A name that goes takes no bytes along, and none are stored again.
+    std::fs::remove_file(top.join("another")).unwrap();
+    let made = back_up(folder.path(), &top, None).unwrap();
+    assert!(made.changed <= 4, "{made:?}");
+    std::fs::remove_dir_all(&back).unwrap();
+    assert!(seen(&bring_back(folder.path(), None)) == seen(&top));
+}
+
+/// Folders that have neither lists nor attributes, nor files of two names.
+struct Plain;
+
+impl Tree for Plain {
+    fn entries(&self, folder: &Path) -> std::io::Result<Vec<disk::Entry>> {
+        RealDisk.entries(folder)
+    }
+    fn entry(&self, path: &Path) -> std::io::Result<disk::Entry> {
+        RealDisk.entry(path)
+    }
+    fn make_link(&self, path: &Path, target: &Path) -> std::io::Result<()> {
+        RealDisk.make_link(path, target)
+    }
+    fn set_attributes(&self, path: &Path, kind: &Kind, attributes: disk::Attributes) -> std::io::Result<()> {
+        RealDisk.set_attributes(path, kind, attributes)
+    }
+    fn extents(&self, path: &Path) -> std::io::Result<Vec<disk::Extent>> {
+        RealDisk.extents(path)
+    }
+}
+
+#[test]
+fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = rich(folder.path());
+    back_up(folder.path(), &top, None).unwrap();
+    let back = folder.path().join("back");
+    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let request = restore::Request::new(None, 2);
+    let restored =
+        tree::restore(&repository(folder.path()), (&disk, &Plain), &back, request, world()).unwrap();
+    // Two names, twice two attributes and two lists of a folder, one list of a file: of each name once.
+    let told: Vec<&str> = restored.bent.iter().map(|(_, what)| what.split(": ").next().unwrap()).collect();
+    assert!(told.iter().filter(|what| what.contains("a file of its own")).count() == 2, "{told:?}");
+    assert!(told.iter().any(|what| what.contains("access control list system.posix_acl_access")), "{told:?}");
+    assert!(told.iter().any(|what| what.contains("attribute user.one")), "{told:?}");
+    // The group had nothing; the mask stood where its rights stand.
+    assert_eq!((mode(&top.join("listed")), mode(&back.join("listed"))), (0o660, 0o600));
+    assert_eq!(mode(&back.join("sub")) & 0o070, 0o050);
+    for name in ["another", "z", "sub/file"] {
+        assert!(std::fs::read(back.join(name)).unwrap() == vec![7; 2 * BLOCK], "{name}");
+    }
+}
+
+/// A path that the system does not take leaves the rest alone.
+#[test]
+fn a_path_that_is_too_long_is_left_out_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir(&top).unwrap();
+    std::fs::write(top.join("file"), "here").unwrap();
+    // Made from the inside out: no path is ever too long to be made.
+    let name = "d".repeat(200);
+    std::fs::create_dir(folder.path().join("deep")).unwrap();
+    for _ in 0..25 {
+        std::fs::create_dir(folder.path().join("next")).unwrap();
+        std::fs::rename(folder.path().join("deep"), folder.path().join("next").join(&name)).unwrap();
+        std::fs::rename(folder.path().join("next"), folder.path().join("deep")).unwrap();
+    }
+    std::fs::rename(folder.path().join("deep"), top.join("deep")).unwrap();
+    let (nodes, left) = tree::list(&RealDisk, &top).unwrap();
+    assert!(left.len() == 1 && left[0].what.contains("longer than the system takes") && !left[0].of_no_use);
+    assert!(nodes.iter().any(|node| node.path == Path::new("file")));
+    let again = folder.path().join("repo");
+    let layout = Layout::new(nodes, None);
+    let reader = Reader::of(Arc::new(RealDisk), &layout, &top);
+    let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), again)));
+    backup(&repository, &mut Scan::new(Box::new(reader)), &Request::new("tree"), world()).unwrap();
+}
+
+/// A damaged block of one file costs that block of that file; one of the list what is named behind it.
+#[test]
+fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    std::fs::create_dir(&top).unwrap();
+    let mut random = Random(31);
+    for number in 0..8 {
+        let noise: Vec<u8> = (0..30 * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+        std::fs::write(top.join(format!("f{number}")), noise).unwrap();
+    }
+    back_up(folder.path(), &top, None).unwrap();
+    let file = folder.path().join("repo/000001.blk");
+    let sound = std::fs::read(&file).unwrap();
+    let damage = |what: &[u8]| {
+        let mut bytes = sound.clone();
+        let at = bytes.windows(what.len()).position(|window| window == what).unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+    };
+    let wanted = std::fs::read(top.join("f3")).unwrap();
+    damage(&wanted[20 * BLOCK..20 * BLOCK + 64]);
+    let back = folder.path().join("back");
+    let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
+    let request = restore::Request { keep_going: true, ..restore::Request::new(None, 2) };
+    let restored =
+        tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world()).unwrap();
+    assert!(!restored.is_proven && !restored.losses.is_empty(), "{restored:?}");
+    assert!(restored.losses.iter().any(|loss| loss.path.as_deref() == Some(Path::new("f3"))), "{restored:?}");
+    let mut lost = 0;
+    for number in 0..8 {
+        let name = PathBuf::from(format!("f{number}"));
+        let (was, is) = (std::fs::read(top.join(&name)).unwrap(), std::fs::read(back.join(&name)).unwrap());
+        assert_eq!(was.len(), is.len());
+        for (at, (was, is)) in was.chunks(BLOCK).zip(is.chunks(BLOCK)).enumerate() {
+            let at = (at * BLOCK) as u64;
+            let told = restored
+                .losses
+                .iter()
+                .any(|loss| loss.path.as_ref() == Some(&name) && loss.bytes.contains(&at));
+            assert!(told || was == is, "{name:?} {at}");
+            lost += u64::from(told);
+        }
+    }
+    assert!((1..=16).contains(&lost), "{restored:?}");
+    let found = block::verify(&repository(folder.path()), 2, world()).unwrap().damages;
+    let named = |loss: &restore::Loss| loss.path.as_deref() == Some(Path::new("f3"));
+    assert!(found.len() == 1 && found[0].costs[0].losses.iter().any(named), "{found:?}");
 }
 
 /// What has a name and what has bytes changes, again and again, and each generation is what it was.
@@ -180,7 +370,7 @@ fn a_restore_that_fails_leaves_nothing() {
     broken[middle] ^= 1;
     std::fs::write(&file, broken).unwrap();
     let back = folder.path().join("back");
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     let disk: Arc<dyn disk::Disk> = Arc::new(RealDisk);
     let restored = tree::restore(&repository(folder.path()), (&disk, &RealDisk), &back, request, world());
     assert!(matches!(restored, Err(Error::Corrupt { .. })), "{restored:?}");

@@ -66,6 +66,15 @@ fn the_harness_rejects_a_rename_without_sync() {
 }
 
 #[test]
+fn an_output_that_can_not_be_synced_leaves_no_half_file() {
+    let disk = FaultDisk::failing_at(0);
+    careful(&disk, NEW).unwrap_err();
+    assert_eq!(disk.names(), Vec::<&Path>::new());
+    careful(&disk, NEW).unwrap();
+    assert_eq!(found(&disk).as_deref(), Some(NEW));
+}
+
+#[test]
 fn a_full_disk_leaves_the_old_file() {
     let disk = FaultDisk::default();
     careful(&disk, OLD).unwrap();

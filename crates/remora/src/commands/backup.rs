@@ -123,10 +123,13 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let world = World { stop: &stop, progress: report };
     let wait = Duration::from_secs(arguments.wait);
     let login = Login { server: &arguments.server, password, wait, stop: Arc::clone(&stop) };
-    let (mut failures, mut partial) = (Vec::new(), false);
+    let (mut failures, mut partial, mut damaged) = (Vec::new(), false, false);
     for (source, name) in arguments.sources.iter().zip(&names) {
         match (Run { source, name, arguments, login: &login, world, report }).go() {
-            Ok(done) => partial |= !done,
+            Ok(exit) => {
+                partial |= exit == Exit::Partial;
+                damaged |= exit == Exit::Damaged;
+            }
             Err(error @ block::Error::Stopped) => return Err(error.into()),
             Err(error) => failures.push((source, error)),
         }
@@ -141,7 +144,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return Err(error.into());
     }
     failures.iter().for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
-    Ok(if failures.is_empty() && !partial { Exit::Done } else { Exit::Partial })
+    Ok(match failures.is_empty() && !partial {
+        _ if damaged => Exit::Damaged,
+        true => Exit::Done,
+        false => Exit::Partial,
+    })
 }
 
 /// A name for each source.
@@ -177,7 +184,8 @@ fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report)
         let line = json!({
             "message_type": "summary", "source": source, "name": name, "generation": made.generation,
             "parent": made.parent, "bytes": made.len, "blocks_changed": made.changed,
-            "blocks_reused": made.reused, "bytes_written": made.written, "seconds": seconds,
+            "blocks_reused": made.reused, "blocks_healed": made.healed, "bytes_written": made.written,
+            "damages": made.damages, "seconds": seconds,
         });
         // A reader that is gone does not undo the backup.
         report.message(&line).ok();
@@ -195,4 +203,14 @@ fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report)
         made.changed,
         size(made.written),
     ));
+    if made.healed > 0 {
+        let text = "blocks were stored again, because what was stored of them is damaged";
+        report.note(&format!("{name}@{}: {} {text}", made.generation, made.healed));
+    }
+    if !made.damages.is_empty() {
+        report.warn(&format!(
+            "{name}@{} is whole, but the repository is damaged: 'remora verify' says what that costs",
+            made.generation
+        ));
+    }
 }

@@ -7,15 +7,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use crossbeam_channel::{Receiver, bounded, select, tick};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select, tick};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use crate::calendar;
-use crate::child::{Child, Signals, code};
+use crate::child::{self, Child, Signals, code};
 use crate::exit::{Exit, Held};
 use crate::report::Report;
 
@@ -27,6 +26,8 @@ const LINE_MAX: usize = 64 << 10;
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a process left in the background may keep the output open after the command's end.
 const LINGER: Duration = Duration::from_secs(2);
+/// How often processes that were left to us are looked after.
+const REAP: Duration = Duration::from_secs(5);
 /// How often another run's lock is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Old logs that are kept.
@@ -60,11 +61,11 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "lock", conflicts_with = "wait")]
     skip: bool,
 
-    /// End the command and all its children after so long, such as 90s or 2h
+    /// End the command and all that it has started after so long, such as 90s or 2h
     #[arg(long, value_name = "TIME", value_parser = calendar::duration_s)]
     timeout: Option<u64>,
 
-    /// Begin a new log when it is larger, such as 10M; five old ones are kept as FILE.1 to FILE.5
+    /// Begin a new log when it is larger, such as 10M, also in the middle of a run; five old ones are kept as FILE.1 to FILE.5
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     log_size: Option<u64>,
 
@@ -83,12 +84,13 @@ enum End {
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let signals = Signals::new()?;
     let line = arguments.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let mut log = Log::open(&arguments.log, arguments.log_size)?;
+    child::adopt();
+    let mut log = Log::open(&arguments.log, arguments.log_size);
     let Some(_lock) = lock(arguments, &signals, &mut log)? else { return Ok(Exit::Done) };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    log.line(format!("{host} starting: {line}").as_bytes())?;
+    log.line(format!("{host} starting: {line}").as_bytes());
     let end = attend(arguments, &signals, &mut log)?;
-    let (code, reason) = match end {
+    let (mut code, mut reason) = match end {
         End::Exited(status) => match std::os::unix::process::ExitStatusExt::signal(&status) {
             Some(signal) => (code(status), format!("died of signal {signal}")),
             None => (code(status), format!("exited with code {}", code(status))),
@@ -99,8 +101,12 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         }
         End::NotStarted(error) => (127, format!("was not started: {error:#}")),
     };
-    log.line(format!("command {reason}").as_bytes())?;
-    log.finish()?;
+    log.line(format!("command {reason}").as_bytes());
+    if let Some(failure) = log.finish() {
+        // The job is worth more than its log, but nobody would look for what is missing.
+        reason = format!("{reason}; the log could not be written: {failure}");
+        code = if code == 0 { Exit::Failed.code() } else { code };
+    }
     if code != 0 {
         report.data(&format!("{line}\n{reason}\nlog: {}\n", arguments.log.display()))?;
         report.data(&String::from_utf8_lossy(&log.tail()))?;
@@ -119,13 +125,16 @@ fn lock(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<Optio
             Ok(()) => break,
             Err(Errno::WOULDBLOCK) if arguments.wait => signals.pause(LOOK_AGAIN)?,
             Err(Errno::WOULDBLOCK) if arguments.skip => {
-                log.line(format!("skipped: another run holds {shown}").as_bytes())?;
+                log.line(format!("skipped: another run holds {shown}").as_bytes());
+                if let Some(failure) = log.finish() {
+                    bail!("the log could not be written: {failure}");
+                }
                 return Ok(None);
             }
             Err(Errno::WOULDBLOCK) => {
                 let text =
                     format!("another run holds {shown}; --skip makes that no failure, --wait waits for it");
-                log.line(text.as_bytes())?;
+                log.line(text.as_bytes());
                 return Err(anyhow::Error::new(Held(text)));
             }
             Err(error) => return Err(error).with_context(|| shown.to_string()),
@@ -153,20 +162,13 @@ fn attend(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<End
             }
         }
     });
-    let end = match watch(arguments, &child, signals, &lines, log) {
-        Ok(end) => end,
-        Err(error) => {
-            // The log can't be written: an unlogged job must not go on.
-            finish_off(&child);
-            return Err(error);
-        }
-    };
+    let end = watch(arguments, &child, signals, &lines, log)?;
     // What is still on its way; a process left in the background may keep the pipe open for ever.
     let until = Instant::now() + LINGER;
     while let Ok(bytes) = lines.recv_deadline(until) {
-        log.bytes(&bytes)?;
+        log.bytes(&bytes);
     }
-    log.end_line()?;
+    log.end_line();
     Ok(end)
 }
 
@@ -178,12 +180,12 @@ fn watch(
     log: &mut Log,
 ) -> Result<End> {
     let deadline = arguments.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let clock = tick(LOOK_AGAIN);
+    let (clock, reaping) = (tick(LOOK_AGAIN), tick(REAP));
     let mut open = lines.clone();
     loop {
         select! {
             recv(open) -> bytes => match bytes {
-                Ok(bytes) => log.bytes(&bytes)?,
+                Ok(bytes) => log.bytes(&bytes),
                 // Everything was said; now only the end is waited for.
                 Err(_) => open = crossbeam_channel::never(),
             },
@@ -193,84 +195,138 @@ fn watch(
             }
             recv(signals.receiver()) -> signal => if let Ok(signal) = signal { child.signal(signal) },
             recv(clock) -> _ => if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                finish_off(child);
+                end_all(child, &lines, log);
                 return Ok(End::TimedOut);
             },
+            recv(reaping) -> _ => child.reap(),
         }
     }
 }
 
-/// Ends a command and its children: asks first.
-fn finish_off(child: &Child) {
-    child.signal(SIGTERM);
-    let ended = child.wait_for(GRACE);
-    // Children that did not hear; and the command itself if it did not.
-    child.signal(SIGKILL);
-    if ended.is_none() {
-        child.wait_for(GRACE);
-    }
+/// Ends a command and all that it has started. What they say meanwhile is written down: nobody is to wait for us.
+fn end_all(child: &Child, lines: &Receiver<Vec<u8>>, log: &mut Log) {
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| child.end_family(GRACE));
+        while !ending.is_finished() {
+            match lines.recv_timeout(LOOK_AGAIN) {
+                Ok(bytes) => log.bytes(&bytes),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
 }
 
-/// The log of one run. Each line is in the file when the next one begins.
+/// The log of one run. Each line is in the file when the next one begins. When it can't be written the run goes on.
 struct Log {
-    file: File,
+    /// None after a failure.
+    file: Option<File>,
     path: PathBuf,
+    /// A log that is longer than this is put aside.
+    size_max: Option<u64>,
+    /// Bytes of the file.
+    size: u64,
+    failure: Option<io::Error>,
     partial: Vec<u8>,
     tail: std::collections::VecDeque<Vec<u8>>,
 }
 
 impl Log {
-    fn open(path: &Path, size_max: Option<u64>) -> Result<Log> {
+    fn open(path: &Path, size_max: Option<u64>) -> Log {
+        let mut log = Log {
+            file: None,
+            path: path.to_owned(),
+            size_max,
+            size: 0,
+            failure: None,
+            partial: Vec::new(),
+            tail: std::collections::VecDeque::new(),
+        };
         if let Some(limit) = size_max
             && std::fs::metadata(path).is_ok_and(|found| found.len() > limit)
         {
-            rotate(path).with_context(|| path.display().to_string())?;
+            log.put_aside();
+        } else {
+            log.append();
         }
-        let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).mode(0o640).open(path);
-        let file = file.with_context(|| path.display().to_string())?;
-        let mut log =
-            Log { file, path: path.to_owned(), partial: Vec::new(), tail: std::collections::VecDeque::new() };
-        log.write(format!("{}\n", "-".repeat(78)).as_bytes())?;
-        Ok(log)
+        log.write(format!("{}\n", "-".repeat(78)).as_bytes());
+        log
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).with_context(|| self.path.display().to_string())
+    fn append(&mut self) {
+        let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(&self.path);
+        let told = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
+        match told {
+            Ok((size, file)) => (self.size, self.file) = (size, Some(file)),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.failure.get_or_insert(error);
+        self.file = None;
+    }
+
+    /// Begins a new file.
+    fn put_aside(&mut self) {
+        if let Err(error) = rotate(&self.path) {
+            // What can't be put aside is gone on with, and grows.
+            self.failure.get_or_insert(error);
+            self.size_max = None;
+        }
+        self.append();
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let Some(file) = &mut self.file else { return };
+        match file.write_all(bytes) {
+            Ok(()) => self.size += bytes.len() as u64,
+            Err(error) => self.fail(error),
+        }
     }
 
     /// A whole line, with the time in front.
-    fn line(&mut self, text: &[u8]) -> Result<()> {
+    fn line(&mut self, text: &[u8]) {
         let mut line = format!("[{}] ", calendar::shown(calendar::now_s())).into_bytes();
         line.extend_from_slice(text);
         line.push(b'\n');
-        self.write(&line)?;
+        if self.file.is_some() && self.size_max.is_some_and(|limit| self.size > limit) {
+            self.put_aside();
+        }
+        self.write(&line);
         self.tail.push_back(line);
         if self.tail.len() > TAIL_LINES {
             self.tail.pop_front();
         }
-        Ok(())
     }
 
     /// Output as it comes.
-    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+    fn bytes(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
         while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
             let rest = self.partial.split_off(end + 1);
             let line = std::mem::replace(&mut self.partial, rest);
-            self.line(line.strip_suffix(b"\n").unwrap_or(&line))?;
+            self.line(line.strip_suffix(b"\n").unwrap_or(&line));
         }
-        if self.partial.len() > LINE_MAX { self.end_line() } else { Ok(()) }
+        if self.partial.len() > LINE_MAX {
+            self.end_line();
+        }
     }
 
     /// A last line that has no end.
-    fn end_line(&mut self) -> Result<()> {
+    fn end_line(&mut self) {
         let line = std::mem::take(&mut self.partial);
-        if line.is_empty() { Ok(()) } else { self.line(&line) }
+        if !line.is_empty() {
+            self.line(&line);
+        }
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.file.flush().with_context(|| self.path.display().to_string())
+    /// Why not all of it was written, if so.
+    fn finish(&mut self) -> Option<io::Error> {
+        if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
+            self.fail(error);
+        }
+        self.failure.take()
     }
 
     fn tail(&self) -> Vec<u8> {

@@ -12,6 +12,9 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::{calendar, repository};
 
+/// How far a backup may be dated in the future: clocks of two machines differ.
+const CLOCKS_DIFFER_S: i64 = 300;
+
 const EXAMPLES: &str = "EXAMPLES
   remora list /backup
   remora list /backup --older-than 26h       for monitoring: exits with 3 if a newest backup is older
@@ -31,8 +34,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
-    let found = repository::all(&arguments.repository)?;
     let mut exit = Exit::Done;
+    if arguments.older_than.is_some() && !arguments.repository.is_dir() {
+        report.warn(&format!("there is no backup in {}", arguments.repository.display()));
+        return Ok(Exit::Partial);
+    }
+    let found = repository::all(&arguments.repository)?;
     if found.is_empty() {
         report.warn(&format!("there is no backup in {}", arguments.repository.display()));
         exit = if arguments.older_than.is_some() { Exit::Partial } else { exit };
@@ -46,17 +53,30 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
             report.warn(&format!("{}: {error}", named.name));
             exit = Exit::Damaged;
         }
-        let newest = listing.generations.iter().map(|generation| generation.taken_s).max();
-        let age = newest.map(|taken| u64::try_from(calendar::now_s() - taken).unwrap_or(0));
         if let Some(limit) = arguments.older_than
-            && age.is_none_or(|age| age > limit)
+            && let Some(why) = too_old(&listing.generations, limit, calendar::now_s())
         {
-            let when = newest.map_or("never".to_owned(), calendar::shown);
-            report.warn(&format!("{}: the newest backup is too old: {when}", named.name));
+            report.warn(&format!("{}: {why}", named.name));
             exit = if exit == Exit::Done { Exit::Partial } else { exit };
         }
     }
     Ok(exit)
+}
+
+/// Why the newest backup is not new enough, if it is not. That is the last one that was made, whatever the clock said.
+fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String> {
+    let Some(newest) = generations.last() else {
+        return Some("there is no backup".to_owned());
+    };
+    let when = calendar::shown(newest.taken_s);
+    match u64::try_from(now_s - newest.taken_s) {
+        Ok(age) if age > limit => Some(format!("the newest backup is too old: {when}")),
+        Ok(_) => None,
+        Err(_) if newest.taken_s - now_s <= CLOCKS_DIFFER_S => None,
+        Err(_) => Some(format!(
+            "the newest backup is dated in the future: {when}; so its age is not known: mend the clock and make another"
+        )),
+    }
 }
 
 fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use block::World;
 use block::retention::Policy;
+use block::{Generation, World};
 use clap::Args;
 use progress::Progress;
 use serde_json::json;
@@ -61,15 +61,26 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let policy = Policy { last, daily, weekly, monthly };
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
+    let mut exit = Exit::Done;
     for named in repository::some(&arguments.repository)? {
         let listing = named.repository.list()?;
-        let stamps: Vec<_> =
-            listing.generations.iter().map(|one| calendar::stamp(one.number, one.taken_s)).collect();
-        let done = block::prune(&named.repository, &policy.keep(&stamps), arguments.dry_run, world)?;
+        let stamp = |one: &Generation| calendar::stamp(one.number, one.taken_s);
+        let stamps: Vec<_> = listing.generations.iter().map(stamp).collect();
+        // A damaged one is no reason to let go of one that is whole.
+        let whole: Vec<_> = listing.generations.iter().filter(|one| one.is_whole).map(stamp).collect();
+        let mut keep = policy.keep(&stamps);
+        keep.extend(policy.keep(&whole));
+        let done = block::prune(&named.repository, &keep, arguments.dry_run, world)?;
         tell(&named.name, &done, arguments.dry_run, report)?;
+        for damage in &listing.broken {
+            report.warn(&format!("{}: {damage}", named.name));
+        }
+        if !(listing.broken.is_empty() && done.damaged.is_empty()) {
+            exit = Exit::Damaged;
+        }
     }
     report.end();
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report) -> Result<()> {
@@ -77,7 +88,7 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         report.message(&json!({
             "message_type": "summary", "name": name, "dry_run": dry_run, "forgotten": done.forgotten,
             "rewritten": done.rewritten, "bytes_written": done.written, "bytes_freed": done.freed,
-            "files_left": done.left,
+            "files_left": done.left, "damaged": done.damaged, "unused": done.unused,
         }))?;
         return Ok(());
     }
@@ -96,6 +107,15 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         ));
     }
     report.note(&format!("{name}: {would}freed: {}", size(done.freed)));
+    if !done.damaged.is_empty() {
+        let damaged = numbers(&done.damaged);
+        report.warn(&format!(
+            "{name}: damaged, and kept with all they may need: {damaged}; see 'remora verify'"
+        ));
+    }
+    for file in &done.unused {
+        report.warn(&format!("{file} can't be used, and stays until all older generations are forgotten"));
+    }
     if done.left > 0 {
         report.note(&format!("{name}: {} files are being read; the next prune removes them", done.left));
     }

@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use block::restore::{Request, in_place, to_new_file};
+use block::restore::{Request, Summary, in_place, to_new_file};
 use block::{World, tree};
 use clap::Args;
 use progress::Progress;
@@ -16,12 +17,13 @@ use crate::exit::{self, Exit};
 use crate::host::{Call, Machine};
 use crate::report::{self, Report};
 use crate::volume::Place;
-use crate::{commands, repository};
+use crate::{commands, repository, shown};
 
 const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/disk.img --to /vm/new.img           the newest generation into a new file
   remora restore /backup/disk.img@12 --to /vm/new.img        generation 12
   remora restore /backup/data --to /dev/vg/data --delta      only blocks that differ
+  remora restore /backup/data --to /data --keep-going        what can be proven of a damaged backup
   remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite";
 
 /// Bring a generation back into a file, a device or a folder
@@ -47,6 +49,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     delta: bool,
 
+    /// Of a damaged backup bring back all that is proven to be as it was, name the rest, and exit with 4
+    #[arg(long)]
+    keep_going: bool,
+
     /// An option for ssh, as behind its -o, such as ProxyJump=bastion
     #[arg(long, value_name = "OPTION")]
     ssh_option: Vec<String>,
@@ -66,7 +72,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let jobs = arguments.jobs.unwrap_or_else(commands::cores);
-    let request = Request { generation, delta: arguments.delta, jobs };
+    let (delta, keep_going) = (arguments.delta, arguments.keep_going);
+    let request = Request { generation, delta, keep_going, jobs };
     let target = arguments.to.to_string();
     let machine = Machine::reach(
         arguments.to.host.as_ref(),
@@ -74,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     )?;
     let (disk, path) = (machine.disk(), arguments.to.path.as_path());
     let there = !matches!(disk.stat(path), Err(error) if error.kind() == ErrorKind::NotFound);
-    let restored = if named.is_tree(generation)? {
+    let restored = if named.is_tree(request)? {
         if there {
             return Err(exit::usage(format!(
                 "{target} is there already, and a tree of files goes into a new folder"
@@ -93,23 +100,68 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         )));
     };
     report.end();
-    let restored = restored?;
-    let seconds = began.elapsed().as_secs_f64();
+    let restored = restored.map_err(|error| advise(error, keep_going))?;
+    tell_losses(&restored, report)?;
+    tell(&named.name, &restored, &target, began.elapsed().as_secs_f64(), report)?;
+    Ok(match (restored.is_proven, restored.bent.is_empty()) {
+        (false, _) => Exit::Damaged,
+        (true, false) => Exit::Partial,
+        (true, true) => Exit::Done,
+    })
+}
+
+/// What to do about damage.
+fn advise(error: block::Error, keep_going: bool) -> anyhow::Error {
+    let damaged = matches!(error, block::Error::Corrupt { .. }) && !keep_going;
+    let error = anyhow::Error::new(error);
+    if damaged {
+        error.context("the backup is damaged; --keep-going brings back what can be proven")
+    } else {
+        error
+    }
+}
+
+/// Names what is not as it was.
+fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
+    for damage in &restored.damages {
+        report.warn(damage);
+    }
+    for loss in &restored.losses {
+        let Range { start, end } = loss.bytes;
+        if report.is_json() {
+            let path = loss.path.as_ref().map(|path| path.display().to_string());
+            report.message(&json!({"message_type": "loss", "path": path, "from": start, "to": end}))?;
+        } else {
+            report.data(&format!("lost: {}", shown::lost(loss)))?;
+        }
+    }
+    for (path, what) in &restored.bent {
+        report.warn(&format!("{}: {what}", shown::path(path)));
+    }
+    if !restored.is_proven && restored.losses.is_empty() {
+        report.warn("nothing is known to be lost, but that all together is what was backed up is not proven");
+    }
+    Ok(())
+}
+
+fn tell(name: &str, restored: &Summary, target: &str, seconds: f64, report: &Report) -> Result<()> {
+    let lost: u64 = restored.losses.iter().map(|loss| loss.bytes.end - loss.bytes.start).sum();
     if report.is_json() {
         report.message(&json!({
-            "message_type": "summary", "name": named.name, "generation": restored.generation, "target": target,
-            "bytes": restored.len, "bytes_written": restored.written, "seconds": seconds,
+            "message_type": "summary", "name": name, "generation": restored.generation, "target": target,
+            "bytes": restored.len, "bytes_written": restored.written, "bytes_lost": lost,
+            "proven": restored.is_proven, "seconds": seconds,
         }))?;
-    } else {
-        report.note(&format!(
-            "{}@{} is in {target}: {}, {} of them written, {seconds:.1} s",
-            named.name,
-            restored.generation,
-            report::size(restored.len),
-            report::size(restored.written),
-        ));
+        return Ok(());
     }
-    Ok(Exit::Done)
+    let lost = if lost > 0 { format!(", {} of them lost", report::size(lost)) } else { String::new() };
+    report.note(&format!(
+        "{name}@{} is in {target}: {}, {} of them written{lost}, {seconds:.1} s",
+        restored.generation,
+        report::size(restored.len),
+        report::size(restored.written),
+    ));
+    Ok(())
 }
 
 fn busy(error: std::io::Error, target: &str) -> anyhow::Error {

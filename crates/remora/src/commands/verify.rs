@@ -7,14 +7,18 @@ use std::time::Instant;
 
 use anyhow::Result;
 use block::World;
-use block::verify::{DAMAGES_MAX, Verified};
+use block::restore::Loss;
+use block::verify::{Cost, DAMAGES_MAX, Damage, Verified};
 use clap::Args;
 use progress::Progress;
 use serde_json::json;
 
 use crate::exit::Exit;
 use crate::report::{self, Report};
-use crate::{commands, repository};
+use crate::{commands, repository, shown};
+
+/// Most losses that are shown of one damage; --json has more.
+const LOSSES_SHOWN: usize = 5;
 
 const EXAMPLES: &str = "EXAMPLES
   remora verify /backup                  everything in the repository
@@ -80,15 +84,68 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(exit)
 }
 
+/// What a damage costs, in words.
+fn cost(damage: &Damage) -> String {
+    let mut text = String::new();
+    // Generations that lose the same are told together.
+    let mut groups: Vec<(Vec<u64>, &[Loss])> = Vec::new();
+    for cost in &damage.costs {
+        match groups.last_mut() {
+            Some((numbers, losses)) if *losses == &*cost.losses => numbers.push(cost.generation),
+            _ => groups.push((vec![cost.generation], &cost.losses)),
+        }
+    }
+    for (numbers, losses) in groups {
+        let numbers = match (numbers.first(), numbers.last()) {
+            (Some(first), Some(last)) if first != last => format!("generations {first} to {last}"),
+            (first, _) => format!("generation {}", first.copied().unwrap_or(0)),
+        };
+        let shown: Vec<String> = losses.iter().take(LOSSES_SHOWN).map(shown::lost).collect();
+        let more = losses.len().saturating_sub(shown.len());
+        let what = match (losses.is_empty(), more) {
+            (true, _) => "what of it is lost says 'remora restore --keep-going'".to_owned(),
+            (false, 0) => shown.join(", "),
+            (false, more) => format!("{}, and {more} more", shown.join(", ")),
+        };
+        text.push_str(&format!("; costs {numbers}: {what}"));
+    }
+    if damage.costs.is_empty() {
+        "; it costs nothing: no generation needs it, or the same is stored elsewhere".into()
+    } else {
+        text
+    }
+}
+
+fn cost_json(cost: &Cost) -> serde_json::Value {
+    let loss = |loss: &Loss| {
+        let path = loss.path.as_ref().map(|path| path.display().to_string());
+        json!({"path": path, "from": loss.bytes.start, "to": loss.bytes.end})
+    };
+    json!({"generation": cost.generation, "losses": cost.losses.iter().map(loss).collect::<Vec<_>>()})
+}
+
+/// What to do about damage.
+fn advice(verified: &Verified) -> &'static str {
+    if verified.is_noted {
+        "the next backup stores again what of this is still the same; 'remora restore --keep-going' brings back the rest"
+    } else {
+        "the damage could not be noted, so the next backup does not store it again; begin a new chain with --full"
+    }
+}
+
 fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Result<()> {
     for damage in &verified.damages {
         if report.is_json() {
             report.message(&json!({
                 "message_type": "damage", "name": name, "place": damage.place, "what": damage.what,
+                "costs": damage.costs.iter().map(cost_json).collect::<Vec<_>>(),
             }))?;
         } else {
-            report.data(&format!("{}: {}", damage.place, damage.what))?;
+            report.data(&format!("{}: {}{}", damage.place, damage.what, cost(damage)))?;
         }
+    }
+    if !verified.damages.is_empty() {
+        report.note(&format!("{name}: {}", advice(verified)));
     }
     if report.is_json() {
         report.message(&json!({

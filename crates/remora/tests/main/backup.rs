@@ -100,6 +100,60 @@ fn damage_has_a_code_of_its_own() {
     assert!(json.contains(r#""message_type":"damage""#), "{json}");
 }
 
+/// Eight files' worth of text; a block of it is damaged where it is stored.
+#[test]
+fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
+    let place = Place::new();
+    place.volume("disk.img", 600);
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    place.change("disk.img", 0, b"changed");
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    place.change("repo/disk.img/000001.blk", 60_000, b"!");
+    place.run(&["restore", "repo", "--to", "back"]).exits(4).says(&["--keep-going"]);
+    let kept = place.run(&["restore", "repo", "--to", "back", "--keep-going"]).exits(4);
+    let lost = kept.out.lines().find_map(|line| line.strip_prefix("lost: bytes ")).unwrap();
+    let (from, to) = lost.split_once(" to ").unwrap();
+    let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
+    let (back, disk) = (place.bytes("back"), place.bytes("disk.img"));
+    assert!(to - from <= 16 * PAGE && back[..from] == disk[..from] && back[to..] == disk[to..]);
+    let found = place.run(&["verify", "repo"]).exits(4).says(&["next backup"]);
+    assert!(found.out.contains(&format!("costs generations 1 to 2: bytes {from} to {to}")), "{}", found.out);
+    let json = place.run(&["verify", "repo", "--json"]).exits(4).out;
+    assert!(json.contains(&format!(r#""losses":[{{"from":{from},"path":null,"to":{to}}}]"#)), "{json}");
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0).says(&["stored again"]);
+    std::fs::remove_file(place.path("back")).unwrap();
+    for generation in ["repo@2", "repo@3"] {
+        place.run(&["restore", generation, "--to", "back"]).exits(0);
+        assert!(place.bytes("back") == disk);
+        std::fs::remove_file(place.path("back")).unwrap();
+    }
+    place.run(&["verify", "repo"]).exits(4);
+    // The file itself: what is left is built upon, and told each time until it is gone.
+    place.change("repo/disk.img/000003.blk", 0, b"!");
+    place.run(&["restore", "repo@3", "--to", "back"]).exits(4).says(&["000003.blk"]);
+    place.run(&["restore", "repo@3", "--to", "back", "--keep-going"]).exits(0);
+    assert!(place.bytes("back") == disk);
+    place
+        .run(&["backup", "file:disk.img", "--to", "repo"])
+        .exits(4)
+        .says(&["@4 (changes to 2)", "is whole, but"]);
+    place.run(&["prune", "repo", "--keep-last", "1"]).exits(4).says(&["forgotten: 1 2"]);
+    place.run(&["list", "repo"]).exits(0);
+    std::fs::remove_file(place.path("repo/disk.img/000004.blk")).ok();
+    place.run(&["verify", "repo"]).exits(4);
+}
+
+#[test]
+fn a_file_that_somebody_has_open_for_writing_is_told() {
+    let place = Place::new();
+    place.volume("disk.img", 20);
+    let open = std::fs::OpenOptions::new().append(true).open(place.path("disk.img")).unwrap();
+    place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0).says(&["open for writing elsewhere"]);
+    drop(open);
+    let quiet = place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
+    assert!(!quiet.err.contains("open for writing"), "{}", quiet.err);
+}
+
 #[test]
 fn json_tells_what_was_done() {
     let place = Place::new();
@@ -128,6 +182,14 @@ fn an_old_backup_is_told() {
     age(&place.path("repo/disk.img/000001.blk"), 27 * 3600);
     place.run(&["list", "repo", "--older-than", "26h"]).exits(3).says(&["too old"]);
     place.run(&["list", "repo", "--older-than", "28h"]).exits(0);
+    age(&place.path("repo/disk.img/000001.blk"), -50 * 3600);
+    place.run(&["list", "repo", "--older-than", "26h"]).exits(3).says(&["dated in the future"]);
+    place.run(&["backup", "file:disk.img", "--to", "repo", "--full"]).exits(0);
+    place.run(&["list", "repo", "--older-than", "26h"]).exits(0);
+    for missing in ["repo/other", "nowhere"] {
+        place.run(&["list", missing, "--older-than", "26h"]).exits(3).says(&["no backup"]);
+        place.run(&["list", missing]).exits(1);
+    }
 }
 
 /// Makes a backup without groups of other files look older: its time, and the root that covers it.

@@ -71,6 +71,62 @@ fn the_whole_group_is_ended_at_the_timeout() {
     });
 }
 
+/// Whether a process whose number is in a file is there, and has not ended.
+fn lives(folder: &TempDir, file: &str) -> bool {
+    let pid = std::fs::read_to_string(folder.path().join(file)).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    !(state.is_empty() || state.contains(") Z "))
+}
+
+#[test]
+fn all_of_a_job_is_asked_and_waited_for_before_it_is_killed() {
+    let folder = folder();
+    // The shell goes at once; its child needs a while for its cleanup, and a third has a session of its own.
+    std::fs::write(
+        folder.path().join("job"),
+        "trap 'exit 0' TERM
+         sh -c 'trap \"sleep 1; echo clean >cleaned; exit 0\" TERM; echo $$ >child; while :; do sleep 0.05; done' &
+         setsid sh -c 'trap \"sleep 1; echo clean >cleaned_too; exit 0\" TERM; echo $$ >away; while :; do sleep 0.05; done' &
+         setsid sh -c 'trap \"\" TERM; echo $$ >deaf; while [ -e job ]; do sleep 0.05; done' &
+         until [ -e child ] && [ -e away ] && [ -e deaf ]; do sleep 0.05; done
+         while :; do sleep 0.05; done",
+    )
+    .unwrap();
+    run(&folder, &["--timeout", "3s"], ". ./job").exits(1).says(&[]);
+    for cleaned in ["cleaned", "cleaned_too"] {
+        assert!(folder.path().join(cleaned).exists(), "{cleaned}: {}", log(&folder));
+    }
+    for name in ["child", "away", "deaf"] {
+        assert!(!lives(&folder, name), "{name}");
+    }
+}
+
+#[test]
+fn a_log_that_can_not_be_written_does_not_stop_the_job() {
+    let folder = folder();
+    for log in ["/dev/full", "none/log"] {
+        let mut command = remora(folder.path());
+        let script = "echo said; touch done";
+        command.args(["cron", "--log", log, "--", "sh", "-c", script]).stdin(Stdio::null());
+        let ended = Ended::of(&command.output().unwrap()).exits(1);
+        assert!(ended.out.contains("could not be written") && ended.out.contains("] said"), "{}", ended.out);
+        std::fs::remove_file(folder.path().join("done")).unwrap();
+    }
+}
+
+#[test]
+fn one_run_is_bounded_as_well() {
+    let folder = folder();
+    run(&folder, &["--log-size", "20k"], "seq 1 30000").exits(0);
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+    let logs: Vec<u64> = names
+        .filter(|entry| entry.file_name().to_str().unwrap().starts_with("log"))
+        .map(|entry| entry.metadata().unwrap().len())
+        .collect();
+    assert!(logs.len() == 6 && logs.iter().all(|len| *len < 22_000), "{logs:?}");
+    assert!(log(&folder).contains("] 30000\n") && log(&folder).contains("exited with code 0"));
+}
+
 #[test]
 fn one_run_at_a_time() {
     let folder = folder();

@@ -10,13 +10,14 @@ use progress::Progress;
 use serde_json::{Value, json};
 
 use super::{Arguments, tell};
+use crate::exit::Exit;
 use crate::hold;
 use crate::host::{Call, Machine};
 use crate::report::Report;
 use crate::volume::server::Login;
 use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
-use crate::{calendar, commands, repository};
+use crate::{calendar, commands, repository, shown};
 
 /// One source, and what to do with it.
 pub(super) struct Run<'a> {
@@ -29,8 +30,8 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// False when it is backed up but not all of it, or what had to be done after it was not.
-    pub(super) fn go(&self) -> Result<bool, Error> {
+    /// How it was backed up: not all of it, or what had to be done after it was not, or upon damage.
+    pub(super) fn go(&self) -> Result<Exit, Error> {
         let began = Instant::now();
         let machine = self.reach()?;
         let mut clean = true;
@@ -41,8 +42,16 @@ impl Run<'_> {
         clean &= self.finally(&machine, made.is_err(), "--after failed", |machine| {
             hook(machine, self.arguments.after.as_deref())
         });
-        tell(&self.source.to_string(), self.name, &made?, began.elapsed().as_secs_f64(), self.report);
-        Ok(clean)
+        let made = made?;
+        tell(&self.source.to_string(), self.name, &made, began.elapsed().as_secs_f64(), self.report);
+        for damage in &made.damages {
+            self.report.warn(&format!("{}: {damage}", self.name));
+        }
+        Ok(match (made.damages.is_empty(), clean) {
+            (false, _) => Exit::Damaged,
+            (true, false) => Exit::Partial,
+            (true, true) => Exit::Done,
+        })
     }
 
     fn reach(&self) -> Result<Machine, Error> {
@@ -133,7 +142,12 @@ impl Run<'_> {
     ) -> Result<(Summary, bool), Error> {
         let mut opened = self.source.open(machine, snapshot, (repository, newest))?;
         for left in &opened.left {
-            self.report.warn(&format!("{}: {} is left out: {}", self.source, left.path.display(), left.what));
+            self.report.warn(&format!(
+                "{}: {} is left out: {}",
+                self.source,
+                shown::path(&left.path),
+                left.what
+            ));
         }
         let whole = opened.left.iter().all(|left| left.of_no_use);
         let changed = std::mem::replace(&mut opened.changed, Err(String::new()));
@@ -174,6 +188,7 @@ impl Run<'_> {
             live: self.arguments.live,
             jobs: self.arguments.jobs.unwrap_or_else(commands::cores),
             rate: self.arguments.rate,
+            is_still: snapshot.is_some(),
         };
         let mut feed = opened.feed;
         let mut watched = snapshot.map(|snapshot| Watched::new(&mut *feed, snapshot, machine));

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         None => tempfile::Builder::new().prefix("remora-boot-").tempdir(),
     };
     let work = work.context("a folder to work in")?;
-    let request = Request { generation, delta: false, jobs: arguments.jobs.unwrap_or_else(commands::cores) };
+    let request = Request::new(generation, arguments.jobs.unwrap_or_else(commands::cores));
     let world = World { stop: &stop, progress: report };
     let (restored, files) = files(&named, work.path(), request, world)?;
     let data = match &arguments.data_folder {
@@ -115,7 +115,7 @@ fn files(
     request: Request,
     world: World<'_>,
 ) -> Result<(block::restore::Summary, Files)> {
-    if named.is_tree(request.generation)? {
+    if named.is_tree(request)? {
         let folder = work.join("tree");
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let restored = tree::restore(&named.repository, (&disk, &RealDisk), &folder, request, world)?;

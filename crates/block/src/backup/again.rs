@@ -1,0 +1,96 @@
+//! A second look at what was read: did anybody write to it meanwhile?
+//!
+//! A file tells by its times and its length. A block device tells nothing, and neither does a file of what is written through
+//! a mapping whose pages were not on the disk yet, on file systems that do not say when that happens. So a sample of the
+//! chunks is read again. That proves nothing where it finds nothing, and what can't be proven is said.
+
+use std::collections::BTreeMap;
+
+use disk::Stat;
+
+use super::{Request, World, bytes_of};
+use crate::feed::{Feed, Want};
+use crate::format::{BLOCK, CHUNK, Hash, ZERO, block_hash, chunk_hash, chunks_of};
+use crate::{Error, Seen};
+
+/// Of how many chunks one is looked at again.
+const SAMPLE: u64 = 256;
+/// Chunks that are looked at again at least.
+const SAMPLE_MIN: u64 = 2;
+
+/// Which chunks are looked at again.
+pub(super) struct Sample {
+    /// One in so many; 0 for none.
+    every: u64,
+    seed: u64,
+}
+
+impl Sample {
+    pub(super) fn new(request: &Request<'_>, len: u64) -> Sample {
+        let asked = !request.is_still && !request.live && request.changed.is_none();
+        let every = if asked { SAMPLE.min(chunks_of(len) / SAMPLE_MIN).max(1) } else { 0 };
+        Sample { every, seed: request.taken_s.cast_unsigned() }
+    }
+
+    pub(super) fn has(&self, chunk: u64) -> bool {
+        if self.every == 0 {
+            return false;
+        }
+        let mut seeded = [0; 16];
+        let (first, second) = seeded.split_at_mut(8);
+        first.copy_from_slice(&self.seed.to_le_bytes());
+        second.copy_from_slice(&(chunk / self.every).to_le_bytes());
+        let hash = crate::format::hash(&seeded);
+        let die = hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) % self.every;
+        chunk % self.every == die
+    }
+}
+
+/// Fails when the volume is seen to be another one than it was; says what can't be seen.
+pub(super) fn is_as_it_was(
+    feed: &mut dyn Feed,
+    before: &Stat,
+    sample: &BTreeMap<u64, Hash>,
+    (request, world): (&Request<'_>, World<'_>),
+) -> Result<(), Error> {
+    if request.is_still {
+        return Ok(());
+    }
+    let failed = |source| Error::Source { name: request.name.to_owned(), source };
+    let name = request.name;
+    let after = feed.stat().map_err(failed)?;
+    if request.live {
+        if after.len != before.len {
+            let (was, is) = (before.len, after.len);
+            world
+                .progress
+                .warn(&format!("{name} had {was} bytes at first and has {is} now; the copy has {was}"));
+        }
+        return Ok(());
+    }
+    if before.regular && after != *before {
+        return Err(Error::Changed { name: name.to_owned() });
+    }
+    let mut buffer = Vec::new();
+    for (chunk, content) in sample {
+        let failed =
+            |source| Error::Source { name: format!("{name} at byte {}", chunk * CHUNK as u64), source };
+        feed.expect(*chunk, bytes_of(*chunk, before.len), Want::All(None)).map_err(failed)?;
+        let now = match feed.read(&mut buffer).map_err(failed)? {
+            Seen::Hole => ZERO,
+            Seen::Whole | Seen::Blocks(_) => {
+                chunk_hash(&buffer.chunks(BLOCK).map(block_hash).collect::<Vec<_>>())
+            }
+        };
+        if now != *content {
+            return Err(Error::Changed { name: name.to_owned() });
+        }
+    }
+    if before.regular && feed.is_written_to() == Some(true) {
+        world.progress.warn(&format!(
+            "{name} is open for writing elsewhere: by its times and a sample nobody wrote to it while it was read, but \
+             that is no proof; back up a snapshot of it to be sure"
+        ));
+    }
+    Ok(())
+}

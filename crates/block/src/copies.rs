@@ -1,0 +1,99 @@
+//! A chunk's blocks, also where some are damaged: the same block may have been stored more than once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::fetch::Fetcher;
+use crate::file::File;
+use crate::format::{BLOCK, CHUNK_BLOCKS, Hash, Place};
+use crate::store::Store;
+
+/// Brings blocks from where they lie, or from where else they lie.
+pub(crate) struct Copies<'a> {
+    fetcher: Fetcher<'a>,
+    /// Whose records may name other places.
+    files: &'a BTreeMap<u64, Arc<File>>,
+}
+
+/// Blocks of a chunk that can't be had.
+#[derive(Default)]
+pub(crate) struct Lost {
+    /// By their number in the chunk.
+    pub(crate) blocks: Vec<usize>,
+    /// Why.
+    pub(crate) damages: Vec<Error>,
+}
+
+impl<'a> Copies<'a> {
+    pub(crate) fn new(store: &'a dyn Store, files: &'a BTreeMap<u64, Arc<File>>) -> Copies<'a> {
+        Copies { fetcher: Fetcher::new(store), files }
+    }
+
+    /// Puts the blocks of chunk `number` into `out`, where what is zeros is zeros already. Those that can't be had are
+    /// zeros there, too.
+    pub(crate) fn chunk(&self, number: u64, blocks: &[Option<Place>], out: &mut [u8]) -> Result<Lost, Error> {
+        let mut lost = Lost::default();
+        self.fetcher.blocks(blocks, out, &mut |found, error| {
+            if !error.is_damage() {
+                return Err(error);
+            }
+            lost.blocks.extend_from_slice(found);
+            lost.damages.push(error);
+            Ok(())
+        })?;
+        if lost.blocks.is_empty() {
+            return Ok(lost);
+        }
+        let others = self.places(number);
+        lost.blocks.retain(|block| {
+            let target = out.get_mut(block * BLOCK..(block + 1) * BLOCK).unwrap_or_default();
+            let hash = blocks.get(*block).and_then(Option::as_ref).map(|place| place.hash);
+            let places = hash.and_then(|hash| others.get(&hash)).into_iter().flatten();
+            let found = places.into_iter().any(|place| self.is_had(place, target));
+            if !found {
+                target.fill(0);
+            }
+            !found
+        });
+        lost.blocks.sort_unstable();
+        Ok(lost)
+    }
+
+    fn is_had(&self, place: &Place, target: &mut [u8]) -> bool {
+        let mut whole = true;
+        let told = self.fetcher.blocks(&[Some(*place)], target, &mut |_, _| {
+            whole = false;
+            Ok(())
+        });
+        told.is_ok() && whole
+    }
+
+    /// Where blocks of a chunk lie, whatever generation they are of. Records that can't be read name none.
+    pub(crate) fn places(&self, number: u64) -> BTreeMap<Hash, Vec<Place>> {
+        let mut places: BTreeMap<Hash, Vec<Place>> = BTreeMap::new();
+        for file in self.files.values() {
+            let Ok(Some(entry)) = file.entry(number) else { continue };
+            let Ok(record) = file.record(&entry) else { continue };
+            for place in record.changes.into_iter().filter_map(|(_, place)| place) {
+                let known = places.entry(place.hash).or_default();
+                if !known.contains(&place) {
+                    known.push(place);
+                }
+            }
+        }
+        places
+    }
+}
+
+/// The numbers of blocks as ranges.
+pub(crate) fn runs(blocks: impl IntoIterator<Item = usize>) -> Vec<std::ops::Range<usize>> {
+    let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
+    for block in blocks.into_iter().filter(|block| *block < CHUNK_BLOCKS) {
+        match runs.last_mut() {
+            Some(last) if last.end == block => last.end += 1,
+            _ => runs.push(block..block + 1),
+        }
+    }
+    runs
+}

@@ -1,0 +1,63 @@
+//! Small files that hold numbers: a name of what they are, the numbers, and a hash of all that.
+
+use std::io;
+
+use crate::Error;
+use crate::file::read_exact_at;
+use crate::store::Store;
+
+/// More than a repository can come to have.
+const LEN_MAX: u64 = 1 << 26;
+
+/// The bytes of such a file.
+pub(crate) fn encode(magic: &[u8; 8], numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let mut out = magic.to_vec();
+    for number in numbers {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    let sum = *blake3::hash(&out).as_bytes();
+    out.extend_from_slice(&sum);
+    out
+}
+
+/// The numbers, if the bytes are such a file and as they were written.
+pub(crate) fn decode(magic: &[u8; 8], bytes: &[u8]) -> Option<Vec<u64>> {
+    let (covered, sum) = bytes.split_last_chunk::<32>()?;
+    let numbers = covered.strip_prefix(magic)?;
+    if blake3::hash(covered).as_bytes() != sum || numbers.len() % 8 != 0 {
+        return None;
+    }
+    let (numbers, _) = numbers.as_chunks::<8>();
+    Some(numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
+}
+
+/// Writes such a file in one step, in place of one of that name.
+pub(crate) fn write(
+    store: &dyn Store,
+    name: &str,
+    magic: &[u8; 8],
+    numbers: impl IntoIterator<Item = u64>,
+) -> Result<(), Error> {
+    let written = store.create(name).and_then(|mut upload| {
+        upload.write_all(&encode(magic, numbers))?;
+        upload.finish()
+    });
+    written.map_err(Error::store(store.shown(name)))
+}
+
+/// Reads such a file; `None` when there is none. The inner `None`: it is damaged.
+pub(crate) fn read(
+    store: &dyn Store,
+    name: &str,
+    magic: &[u8; 8],
+) -> Result<Option<Option<Vec<u64>>>, Error> {
+    let failed = |source| Error::Store { name: store.shown(name), source };
+    let source = match store.open(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        source => source.map_err(failed)?,
+    };
+    let len = source.stat().map_err(failed)?.len.min(LEN_MAX);
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    read_exact_at(&*source, 0, &mut bytes).map_err(failed)?;
+    Ok(Some(decode(magic, &bytes)))
+}

@@ -1,0 +1,152 @@
+//! What a damage costs: which generations can't be brought back whole, and what of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Damage, Hit};
+use crate::Error;
+use crate::chain::Chain;
+use crate::copies::{Copies, runs};
+use crate::file::File;
+use crate::format::{BLOCK, CHUNK, Hash, Place};
+use crate::known::{Bad, Damage as Known};
+use crate::repository::{Loaded, Repository};
+use crate::restore::Loss;
+use crate::tree::{Layout, read_layout};
+use crate::view::{View, Views};
+
+/// Most losses that are told of one damage in one generation.
+const LOSSES_MAX: usize = 1000;
+
+/// What one damage costs one generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// The generation.
+    pub generation: u64,
+    /// Bytes of the volume, or of the files of a tree, that can't be brought back. None: that can't be told one by one, and
+    /// maybe all of them can.
+    pub losses: Vec<Loss>,
+}
+
+/// Says of each damage what it costs.
+pub(super) fn tell(
+    repository: &Repository,
+    known: &Known,
+    damages: &mut [(Damage, Hit)],
+) -> Result<(), Error> {
+    let loaded = repository.load_damaged()?;
+    let copies = Copies::new(repository.store(), &loaded.files);
+    let mut teller = Teller { loaded: &loaded, copies: &copies, layouts: BTreeMap::new() };
+    for (damage, hit) in damages.iter_mut() {
+        if let Hit::File(number) = hit {
+            damage.costs = chains(&loaded, *number);
+        }
+    }
+    // A damage at its place, and which of those told it is.
+    let told: BTreeMap<Bad, usize> = damages
+        .iter()
+        .enumerate()
+        .filter_map(|(at, (_, hit))| match hit {
+            Hit::Bad(bad) => Some((*bad, at)),
+            _ => None,
+        })
+        .collect();
+    let mut views = Views::new(&loaded.generations);
+    let mut ignored = Vec::new();
+    for chunk in known.chunks() {
+        let found = views.chunk(chunk, &mut ignored)?;
+        let others = copies.places(chunk);
+        for (generation, view) in &found {
+            for (bad, blocks) in lost(chunk, view, known, &others) {
+                let Some((damage, _)) = told.get(&bad).and_then(|at| damages.get_mut(*at)) else { continue };
+                let losses = teller.losses(*generation, chunk, blocks);
+                match damage.costs.iter_mut().find(|cost| cost.generation == *generation) {
+                    Some(cost) => cost.losses.extend(losses),
+                    None => damage.costs.push(Cost { generation: *generation, losses }),
+                }
+            }
+        }
+    }
+    damages.iter_mut().for_each(|(damage, _)| {
+        damage.costs.iter_mut().for_each(|cost| cost.losses.truncate(LOSSES_MAX));
+    });
+    Ok(())
+}
+
+/// Generations whose chain goes through a file.
+fn chains(loaded: &Loaded, number: u64) -> Vec<Cost> {
+    // One of which nothing can be read leaves chains that end in nothing.
+    let is_read = loaded.files.contains_key(&number);
+    let through = |generation: &&u64| {
+        let chain = Chain::partial(&loaded.generations, **generation);
+        chain.is_some_and(|(chain, why)| if is_read { chain.goes_through(number) } else { why.is_some() })
+    };
+    let all = loaded.generations.keys().filter(through);
+    all.map(|generation| Cost { generation: *generation, losses: Vec::new() }).collect()
+}
+
+/// Blocks of a chunk that a generation has lost, by the damage that is the reason.
+fn lost(
+    chunk: u64,
+    view: &View,
+    known: &Known,
+    others: &BTreeMap<Hash, Vec<Place>>,
+) -> BTreeMap<Bad, BTreeSet<usize>> {
+    let mut lost: BTreeMap<Bad, BTreeSet<usize>> = BTreeMap::new();
+    if let Some(file) = view.cause {
+        let bad = Bad { chunk, file, group: None };
+        let unknown = (0..view.chunk.blocks.len()).filter(|block| view.chunk.is_unknown(*block));
+        lost.entry(bad).or_default().extend(unknown);
+    }
+    for (block, place) in view.chunk.blocks.iter().enumerate() {
+        let Some(place) = place.as_ref().filter(|place| known.hits(chunk, place)) else { continue };
+        let elsewhere = others.get(&place.hash).into_iter().flatten();
+        if elsewhere.into_iter().any(|other| !known.hits(chunk, other)) {
+            continue;
+        }
+        for group in [Some(&place.group), place.base.as_ref().map(|(base, _)| base)].into_iter().flatten() {
+            let bad = Bad { chunk, file: group.file, group: Some(group.offset) };
+            if known.contains(&bad) {
+                lost.entry(bad).or_default().insert(block);
+            }
+        }
+    }
+    lost
+}
+
+struct Teller<'a> {
+    loaded: &'a Loaded,
+    copies: &'a Copies<'a>,
+    /// Those of generations that are trees of files; none for the others.
+    layouts: BTreeMap<u64, Option<Layout>>,
+}
+
+impl Teller<'_> {
+    /// Blocks of a chunk as bytes of the volume, or of the files of a tree.
+    fn losses(&mut self, generation: u64, chunk: u64, blocks: BTreeSet<usize>) -> Vec<Loss> {
+        let Some(file) = self.loaded.generations.get(&generation) else { return Vec::new() };
+        let layout =
+            self.layouts.entry(generation).or_insert_with(|| layout(self.loaded, self.copies, generation));
+        let ranges = ranges(file, chunk, blocks);
+        match layout {
+            None => ranges.into_iter().map(|bytes| Loss { path: None, bytes }).collect(),
+            Some(layout) => {
+                let of_list = layout.of_list(&ranges).map(|bytes| Loss { path: Some("".into()), bytes });
+                of_list.into_iter().chain(layout.losses(&ranges)).collect()
+            }
+        }
+    }
+}
+
+fn layout(loaded: &Loaded, copies: &Copies<'_>, generation: u64) -> Option<Layout> {
+    let (chain, _) = Chain::partial(&loaded.generations, generation)?;
+    // What is no tree has no list of files.
+    read_layout(&chain, copies, true).ok().map(|found| found.layout)
+}
+
+fn ranges(file: &Arc<File>, chunk: u64, blocks: BTreeSet<usize>) -> Vec<Range<u64>> {
+    let at = |block: usize| (chunk * CHUNK as u64 + (block * BLOCK) as u64).min(file.header.len);
+    let runs = runs(blocks).into_iter().map(|run| at(run.start)..at(run.end));
+    runs.filter(|range| range.start < range.end).collect()
+}

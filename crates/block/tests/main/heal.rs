@@ -1,0 +1,287 @@
+//! Damage costs what is damaged, and no more: what comes back, what it costs, and what the next backup makes good.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use block::restore::{Request, Summary};
+use block::{BLOCK, CHUNK, Error, restore};
+use disk::Disk;
+use disk::faults::FaultDisk;
+
+use crate::support::{
+    REPO, Random, TARGET, VOLUME, back_up, back_up_bytes, damages, generations, keep, repository, restored,
+    sound, world,
+};
+
+fn file(number: u64) -> PathBuf {
+    Path::new(REPO).join(format!("{number:06}.blk"))
+}
+
+fn noise(random: &mut Random, blocks: usize) -> Vec<u8> {
+    (0..blocks * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect()
+}
+
+/// Brings back what can be had, and what is lost of it.
+fn kept_going(disk: &FaultDisk, generation: Option<u64>) -> Result<(Vec<u8>, Summary), Error> {
+    disk.remove(Path::new(TARGET)).ok();
+    let request = Request { keep_going: true, ..Request::new(generation, 2) };
+    let summary = restore::to_new_file(&repository(disk), disk, Path::new(TARGET), request, world())?;
+    Ok((disk.bytes(Path::new(TARGET)).unwrap(), summary))
+}
+
+fn lost(summary: &Summary) -> Vec<Range<u64>> {
+    summary.losses.iter().map(|loss| loss.bytes.clone()).collect()
+}
+
+/// Damages the place where a block's bytes are stored as they are.
+fn damage_block(disk: &FaultDisk, number: u64, block: &[u8]) {
+    let bytes = disk.bytes(&file(number)).unwrap();
+    let at = bytes.windows(64).position(|window| window == &block[100..164]).unwrap();
+    disk.corrupt(&file(number), at, 1);
+}
+
+/// A full generation of noise, and two with a change each.
+fn three() -> (FaultDisk, Vec<Vec<u8>>) {
+    let disk = FaultDisk::default();
+    let mut random = Random(21);
+    let mut volume = noise(&mut random, 600);
+    let mut states = Vec::new();
+    for round in 0..3 {
+        volume[(40 + round) * BLOCK..(41 + round) * BLOCK].copy_from_slice(&noise(&mut random, 1));
+        back_up_bytes(&disk, &volume);
+        states.push(volume.clone());
+    }
+    (disk, states)
+}
+
+#[test]
+fn a_damaged_group_costs_its_blocks() {
+    let (disk, states) = three();
+    damage_block(&disk, 1, &states[0][300 * BLOCK..301 * BLOCK]);
+    for (generation, state) in (1..).zip(&states) {
+        assert!(matches!(restored(&disk, Some(generation)), Err(Error::Corrupt { .. })));
+        assert_eq!(disk.bytes(Path::new(TARGET)), None);
+        let (bytes, summary) = kept_going(&disk, Some(generation)).unwrap();
+        let lost = lost(&summary);
+        assert!(lost.len() == 1 && !summary.is_proven && summary.damages.len() == 1, "{summary:?}");
+        assert!(lost[0].end - lost[0].start == 16 * BLOCK as u64 && lost[0].contains(&(300 * BLOCK as u64)));
+        let (from, to) = (usize::try_from(lost[0].start).unwrap(), usize::try_from(lost[0].end).unwrap());
+        assert!(bytes[..from] == state[..from] && bytes[to..] == state[to..]);
+        assert!(bytes[from..to].iter().all(|byte| *byte == 0));
+    }
+    // In place, what is lost stays what it was.
+    let target = Path::new("/target/device");
+    disk.put(target, &states[2]);
+    disk.corrupt(target, 7, 1);
+    let request = Request { keep_going: true, delta: true, ..Request::new(Some(3), 2) };
+    let volume = disk.volume(target).unwrap();
+    let summary = restore::in_place(&repository(&disk), &*volume, "device", request, world()).unwrap();
+    assert!(disk.bytes(target).unwrap() == states[2] && summary.losses.len() == 1);
+    let found = damages(&disk);
+    assert_eq!(found.len(), 1);
+    let costs: Vec<(u64, u64)> =
+        found[0].costs.iter().map(|cost| (cost.generation, cost.losses[0].bytes.end)).collect();
+    let end = lost(&summary)[0].end;
+    assert_eq!(costs, [(1, end), (2, end), (3, end)]);
+}
+
+#[test]
+fn the_next_backup_stores_again_what_is_damaged_and_all_generations_are_whole() {
+    let (disk, states) = three();
+    damage_block(&disk, 1, &states[0][300 * BLOCK..301 * BLOCK]);
+    // Nobody knows of it yet.
+    assert_eq!(back_up(&disk, false).unwrap().healed, 0);
+    assert_eq!(damages(&disk).len(), 1);
+    let made = back_up(&disk, false).unwrap();
+    assert_eq!((made.healed, made.changed), (16, 16), "{made:?}");
+    for (generation, state) in (1..).zip(states.iter().chain([&states[2], &states[2]])) {
+        assert!(restored(&disk, Some(generation)).unwrap() == *state, "generation {generation}");
+    }
+    let found = damages(&disk);
+    assert!(found.len() == 1 && found[0].costs.is_empty(), "{found:?}");
+    assert_eq!(back_up(&disk, false).unwrap().healed, 0, "once is enough");
+    // A prune keeps the sound copy for those that need it, and lets the damaged one go in the end.
+    keep(&disk, &[1, 5, 6]).unwrap();
+    for generation in [1, 5, 6] {
+        assert!(restored(&disk, Some(generation)).unwrap() == states[if generation == 1 { 0 } else { 2 }]);
+    }
+    keep(&disk, &[1, 6]).unwrap();
+    assert!(restored(&disk, Some(6)).unwrap() == states[2]);
+    assert!(restored(&disk, Some(1)).unwrap() == states[0]);
+}
+
+#[test]
+fn a_damaged_record_costs_its_chunk_until_the_next_backup() {
+    let (disk, states) = three();
+    let bytes = disk.bytes(&file(1)).unwrap();
+    // The record of the second chunk stands behind the blocks of the first one.
+    let mut records = (0..bytes.len() - 4).filter(|at| bytes[*at..].starts_with(b"chnk"));
+    let second = records.nth(1).unwrap();
+    disk.corrupt(&file(1), second + 60, 1);
+    let (restored_bytes, summary) = kept_going(&disk, None).unwrap();
+    assert_eq!(lost(&summary), [CHUNK as u64..2 * CHUNK as u64]);
+    assert!(restored_bytes[..CHUNK] == states[2][..CHUNK]);
+    assert!(restored_bytes[2 * CHUNK..] == states[2][2 * CHUNK..]);
+    // A prune of what hangs on it keeps all of it.
+    let pruned = keep(&disk, &[2, 3]).unwrap();
+    assert_eq!((pruned.damaged, pruned.freed), (vec![2, 3], 0));
+    assert_eq!(generations(&disk), [1, 2, 3]);
+    // That is seen without being told.
+    let made = back_up(&disk, false).unwrap();
+    assert_eq!((made.healed, made.damages.len()), (256, 1), "{made:?}");
+    assert!(restored(&disk, None).unwrap() == states[2]);
+    assert_eq!(back_up(&disk, false).unwrap().damages, Vec::<String>::new());
+    keep(&disk, &[5]).unwrap();
+    assert!(restored(&disk, None).unwrap() == states[2]);
+    assert!(damages(&disk).iter().all(|damage| damage.costs.is_empty()));
+}
+
+#[test]
+fn a_damaged_frame_costs_nothing() {
+    let (disk, states) = three();
+    for number in 1..=3 {
+        let len = disk.bytes(&file(number)).unwrap().len();
+        // The trailer's magic, the root, an entry of the index, the note.
+        for at in [len - 104, len - 1, len - 104 - 20, 92] {
+            disk.corrupt(&file(number), at, 1);
+            let strict = restored(&disk, Some(number));
+            assert!(matches!(strict, Err(Error::Corrupt { .. })), "{strict:?}");
+            for (generation, state) in (1..).zip(&states) {
+                let (bytes, summary) = kept_going(&disk, Some(generation)).unwrap();
+                assert!(
+                    bytes == *state && summary.losses.is_empty(),
+                    "{number} {at} {generation} {summary:?}"
+                );
+                // Nothing tells what the newest one was as a whole when its trailer is gone.
+                assert!(summary.is_proven || (number, generation, at) == (3, 3, len - 104), "{summary:?}");
+            }
+            disk.corrupt(&file(number), at, 1);
+        }
+    }
+    sound(&disk);
+    // What is cut off is lost, and what is in front of it is not.
+    let bytes = disk.bytes(&file(1)).unwrap();
+    disk.put(&file(1), &bytes[..bytes.len() / 2]);
+    let (found, summary) = kept_going(&disk, Some(2)).unwrap();
+    let lost = lost(&summary);
+    let from = usize::try_from(lost[0].start).unwrap();
+    assert!(lost.len() == 1 && lost[0].end == states[1].len() as u64, "{lost:?}");
+    assert!((CHUNK..bytes.len() / 2).contains(&from) && found[..from] == states[1][..from]);
+}
+
+/// Whatever byte is flipped: what comes back and is not told to be lost is right, or it is said that it is not proven.
+#[test]
+fn what_comes_back_is_right_whatever_byte_is_flipped() {
+    let disk = FaultDisk::default();
+    let mut volume = vec![0; 40 * BLOCK];
+    volume[BLOCK..2 * BLOCK].fill(1);
+    volume[5 * BLOCK..7 * BLOCK].fill(2);
+    let mut states = Vec::new();
+    for round in 0..3u8 {
+        volume[6 * BLOCK + 100 + usize::from(round)] = 9;
+        volume[(10 + usize::from(round)) * BLOCK..][..BLOCK].fill(7 + round);
+        back_up_bytes(&disk, &volume);
+        states.push(volume.clone());
+    }
+    let (mut whole, mut partly) = (0, 0);
+    for number in 1..=3 {
+        for at in (0..disk.bytes(&file(number)).unwrap().len()).step_by(3) {
+            disk.corrupt(&file(number), at, 0x10);
+            for (generation, state) in (1..).zip(&states) {
+                let Ok((bytes, summary)) = kept_going(&disk, Some(generation)) else { continue };
+                let is_lost = |at: usize| lost(&summary).iter().any(|range| range.contains(&(at as u64)));
+                let right = bytes.len() == state.len()
+                    && bytes
+                        .chunks(BLOCK)
+                        .zip(state.chunks(BLOCK))
+                        .enumerate()
+                        .all(|(block, (is, was))| is == was || is_lost(block * BLOCK));
+                let told = !summary.is_proven
+                    && summary.damages.iter().any(|damage| {
+                        damage.contains("header, index or trailer")
+                            || damage.contains("all together")
+                            || damage.contains("builds upon another")
+                    });
+                assert!(right || told, "{number} {at} {generation}: {summary:?}");
+                assert_eq!(
+                    summary.is_proven,
+                    summary.is_proven && bytes == *state,
+                    "{number} {at} {generation}"
+                );
+                whole += usize::from(bytes == *state);
+                partly += usize::from(!summary.losses.is_empty());
+            }
+            disk.corrupt(&file(number), at, 0x10);
+        }
+    }
+    assert!(whole > partly && partly > 50, "{whole} {partly}");
+    sound(&disk);
+}
+
+#[test]
+fn the_newest_generation_is_missed_when_its_file_is_gone() {
+    let (disk, states) = three();
+    disk.remove(&file(3)).unwrap();
+    let found = damages(&disk);
+    assert!(found.len() == 1 && found[0].what.contains("generation 3"), "{found:?}");
+    assert!(matches!(restored(&disk, None), Err(Error::Corrupt { .. })));
+    assert!(matches!(restored(&disk, Some(3)), Err(Error::Corrupt { .. })));
+    assert!(restored(&disk, Some(2)).unwrap() == states[1]);
+    // Its number is not given again.
+    let made = back_up(&disk, false).unwrap();
+    assert_eq!((made.generation, made.parent, made.damages.len()), (4, 2, 1), "{made:?}");
+    assert!(restored(&disk, None).unwrap() == states[2]);
+    sound(&disk);
+    // A note that is damaged is told and written anew.
+    let note = Path::new(REPO).join("newest.note");
+    for at in 0..disk.bytes(&note).unwrap().len() {
+        disk.corrupt(&note, at, 4);
+        assert_eq!(damages(&disk).len(), 1);
+        assert!(restored(&disk, None).unwrap() == states[2]);
+        disk.corrupt(&note, at, 4);
+    }
+    disk.corrupt(&note, 9, 1);
+    back_up(&disk, false).unwrap();
+    sound(&disk);
+}
+
+#[test]
+fn a_prune_that_can_not_copy_out_of_a_file_leaves_it() {
+    let disk = FaultDisk::default();
+    let mut random = Random(23);
+    let first = noise(&mut random, 300);
+    back_up_bytes(&disk, &first);
+    let mut volume = noise(&mut random, 300);
+    volume[..20 * BLOCK].copy_from_slice(&first[..20 * BLOCK]);
+    back_up_bytes(&disk, &volume);
+    // Little of the first is needed, and that would be copied; but it is damaged.
+    damage_block(&disk, 1, &first[3 * BLOCK..4 * BLOCK]);
+    keep(&disk, &[2]).unwrap();
+    assert!(disk.bytes(&file(1)).is_some(), "what is sound in it is needed");
+    let (bytes, summary) = kept_going(&disk, None).unwrap();
+    assert_eq!(lost(&summary), std::iter::once(0..16 * BLOCK as u64).collect::<Vec<_>>());
+    assert!(bytes[16 * BLOCK..] == volume[16 * BLOCK..]);
+    damages(&disk);
+    assert_eq!(back_up(&disk, false).unwrap().healed, 16);
+    keep(&disk, &[3]).unwrap();
+    assert!(restored(&disk, None).unwrap() == volume);
+    sound(&disk);
+}
+
+/// A bad sector below the repository is a damage as any other.
+#[test]
+fn what_can_not_be_read_costs_no_more_either() {
+    let (disk, states) = three();
+    disk.damage(&file(1), 2_000_000);
+    let (bytes, summary) = kept_going(&disk, None).unwrap();
+    let lost = lost(&summary);
+    assert_eq!(lost.len(), 1);
+    assert!(
+        bytes[..usize::try_from(lost[0].start).unwrap()]
+            == states[2][..usize::try_from(lost[0].start).unwrap()]
+    );
+    assert!(!damages(&disk).is_empty());
+    assert_eq!(back_up(&disk, false).unwrap().healed, 16);
+    assert!(restored(&disk, None).unwrap() == states[2]);
+    assert!(disk.bytes(Path::new(VOLUME)).is_some());
+}

@@ -1,0 +1,88 @@
+//! Extended attributes, and the access control lists among them.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
+use rustix::io::Errno;
+
+use crate::tree::Extended;
+
+/// Who may do what beside owner, group and others.
+pub const ACCESS_LIST: &str = "system.posix_acl_access";
+/// What new things in a folder get of that.
+const DEFAULT_LIST: &str = "system.posix_acl_default";
+/// The longest list of names, and the longest value (linux/limits.h).
+const LONGEST: usize = 64 << 10;
+
+/// Room for a list of names or a value.
+pub(crate) fn buffer() -> Vec<u8> {
+    vec![0; LONGEST]
+}
+
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NAMETOOLONG.raw_os_error())
+}
+
+/// What may be left alone: there are none here, they are gone, or not for us to see.
+fn none(error: Errno) -> bool {
+    [Errno::NOTSUP, Errno::NODATA, Errno::PERM, Errno::ACCESS, Errno::NAMETOOLONG].contains(&error)
+}
+
+/// All that something has, a link itself and not what it leads to.
+pub(crate) fn of(path: &Path, buffer: &mut [u8]) -> io::Result<Extended> {
+    let count = match llistxattr(path, &mut *buffer) {
+        Ok(0) => return Ok(Extended::new()),
+        Err(error) if none(error) => return Ok(Extended::new()),
+        count => count?,
+    };
+    let list = buffer.get(..count).unwrap_or_default().to_vec();
+    let mut all = Extended::new();
+    for name in list.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        match lgetxattr(path, name, &mut *buffer) {
+            Ok(count) => {
+                let value = buffer.get(..count).unwrap_or_default().to_vec();
+                all.push((OsString::from_vec(name.to_vec()), value));
+            }
+            Err(error) if none(error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+pub(crate) fn set(path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
+    Ok(lsetxattr(path, name.as_bytes(), value, XattrFlags::empty())?)
+}
+
+/// Takes away what something has got from its folder's list when it was made.
+pub(crate) fn remove_lists(path: &Path) -> io::Result<()> {
+    for name in [ACCESS_LIST, DEFAULT_LIST] {
+        match lremovexattr(path, name) {
+            Err(error) if ![Errno::NOTSUP, Errno::NODATA, Errno::INVAL].contains(&error) => {
+                return Err(error.into());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The permission bits of something without its access control list, of which `mode` has the mask in the place of the group's
+/// rights: the owning group gets what the list gives it, and nobody gets more than he had.
+#[must_use]
+pub fn mode_without_list(mode: u32, list: &[u8]) -> u32 {
+    const GROUP: u16 = 0x04;
+    const MASK: u16 = 0x10;
+    // struct posix_acl_xattr_header, then entries of tag, rights and number (linux/posix_acl_xattr.h).
+    let (entries, _) = list.get(4..).unwrap_or_default().as_chunks::<8>();
+    let rights = |wanted: u16| {
+        let of = |[a, b, c, d, ..]: &[u8; 8]| (u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d]));
+        entries.iter().map(of).find(|(tag, _)| *tag == wanted).map(|(_, rights)| u32::from(rights) & 7)
+    };
+    let group = rights(GROUP).unwrap_or(0) & rights(MASK).unwrap_or(7);
+    (mode & !0o070) | (group << 3)
+}

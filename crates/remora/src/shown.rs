@@ -1,0 +1,69 @@
+//! Words of others in our messages: names of files, what programs print. Nothing of it may move the cursor, change colours or
+//! fill the screen.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use block::restore::Loss;
+
+/// Most characters of a path that are shown.
+const PATH_MAX: usize = 240;
+
+/// A text without characters that a terminal acts upon, but for the ends of lines and tabs.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if acts(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
+/// A path in one line, of which the middle is left out if it is very long.
+pub(crate) fn path(path: &Path) -> String {
+    let text: String = path.display().to_string().chars().fold(String::new(), |mut text, c| {
+        if c.is_control() {
+            text.extend(c.escape_default())
+        } else {
+            text.push(c)
+        }
+        text
+    });
+    let count = text.chars().count();
+    if count <= PATH_MAX {
+        return text;
+    }
+    let part = PATH_MAX / 2;
+    let (front, back): (String, String) =
+        (text.chars().take(part).collect(), text.chars().skip(count - part).collect());
+    format!("{front}...{back} ({count} characters)")
+}
+
+/// What is lost.
+pub(crate) fn lost(loss: &Loss) -> String {
+    let (from, to) = (loss.bytes.start, loss.bytes.end);
+    match &loss.path {
+        None => format!("bytes {from} to {to}"),
+        Some(path) if path.as_os_str().is_empty() => {
+            format!("a part of the list of files (bytes {from} to {to}): what is named there is not known")
+        }
+        Some(file) => format!("{} bytes {from} to {to}", path(file)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_upon_a_terminal() {
+        assert_eq!(plain("two\nlines\tand \u{fc}"), "two\nlines\tand \u{fc}");
+        assert_eq!(plain("\u{1b}[2Jgone\r\u{9b}0m\u{7}"), "\\u{1b}[2Jgone\\r\\u{9b}0m\\u{7}");
+        assert_eq!(path(Path::new("a\nb\u{1b}")), "a\\nb\\u{1b}");
+        let long = path(Path::new(&"x/".repeat(2500)));
+        assert!(long.len() < 300 && long.ends_with("(5000 characters)"), "{long}");
+    }
+}
