@@ -24,7 +24,8 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "cargo xtask CHORE
 
   setup [--all-servers]           install what is missing, or print the line that does
-  plugin                          build the server's plugins, release, beside remora
+  plugin [--server NAME]...       build the server's plugins, release, beside remora; ENGINE=QUEUE for each server that is
+                                  here and takes it, or for those that are named
   sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo                            real data into a real server, in a minute
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
-        Some("plugin") => plugins().and_then(|built| plugin::build_beside(&built)),
+        Some("plugin") => plugins().and_then(|built| plugin::build_beside(rest, &built)),
         Some("sanitize") => plugin::sanitize(rest),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),

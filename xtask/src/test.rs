@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         setup::run_quietly()?;
     }
     // Its tests load it into a server.
-    plugin::build()?;
+    plugin::build_all()?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]);
     command.args(arguments.iter().filter(|argument| *argument != "--all-servers"));

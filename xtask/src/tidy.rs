@@ -1,6 +1,8 @@
 //! What neither the compiler nor clippy checks: which crate may know which, how long a file may be, words
 //! and characters, and that documents keep up.
 
+mod circle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,6 +48,7 @@ pub(crate) fn run() -> Result<()> {
     }
     manifests(&root, &files, &mut complaints)?;
     manuals(&root, &mut complaints)?;
+    circle::check(&root, &mut complaints)?;
     if complaints.is_empty() {
         println!("tidy: {} files, all in order", files.len());
         return Ok(());

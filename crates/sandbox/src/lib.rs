@@ -17,6 +17,7 @@
 //! sends its greeting packet over the socket.
 
 mod archive;
+mod client;
 mod error;
 mod fetch;
 mod folder;
@@ -29,6 +30,7 @@ mod pristine;
 mod process;
 mod product;
 mod server;
+mod settings;
 mod state;
 mod table;
 
@@ -37,5 +39,7 @@ pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};
 pub use list::{Listed, list};
-pub use product::{Ability, Family, Product};
-pub use server::{Sandbox, Settings};
+pub use product::{Product, UnknownProduct};
+pub use server::Sandbox;
+pub use settings::Settings;
+pub use table::{Ability, Family};

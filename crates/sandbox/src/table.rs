@@ -1,6 +1,33 @@
 //! The table of servers: a row for each. A server is added here and nowhere else.
 
-use crate::{Ability, Family};
+use std::fmt;
+
+/// Servers that understand each other's data and SQL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// MariaDB.
+    MariaDb,
+    /// MySQL.
+    MySql,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::MariaDb => "MariaDB",
+            Family::MySql => "MySQL",
+        })
+    }
+}
+
+/// What only some servers can be asked for here. What a server that runs can is asked of the server itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ability {
+    /// ENGINE=QUEUE can be built for it: its private headers are at hand.
+    Queue,
+    /// Several of it can be a Galera cluster.
+    Galera,
+}
 
 /// Everything that is to be known of a server.
 pub(crate) struct Server {
