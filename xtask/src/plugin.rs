@@ -1,15 +1,17 @@
-//! Building the queue engine: the core as a static library, the handler in C++ against the server's private headers.
+//! Building the queue engine: the core as a static library, the handler in C++ against the server's private
+//! headers.
 //!
-//! A server takes an engine only when it was built for the very same patch release. Debian's packages for development have
-//! the public headers, which declare it, and its source packages have the private ones. Where the archive has no source of
-//! that patch release, another of the same series serves, as long as the class that the engine derives from is the
-//! same in the server's binary. All of it is unpacked into the cache: nothing is installed.
+//! A server takes an engine only when it was built for the very same patch release. Debian's packages for
+//! development have the public headers, which declare it, and its source packages have the private ones.
+//! Where the archive has no source of that patch release, another of the same series serves, as long as the
+//! class that the engine derives from is the same in the server's binary. All of it is unpacked into the
+//! cache: nothing is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use sandbox::{Ability, Archive, Installation, Product};
 
 use crate::{cargo, layout, places, root, run, setup, target};
@@ -66,7 +68,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 
 /// Builds the engine for every server that is here and takes it.
 pub(crate) fn build_all() -> Result<()> {
-    chosen(&[])?.iter().try_for_each(|server| compile(server, "plugin", &[]).map(drop))
+    compile_all(&chosen(&[])?).map(drop)
 }
 
 /// Where the tests of the engine look for a library that was built with AddressSanitizer.
@@ -87,11 +89,11 @@ pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
     run(tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner))
 }
 
-/// Builds the engine and puts it beside the other plugins, where `remora sandbox start --plugins` looks: in a folder named
-/// after the server that it was built for.
+/// Builds the engine and puts it beside the other plugins, where `remora sandbox start --plugins` looks: in a
+/// folder named after the server that it was built for.
 pub(crate) fn build_beside(arguments: &[String], others: &[PathBuf]) -> Result<()> {
-    for server in chosen(arguments)? {
-        let library = compile(&server, "plugin", &[])?;
+    let servers = chosen(arguments)?;
+    for (server, library) in servers.iter().zip(compile_all(&servers)?) {
         for other in others {
             let folder = other.with_file_name(server.product.id());
             std::fs::create_dir_all(&folder)?;
@@ -100,6 +102,18 @@ pub(crate) fn build_beside(arguments: &[String], others: &[PathBuf]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Builds the engine for several servers at once: the compiler takes a minute for each and one processor.
+fn compile_all(servers: &[Installation]) -> Result<Vec<PathBuf>> {
+    // What is installed and fetched is so one after the other.
+    setup::run_for_plugin()?;
+    servers.iter().try_for_each(|server| Headers::of(server).map(drop))?;
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            servers.iter().map(|server| scope.spawn(|| compile(server, "plugin", &[]))).collect();
+        running.into_iter().map(|one| one.join().map_err(|_| anyhow!("the build panicked"))?).collect()
+    })
 }
 
 /// Builds the engine for a server, in a folder of the target's.

@@ -1,7 +1,7 @@
 //! Debian's archive of packages, read by apt with a state of its own: nothing of the system is touched.
 //!
-//! Where the archive is stands in the machine's own apt configuration and nowhere else. What is fetched is verified by
-//! apt with the key ring of Debian.
+//! Where the archive is stands in the machine's own apt configuration and nowhere else. What is fetched is
+//! verified by apt with the key ring of Debian.
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +38,8 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Reads the lists of a release; none is the machine's own. `folder` gets 50 MB of apt's state, which may be removed
-    /// afterwards. `types` are `deb`, `deb-src` or both.
+    /// Reads the lists of a release; none is the machine's own. `folder` gets 50 MB of apt's state, which may
+    /// be removed afterwards. `types` are `deb`, `deb-src` or both.
     ///
     /// # Errors
     ///
@@ -169,8 +169,8 @@ impl Archive {
         Ok(versions)
     }
 
-    /// Unpacks what is wanted of a source package as its authors published it, into a folder in `into` that they named.
-    /// `wanted` are patterns of tar.
+    /// Unpacks what is wanted of a source package as its authors published it, into a folder in `into` that
+    /// they named. `wanted` are patterns of tar.
     ///
     /// # Errors
     ///

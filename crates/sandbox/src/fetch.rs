@@ -13,8 +13,8 @@ use crate::{Archive, Error, Installation, Places, Product, find, folder};
 ///
 /// # Errors
 ///
-/// [`Error::Missing`] for the one that is the system's package manager's to install, and when the program that
-/// fetches is not installed; [`Error::Fetch`] when it does not deliver.
+/// [`Error::Missing`] for the one that is the system's package manager's to install, and when the program
+/// that fetches is not installed; [`Error::Fetch`] when it does not deliver.
 pub fn fetch(places: &Places, product: Product, note: &mut dyn FnMut(&str)) -> Result<Installation, Error> {
     let source = &product.server().source;
     if matches!(source, Source::System { .. }) {
@@ -45,8 +45,8 @@ pub fn fetch(places: &Places, product: Product, note: &mut dyn FnMut(&str)) -> R
 fn from_source(product: Product, source: &Source, stage: &Path) -> Result<PathBuf, Error> {
     match source {
         Source::System { .. } => Ok(stage.to_owned()),
-        // Run in the new folder, as Maven leaves a marker where it runs and does nothing where it finds one. It also
-        // unpacks, so that no other program for archives is needed.
+        // Run in the new folder, as Maven leaves a marker where it runs and does nothing where it finds one.
+        // It also unpacks, so that no other program for archives is needed.
         Source::Jar { artifact, version, base, .. } => {
             let artifact = format!("-Dartifact={artifact}:{version}");
             let arguments = ["-q", "-B", "-C", "-Dstyle.color=never", "dependency:unpack", &artifact];

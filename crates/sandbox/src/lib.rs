@@ -1,5 +1,5 @@
-//! A private throw-away MariaDB or MySQL server in a folder: found or fetched, initialised once, copied, started,
-//! stopped.
+//! A private throw-away MariaDB or MySQL server in a folder: found or fetched, initialised once, copied,
+//! started, stopped.
 //!
 //! ```no_run
 //! use sandbox::{Places, Product, Sandbox, Settings};
@@ -12,9 +12,9 @@
 //! # Ok::<(), sandbox::Error>(())
 //! ```
 //!
-//! The first start of a product initialises a data folder and keeps it in the cache; every later start copies that
-//! folder, which takes hundredths of a second. The crate knows no client library: a server counts as ready when it
-//! sends its greeting packet over the socket.
+//! The first start of a product initialises a data folder and keeps it in the cache; every later start copies
+//! that folder, which takes hundredths of a second. The crate knows no client library: a server counts as ready
+//! when it sends its greeting packet over the socket.
 
 mod archive;
 mod client;
@@ -24,6 +24,7 @@ mod folder;
 mod greeting;
 mod installation;
 mod list;
+mod matrix;
 mod place;
 mod plugin;
 mod pristine;
@@ -39,6 +40,7 @@ pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};
 pub use list::{Listed, list};
+pub use matrix::{matrix, sources};
 pub use product::{Product, UnknownProduct};
 pub use server::Sandbox;
 pub use settings::Settings;

@@ -86,15 +86,16 @@ impl Product {
         Product::ALL.into_iter().filter(move |product| product.can(ability))
     }
 
-    /// The product for data that were last upgraded for this version: its own series, or else the next newer one of the
-    /// family. None when every one here is older, which would refuse the data or harm them.
+    /// The product for data that were last upgraded for this version: its own series, or else the next newer
+    /// one of the family. None when every one here is older, which would refuse the data or harm them.
     #[must_use]
     pub fn for_data(family: Family, series: (u16, u16)) -> Option<Product> {
         let fits = |product: &Product| product.family() == family && product.series() >= series;
         Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
     }
 
-    /// The programs that fetch it, each with the Debian package that brings the program. None for the system's own.
+    /// The programs that fetch it, each with the Debian package that brings the program. None for the
+    /// system's own.
     #[must_use]
     pub fn fetchers(self) -> &'static [(&'static str, &'static str)] {
         match self.server().source {

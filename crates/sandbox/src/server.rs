@@ -28,8 +28,8 @@ const SOCKET: &str = "server.sock";
 /// How often a port that somebody else took in the meantime is replaced by another.
 const PORT_TRIES: u32 = 5;
 
-/// A private server. When dropped it is stopped if it is tied to this process, and its temporary folder is removed;
-/// otherwise it is left running.
+/// A private server. When dropped it is stopped if it is tied to this process, and its temporary folder is
+/// removed; otherwise it is left running.
 #[derive(Debug)]
 pub struct Sandbox {
     folder: PathBuf,
@@ -318,8 +318,8 @@ impl Drop for Sandbox {
         if !self.tied {
             return;
         }
-        // What goes with the folder need not be written back first. A failure here has nobody to be told to, and the
-        // shell over the server sees to the rest when this process ends.
+        // What goes with the folder need not be written back first. A failure here has nobody to be told to,
+        // and the shell over the server sees to the rest when this process ends.
         let ended = if self.temporary.is_some() { self.kill() } else { self.stop() };
         if ended.is_err() {
             self.keep();

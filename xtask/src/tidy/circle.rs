@@ -1,7 +1,8 @@
-//! Modules of a crate that need each other in a circle. Neither of them can be understood, tested or moved alone.
+//! Modules of a crate that need each other in a circle. Neither of them can be understood, tested or moved
+//! alone.
 //!
-//! A module and what is below it may know each other. Between two others, an arrow is drawn between the parts of the
-//! crate that hold them, side by side under the module that holds both.
+//! A module and what is below it may know each other. Between two others, an arrow is drawn between the parts
+//! of the crate that hold them, side by side under the module that holds both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
