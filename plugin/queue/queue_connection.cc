@@ -86,7 +86,7 @@ void queue_command_ended(THD *thd, unsigned int, const void *event)
   }
 }
 
-int queue_close_connection(handlerton *, THD *thd)
+int queue_close_connection(QUEUE_HTON THD *thd)
 {
   auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
   if (connection) {

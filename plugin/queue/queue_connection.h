@@ -4,6 +4,13 @@
 
 #include "queue_abi.h"
 
+/* What a handlerton calls for a connection has the handlerton as its first argument in older servers. */
+#if MYSQL_VERSION_ID < 110800
+#define QUEUE_HTON handlerton *hton,
+#else
+#define QUEUE_HTON
+#endif
+
 /* The engine as the server knows it; none while it is not loaded. */
 extern handlerton *queue_hton;
 
@@ -33,7 +40,7 @@ const char *queue_fault();
 
 /* For the plugin's declaration. */
 extern struct st_mysql_sys_var *queue_variables[];
-int queue_close_connection(handlerton *hton, THD *thd);
+int queue_close_connection(QUEUE_HTON THD *thd);
 void queue_kill_query(handlerton *hton, THD *thd, enum thd_kill_levels level);
 void queue_command_ended(THD *thd, unsigned int event_class, const void *event);
 

@@ -98,6 +98,14 @@ static std::string text_of(THD *thd, const UDF_ARGS *args, uint at)
   return text;
 }
 
+/* Under lower_case_table_names. A letter may take more bytes than it did: four for one are never too few. */
+static std::string in_lower_case(std::string name)
+{
+  std::string lower(name.size() * 4, '\0');
+  lower.resize(files_charset_info->casedn(&name[0], name.size(), &lower[0], lower.size()));
+  return lower;
+}
+
 static longlong integer_of(const UDF_ARGS *args, uint at)
 {
   return args->args[at] ? *reinterpret_cast<const longlong *>(args->args[at]) : 0;
@@ -131,8 +139,8 @@ public:
       return false;
     }
     if (lower_case_table_names) {
-      my_casedn_str(files_charset_info, &db[0]);
-      my_casedn_str(files_charset_info, &name[0]);
+      db= in_lower_case(db);
+      name= in_lower_case(name);
     }
     if (!is_allowed(thd, db, name, privileges)) {
       warn(thd, ("no privilege to take rows from " + db + "." + name).c_str());

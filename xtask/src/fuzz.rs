@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, root, run};
+use crate::{cargo, root, run, target};
 
 /// Coverage as libFuzzer reads it: a counter for each edge, and the operands of comparisons.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -22,17 +22,31 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     if chosen.is_empty() {
         bail!("no target {target}; there are {}", targets.join(", "));
     }
+    run_all(&chosen, seconds)
+}
+
+/// Every target, for this long in all.
+pub(crate) fn all(seconds: u32) -> Result<()> {
+    let targets = targets()?;
+    let share = seconds / u32::try_from(targets.len().max(1))?;
+    run_all(&targets.iter().collect::<Vec<_>>(), share.max(1))
+}
+
+/// Builds the targets and runs them one after the other. What was found to be worth trying is kept with what
+/// is built, and the next run begins with it.
+fn run_all(chosen: &[&String], seconds: u32) -> Result<()> {
     let folder = root().join("fuzz");
+    let built = target().join("fuzz");
     let (host, mut build) = (host()?, cargo());
     // With a target named, build scripts go without the flags, which they could not be linked with.
     build
         .args(["build", "--release", "--quiet", "--target", &host, "--manifest-path"])
         .arg(folder.join("Cargo.toml"));
-    run(build.arg("--target-dir").arg(folder.join("target")).env("RUSTFLAGS", FLAGS))?;
+    run(build.arg("--target-dir").arg(&built).env("RUSTFLAGS", FLAGS))?;
     for target in chosen {
-        let corpus = folder.join("corpus").join(target);
+        let corpus = built.join("corpus").join(target);
         std::fs::create_dir_all(&corpus)?;
-        let mut fuzzer = Command::new(folder.join("target").join(&host).join("release").join(target));
+        let mut fuzzer = Command::new(built.join(&host).join("release").join(target));
         fuzzer.arg(&corpus).arg(format!("-max_total_time={seconds}"));
         // What fails stays where it can be run again.
         fuzzer

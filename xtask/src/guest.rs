@@ -1,5 +1,5 @@
-//! Tests that need a whole machine: logical volumes, an sshd, servers under load. They run in a small virtual machine, which
-//! is emulated, so that nothing is asked of this machine but a processor.
+//! Tests that need a whole machine: logical volumes, an sshd, servers under load. They run in a small virtual
+//! machine, which is emulated, so that nothing is asked of this machine but a processor.
 
 mod bed;
 mod load;

@@ -1,5 +1,6 @@
-//! Whether a class of the server has its virtual functions where the headers say: the layouts of a server's classes
-//! do change within a series, and a plugin that calls the wrong function takes the server down, or worse.
+//! Whether a class of the server has its virtual functions where the headers say: the layouts of a server's
+//! classes do change within a series, and a plugin that calls the wrong function takes the server down, or
+//! worse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +11,8 @@ use anyhow::{Context, Result, bail};
 /// A table of virtual functions: for each slot the names of the function, none where it has no public name.
 type Slots = Vec<BTreeSet<String>>;
 
-/// Compares the table of virtual functions of `ours`, a class of `library`, with that of its base in the server.
+/// Compares the table of virtual functions of `ours`, a class of `library`, with that of its base in the
+/// server.
 pub(crate) fn compare(library: &Path, ours: &str, server: &Path, base: &str) -> Result<()> {
     let (here, there) = (slots(library, ours)?, slots(server, base)?);
     let differ = |place: usize| {

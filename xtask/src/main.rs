@@ -1,16 +1,19 @@
-//! The project's chores: `cargo xtask setup | plugin | sanitize | demo | test | guest | ci | tidy | fuzz | corpora | bench`.
+//! The project's chores: see [`HELP`].
 #![expect(clippy::print_stdout, reason = "a chore talks to whoever runs it")]
 #![expect(
     clippy::disallowed_methods,
     reason = "chores read and write the tree; nothing here must survive a crash"
 )]
 
+mod audit;
 mod bench;
 mod corpora;
 mod demo;
 mod fuzz;
 mod guest;
 mod layout;
+mod matrix;
+mod mutate;
 mod pageviews;
 mod plugin;
 mod setup;
@@ -25,15 +28,20 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "cargo xtask CHORE
 
   setup [--all-servers]           install what is missing, or print the line that does
-  plugin                          build the server's plugins, release, beside remora
+  plugin [--server NAME]...       build the server's plugins, release, beside remora; ENGINE=QUEUE for each server that is
+                                  here and takes it, or for those that are named
   sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo                            real data into a real server, in a minute
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words
-  ci                              format, tidy, lints, documents, tests on all servers
+  matrix                          write the tables of servers in documents anew
+  ci [--since REV]                format, tidy, lints, dependencies, documents, fuzzing, tests on all servers; with
+                                  --since also mutants of what has changed since then
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
+  mutate [CRATE...] [--in-diff REV]
+                                  change the code in small ways: which change does no test notice?
   bench block [--tracked|--server]
                                   remora beside the tools people use, on an image of 1.5 GiB
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD]
@@ -49,13 +57,15 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
-        Some("plugin") => plugins().and_then(|built| plugin::build_beside(&built)),
+        Some("plugin") => plugins().and_then(|built| plugin::build_beside(rest, &built)),
         Some("sanitize") => plugin::sanitize(rest),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
         Some("guest") => guest::run_tests(rest),
         Some("tidy") => tidy::run(),
-        Some("ci") => ci(),
+        Some("matrix") => matrix::write(),
+        Some("mutate") => mutate::run(rest),
+        Some("ci") => ci(rest),
         Some("fuzz") => fuzz::fuzz(rest),
         Some("bench") => bench::run(rest),
         Some("corpora") => corpora::run(rest),
@@ -74,27 +84,33 @@ fn main() -> ExitCode {
     }
 }
 
+/// How long all decoders together are fuzzed in [`ci`].
+const FUZZ_S: u32 = 120;
+
 /// Everything a change must pass. The tests come last, so that their counts are the last thing seen.
-fn ci() -> Result<()> {
+fn ci(arguments: &[String]) -> Result<()> {
+    let since = match arguments {
+        [] => None,
+        [option, revision] if option == "--since" => Some(revision.clone()),
+        _ => bail!("cargo xtask ci [--since REV]"),
+    };
     run(cargo().args(["fmt", "--all", "--check"]))?;
     tidy::run()?;
     setup::run(&["--all-servers".to_owned()])?;
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-    run(cargo().args([
-        "check",
-        "--quiet",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
-        "--target-dir",
-        "target/fuzz",
-    ]))?;
+    audit::dependencies()?;
     run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    fuzz::all(FUZZ_S)?;
+    if let Some(since) = since {
+        mutate::run(&["--in-diff".to_owned(), since])?;
+    }
     let guest = match guest::missing() {
         None => guest::tests(&[])?,
         Some(why) => format!("guest tests left out: {why}"),
     };
+    let size = audit::size()?;
     test::run(&["--all-servers".to_owned()])?;
-    println!("{guest}");
+    println!("{guest}\n{size}");
     Ok(())
 }
 
@@ -143,7 +159,8 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Builds the release libraries of the plugins, which lie beside the release program, and returns where they are.
+/// Builds the release libraries of the plugins, which lie beside the release program, and returns where they
+/// are.
 fn plugins() -> Result<Vec<PathBuf>> {
     let remora = release()?;
     run(cargo().args(["build", "--release", "--quiet", "--package", "urlpack-plugin"]))?;

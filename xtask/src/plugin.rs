@@ -1,24 +1,29 @@
-//! Building the queue engine: the core as a static library, the handler in C++ against the server's private headers.
+//! Building the queue engine: the core as a static library, the handler in C++ against the server's private
+//! headers.
 //!
-//! Debian ships a server's public headers and no private ones, so those come from its source package. A server takes an
-//! engine only when it was built for the very same patch release: the version is declared by the public headers, which
-//! come from the server's own -dev package. Where the archive has no source of that patch release, another of the
-//! same series serves, as long as the class that the engine derives from is the same in the server's binary.
+//! A server takes an engine only when it was built for the very same patch release. Debian's packages for
+//! development have the public headers, which declare it, and its source packages have the private ones.
+//! Where the archive has no source of that patch release, another of the same series serves, as long as the
+//! class that the engine derives from is the same in the server's binary. All of it is unpacked into the
+//! cache: nothing is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use sandbox::{Ability, Archive, Installation, Product};
 
-use sandbox::Product;
-
-use crate::{cargo, layout, places, root, run, setup};
-
-/// The public headers, of the -dev package.
-const PUBLIC: &str = "/usr/include/mariadb/server";
+use crate::{cargo, layout, places, root, run, setup, target};
 
 /// What of the source package is needed.
-const PARTS: [&str; 4] = ["*/include/*", "*/sql/*.h", "*/wsrep-lib/*", "*/VERSION"];
+const PARTS: [&str; 5] = ["--no-wildcards-match-slash", "*/include", "*/sql/*.h", "*/wsrep-lib", "*/VERSION"];
+
+/// A header that the server's build makes, in a folder of its own within the public ones.
+const PROBES: &str = "generated/probes_mysql_nodtrace.h";
+
+/// The library.
+const LIBRARY: &str = "ha_queue.so";
 
 /// The C++ sources.
 const SOURCES: [&str; 6] = [
@@ -30,9 +35,40 @@ const SOURCES: [&str; 6] = [
     "queue_schema.cc",
 ];
 
-/// Builds the engine and returns the library, which a server can load.
+/// The servers that the engine is built for: those that are named after `--server`, else all that are here.
+fn chosen(arguments: &[String]) -> Result<Vec<Installation>> {
+    let places = places()?;
+    let mut rest = arguments.iter();
+    let mut named = Vec::new();
+    while let Some(argument) = rest.next() {
+        let name = match argument.split_once('=') {
+            Some(("--server", name)) => name,
+            None if argument == "--server" => rest.next().context("--server NAME")?,
+            _ => bail!("{argument}: cargo xtask plugin [--server NAME]..."),
+        };
+        let product: Product = name.parse()?;
+        if !product.can(Ability::Queue) {
+            let able: Vec<_> = Product::that_can(Ability::Queue).map(Product::id).collect();
+            bail!("there is no ENGINE=QUEUE for {product}; there is for {}", able.join(", "));
+        }
+        named.push(sandbox::find(&places, product)?);
+    }
+    if named.is_empty() {
+        let found = |product| sandbox::find(&places, product).ok();
+        named.extend(Product::that_can(Ability::Queue).filter_map(found));
+    }
+    Ok(named)
+}
+
+/// Builds the engine for the server that tests and benchmarks take first, and returns the library.
 pub(crate) fn build() -> Result<PathBuf> {
-    compile("plugin", &[])
+    let product = Product::that_can(Ability::Queue).next().context("no server takes the engine")?;
+    compile(&sandbox::find(&places()?, product)?, "plugin", &[])
+}
+
+/// Builds the engine for every server that is here and takes it.
+pub(crate) fn build_all() -> Result<()> {
+    compile_all(&chosen(&[])?).map(drop)
 }
 
 /// Where the tests of the engine look for a library that was built with AddressSanitizer.
@@ -40,7 +76,9 @@ const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
 
 /// Runs the engine's tests with its C++ under AddressSanitizer, in a server that has its runtime loaded.
 pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
-    let library = compile("plugin-asan", &["-fsanitize=address", "-fno-omit-frame-pointer"])?;
+    let product = Product::that_can(Ability::Queue).next().context("no server takes the engine")?;
+    let server = sandbox::find(&places()?, product)?;
+    let library = compile(&server, "plugin-asan", &["-fsanitize=address", "-fno-omit-frame-pointer"])?;
     let output = Command::new("c++").arg("-print-file-name=libasan.so").output()?;
     let runtime = String::from_utf8(output.stdout)?.trim().to_owned();
     // The server's own memory is none of our business, and what it keeps at its end no leak.
@@ -51,136 +89,171 @@ pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
     run(tests.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", runner))
 }
 
-/// Builds the engine in a folder of the target's.
-fn compile(folder: &str, more: &[&str]) -> Result<PathBuf> {
-    setup::run_for_plugin()?;
-    let version = public_version()?;
-    let source = source(&version)?;
-    run(cargo().args(["build", "--release", "--quiet", "--package", "queue-plugin"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let core = target.join("release/libha_queue_core.a");
-    let library = target.join(folder).join("ha_queue.so");
-    let generated = target.join(folder).join("include");
-    std::fs::create_dir_all(&generated)?;
-    let probes = source.join("include/probes_mysql_nodtrace.h.in");
-    std::fs::copy(&probes, generated.join("probes_mysql_nodtrace.h")).context("probes_mysql_nodtrace.h")?;
-    let folder = root().join("plugin/queue");
-    let mut compiler = Command::new("c++");
-    compiler.args([
-        "-std=c++17",
-        "-O2",
-        "-g",
-        "-fPIC",
-        "-shared",
-        "-Wall",
-        "-Wextra",
-        "-Wno-unused-parameter",
-    ]);
-    compiler.args(["-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DHAVE_CONFIG_H"]).args(more);
-    // As system headers: their warnings are the server's.
-    for include in [Path::new(PUBLIC), &Path::new(PUBLIC).join("mysql"), &generated] {
-        compiler.arg("-isystem").arg(include);
-    }
-    for include in ["sql", "include", "", "wsrep-lib/include", "wsrep-lib/wsrep-API/v26"] {
-        compiler.arg("-isystem").arg(source.join(include));
-    }
-    compiler.arg("-o").arg(&library);
-    compiler.args(SOURCES.map(|file| folder.join(file)));
-    // The services must stay visible: the server fills them in. The core need not be.
-    compiler.arg(core).args(["-lmysqlservices", "-Wl,--exclude-libs,libha_queue_core.a"]);
-    run(&mut compiler)?;
-    check(&library, &version)?;
-    println!("{} for MariaDB {version}", library.display());
-    Ok(library)
-}
-
-/// Builds the engine and puts it beside the other plugins, where `remora sandbox start --plugins` looks.
-pub(crate) fn build_beside(others: &[PathBuf]) -> Result<()> {
-    let library = build()?;
-    for other in others {
-        let beside = other.with_file_name("ha_queue.so");
-        std::fs::copy(&library, &beside).with_context(|| beside.display().to_string())?;
+/// Builds the engine and puts it beside the other plugins, where `remora sandbox start --plugins` looks: in a
+/// folder named after the server that it was built for.
+pub(crate) fn build_beside(arguments: &[String], others: &[PathBuf]) -> Result<()> {
+    let servers = chosen(arguments)?;
+    for (server, library) in servers.iter().zip(compile_all(&servers)?) {
+        for other in others {
+            let folder = other.with_file_name(server.product.id());
+            std::fs::create_dir_all(&folder)?;
+            let beside = folder.join(LIBRARY);
+            std::fs::copy(&library, &beside).with_context(|| beside.display().to_string())?;
+        }
     }
     Ok(())
 }
 
-/// Whether the library fits the server that is installed.
-fn check(library: &Path, version: &str) -> Result<()> {
-    let server = sandbox::find(&places()?, Product::MariaDb1011)?;
-    if !server.version.starts_with(&format!("{version}-")) {
-        bail!(
-            "{} is {}, but {PUBLIC} is of {version}: install libmariadbd-dev of the server's version",
-            server.daemon.display(),
-            server.version
-        );
-    }
-    layout::compare(library, "ha_queue", &server.daemon, "handler")
+/// Builds the engine for several servers at once: the compiler takes a minute for each and one processor.
+fn compile_all(servers: &[Installation]) -> Result<Vec<PathBuf>> {
+    // What is installed and fetched is so one after the other.
+    setup::run_for_plugin()?;
+    servers.iter().try_for_each(|server| Headers::of(server).map(drop))?;
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            servers.iter().map(|server| scope.spawn(|| compile(server, "plugin", &[]))).collect();
+        running.into_iter().map(|one| one.join().map_err(|_| anyhow!("the build panicked"))?).collect()
+    })
 }
 
-/// The version that the public headers declare.
-fn public_version() -> Result<String> {
-    let header = Path::new(PUBLIC).join("mysql_version.h");
-    let text = std::fs::read_to_string(&header).with_context(|| header.display().to_string())?;
-    let line = text.lines().find_map(|line| line.strip_prefix("#define MYSQL_SERVER_VERSION"));
-    let version = line.and_then(|rest| rest.split('"').nth(1)).context("no MYSQL_SERVER_VERSION")?;
-    Ok(version.trim_end_matches("-MariaDB").to_owned())
+/// Builds the engine for a server, in a folder of the target's.
+fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf> {
+    setup::run_for_plugin()?;
+    let headers = Headers::of(server)?;
+    run(cargo().args(["build", "--release", "--quiet", "--package", "queue-plugin"]))?;
+    let core = target().join("release/libha_queue_core.a");
+    let folder = target().join(folder).join(server.product.id());
+    let library = folder.join(LIBRARY);
+    std::fs::create_dir_all(&folder)?;
+    let ours = root().join("plugin/queue");
+    let mut compiler = Command::new("c++");
+    compiler.args(["-std=c++17", "-O2", "-g", "-fPIC", "-shared"]);
+    compiler.args(["-Wall", "-Wextra", "-Wno-unused-parameter"]);
+    compiler.args(["-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DHAVE_CONFIG_H"]).args(more);
+    // As system headers: their warnings are the server's.
+    for include in headers.folders() {
+        compiler.arg("-isystem").arg(include);
+    }
+    compiler.arg("-o").arg(&library);
+    compiler.args(SOURCES.map(|file| ours.join(file)));
+    // The services must stay visible: the server fills them in. The core need not be.
+    compiler.arg(&core).arg(headers.services()).arg("-Wl,--exclude-libs,libha_queue_core.a");
+    // The command line decides too: it is kept beside the library.
+    let (line, kept) = (crate::shown(&compiler), folder.join("command"));
+    let inputs = [core, headers.services()];
+    if std::fs::read_to_string(&kept).is_ok_and(|kept| kept == line) && is_newer(&library, &ours, &inputs)? {
+        return Ok(library);
+    }
+    run(&mut compiler)?;
+    layout::compare(&library, "ha_queue", &server.daemon, "handler")?;
+    std::fs::write(&kept, line)?;
+    println!("{} for {} ({})", library.display(), server.product, server.version);
+    Ok(library)
+}
+
+/// Whether the library was built after everything that it is built from.
+fn is_newer(library: &Path, sources: &Path, inputs: &[PathBuf]) -> Result<bool> {
+    let changed = |path: &Path| -> Result<SystemTime> { Ok(std::fs::metadata(path)?.modified()?) };
+    if !library.is_file() {
+        return Ok(false);
+    }
+    let built = changed(library)?;
+    let listed = std::fs::read_dir(sources)?.map(|entry| Ok(entry?.path()));
+    let listed: Vec<PathBuf> = listed.collect::<Result<_>>()?;
+    for input in listed.iter().filter(|path| path.is_file()).chain(inputs) {
+        if changed(input)? >= built {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What the engine is compiled against: two folders in the cache.
+struct Headers {
+    /// The packages for development of exactly this server, unpacked.
+    public: PathBuf,
+    /// The source of the same patch release, or of another of the series.
+    private: PathBuf,
+}
+
+impl Headers {
+    /// Those of a server; fetched once.
+    fn of(server: &Installation) -> Result<Headers> {
+        let cache = places()?.cache.join("server-source");
+        // `11.8.6-MariaDB-0+deb13u1` is in Debian's package 1:11.8.6-0+deb13u1.
+        let (version, build) = server.version.split_once("-MariaDB-").with_context(|| {
+            format!("{} is {}, which is not of Debian", server.daemon.display(), server.version)
+        })?;
+        let public = cache.join(format!("headers-{version}-{build}"));
+        let (there, private) = (public.join(PROBES).is_file(), source(&cache, version));
+        if let (true, Some(private)) = (there, &private) {
+            return Ok(Headers { public, private: private.clone() });
+        }
+        let state = tempfile::Builder::new().prefix("remora-apt-").tempdir()?;
+        let archive = Archive::open(
+            server.product,
+            state.path(),
+            server.product.debian_release(),
+            &["deb", "deb-src"],
+        )?;
+        let private = match private {
+            Some(private) => private,
+            None => fetch(&archive, &cache, version)?,
+        };
+        if !there {
+            let new = public.with_added_extension("new");
+            drop(std::fs::remove_dir_all(&new));
+            let named =
+                ["libmariadbd-dev", "libmariadb-dev"].map(|name| format!("{name}=1:{version}-{build}"));
+            archive.unpack(&named.each_ref().map(String::as_str), &new)?;
+            let probes = private.join("include/probes_mysql_nodtrace.h.in");
+            std::fs::create_dir_all(new.join("generated"))?;
+            std::fs::copy(&probes, new.join(PROBES)).with_context(|| probes.display().to_string())?;
+            std::fs::rename(&new, &public)?;
+        }
+        Ok(Headers { public, private })
+    }
+
+    /// The public headers come first: they say which server it is.
+    fn folders(&self) -> Vec<PathBuf> {
+        let public = self.public.join("usr/include/mariadb/server");
+        let generated = self.public.join(PROBES);
+        let generated = generated.parent().unwrap_or(&self.public).to_owned();
+        let private = ["sql", "include", "", "wsrep-lib/include", "wsrep-lib/wsrep-API/v26"];
+        let private = private.map(|folder| self.private.join(folder));
+        [public.clone(), public.join("mysql"), generated].into_iter().chain(private).collect()
+    }
+
+    /// What the server fills in when it loads the library.
+    fn services(&self) -> PathBuf {
+        self.public.join("usr/lib/x86_64-linux-gnu/libmysqlservices.a")
+    }
 }
 
 fn series(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(series, _)| series)
 }
 
-/// The unpacked source of this version, or of another of its series; fetched once.
-fn source(version: &str) -> Result<PathBuf> {
-    let cache = places()?.cache.join("server-source");
+/// The unpacked source of this version, or of another of its series.
+fn source(cache: &Path, version: &str) -> Option<PathBuf> {
     let found = |version: &str| {
         let folder = cache.join(format!("mariadb-{version}"));
         folder.join("sql/handler.h").is_file().then_some(folder)
     };
-    if let Some(folder) = found(version) {
-        return Ok(folder);
-    }
-    let kept = std::fs::read_dir(&cache).into_iter().flatten().flatten();
+    let kept = std::fs::read_dir(cache).into_iter().flatten().flatten();
     let mut kept: Vec<_> = kept.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     kept.sort();
     let kept = kept.iter().rev().filter_map(|name| name.strip_prefix("mariadb-"));
-    if let Some(folder) = kept.filter(|kept| series(kept) == series(version)).find_map(found) {
-        return Ok(folder);
-    }
-    fetch(&cache, version)
+    found(version).or_else(|| kept.filter(|kept| series(kept) == series(version)).find_map(found))
 }
 
-/// apt with the archive's sources in a list of our own: the system's stays as it is.
-fn apt(program: &str, folder: &Path) -> Command {
-    let mut apt = Command::new(program);
-    apt.current_dir(folder).args(["-o", "Dir::Etc::sourceparts=-", "-o", "APT::Sandbox::User=root"]);
-    apt.arg("-o").arg(format!("Dir::Etc::sourcelist={}", folder.join("source.sources").display()));
-    apt.arg("-o").arg(format!("Dir::State::lists={}", folder.join("lists").display()));
-    apt
-}
-
-fn fetch(cache: &Path, version: &str) -> Result<PathBuf> {
-    std::fs::create_dir_all(cache.join("lists/partial"))?;
-    let system = Path::new("/etc/apt/sources.list.d/debian.sources");
-    let sources = std::fs::read_to_string(system).with_context(|| {
-        format!("{}: unpack the source of MariaDB {version} into {}", system.display(), cache.display())
-    })?;
-    let types =
-        |line: &str| if line.starts_with("Types:") { "Types: deb-src".to_owned() } else { line.to_owned() };
-    let sources: Vec<String> = sources.lines().map(types).collect();
-    std::fs::write(cache.join("source.sources"), sources.join("\n"))?;
-    run(apt("apt-get", cache).args(["update", "-qq"]))?;
-    let listed = apt("apt-cache", cache).args(["showsrc", "mariadb"]).output()?;
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let mut packages: Vec<&str> = listed.lines().filter_map(|line| line.strip_prefix("Version: ")).collect();
-    packages.dedup();
+fn fetch(archive: &Archive, cache: &Path, version: &str) -> Result<PathBuf> {
+    let mut packages = archive.source_versions("mariadb")?;
     packages.sort_by_key(|package| upstream(package) != version);
-    for package in packages.into_iter().filter(|package| series(upstream(package)) == series(version)) {
-        let named = format!("mariadb={package}");
+    for package in packages.iter().filter(|package| series(upstream(package)) == series(version)) {
         // The archive lists sources that it does not have: the next will do.
-        let fetched = apt("apt-get", cache).args(["source", "--download-only", "-qq", &named]).status()?;
-        if fetched.success() {
-            return unpack(cache, upstream(package));
+        if archive.unpack_source("mariadb", package, &PARTS, cache).is_ok() {
+            return Ok(cache.join(format!("mariadb-{}", upstream(package))));
         }
     }
     bail!("no source of MariaDB {} in the archive; unpack one into {}", series(version), cache.display())
@@ -190,16 +263,4 @@ fn fetch(cache: &Path, version: &str) -> Result<PathBuf> {
 fn upstream(package: &str) -> &str {
     let package = package.split_once(':').map_or(package, |(_, rest)| rest);
     package.split('-').next().unwrap_or(package)
-}
-
-fn unpack(cache: &Path, version: &str) -> Result<PathBuf> {
-    let archive = format!("mariadb_{version}.orig.tar.gz");
-    let mut tar = Command::new("tar");
-    run(tar.current_dir(cache).args(["xzf", &archive, "--wildcards"]).args(PARTS))?;
-    for file in std::fs::read_dir(cache)?.flatten() {
-        if file.file_name().to_string_lossy().starts_with("mariadb_") {
-            std::fs::remove_file(file.path())?;
-        }
-    }
-    Ok(cache.join(format!("mariadb-{version}")))
 }

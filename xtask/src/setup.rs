@@ -21,13 +21,9 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// What the queue engine is built from, beside the server's source.
-const ENGINE: [(&str, &str); 4] = [
-    ("mariadbd", "mariadb-server-core"),
-    ("c++", "g++"),
-    ("/usr/include/mariadb/server/mysql_version.h", "libmariadbd-dev"),
-    ("/usr/include/mariadb/mysql.h", "libmariadb-dev"),
-];
+/// What builds the queue engine.
+const ENGINE: [(&str, &str); 3] =
+    [("mariadbd", "mariadb-server-core"), ("c++", "g++"), ("readelf", "binutils")];
 
 pub(crate) fn run_for_plugin() -> Result<()> {
     install(&ENGINE)

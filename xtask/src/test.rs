@@ -1,22 +1,29 @@
 //! Running all tests, and telling on which servers.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use sandbox::Product;
+use sandbox::{Ability, Product};
 
-use crate::{cargo, places, plugin, run as show_and_run, setup, shown};
+use crate::{cargo, places, plugin, run as show_and_run, setup, shown, target};
 
 /// With this set, a test that does not find a server fails instead of leaving it out.
 const ALL_SERVERS: &str = "REMORA_TEST_ALL_SERVERS";
 
-/// Sums of the test runner's own closing lines.
+/// Names a file into which tests write what they leave out, a line each: `NAME: why`.
+const SKIPS: &str = "REMORA_TEST_SKIPS";
+
+/// Names the server in which the engine's tests run.
+const QUEUE_SERVER: &str = "REMORA_QUEUE_SERVER";
+
+/// Sums of the test runner's own closing lines, and what it says of single tests.
 #[derive(Default)]
 struct Counts {
     passed: u64,
     failed: u64,
-    ignored: u64,
+    failures: Vec<String>,
+    skips: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -27,48 +34,114 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         setup::run_quietly()?;
     }
     // Its tests load it into a server.
-    plugin::build()?;
+    plugin::build_all()?;
+    let skips = target().join("test-skips");
+    std::fs::write(&skips, "")?;
+    let mut counts = Counts::default();
+    let own: Vec<&String> = arguments.iter().filter(|argument| *argument != "--all-servers").collect();
     let mut command = cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]);
-    command.args(arguments.iter().filter(|argument| *argument != "--all-servers"));
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(&own).env(SKIPS, &skips);
     if all {
         command.env(ALL_SERVERS, "1");
     }
-    println!("$ {}", shown(&command));
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cargo test")?;
-    let mut counts = Counts::default();
-    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
-        let line = line?;
-        counts.add(&line);
-        println!("{line}");
-    }
-    let status = child.wait()?;
+    let mut good = counts.follow(&mut command)?;
     let places = places()?;
-    let covered = Product::ALL.into_iter().filter_map(|product| {
-        let found = sandbox::find(&places, product).ok()?;
-        Some(format!("{product} ({})", found.version))
-    });
+    let found = |product: &Product| sandbox::find(&places, *product).ok();
+    if own.is_empty() {
+        // The engine was tested in the first server that takes it.
+        for product in Product::that_can(Ability::Queue).skip(1).filter(|product| found(product).is_some()) {
+            let mut engine = cargo();
+            engine.args(["test", "--package", "queue-plugin", "--test", "main"]);
+            good &= counts.follow(engine.env(SKIPS, &skips).env(QUEUE_SERVER, product.id()))?;
+        }
+    }
     let interleaving =
         ["test", "--quiet", "--package", "queue", "--features", "shuttle", "--test", "interleaving"];
     let tried = show_and_run(cargo().args(interleaving));
+    let covered = Product::ALL.into_iter().filter_map(|product| {
+        let found = found(&product)?;
+        Some(format!("{product} ({})", found.version))
+    });
     println!("servers covered: {}", covered.collect::<Vec<_>>().join(", "));
-    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.ignored);
-    if !status.success() {
-        bail!("tests: {status}");
+    counts.skips.extend(std::fs::read_to_string(&skips)?.lines().map(skip));
+    counts.tell();
+    if !good {
+        bail!("tests failed");
     }
     tried
 }
 
+/// A line of the file of skips, with or without a word for what it is.
+fn skip(line: &str) -> String {
+    line.strip_prefix("skipped: ").unwrap_or(line).to_owned()
+}
+
 impl Counts {
-    /// `test result: ok. 7 passed; 0 failed; 0 ignored; ...`
+    /// Runs tests, shows what they say and counts it; false when a test failed.
+    fn follow(&mut self, command: &mut Command) -> Result<bool> {
+        println!("$ {}", shown(command));
+        let mut child = command.stdout(Stdio::piped()).spawn().context("cargo test")?;
+        for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+            let line = line?;
+            self.add(&line);
+            println!("{line}");
+        }
+        Ok(child.wait()?.success())
+    }
+
+    /// `test result: ok. 7 passed; 0 failed; 0 ignored; ...`, `test NAME ... FAILED`, `test NAME ... ignored,
+    /// why`
     fn add(&mut self, line: &str) {
-        let Some(rest) = line.strip_prefix("test result: ") else { return };
-        let number = |word: &str| {
-            let before = rest.split(word).next().unwrap_or_default();
-            before.trim_end().rsplit(' ').next().and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(0)
-        };
-        self.passed += number("passed");
-        self.failed += number("failed");
-        self.ignored += number("ignored");
+        if let Some(rest) = line.strip_prefix("test result: ") {
+            let number = |word: &str| {
+                let before = rest.split(word).next().unwrap_or_default();
+                before.trim_end().rsplit(' ').next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+            };
+            self.passed += number("passed");
+            self.failed += number("failed");
+        } else if let Some((name, end)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "))
+        {
+            if end == "FAILED" {
+                self.failures.push(name.to_owned());
+            } else if let Some(why) = end.strip_prefix("ignored") {
+                let why = why.strip_prefix(", ").unwrap_or("ignored");
+                self.skips.push(format!("{name}: {why}"));
+            }
+        }
+    }
+
+    /// The last lines of a run.
+    fn tell(&mut self) {
+        self.skips.sort();
+        self.skips.dedup();
+        self.failures.iter().for_each(|name| println!("failed: {name}"));
+        println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skips.len());
+        self.skips.iter().for_each(|skip| println!("skipped: {skip}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, skip};
+
+    #[test]
+    fn what_is_left_out_is_counted_by_name() {
+        let mut counts = Counts::default();
+        for line in [
+            "test a::works ... ok",
+            "test a::breaks ... FAILED",
+            "test b::waits ... ignored, takes an hour",
+            "test result: FAILED. 7 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1s",
+            "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0s",
+        ] {
+            counts.add(line);
+        }
+        assert_eq!((counts.passed, counts.failed), (9, 1));
+        assert_eq!(
+            (counts.failures, counts.skips),
+            (vec!["a::breaks".to_owned()], vec!["b::waits: takes an hour".to_owned()])
+        );
+        assert_eq!(skip("skipped: tree::xfs: no loop device"), "tree::xfs: no loop device");
+        assert_eq!(skip("tree::xfs: no loop device"), "tree::xfs: no loop device");
     }
 }

@@ -1,13 +1,15 @@
 //! What neither the compiler nor clippy checks: which crate may know which, how long a file may be, words
 //! and characters, and that documents keep up.
 
+mod circle;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, root};
+use crate::{cargo, matrix, root};
 
 /// Lines of code, tests not counted, that a file may have.
 const FILE_LINES_MAX: usize = 500;
@@ -30,6 +32,32 @@ const BANNED: [&str; 5] = [
     concat!("todo", "!("),
 ];
 
+/// Columns that a line of comment may have: what rustfmt gives to code.
+const COMMENT_COLUMNS_MAX: usize = 110;
+
+/// How many wider lines of comment a folder has at most; a number here may only fall.
+const WIDER: [(&str, usize); 19] = [
+    ("crates/block", 22),
+    ("crates/codec", 3),
+    ("crates/disk", 11),
+    ("crates/dump", 67),
+    ("crates/far", 15),
+    ("crates/import", 4),
+    ("crates/queue", 67),
+    ("crates/remora", 78),
+    ("crates/rows", 30),
+    ("crates/server", 26),
+    ("crates/urlpack", 11),
+    ("examples/crawler", 3),
+    ("fuzz/Cargo.toml", 1),
+    ("fuzz/targets", 4),
+    ("plugin/queue", 23),
+    ("plugin/urlpack", 9),
+    ("sql/queue.sql", 1),
+    ("sql/urlpack.sql", 1),
+    ("xtask/src", 8),
+];
+
 /// Names that say nothing.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "manager"];
 
@@ -46,6 +74,9 @@ pub(crate) fn run() -> Result<()> {
     }
     manifests(&root, &files, &mut complaints)?;
     manuals(&root, &mut complaints)?;
+    circle::check(&root, &mut complaints)?;
+    matrix::check(&root, &mut complaints)?;
+    widths(&root, &files, &mut complaints)?;
     if complaints.is_empty() {
         println!("tidy: {} files, all in order", files.len());
         return Ok(());
@@ -154,6 +185,37 @@ fn code_lines(text: &str) -> usize {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with("/*"))
         .count()
+}
+
+/// Lines of comment that are too wide, counted by folder: old ones stand, new ones are refused.
+fn widths(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
+    let mut wide: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files {
+        let sign: &[&str] = match file.extension().and_then(|end| end.to_str()) {
+            Some("rs" | "cc" | "h") => &["//", "/*", "* "],
+            Some("sql") => &["--"],
+            Some("sh" | "toml") => &["#"],
+            _ => continue,
+        };
+        let text = std::fs::read_to_string(root.join(file))?;
+        let is_comment = |line: &str| sign.iter().any(|sign| line.trim_start().starts_with(sign));
+        let too_wide = |line: &&str| line.chars().count() > COMMENT_COLUMNS_MAX && is_comment(line);
+        for (number, _) in text.lines().enumerate().filter(|(_, line)| too_wide(line)) {
+            let folder: Vec<_> = file.iter().take(2).map(|part| part.to_string_lossy()).collect();
+            wide.entry(folder.join("/")).or_default().push(format!("{}:{}", file.display(), number + 1));
+        }
+    }
+    for (folder, lines) in wide {
+        let allowed = WIDER.iter().find(|(known, _)| *known == folder).map_or(0, |(_, count)| *count);
+        if lines.len() > allowed {
+            let last = lines.last().map_or("", String::as_str);
+            complaints.push(format!(
+                "{folder}: {} lines of comment are wider than {COMMENT_COLUMNS_MAX} columns, {allowed} were; one is {last}",
+                lines.len()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Every member takes the workspace's lints, which are not inherited by themselves.

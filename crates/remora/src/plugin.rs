@@ -3,37 +3,51 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use sandbox::Product;
+use sandbox::{Ability, Product};
 use server::{Environment, Overrides, Session, Target};
 
 /// A library that the server loads, and what to run there once.
 struct Plugin {
     library: &'static str,
     sql: &'static str,
-    /// The only server that takes it; left out for others, and where it was not built.
-    only: Option<Product>,
+    /// What a server must be able to do to take it. It is then built for one server, and lies in a folder named after it.
+    needs: Option<Ability>,
 }
 
 const PLUGINS: [Plugin; 2] = [
-    Plugin { library: "liburlpack_udf.so", sql: include_str!("../../../sql/urlpack.sql"), only: None },
+    Plugin { library: "liburlpack_udf.so", sql: include_str!("../../../sql/urlpack.sql"), needs: None },
     Plugin {
         library: "ha_queue.so",
         sql: include_str!("../../../sql/queue.sql"),
-        only: Some(Product::MariaDb1011),
+        needs: Some(Ability::Queue),
     },
 ];
 
+/// What is to be loaded into a server, and what a user should know who expected more.
+pub(crate) struct Libraries {
+    pub(crate) found: Vec<PathBuf>,
+    pub(crate) notes: Vec<String>,
+}
+
 /// The libraries, which lie beside the program or in `lib/remora` beside its folder.
-pub(crate) fn libraries(product: Product) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn libraries(product: Product) -> anyhow::Result<Libraries> {
     let program = std::env::current_exe().context("where this program is")?;
     let beside = program.parent().unwrap_or(Path::new("/"));
     let places = [beside.to_owned(), beside.join("../lib/remora")];
-    let mut libraries = Vec::new();
+    let mut libraries = Libraries { found: Vec::new(), notes: Vec::new() };
     for plugin in &PLUGINS {
-        match (find(plugin.library, &places), plugin.only) {
-            (Ok(library), only) if only.is_none_or(|only| only == product) => libraries.push(library),
-            (found, None) => drop(found?),
-            (_, Some(_)) => {}
+        let Some(ability) = plugin.needs else {
+            libraries.found.push(find(plugin.library, &places)?);
+            continue;
+        };
+        if !product.can(ability) {
+            let able: Vec<String> = Product::that_can(ability).map(|product| product.to_string()).collect();
+            libraries.notes.push(format!("without ENGINE=QUEUE, which is there for {}", able.join(" and ")));
+            continue;
+        }
+        match find(plugin.library, &places.each_ref().map(|place| place.join(product.id()))) {
+            Ok(library) => libraries.found.push(library),
+            Err(error) => libraries.notes.push(format!("without ENGINE=QUEUE: {error}")),
         }
     }
     Ok(libraries)

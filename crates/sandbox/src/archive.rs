@@ -1,11 +1,11 @@
 //! Debian's archive of packages, read by apt with a state of its own: nothing of the system is touched.
 //!
-//! Where the archive is stands in the machine's own apt configuration and nowhere else. What is fetched is verified by
-//! apt with the key ring of Debian.
+//! Where the archive is stands in the machine's own apt configuration and nowhere else. What is fetched is
+//! verified by apt with the key ring of Debian.
 
 use std::path::{Path, PathBuf};
 
-use crate::fetch::{self, run};
+use crate::client::{self, run};
 use crate::{Error, Product, folder};
 
 /// Debian's public keys.
@@ -38,8 +38,8 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Reads the lists of a release; none is the machine's own. `folder` gets 50 MB of apt's state, which may be removed
-    /// afterwards. `types` are `deb`, `deb-src` or both.
+    /// Reads the lists of a release; none is the machine's own. `folder` gets 50 MB of apt's state, which may
+    /// be removed afterwards. `types` are `deb`, `deb-src` or both.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Archive {
         folder::write(&folder.join("apt.conf"), archive.configuration().as_bytes())?;
         let updated = archive.apt(&["update", "-qq"]);
         // One list may fail that is not Debian's but named like it.
-        let lists = fetch::files(&folder.join("lists"), "")?;
+        let lists = client::files(&folder.join("lists"), "")?;
         if !lists.iter().any(|list| list.to_string_lossy().contains("_main_")) {
             updated?;
         }
@@ -147,7 +147,7 @@ impl Archive {
 
     fn unpack_all(&self, from: &Path, into: &Path) -> Result<(), Error> {
         folder::create(into)?;
-        for file in fetch::files(from, ".deb")? {
+        for file in client::files(from, ".deb")? {
             run(self.product, into, "dpkg", &["-x", &file.display().to_string(), "."])?;
             folder::remove_file(&file)?;
         }
@@ -169,8 +169,8 @@ impl Archive {
         Ok(versions)
     }
 
-    /// Unpacks what is wanted of a source package as its authors published it: `wanted` are patterns of tar. What is
-    /// fetched is a folder in `into`, named by the authors.
+    /// Unpacks what is wanted of a source package as its authors published it, into a folder in `into` that
+    /// they named. `wanted` are patterns of tar.
     ///
     /// # Errors
     ///
@@ -184,9 +184,15 @@ impl Archive {
     ) -> Result<(), Error> {
         self.apt(&["source", "--download-only", "-qq", &format!("{package}={version}")])?;
         folder::create(into)?;
-        for file in fetch::files(&self.folder, ".orig.tar.gz")? {
-            let file = file.display().to_string();
-            run(self.product, into, "tar", &[&["-xzf", &file, "--wildcards"], wanted].concat())?;
+        for file in client::files(&self.folder, ".orig.tar.gz")? {
+            let name = file.display().to_string();
+            run(
+                self.product,
+                into,
+                "tar",
+                &[&["-xzf", &name, "--no-same-owner", "--wildcards"], wanted].concat(),
+            )?;
+            folder::remove_file(&file)?;
         }
         Ok(())
     }

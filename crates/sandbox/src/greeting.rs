@@ -8,10 +8,12 @@ use std::time::Duration;
 /// The protocol version every server since MySQL 3.21 announces.
 const PROTOCOL: u8 = 10;
 
-/// How long one connection waits for its greeting; the caller tries again, so this is only the grain of its patience.
+/// How long one connection waits for its greeting; the caller tries again, so this is only the grain of its
+/// patience.
 const GREETING_WAIT: Duration = Duration::from_secs(1);
 
-/// Whether the server behind `socket` greets, as opposed to not being there yet or refusing with an error packet.
+/// Whether the server behind `socket` greets, as opposed to not being there yet or refusing with an error
+/// packet.
 pub(crate) fn is_greeted(socket: &Path) -> bool {
     UnixStream::connect(socket)
         .and_then(|stream| {
@@ -21,8 +23,8 @@ pub(crate) fn is_greeted(socket: &Path) -> bool {
         .unwrap_or(false)
 }
 
-/// Packet: 3 bytes length, 1 byte sequence number, then the payload, which begins with the protocol version, or with
-/// 0xff for an error (MySQL client/server protocol, "Protocol::HandshakeV10").
+/// Packet: 3 bytes length, 1 byte sequence number, then the payload, which begins with the protocol version,
+/// or with 0xff for an error (MySQL client/server protocol, "Protocol::HandshakeV10").
 fn read_greeting(mut stream: impl Read) -> io::Result<bool> {
     let mut head = [0; 5];
     stream.read_exact(&mut head)?;

@@ -13,14 +13,14 @@ use crate::{Error, Product};
 /// Folders the caller has chosen; this crate reads no environment for them.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// What can be made anew at any time: fetched servers, initialised data folders, and the sandboxes themselves.
-    /// An absolute path; see [`Places::customary`].
+    /// What can be made anew at any time: fetched servers, initialised data folders, and the sandboxes
+    /// themselves. An absolute path; see [`Places::customary`].
     pub cache: PathBuf,
 }
 
 impl Places {
-    /// The folders that are customary: under `$XDG_CACHE_HOME`, else under `$HOME/.cache`. `variable` looks up an
-    /// environment variable; none is set when there is no home either.
+    /// The folders that are customary: under `$XDG_CACHE_HOME`, else under `$HOME/.cache`. `variable` looks
+    /// up an environment variable; none is set when there is no home either.
     pub fn customary(variable: impl Fn(&str) -> Option<OsString>) -> Option<Places> {
         let set = |name| variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
         let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
@@ -145,15 +145,16 @@ fn read_version(text: &str) -> Option<&str> {
     words.next()
 }
 
-/// The file that begins the creation of the system tables; MariaDB 10.11 and MySQL call it `mysql_`, later MariaDBs
-/// `mariadb_system_tables.sql`. Returns the part before `_system_tables.sql`.
+/// The file that begins the creation of the system tables; MariaDB 10.11 and MySQL call it `mysql_`, later
+/// MariaDBs `mariadb_system_tables.sql`. Returns the part before `_system_tables.sql`.
 pub(crate) fn system_tables(share: &Path) -> Option<&'static str> {
     ["mariadb", "mysql"]
         .into_iter()
         .find(|prefix| share.join(format!("{prefix}_system_tables.sql")).is_file())
 }
 
-/// Where the shell finds a program, the folders for daemons included, which are not on everybody's search path.
+/// Where the shell finds a program, the folders for daemons included, which are not on everybody's search
+/// path.
 fn which(program: &str) -> Option<PathBuf> {
     let script = "PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v \"$1\"";
     let output = Command::new("sh").args(["-c", script, "sh", program]).output().ok()?;
@@ -196,8 +197,8 @@ impl Installation {
         command
     }
 
-    /// The options that every run of a server gets. `temp` must not be shared with another server: each deletes at
-    /// its start what looks like a temporary table.
+    /// The options that every run of a server gets. `temp` must not be shared with another server: each
+    /// deletes at its start what looks like a temporary table.
     pub(crate) fn options(&self, data: &Path, temp: &Path) -> Vec<String> {
         let path = |option: &str, path: &Path| format!("{option}={}", path.display());
         let mut options = vec![
@@ -218,8 +219,8 @@ impl Installation {
     }
 }
 
-/// Small, quick and open: nobody else gets at this server. What makes data durable stays as it is, or the tests that
-/// kill the server would prove nothing.
+/// Small, quick and open: nobody else gets at this server. What makes data durable stays as it is, or the
+/// tests that kill the server would prove nothing.
 const COMMON: [&str; 7] = [
     "--innodb-buffer-pool-size=256M",
     "--innodb-buffer-pool-dump-at-shutdown=off",

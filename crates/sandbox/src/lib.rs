@@ -1,5 +1,5 @@
-//! A private throw-away MariaDB or MySQL server in a folder: found or fetched, initialised once, copied, started,
-//! stopped.
+//! A private throw-away MariaDB or MySQL server in a folder: found or fetched, initialised once, copied,
+//! started, stopped.
 //!
 //! ```no_run
 //! use sandbox::{Places, Product, Sandbox, Settings};
@@ -12,11 +12,12 @@
 //! # Ok::<(), sandbox::Error>(())
 //! ```
 //!
-//! The first start of a product initialises a data folder and keeps it in the cache; every later start copies that
-//! folder, which takes hundredths of a second. The crate knows no client library: a server counts as ready when it
-//! sends its greeting packet over the socket.
+//! The first start of a product initialises a data folder and keeps it in the cache; every later start copies
+//! that folder, which takes hundredths of a second. The crate knows no client library: a server counts as ready
+//! when it sends its greeting packet over the socket.
 
 mod archive;
+mod client;
 mod covered;
 mod error;
 mod fetch;
@@ -24,12 +25,14 @@ mod folder;
 mod greeting;
 mod installation;
 mod list;
+mod matrix;
 mod place;
 mod plugin;
 mod pristine;
 mod process;
 mod product;
 mod server;
+mod settings;
 mod state;
 mod table;
 
@@ -39,5 +42,8 @@ pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};
 pub use list::{Listed, list};
-pub use product::{Ability, Family, Product};
-pub use server::{Sandbox, Settings};
+pub use matrix::{matrix, sources};
+pub use product::{Product, UnknownProduct};
+pub use server::Sandbox;
+pub use settings::Settings;
+pub use table::{Ability, Family};

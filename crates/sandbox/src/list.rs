@@ -29,7 +29,8 @@ pub struct Listed {
     pub started_unix_s: Option<u64>,
 }
 
-/// The sandboxes that were started with a name, sorted by it. A folder that is gone or cannot be read is not listed.
+/// The sandboxes that were started with a name, sorted by it. A folder that is gone or cannot be read is not
+/// listed.
 #[must_use]
 pub fn list(places: &Places) -> Vec<Listed> {
     let entries = std::fs::read_dir(places.sandboxes()).into_iter().flatten().flatten();

@@ -44,7 +44,8 @@ fn check_name(name: &str) -> Result<(), Error> {
     if good { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
 }
 
-/// Makes sure that the folder holds a stopped sandbox of this server, with data of its own or those that are given.
+/// Makes sure that the folder holds a stopped sandbox of this server, with data of its own or those that are
+/// given.
 pub(crate) fn prepare(
     folder: &Path,
     wanted: &State,

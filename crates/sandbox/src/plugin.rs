@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::error::At;
 use crate::{Error, Installation, folder};
 
-/// The plugin folder of the sandbox in `folder`; present once the sandbox was started with plugins of its own.
+/// The plugin folder of the sandbox in `folder`; present once the sandbox was started with plugins of its
+/// own.
 pub(crate) fn folder(folder: &Path) -> PathBuf {
     folder.join("plugin")
 }

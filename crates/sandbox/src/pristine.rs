@@ -18,14 +18,15 @@ const TEMP: &str = "tmp";
 const SEAL: &str = "seal.json";
 const LOG: &str = "error.log";
 
-/// Makes `target` a data folder with system tables, a `root` without password who comes from this machine, and
-/// nothing else: no anonymous user, no test database.
+/// Makes `target` a data folder with system tables, a `root` without password who comes from this machine,
+/// and nothing else: no anonymous user, no test database.
 pub(crate) fn copy(installation: &Installation, places: &Places, target: &Path) -> Result<(), Error> {
     let shelf = places.pristine();
     folder::create(&shelf)?;
     let key = key(installation);
     let kept = shelf.join(&key);
-    // Shared by threads and processes. Held while copying too, or a repair could pull the folder away underneath.
+    // Shared by threads and processes. Held while copying too, or a repair could pull the folder away
+    // underneath.
     let _lock = folder::lock(&shelf.join(format!("{key}.lock")))?;
     let seal = match read_seal(&kept) {
         Some(seal) if folder::measure(&kept.join(DATA)).is_ok_and(|extent| extent == seal) => seal,
@@ -59,7 +60,8 @@ fn initialise(installation: &Installation, kept: &Path) -> Result<Extent, Error>
     Ok(extent)
 }
 
-/// Runs the server without network or users, feeding it SQL from its standard input, as `mariadb-install-db` does.
+/// Runs the server without network or users, feeding it SQL from its standard input, as `mariadb-install-db`
+/// does.
 fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
     let log = &kept.join(LOG);
     let sql = statements(installation)?;

@@ -1,5 +1,5 @@
-//! The server's process: started under a shell, watched and signalled through a handle that survives the reuse of
-//! process ids.
+//! The server's process: started under a shell, watched and signalled through a handle that survives the
+//! reuse of process ids.
 //!
 //! Every wait of this crate for a process is the poll in [`Process::wait`]; nothing sleeps.
 
@@ -25,12 +25,13 @@ const STOP_WAIT: Duration = Duration::from_secs(60);
 /// How long the kernel may take to clear away a killed process.
 const KILL_WAIT: Duration = Duration::from_secs(60);
 
-/// Stays with the daemon and stops it when its standard input ends, which the kernel brings about when the process
-/// that holds the other end is gone, however it went. A shell, because no signal on the death of a parent can be
-/// asked for without unsafe code, and such a signal would follow the thread that started the daemon, not the process.
+/// Stays with the daemon and stops it when its standard input ends, which the kernel brings about when the
+/// process that holds the other end is gone, however it went. A shell, because no signal on the death of a
+/// parent can be asked for without unsafe code, and such a signal would follow the thread that started the
+/// daemon, not the process.
 ///
-/// $1 is the log, $2 a folder to remove after such a stop or nothing, the rest is the command. It prints the daemon's
-/// process id, which stays the daemon's until this shell has waited for it.
+/// $1 is the log, $2 a folder to remove after such a stop or nothing, the rest is the command. It prints the
+/// daemon's process id, which stays the daemon's until this shell has waited for it.
 const TIED: &str = r#"
 log=$1 scratch=$2; shift 2
 exec 3<&0
@@ -83,8 +84,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a daemon. That it runs means only that there is a process; its program may turn out not to exist, which
-    /// is then to be read in its log.
+    /// Starts a daemon. That it runs means only that there is a process; its program may turn out not to
+    /// exist, which is then to be read in its log.
     pub(crate) fn start(launch: &Launch<'_>) -> Result<Option<Process>, Error> {
         let tied = launch.tie.is_some();
         let scratch = launch.tie.clone().flatten().unwrap_or_default();
@@ -94,8 +95,8 @@ impl Process {
         if let Some(libraries) = launch.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
         }
-        // Its own process group: what is typed at the terminal to stop us must not reach the server, which is to be
-        // stopped in order.
+        // Its own process group: what is typed at the terminal to stop us must not reach the server, which is
+        // to be stopped in order.
         command.process_group(0).current_dir("/");
         command.stdin(if tied { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -108,7 +109,8 @@ impl Process {
                 Ok(Some(Process { pid, handle, supervisor: Some((shell, stdin)) }))
             }
             _ => {
-                // A free server's shell has ended; a tied one's has no server left, or sees now that we are done.
+                // A free server's shell has ended; a tied one's has no server left, or sees now that we are
+                // done.
                 drop(stdin);
                 shell.wait().at("cannot wait for", Path::new("sh"))?;
                 Ok(opened.map(|(pid, handle)| Process { pid, handle, supervisor: None }))
@@ -118,7 +120,8 @@ impl Process {
 
     /// The process `pid`, if it is there and has `argument` on its command line.
     pub(crate) fn find(pid: u32, argument: &str) -> Option<Process> {
-        // First the handle, then the look: whatever the look shows, the handle can only mean that process or none.
+        // First the handle, then the look: whatever the look shows, the handle can only mean that process or
+        // none.
         let handle = open(pid)?;
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let matches = line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes());

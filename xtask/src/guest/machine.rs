@@ -1,4 +1,5 @@
-//! A virtual machine: made to sleep once, woken for each test with disks of its own. Nothing of it is left when it is dropped.
+//! A virtual machine: made to sleep once, woken for each test with disks of its own. Nothing of it is left
+//! when it is dropped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

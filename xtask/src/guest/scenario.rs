@@ -142,8 +142,8 @@ impl Test<'_> {
     }
 }
 
-/// Three generations of a volume with a busy server on it, each of which is booted. The first and the last are made under a
-/// lock, the second without.
+/// Three generations of a volume with a busy server on it, each of which is booted. The first and the last
+/// are made under a lock, the second without.
 fn generations(test: &Test<'_>, volume: &str, port: u16, more: &[&str]) -> Result<()> {
     let load = Load::start(port)?;
     until("some rows", || Ok((rows(port)? > 100).then_some(())))?;

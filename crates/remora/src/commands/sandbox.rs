@@ -47,8 +47,8 @@ pub(crate) struct Start {
     #[arg(default_value = "default")]
     name: String,
 
-    #[arg(long, value_name = "SERVER", default_value = Product::ALL[0].id(), help = Product::ids())]
-    server: Product,
+    #[arg(long, value_name = "SERVER", help = server_help())]
+    server: Option<Product>,
 
     /// Keep it in this folder instead of the cache
     #[arg(long, value_name = "FOLDER")]
@@ -114,14 +114,23 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn server_help() -> String {
+    format!("{} [default: what the sandbox was before, else {}]", Product::ids(), Product::ALL[0].id())
+}
+
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
-    let installation = match sandbox::find(places, start.server) {
-        Err(sandbox::Error::Missing { .. }) => {
-            sandbox::fetch(places, start.server, &mut |line| report.note(line))?
-        }
+    let before = sandbox::list(places).into_iter().find(|listed| listed.name == start.name);
+    let server = start.server.or(before.map(|listed| listed.product)).unwrap_or(Product::ALL[0]);
+    let installation = match sandbox::find(places, server) {
+        Err(sandbox::Error::Missing { .. }) => sandbox::fetch(places, server, &mut |line| report.note(line))?,
         found => found?,
     };
-    let libraries = if start.plugins { plugin::libraries(start.server)? } else { Vec::new() };
+    let mut libraries = Vec::new();
+    if start.plugins {
+        let plugins = plugin::libraries(server)?;
+        plugins.notes.iter().for_each(|note| report.note(note));
+        libraries = plugins.found;
+    }
     let settings = Settings {
         folder: start.folder,
         options: start.option,
@@ -142,11 +151,11 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let socket = sandbox.socket().display();
     if report.is_json() {
         report.message(&json!({
-            "message_type": "sandbox", "name": start.name, "server": start.server.id(), "version": installation.version,
+            "message_type": "sandbox", "name": start.name, "server": server.id(), "version": installation.version,
             "folder": sandbox.folder(), "socket": sandbox.socket(), "port": sandbox.port(), "pid": sandbox.pid(),
         }))?;
     } else {
-        report.data(&format!("{} ({}) is running", start.server, installation.version))?;
+        report.data(&format!("{server} ({}) is running", installation.version))?;
         report.data(&format!("  remora sandbox shell {}", start.name))?;
         report.data(&format!("  mariadb --no-defaults -u root -S {socket}"))?;
         if let Some(port) = sandbox.port() {

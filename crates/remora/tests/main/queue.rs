@@ -3,22 +3,22 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use sandbox::{Product, Sandbox, Settings};
+use sandbox::{Ability, Product, Sandbox, Settings};
 use server::Session;
 
-use crate::support::{Ended, Running, connect, places, remora, until};
+use crate::support::{Ended, Running, connect, places, products, remora, tell, until};
 
-/// The engine that `cargo xtask plugin` built.
-fn library() -> PathBuf {
+/// The engine that `cargo xtask plugin` built for a server.
+fn library(product: Product) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let library = test.ancestors().nth(3).unwrap().join("plugin/ha_queue.so");
+    let library = test.ancestors().nth(3).unwrap().join("plugin").join(product.id()).join("ha_queue.so");
     assert!(library.is_file(), "{} is not there: cargo xtask plugin builds it", library.display());
     library
 }
 
 /// A server with the engine.
 fn start() -> Sandbox {
-    let library = library();
+    let library = library(Product::MariaDb1011);
     let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
     let options = vec!["--innodb-buffer-pool-size=16M".to_owned()];
     let settings = Settings { plugins: vec![library], options, ..Settings::default() };
@@ -91,22 +91,39 @@ fn a_sandbox_with_plugins_has_the_engine() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("remora");
     std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).unwrap();
-    std::fs::copy(library(), folder.path().join("ha_queue.so")).unwrap();
     let urls = std::env::current_exe().unwrap().with_file_name("liburlpack_udf.so");
     std::fs::copy(urls, folder.path().join("liburlpack_udf.so")).unwrap();
-    let (data, name) = (folder.path().join("server"), format!("queue-test-{}", std::process::id()));
     let run = |arguments: &[&str]| Command::new(&program).arg("sandbox").args(arguments).output().unwrap();
-    let started = run(&["start", &name, "--plugins", "--folder", data.to_str().unwrap()]);
-    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
     let sql = "CREATE DATABASE IF NOT EXISTS d; CREATE OR REPLACE TABLE d.q (v INT) ENGINE=QUEUE; \
         INSERT INTO d.q VALUES (7); SELECT v FROM d.q WHERE queue_wait('d.q', 0); SELECT queue_end()";
-    for when in ["after the first start", "started again without the option"] {
-        let output = run(&["shell", &name, "--", "-BNe", sql]);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n1\n", "{when}: {output:?}");
-        assert!(run(&["stop", &name]).status.success());
-        assert!(run(&["start", &name]).status.success());
+    for product in products() {
+        tell(product);
+        let (data, name) =
+            (folder.path().join("server"), format!("queue-{}-{}", product.id(), std::process::id()));
+        let arguments = ["--server", product.id(), "--plugins", "--folder", data.to_str().unwrap()];
+        let start = || run(&[&["start", &name], &arguments[..]].concat());
+        // Without its library, or for a server that takes none, it is told what is not there.
+        let started = start();
+        let told = String::from_utf8(started.stderr).unwrap();
+        assert!(started.status.success() && told.contains("without ENGINE=QUEUE"), "{told}");
+        assert!(run(&["stop", &name, "--remove"]).status.success());
+        if !product.can(Ability::Queue) {
+            continue;
+        }
+        let beside = folder.path().join(product.id());
+        std::fs::create_dir(&beside).unwrap();
+        std::fs::copy(library(product), beside.join("ha_queue.so")).unwrap();
+        let started = start();
+        let told = String::from_utf8(started.stderr).unwrap();
+        assert!(started.status.success() && !told.contains("without"), "{told}");
+        for when in ["after the first start", "started again without the option"] {
+            let output = run(&["shell", &name, "--", "-BNe", sql]);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n1\n", "{when}: {output:?}");
+            assert!(run(&["stop", &name]).status.success());
+            assert!(run(&["start", &name]).status.success());
+        }
+        assert!(run(&["stop", &name, "--remove"]).status.success());
     }
-    assert!(run(&["stop", &name, "--remove"]).status.success());
 }
 
 #[test]

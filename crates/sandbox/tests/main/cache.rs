@@ -98,6 +98,6 @@ fn products_are_named() {
     for product in Product::ALL {
         assert_eq!(product.id().parse::<Product>().unwrap(), product);
     }
-    assert!(matches!("mariadb".parse::<Product>(), Err(Error::Product { .. })));
+    assert!("mariadb".parse::<Product>().is_err());
     assert_eq!(Product::MariaDb1011.to_string(), "MariaDB 10.11");
 }

@@ -11,8 +11,8 @@ use sandbox::{Product, Settings};
 
 use crate::{installations, places, start};
 
-/// Makes this test binary the parent that is going to be killed: names the product, and the folder of the server that
-/// has one.
+/// Makes this test binary the parent that is going to be killed: names the product, and the folder of the
+/// server that has one.
 const PRODUCT: &str = "SANDBOX_TEST_PRODUCT";
 const FOLDER: &str = "SANDBOX_TEST_FOLDER";
 

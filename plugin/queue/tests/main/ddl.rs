@@ -145,7 +145,8 @@ fn options(server: &Server, name: &str) {
     one.run("INSERT INTO t VALUES (1), (2)");
     one.run("ALTER TABLE t SYNC=none");
     let shown: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");
-    assert!(shown[0].1.contains("`SYNC`='none'"), "{shown:?}");
+    // MariaDB 11.8 shows it without quotes.
+    assert!(shown[0].1.replace('\'', "").contains("`SYNC`=none"), "{shown:?}");
     // A condition names the columns of today.
     one.run("ALTER TABLE t RENAME COLUMN v TO w");
     assert_eq!(one.value("SELECT queue_wait('t:w = 2', 0)"), Some(1));

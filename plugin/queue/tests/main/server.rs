@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mysql::prelude::{FromRow, Queryable};
 use mysql::{Conn, OptsBuilder};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use sandbox::{Places, Product, Sandbox, Settings};
+use sandbox::{Ability, Places, Product, Sandbox, Settings};
 
 /// Bytes that the test and each server may map.
 const ADDRESS_SPACE: u64 = 6 << 30;
@@ -17,14 +17,25 @@ pub(crate) struct Server(pub(crate) Sandbox);
 /// Set by `cargo xtask sanitize`: the library that it built. Its runtime maps more than any limit.
 const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
 
-/// What `cargo xtask plugin` built.
+/// Names the server to test in, as `remora sandbox start` calls it; without it, it is the first that takes the engine.
+const SERVER: &str = "REMORA_QUEUE_SERVER";
+
+/// The server to test in.
+fn product() -> Product {
+    match std::env::var(SERVER) {
+        Ok(name) => name.parse().unwrap(),
+        Err(_) => Product::that_can(Ability::Queue).next().unwrap(),
+    }
+}
+
+/// What `cargo xtask plugin` built for it.
 fn library() -> PathBuf {
     if let Some(library) = std::env::var_os(SANITIZED) {
         return library.into();
     }
     let test = std::env::current_exe().unwrap();
     let target = test.ancestors().nth(3).unwrap();
-    let library = target.join("plugin/ha_queue.so");
+    let library = target.join("plugin").join(product().id()).join("ha_queue.so");
     assert!(library.is_file(), "{} is not there: cargo xtask plugin builds it", library.display());
     library
 }
@@ -41,7 +52,7 @@ impl Server {
             setrlimit(Resource::As, limit).unwrap();
         }
         let places = Places::customary(|name| std::env::var_os(name)).unwrap();
-        let installation = sandbox::find(&places, Product::MariaDb1011).unwrap();
+        let installation = sandbox::find(&places, product()).unwrap();
         let mut all = vec!["--max-connections=200".to_owned()];
         all.extend(options.iter().map(|option| (*option).to_owned()));
         let settings = Settings { plugins: vec![library()], options: all, ..Settings::default() };

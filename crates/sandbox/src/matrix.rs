@@ -1,0 +1,53 @@
+//! What documents say of the servers: tables of Markdown, made from the table of servers.
+
+use crate::table::{Server, Source};
+use crate::{Ability, Product};
+
+/// Which servers are tested, and with what.
+#[must_use]
+pub fn matrix() -> String {
+    let mut text =
+        "| server | `remora` | URL functions | `ENGINE=QUEUE` | Galera |\n|---|---|---|---|---|\n".to_owned();
+    for product in Product::ALL {
+        let can = |ability, no| if product.can(ability) { "tested" } else { no };
+        let queue =
+            can(Ability::Queue, "no: an engine is built against private headers of exactly its server");
+        let galera = can(Ability::Galera, "not run");
+        text += &format!("| {product} | tested | tested | {queue} | {galera} |\n");
+    }
+    // What runs nowhere has no row to be made from.
+    text + "| MySQL 8 and later | never run: no package registry that we know of has it. What a server can is asked of the \
+            server, not concluded from its version | never run | no | no |\n"
+}
+
+/// Where the servers come from.
+#[must_use]
+pub fn sources() -> String {
+    let mut text = "| server | `--server` | from | how it is had |\n|---|---|---|---|\n".to_owned();
+    for product in Product::ALL {
+        let (from, how) = origin(product.server());
+        text += &format!("| {product} | `{}` | {from} | {how} |\n", product.id());
+    }
+    text
+}
+
+fn origin(server: &Server) -> (String, String) {
+    let fetched = |program: &str, mb: u16| format!("fetched at the first start; needs `{program}`; {mb} MB");
+    match server.source {
+        Source::System { packages } => (
+            "the system's packages".to_owned(),
+            format!("`apt-get install {packages}`; no server is started or configured by these"),
+        ),
+        Source::Jar { artifact, version, mb, .. } => {
+            (format!("the jar `{artifact}:{version}`"), fetched("mvn", mb))
+        }
+        Source::Npm { package, mb, .. } => (format!("the npm package `{package}`"), fetched("npm", mb)),
+        Source::Debian { suite, packages, mb } => (
+            format!(
+                "Debian's {suite}: `{}` and what they need, the C library included",
+                packages.join("`, `")
+            ),
+            fetched("apt-get", mb),
+        ),
+    }
+}

@@ -1,0 +1,44 @@
+//! What is taken from others, and how large that makes us: cargo-deny with `deny.toml`, the size of the
+//! program.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::{cargo, release, run};
+
+/// Licences, sources, doubled versions; advisories too where their database is on this machine already.
+pub(crate) fn dependencies() -> Result<()> {
+    ready("deny")?;
+    let mut deny = cargo();
+    deny.args(["deny", "--workspace", "check", "--hide-inclusion-graph", "licenses", "sources", "bans"]);
+    run(&mut deny)?;
+    let advisories = std::env::home_dir().is_some_and(|home| home.join(".cargo/advisory-dbs").is_dir());
+    if !advisories {
+        println!("advisories left out: their database is not on this machine; cargo deny fetch db brings it");
+        return Ok(());
+    }
+    run(cargo().args(["deny", "--workspace", "check", "--disable-fetch", "advisories"]))
+}
+
+/// Installs a further command of cargo, once.
+pub(crate) fn ready(command: &str) -> Result<()> {
+    let there = cargo().args([command, "--version"]).output()?;
+    if there.status.success() {
+        return Ok(());
+    }
+    run(cargo().args(["install", "--locked", "--quiet", &format!("cargo-{command}")]))
+}
+
+/// The size of the release program without its symbols, as one who installs it has it.
+pub(crate) fn size() -> Result<String> {
+    let program = release()?;
+    let folder = tempfile::tempdir()?;
+    let stripped = folder.path().join("remora");
+    let status = Command::new("strip").arg("-o").arg(&stripped).arg(&program).status()?;
+    if !status.success() {
+        bail!("strip: {status}");
+    }
+    let bytes = std::fs::metadata(&stripped)?.len();
+    Ok(format!("release program, stripped: {}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000))
+}
