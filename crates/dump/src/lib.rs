@@ -27,6 +27,7 @@ mod run;
 mod schema;
 mod select;
 mod tally;
+mod value;
 mod verify;
 
 pub use definer::Definer;
@@ -35,5 +36,5 @@ pub use error::Error;
 pub use format::Format;
 pub use hash::{Hash, Sum};
 pub use load::{LoadRequest, LoadSummary, Verify, load};
-pub use manifest::{Chunk, Earlier, Manifest, Source, TableEntry};
-pub use run::{DumpRequest, DumpSummary, Limits, Pattern, Selection, World, dump};
+pub use manifest::{Chunk, Earlier, Manifest, Source, TableEntry, Within};
+pub use run::{Conditions, DumpRequest, DumpSummary, Limits, Pattern, Selection, World, dump};

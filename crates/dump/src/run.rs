@@ -1,6 +1,7 @@
 //! A dump from begin to end.
 
 mod pace;
+mod part;
 mod resume;
 mod selection;
 mod throttle;
@@ -18,7 +19,7 @@ use server::definition::without_counter;
 use server::snapshot::{self, Snapshot, SnapshotRequest};
 use server::{Flavour, Session, TableName, Target, Version};
 
-pub use selection::{Pattern, Selection};
+pub use selection::{Conditions, Pattern, Selection};
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
 
@@ -26,7 +27,7 @@ use crate::definer::{self, Definer};
 use crate::hash::Sum;
 use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, Source, TableEntry};
-use crate::{Error, Format, name, plan, schema};
+use crate::{Error, Format, manifest, name, plan, schema};
 use progress::Progress;
 
 /// What the caller brings.
@@ -59,8 +60,8 @@ pub struct DumpRequest {
     pub format: Format,
     /// Their compression, and its level.
     pub codec: (Codec, u32),
-    /// SQL condition for the rows of every table.
-    pub condition: Option<String>,
+    /// Which rows are dumped.
+    pub conditions: Conditions,
     /// Whether rows are dumped at all.
     pub data: bool,
     /// Whether old rows of system-versioned tables are.
@@ -124,21 +125,18 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     };
     let held = hold_off_ddl(target, &tables)?;
     let mut snapshot = begin(world, target, request, &tables)?;
-    let mut manifest = manifest(&mut session, &mut snapshot, request)?;
+    let mut manifest = describe(&mut session, &mut snapshot, request)?;
     manifest.tables = tables;
     manifest.set_earlier(earlier);
     manifest.objects = before.objects.clone();
     definer::tell(world, &definer::apply(&mut manifest, &request.definer));
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
-        for table in manifest.tables.iter().filter(|entry| entry.is_due()) {
-            let path = folder.join(&table.folder);
-            disk.create_folder(&path).map_err(Error::file(&path))?;
-        }
+        make_folders(disk, folder, &manifest)?;
         worker::run(world, request, &mut snapshot, (&mut manifest, &journal))?;
         // Whoever waits to alter one of them may go on.
         drop(held);
-        let after = Catalogue::read(&mut session, &request.selection)?;
+        let after = Catalogue::definitions(&mut session, &request.selection)?;
         let mut omitted = left_out(&before, &manifest, request);
         omitted.extend(changes(&before, &after));
         manifest.omitted = omitted.clone();
@@ -160,6 +158,22 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
         omitted,
         manifest,
     })
+}
+
+/// Makes a folder for each table that gets files of its own, and one for those that share some.
+fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
+    let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
+    let (small, large) = part::split(manifest, due);
+    let shared = (!small.is_empty()).then(|| manifest::TOGETHER.to_owned());
+    for name in large.into_iter().map(|at| manifest.tables[at].folder.clone()).chain(shared) {
+        let path = folder.join(name);
+        match disk.create_folder(&path) {
+            // Files of tables that a stopped dump has left are in it.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            other => other.map_err(Error::file(&path))?,
+        }
+    }
+    Ok(())
 }
 
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
@@ -241,7 +255,7 @@ fn begin(
     Ok(snapshot)
 }
 
-fn manifest(
+fn describe(
     session: &mut Session,
     snapshot: &mut Snapshot,
     request: &DumpRequest,
@@ -266,7 +280,7 @@ fn manifest(
         replica_of,
     };
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
-    manifest.condition = request.condition.clone();
+    manifest.condition = request.conditions.all.clone();
     Ok(manifest)
 }
 
@@ -274,7 +288,9 @@ fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
     let times = |origin| table.columns.iter().any(|column| column.origin == origin);
     TableEntry {
         place: 0,
+        version: manifest::VERSION,
         folder: name::folder(&table.name),
+        condition: request.conditions.of(&table.name).map(str::to_owned),
         history: table.versioned && request.history && times(Origin::RowTime),
         data: request.data && table.holds_rows(),
         earlier: None,

@@ -269,7 +269,7 @@ impl Shared<'_> {
         (at, entry): (usize, &TableEntry),
         chunk: &Chunk,
     ) -> Result<u64, Error> {
-        let path = self.load.manifest.path(&self.load.request.folder, entry, chunk.number);
+        let path = self.load.manifest.path(&self.load.request.folder, entry, chunk);
         let name = &entry.table.name;
         let told = |source: server::Error| match source {
             server::Error::Source(source) if self.load.world.is_stopped() => {

@@ -8,7 +8,7 @@ use server::Session;
 use server::definition::without_counter;
 
 use super::DumpRequest;
-use crate::manifest::{Manifest, Source, TableEntry};
+use crate::manifest::{self, Manifest, Source, TableEntry};
 use crate::{Error, World, journal};
 
 /// What is kept of a stopped dump.
@@ -20,7 +20,7 @@ pub(super) struct Left {
 pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let what = if disk.list(folder).is_err() {
         "no such folder; leave --resume out"
-    } else if disk.stat(&folder.join(crate::manifest::NAME)).is_ok() {
+    } else if disk.stat(&folder.join(manifest::NAME)).is_ok() {
         "the dump in it is complete"
     } else {
         return Ok(());
@@ -45,8 +45,14 @@ impl Left {
                 "the stopped dump is of another server: {host}, {server_version}, server_id {server_id}"
             )));
         }
+        if begun.version != manifest::VERSION {
+            return Err(Error::Mismatch(format!(
+                "the stopped dump is of format {}, which an earlier remora wrote; remove it and begin anew",
+                begun.version
+            )));
+        }
         let form = Manifest::new(String::new(), begun.source.clone(), request.format, request.codec.0);
-        if begun.data_extension != form.data_extension || begun.condition != request.condition {
+        if begun.data_extension != form.data_extension || begun.condition != request.conditions.all {
             return Err(Error::Mismatch(format!(
                 "the stopped dump has files of {}{}; go on with the same --format, --compress and --where",
                 begun.data_extension,
@@ -87,8 +93,8 @@ impl Left {
     /// Whether a table's files are all there and as long as they were.
     fn has_files(&self, world: &World, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
-            let path = self.manifest.path(&request.folder, entry, chunk.number);
-            world.disk.stat(&path).is_ok_and(|stat| stat.len == chunk.file_bytes)
+            let file = self.manifest.data_file(&request.folder, entry, chunk);
+            world.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len))
         })
     }
 }
@@ -96,8 +102,9 @@ impl Left {
 /// Whether what was dumped of a table would be dumped in the same way now.
 fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
     without_counter(&old.table.definition) == without_counter(&new.table.definition)
-        && old.table.created == new.table.created
-        && (old.data, old.history) == (new.data, new.history)
+        // Of one that nobody knows when it was made nobody knows either whether it was made anew.
+        && (old.table.created == new.table.created && !new.table.created.is_empty())
+        && (old.data, old.history, &old.condition) == (new.data, new.history, &new.condition)
 }
 
 /// Removes a folder of data files.

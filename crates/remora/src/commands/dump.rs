@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
-use dump::{Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
+use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
 use progress::Progress;
 use serde_json::json;
 
 use crate::args::ServerArgs;
 use crate::commands::{self, stop_flag};
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES
@@ -68,9 +68,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_history: bool,
 
-    /// Only rows that meet this SQL condition, in every table
-    #[arg(long = "where", value_name = "SQL")]
-    condition: Option<String>,
+    /// Only rows that meet this SQL condition, in every table; or in some: db.table:SQL, with * and ?. May be given several
+    /// times
+    #[arg(long = "where", value_name = "[TABLE:]SQL")]
+    condition: Vec<String>,
 
     /// Go on with a dump into this folder that was stopped: whole tables are kept, the rest is of a new snapshot
     #[arg(long)]
@@ -127,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         sessions: sessions(arguments.sessions, 0),
         format: arguments.format,
         codec: arguments.compress,
-        condition: arguments.condition.clone(),
+        conditions: conditions(&arguments.condition)?,
         data: !arguments.no_data,
         history: !arguments.no_history,
         definer: arguments.definer.clone().unwrap_or_default(),
@@ -187,6 +188,14 @@ fn summarise(
         report::short(rate),
     ));
     Ok(())
+}
+
+fn conditions(texts: &[String]) -> anyhow::Result<Conditions> {
+    let mut conditions = Conditions::default();
+    for text in texts {
+        conditions.add(text).map_err(|why| usage(format!("--where: {why}")))?;
+    }
+    Ok(conditions)
 }
 
 fn format(text: &str) -> Result<Format, String> {

@@ -40,7 +40,7 @@ fn damage_is_found_before_it_is_kept() {
     for (from, to) in [
         ("\"folder\": \"d.t\"", "\"folder\": \"../../../../etc\""),
         ("\"data_extension\": \"tsv.zst\"", "\"data_extension\": \"/../../passwd\""),
-        ("\"version\": 1", "\"version\": 2"),
+        ("\"version\": 2", "\"version\": 3"),
         ("\"format\": \"remora dump\"", "\"format\": \"another\""),
         ("\"rows\": 2,\n        \"hash\": \"", "\"rows\": 2,\n        \"hash\": \"x"),
         ("\"text_bytes\": ", "\"text_bytes\": 99999999"),
