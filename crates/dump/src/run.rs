@@ -16,7 +16,7 @@ use codec::Codec;
 use disk::Disk;
 use server::catalogue::{Catalogue, Kind, Object, Origin, Table};
 use server::definition::without_counter;
-use server::snapshot::{self, Snapshot, SnapshotRequest};
+use server::snapshot::{self, Snapshot, SnapshotRequest, Way};
 use server::{Flavour, Session, TableName, Target, Version};
 
 pub use selection::{Conditions, Pattern, Selection};
@@ -76,6 +76,8 @@ pub struct DumpRequest {
     pub limits: Limits,
     /// How long to wait for a lock.
     pub lock_wait: Duration,
+    /// Hold DDL on all tables off until their rows are read.
+    pub block_ddl: bool,
     /// End queries that hold a lock up for longer.
     pub kill_long_queries: bool,
 }
@@ -107,6 +109,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     world.progress.phase("reading the catalogue", None);
     let before = Catalogue::read(&mut session, &request.selection)?;
     request.selection.check(&before)?;
+    check_conditions(&mut session, &before, request)?;
     if request.resume {
         // Before the lock, which would leave its file.
         resume::check_folder(disk, folder)?;
@@ -123,7 +126,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
         }
         None => Vec::new(),
     };
-    let held = hold_off_ddl(target, &tables)?;
+    let held = hold_off_ddl(target, &tables, request.block_ddl)?;
     let mut snapshot = begin(world, target, request, &tables)?;
     let mut manifest = describe(&mut session, &mut snapshot, request)?;
     manifest.tables = tables;
@@ -186,12 +189,42 @@ fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     }
 }
 
+/// Conditions are SQL that the server understands for each table: it resolves names without reading rows.
+fn check_conditions(
+    session: &mut Session,
+    catalogue: &Catalogue,
+    request: &DumpRequest,
+) -> Result<(), Error> {
+    for table in catalogue.tables.iter().filter(|table| request.data && table.holds_rows()) {
+        let Some(condition) = request.conditions.of(&table.name) else { continue };
+        let query = format!("SELECT 1 FROM {} WHERE ({condition})", table.name);
+        match session.execute(&format!("PREPARE remora FROM {}", session.quote(&query))) {
+            Err(server::Error::Sql { message, .. }) => {
+                return Err(Error::Mismatch(format!(
+                    "--where {condition:?} is no condition for table {}: {message}",
+                    table.name
+                )));
+            }
+            prepared => drop(prepared?),
+        }
+        session.execute("DEALLOCATE PREPARE remora")?;
+    }
+    let unused = request.conditions.unused(catalogue);
+    match unused {
+        Some(pattern) => {
+            Err(Error::Mismatch(format!("--where {pattern}: there is no such table in the dump")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A session that keeps DDL off tables where it would go unnoticed. A partition that changes places with another table is
 /// seen by no snapshot and leaves no trace in any definition; nor does TRUNCATE before MySQL 8.
-fn hold_off_ddl(target: &Target, tables: &[TableEntry]) -> Result<Option<Session>, Error> {
+fn hold_off_ddl(target: &Target, tables: &[TableEntry], every: bool) -> Result<Option<Session>, Error> {
     let mut session = snapshot::connect(target)?;
     let about = &session.about;
-    let all = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
+    let unseen = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
+    let all = every || unseen;
     // The others are locked against writing, and to read them one would have to wait for who writes.
     let held = |entry: &&TableEntry| {
         entry.is_due() && entry.table.is_transactional() && (all || !entry.table.partitions.is_empty())
@@ -206,6 +239,10 @@ fn hold_off_ddl(target: &Target, tables: &[TableEntry]) -> Result<Option<Session
     }
     Ok(Some(session))
 }
+
+/// Instead of a position.
+const UNSEEN: &str = "where that is in the binary log this account may not see (it lacks BINLOG MONITOR, which MySQL calls \
+     REPLICATION CLIENT, on *.*), so that no replica can start from this dump";
 
 fn begin(
     world: &World,
@@ -234,8 +271,9 @@ fn begin(
             tables: with_rows().map(|table| table.name.clone()).collect(),
         },
     )?;
+    let log_bin = snapshot.sessions.first().is_some_and(|session| session.about.log_bin);
     let place = snapshot.position.as_ref().map_or_else(
-        || "the server keeps no binary log".to_owned(),
+        || if log_bin { UNSEEN } else { "the server keeps no binary log" }.to_owned(),
         |position| format!("at {}:{} {}", position.file, position.offset, position.gtid),
     );
     let held = match snapshot.held.as_millis() {
@@ -247,6 +285,11 @@ fn begin(
         snapshot.way.words(),
         place.trim_end()
     ));
+    if snapshot.way == Way::TableLocks {
+        world.progress.note(
+            "all tables had to be locked, as this account lacks RELOAD: let an administrator run GRANT RELOAD ON *.* TO it",
+        );
+    }
     for session in &mut snapshot.sessions {
         // From here on values come in the bytes of their column, and metadata locks last for one chunk.
         session.execute("SET character_set_results = NULL")?;

@@ -69,10 +69,11 @@ mod tests {
     fn a_table_may_be_called_like_its_database() {
         let schemas =
             BTreeMap::from([("shop".to_owned(), "T0".to_owned()), ("b`".to_owned(), "T1".to_owned())]);
-        let names = BTreeSet::from([("shop", "shop"), ("shop", "f"), ("shop", "o"), ("b`", "t")])
-            .into_iter()
-            .map(|(schema, name)| (schema.to_owned(), name.to_owned()))
-            .collect();
+        let names =
+            BTreeSet::from([("shop", "shop"), ("shop", "v"), ("shop", "f"), ("shop", "o"), ("b`", "t")])
+                .into_iter()
+                .map(|(schema, name)| (schema.to_owned(), name.to_owned()))
+                .collect();
         for (text, expected) in [
             (
                 "VIEW `shop`.`v` AS select `shop`.`shop`.`id` AS `id` from `shop`.`shop`",

@@ -25,7 +25,7 @@ pub(super) fn check(text: &[u8]) -> Result<bool, String> {
     if found == Some(blake3::hash(&text[..at]).to_hex().as_bytes()) {
         Ok(true)
     } else {
-        Err("its BLAKE3 is not the one at its end: it was changed or damaged".to_owned())
+        Err("its hash of itself, the BLAKE3 at its end, is not right: it was changed or damaged".to_owned())
     }
 }
 

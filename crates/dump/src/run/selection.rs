@@ -77,6 +77,13 @@ impl Conditions {
         own.map(|(_, sql)| sql.as_str()).or(self.all.as_deref())
     }
 
+    /// A pattern that stands for no table.
+    pub(super) fn unused(&self, catalogue: &Catalogue) -> Option<&Pattern> {
+        let patterns = self.tables.iter().map(|(pattern, _)| pattern);
+        let names = || catalogue.tables.iter().map(|table| &table.name);
+        patterns.into_iter().find(|pattern| !names().any(|name| pattern.covers(&name.schema, &name.table)))
+    }
+
     /// Takes a condition in as it is written on the command line: `SQL`, or `db.table:SQL`.
     ///
     /// # Errors
