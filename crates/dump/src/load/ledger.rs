@@ -63,7 +63,13 @@ impl Ledger {
 
     /// Notes a chunk. Part of the session's transaction.
     pub(crate) fn add(&self, session: &mut Session, table: usize, chunk: i64) -> Result<(), server::Error> {
-        session.execute(&format!("INSERT INTO {} VALUES ({table}, {chunk})", self.table)).map(drop)
+        self.add_all(session, &[(table, chunk)])
+    }
+
+    /// Notes several.
+    pub(crate) fn add_all(&self, session: &mut Session, lines: &[(usize, i64)]) -> Result<(), server::Error> {
+        let lines: Vec<_> = lines.iter().map(|(table, chunk)| format!("({table}, {chunk})")).collect();
+        session.execute(&format!("INSERT INTO {} VALUES {}", self.table, lines.join(","))).map(drop)
     }
 
     /// Whether a line is there.

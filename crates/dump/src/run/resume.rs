@@ -1,7 +1,8 @@
 //! Going on with a dump that was stopped: its whole tables are kept, all others are dumped in a new snapshot.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use disk::Disk;
 use server::Session;
@@ -83,11 +84,32 @@ impl Left {
                 None => clear(&*world.disk, &request.folder.join(&old.folder))?,
             }
         }
+        self.clear_together(world, request, tables)?;
         world.progress.note(&format!(
             "going on with a stopped dump: {kept} of {} tables are kept as they were, the rest is dumped in a new snapshot",
             tables.len()
         ));
         Ok(self.manifest)
+    }
+
+    /// Removes files of many tables of which none is kept.
+    fn clear_together(
+        &self,
+        world: &World,
+        request: &DumpRequest,
+        tables: &[TableEntry],
+    ) -> Result<(), Error> {
+        let folder = request.folder.join(manifest::TOGETHER);
+        let chunks = || tables.iter().flat_map(|entry| entry.chunks.iter().map(move |chunk| (entry, chunk)));
+        let kept: BTreeSet<PathBuf> =
+            chunks().map(|(entry, chunk)| self.manifest.path(&request.folder, entry, chunk)).collect();
+        for name in world.disk.list(&folder).unwrap_or_default() {
+            let path = folder.join(name);
+            if !kept.contains(&path) {
+                world.disk.remove(&path).map_err(Error::file(&path))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a table's files are all there and as long as they were.

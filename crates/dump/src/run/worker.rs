@@ -155,7 +155,10 @@ impl Shared<'_> {
             self.state(at).planned = true;
             self.close(&mut session, at, None)?;
         }
-        for (file, tables) in (0..).zip(small) {
+        // Behind the files that a stopped dump has left.
+        let chunks = self.manifest.tables.iter().flat_map(|entry| &entry.chunks);
+        let kept = chunks.filter_map(|chunk| Some(chunk.within?.file + 1)).max().unwrap_or(0);
+        for (file, tables) in (kept..).zip(small) {
             for at in &tables {
                 let mut state = self.state(*at);
                 (state.planned, state.open) = (true, 1);

@@ -30,7 +30,7 @@ fn nobody_on_the_target_may_do_more_after_a_load() {
         for session in [&mut source, &mut target] {
             run(session, &["CREATE USER app@localhost", "CREATE USER same@localhost"]);
             if pair.is_mariadb() {
-                run(session, &["CREATE ROLE reader", "CREATE ROLE equal"]);
+                run(session, &["CREATE ROLE reader", "CREATE ROLE alike"]);
             }
         }
         run(
@@ -65,7 +65,7 @@ fn nobody_on_the_target_may_do_more_after_a_load() {
             ended.err
         );
         assert!(
-            !ended.err.contains("same") && !ended.err.contains("equal") && !ended.err.contains("root"),
+            !ended.err.contains("`same`") && !ended.err.contains("alike") && !ended.err.contains("root"),
             "{}",
             ended.err
         );
@@ -106,6 +106,23 @@ fn an_account_that_sees_no_replicas_needs_no_locks() {
         let ended = dump("again").exits(0).says(&["LOCK TABLES", "RELOAD", "BINLOG MONITOR"]);
         assert!(!ended.err.contains("keeps no binary log"), "{}", ended.err);
     }
+}
+
+/// Functions in libraries can't be dumped: a line for each library says how to have them.
+#[test]
+fn functions_of_libraries_are_named_together() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    run(
+        &mut pair.source(),
+        &["INSERT INTO mysql.func VALUES ('url_pack', 0, 'liburlpack_udf.so', 'function'), \
+         ('url_unpack', 0, 'liburlpack_udf.so', 'function'), ('other', 0, 'libother.so', 'function')"],
+    );
+    let ended = pair.dump(&["-o", "all"]).exits(3).says(&[
+        "functions url_pack, url_unpack of library liburlpack_udf.so",
+        "sql/urlpack.sql",
+        "functions other of library libother.so: make them",
+    ]);
+    assert_eq!(ended.err.matches("not in the dump").count(), 2, "{}", ended.err);
 }
 
 /// What is another on the target is told before rows are loaded.
