@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use server::catalogue::Kind;
+use server::{Session, quote_name};
 
-use crate::World;
 use crate::manifest::Manifest;
+use crate::{Error, World};
 
 /// Who is to be the definer of views, routines, triggers and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,18 @@ pub enum Definer {
     Loader,
     /// This account, in backquotes: `` `app`@`localhost` ``.
     Account(String),
+}
+
+impl Definer {
+    /// The same, with whoever loads by name: so the server will tell it.
+    pub(crate) fn named(&self, session: &mut Session) -> Result<Definer, Error> {
+        if *self != Definer::Loader {
+            return Ok(self.clone());
+        }
+        let own = session.value("SELECT CURRENT_USER()")?.unwrap_or_default();
+        let (user, host) = own.rsplit_once('@').unwrap_or((&own, "%"));
+        Ok(Definer::Account(format!("{}@{}", quote_name(user), quote_name(host))))
+    }
 }
 
 /// Puts another definer into all statements; returns a line for each object.

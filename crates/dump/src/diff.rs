@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use server::catalogue::{Catalogue, Kind, Object, Origin};
-use server::definition::sorted;
-use server::{Target, snapshot};
+use server::catalogue::{Catalogue, Object, Origin};
+use server::definition::{counter, outline, sorted};
+use server::{Release, Target, snapshot};
 
 use crate::hash::Sum;
-use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::load::{is_one, same};
+use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
 use crate::run::{Selection, World};
 use crate::verify::{self, Part};
-use crate::{Error, name};
+use crate::{Error, name, value};
 
 /// One of the two that are compared.
 #[derive(Clone, Debug)]
@@ -36,10 +37,9 @@ pub struct Difference {
 /// A side, read.
 struct Read {
     title: String,
-    version: String,
+    release: Release,
     objects: Vec<Object>,
     tables: Vec<TableEntry>,
-    condition: Option<String>,
     target: Option<Target>,
 }
 
@@ -64,23 +64,21 @@ pub fn diff(
     if a.target.is_some() && b.target.is_none() {
         std::mem::swap(&mut a, &mut b);
     }
-    let common: Vec<TableEntry> = a
-        .tables
-        .iter()
-        .filter(|entry| {
-            entry.data && b.tables.iter().any(|other| other.table.name == entry.table.name && other.data)
-        })
-        .cloned()
-        .collect();
-    let condition = a.condition.clone().or_else(|| b.condition.clone());
-    let mut wanted = common.clone();
+    let mut wanted: Vec<TableEntry> = a.tables.iter().filter(|entry| entry.data).cloned().collect();
+    wanted.retain(|entry| {
+        let other = b.tables.iter().find(|other| other.table.name == entry.table.name && other.data);
+        let line = other.filter(|_| b.target.is_none()).and_then(|other| incomparable(entry, other));
+        let comparable = other.is_some() && line.is_none();
+        found.lines.extend(line);
+        comparable
+    });
     if let Some(target) = &a.target {
         cut(target, &mut wanted)?;
-        let sums = sums(world, target, &wanted, condition.as_deref(), sessions)?;
+        let sums = sums(world, target, &wanted, sessions)?;
         fill(&mut wanted, sums);
     }
     let theirs = match &b.target {
-        Some(target) => sums(world, target, &wanted, condition.as_deref(), sessions)?,
+        Some(target) => sums(world, target, &wanted, sessions)?,
         None => b
             .tables
             .iter()
@@ -106,13 +104,13 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
             manifest
                 .states()
                 .iter()
+                .chain(&manifest.age())
                 .for_each(|line| world.progress.note(&format!("{}: {line}", folder.display())));
             Ok(Read {
                 title: folder.display().to_string(),
-                version: manifest.source.server_version,
+                release: manifest.source.release(),
                 objects: manifest.objects,
                 tables: manifest.tables,
-                condition: manifest.condition,
                 target: None,
             })
         }
@@ -121,6 +119,8 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
             let catalogue = Catalogue::read(&mut session, selection)?;
             let tables = catalogue.tables.into_iter().map(|table| TableEntry {
                 place: 0,
+                version: manifest::VERSION,
+                condition: None,
                 folder: name::folder(&table.name),
                 history: table.versioned
                     && table.columns.iter().any(|column| column.origin == Origin::RowTime),
@@ -132,28 +132,25 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
             });
             Ok(Read {
                 title: target.to_string(),
-                version: session.about.version_text.clone(),
+                release: session.about.release(),
                 objects: catalogue.objects,
                 tables: tables.collect(),
-                condition: None,
                 target: Some(Target::clone(target)),
             })
         }
     }
 }
 
-/// What is on one side only, and what is defined otherwise. Texts are compared where both servers are of one version.
+/// What is on one side only, and what is defined otherwise: to the letter where both servers are of one release, elsewhere
+/// what all print in the same words.
 fn definitions(a: &Read, b: &Read) -> Vec<String> {
     let mut lines = Vec::new();
-    let exact = a.version == b.version;
+    let exact = a.release == b.release;
     for (one, other) in [(a, b), (b, a)] {
-        for object in one.objects.iter().filter(|object| object.kind != Kind::Sequence) {
-            let found = other.objects.iter().find(|known| {
-                known.kind == object.kind && known.schema == object.schema && known.name == object.name
-            });
-            match found {
+        for object in &one.objects {
+            match other.objects.iter().find(|known| is_one(known, object)) {
                 None => lines.push(format!("{}: only in {}", object.title(), one.title)),
-                Some(found) if exact && found != object && std::ptr::eq(one, a) => {
+                Some(found) if std::ptr::eq(one, a) && !same(object, found, exact) => {
                     lines.push(format!("{}: defined otherwise", object.title()));
                 }
                 Some(_) => {}
@@ -163,18 +160,45 @@ fn definitions(a: &Read, b: &Read) -> Vec<String> {
             let name = &entry.table.name;
             match other.tables.iter().find(|known| known.table.name == *name) {
                 None => lines.push(format!("table {name}: only in {}", one.title)),
-                Some(found)
-                    if exact
-                        && std::ptr::eq(one, a)
-                        && sorted(&found.table.definition) != sorted(&entry.table.definition) =>
-                {
-                    lines.push(format!("table {name}: defined otherwise"));
+                Some(found) if std::ptr::eq(one, a) => {
+                    lines.extend(
+                        tables_differ(entry, found, exact).map(|what| format!("table {name}: {what}")),
+                    );
                 }
                 Some(_) => {}
             }
         }
     }
     lines
+}
+
+/// What differs between the definitions of a table.
+fn tables_differ(one: &TableEntry, other: &TableEntry, exact: bool) -> Option<String> {
+    let (definition, found) = (&one.table.definition, &other.table.definition);
+    let tell = if exact { sorted } else { outline };
+    if tell(definition) != tell(found) {
+        return Some("defined otherwise".to_owned());
+    }
+    // The same numbers stand for other names.
+    for column in one.columns().into_iter().filter(|column| value::is_numbered(column, one.version)) {
+        let known = other.table.columns.iter().find(|known| known.name == column.name);
+        if known.is_some_and(|known| known.column_type != column.column_type) {
+            return Some(format!("column {} has other members", column.name));
+        }
+    }
+    let (counter, found) = (counter(definition).unwrap_or(1), counter(found).unwrap_or(1));
+    (counter != found).then(|| format!("AUTO_INCREMENT is {counter} on one side and {found} on the other"))
+}
+
+/// Tables whose rows two dumps sum up in other texts, so that nothing follows from their sums.
+fn incomparable(one: &TableEntry, other: &TableEntry) -> Option<String> {
+    let mut columns = one.columns().into_iter();
+    let column = columns.find(|column| value::differs(column, one.version, other.version))?;
+    Some(format!(
+        "table {}: its rows can't be compared, as the dumps are of formats {} and {}, which tell column {} ({}) in other \
+         texts; compare each with a server",
+        one.table.name, one.version, other.version, column.name, column.column_type
+    ))
 }
 
 /// Cuts a server's tables into chunks, so that several sessions read the large ones.
@@ -186,15 +210,7 @@ fn cut(target: &Target, entries: &mut [TableEntry]) -> Result<(), Error> {
         let mut chunks = Vec::new();
         let cut = Cut { table: &entry.table, partition: None, chunk_bytes: &|| CHUNK_BYTES };
         cut.run(&mut session, &mut |range, _| {
-            chunks.push(Chunk {
-                number: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
-                partition: None,
-                range,
-                sum: Sum::default(),
-                text_bytes: 0,
-                file_bytes: 0,
-                blake3: String::new(),
-            });
+            chunks.push(Chunk::planned(u32::try_from(chunks.len()).unwrap_or(u32::MAX), Vec::new(), range));
             Ok(())
         })?;
         entry.chunks = chunks;
@@ -206,13 +222,15 @@ fn sums(
     world: &World,
     target: &Target,
     entries: &[TableEntry],
-    condition: Option<&str>,
     sessions: usize,
 ) -> Result<Vec<Vec<(u32, Sum)>>, Error> {
     world.progress.phase("comparing", Some(entries.iter().map(|entry| entry.table.bytes).sum()));
     let parts: Vec<Part<'_>> = entries
         .iter()
-        .flat_map(|entry| entry.chunks.iter().map(move |chunk| Part { entry, chunk, condition }))
+        .flat_map(|entry| {
+            let condition = entry.condition.as_deref();
+            entry.chunks.iter().map(move |chunk| Part { entry, chunk, condition })
+        })
         .collect();
     let found = verify::sums(world, target, &parts, sessions)?;
     let mut found = parts.iter().map(|part| part.chunk.number).zip(found);

@@ -1,10 +1,10 @@
 //! Data files: from lines to a compressed file with its checksum, and back.
 
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 
 use codec::{Codec, Encoder};
-use disk::{Disk, Output};
+use disk::Disk;
 
 use crate::format::Encode;
 
@@ -13,9 +13,9 @@ const READ_BYTES: usize = 256 << 10;
 /// The largest window that a level of zstd writes with: 128 MiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// A file being written.
-pub(crate) struct Writer<'disk> {
-    encoder: Encoder<Hashed<Output<'disk>>>,
+/// A file being written, or a part of one that is compressed and summed up by itself.
+pub(crate) struct Writer<W: Write> {
+    encoder: Encoder<Hashed<W>>,
     format: Option<Box<dyn Encode>>,
     text: Vec<u8>,
 }
@@ -26,15 +26,13 @@ pub(crate) struct Written {
     pub(crate) blake3: String,
 }
 
-impl<'disk> Writer<'disk> {
-    pub(crate) fn create(
-        disk: &'disk dyn Disk,
-        path: &Path,
+impl<W: Write> Writer<W> {
+    pub(crate) fn new(
+        to: W,
         (codec, level): (Codec, u32),
         format: Option<Box<dyn Encode>>,
-    ) -> io::Result<Writer<'disk>> {
-        let output = Output::create(disk, path)?;
-        let sink = Hashed { to: output, hasher: blake3::Hasher::new(), bytes: 0 };
+    ) -> io::Result<Writer<W>> {
+        let sink = Hashed { to, hasher: blake3::Hasher::new(), bytes: 0 };
         Ok(Writer { encoder: codec.encoder(sink, level)?, format, text: Vec::new() })
     }
 
@@ -46,8 +44,8 @@ impl<'disk> Writer<'disk> {
         self.encoder.write_all(&self.text)
     }
 
-    /// Makes the file whole and durable under its name.
-    pub(crate) fn finish(mut self) -> io::Result<Written> {
+    /// Makes it whole, and gives back what it was written to.
+    pub(crate) fn end(mut self) -> io::Result<(Written, W)> {
         if let Some(mut format) = self.format.take() {
             self.text.clear();
             format.finish(&mut self.text);
@@ -55,8 +53,7 @@ impl<'disk> Writer<'disk> {
         }
         let sink = self.encoder.finish()?;
         let written = Written { bytes: sink.bytes, blake3: sink.hasher.finalize().to_hex().to_string() };
-        sink.to.finish()?;
-        Ok(written)
+        Ok((written, sink.to))
     }
 }
 
@@ -85,6 +82,8 @@ impl<W: Write> Write for Hashed<W> {
 pub(crate) struct DataFile {
     pub(crate) path: PathBuf,
     pub(crate) codec: Codec,
+    /// Where it begins in a file that has others too; `None` for a file of its own.
+    pub(crate) offset: Option<u64>,
     pub(crate) bytes: u64,
     pub(crate) blake3: String,
     /// It never holds more text than this.
@@ -92,6 +91,14 @@ pub(crate) struct DataFile {
 }
 
 impl DataFile {
+    /// Whether a file of this length has it.
+    pub(crate) fn fits(&self, len: u64) -> bool {
+        match self.offset {
+            None => len == self.bytes,
+            Some(offset) => offset.checked_add(self.bytes).is_some_and(|end| end <= len),
+        }
+    }
+
     /// Reads it and hands its text on in pieces. Only when this returns well was the file the one the manifest
     /// describes: what was handed on must not be kept before.
     pub(crate) fn read(
@@ -99,11 +106,14 @@ impl DataFile {
         disk: &dyn Disk,
         each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let source = disk.open(&self.path)?;
+        let mut source = disk.open(&self.path)?;
         let stat = source.stat()?;
-        if stat.len != self.bytes {
-            return Err(damaged(&format!("it has {} bytes, the manifest says {}", stat.len, self.bytes)));
+        if !self.fits(stat.len) {
+            let wanted = self.offset.unwrap_or(0) + self.bytes;
+            return Err(damaged(&format!("it has {} bytes, the manifest says {wanted}", stat.len)));
         }
+        source.seek(SeekFrom::Start(self.offset.unwrap_or(0)))?;
+        let source = source.take(self.bytes);
         let (told, checksum) = crossbeam_channel::bounded(1);
         let reader = HashedReader { from: source, hasher: blake3::Hasher::new(), told };
         let mut decoder = self.decoder(reader)?;
@@ -174,7 +184,7 @@ impl<R: Read> Drop for HashedReader<R> {
 
 #[cfg(test)]
 mod tests {
-    use disk::RealDisk;
+    use disk::{Output, RealDisk};
 
     use super::*;
 
@@ -187,6 +197,7 @@ mod tests {
         let file = DataFile {
             path,
             codec,
+            offset: None,
             bytes: content.len() as u64,
             blake3: blake3::hash(content).to_hex().to_string(),
             text_bytes_max,

@@ -25,6 +25,8 @@ pub enum Format {
 pub(crate) enum Literal {
     /// As they are.
     Number,
+    /// As text that the server makes a number of.
+    Digits,
     /// As text: bytes would be taken for those the server keeps.
     Text,
     /// As bytes, whatever their character set.
@@ -54,11 +56,16 @@ impl Format {
     }
 
     /// What makes a file of this format; `None` when lines are what it is made of.
-    pub(crate) fn encoder(self, table: &TableName, columns: &[(String, Literal)]) -> Option<Box<dyn Encode>> {
+    pub(crate) fn encoder(
+        self,
+        table: &TableName,
+        columns: &[(String, Literal)],
+        history: bool,
+    ) -> Option<Box<dyn Encode>> {
         match self {
             Format::Tsv => None,
             Format::Csv => Some(Box::new(Csv { field: Field::Start })),
-            Format::Sql => Some(Box::new(Sql::new(table, columns, false))),
+            Format::Sql => Some(Box::new(Sql { history, ..Sql::new(table, columns, false) })),
         }
     }
 
@@ -175,6 +182,8 @@ struct Sql {
     statement: usize,
     begun: bool,
     hex: bool,
+    /// Whether the times of old rows are among the values.
+    history: bool,
 }
 
 impl Sql {
@@ -189,6 +198,7 @@ impl Sql {
             // The session that takes hexadecimal values is set up already.
             begun: hex,
             hex,
+            history: false,
         }
     }
 
@@ -200,6 +210,9 @@ impl Sql {
         if self.statement == 0 {
             if !self.begun {
                 out.extend_from_slice(SQL_SETTINGS.as_bytes());
+                if self.history {
+                    out.extend_from_slice(SQL_HISTORY.as_bytes());
+                }
                 self.begun = true;
             }
             out.extend_from_slice(&self.head);
@@ -216,6 +229,7 @@ impl Sql {
     fn quote(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(match (self.literal(), self.hex) {
             (Literal::Number, _) => &b""[..],
+            (Literal::Digits, _) => b"'",
             (Literal::Text, _) => b"_utf8mb4'",
             (Literal::Bytes, true) => b"x'",
             (Literal::Bytes, false) => b"_binary'",
@@ -255,6 +269,9 @@ impl Sql {
 /// What a file of INSERT statements begins with: the settings that keep values as they are.
 const SQL_SETTINGS: &str = "SET NAMES binary, time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 0, \
      sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
+
+/// The times of old rows are the server's own business unless it is told otherwise.
+const SQL_HISTORY: &str = "SET system_versioning_insert_history = 1;\n";
 
 impl Encode for Sql {
     fn encode(&mut self, lines: &[u8], out: &mut Vec<u8>) {
@@ -333,7 +350,7 @@ mod tests {
             ("x".to_owned(), Literal::Bytes),
             ("s".to_owned(), Literal::Bytes),
         ];
-        let mut encoder = format.encoder(&table, &columns).unwrap();
+        let mut encoder = format.encoder(&table, &columns, false).unwrap();
         let mut out = Vec::new();
         LINES.chunks(step).for_each(|piece| encoder.encode(piece, &mut out));
         encoder.finish(&mut out);

@@ -161,8 +161,9 @@ impl Reader {
         if self.rest.len() > LINE_BYTES_MAX {
             return Err(manifest::corrupt(&self.path, "a line is larger than 1 GiB"));
         }
-        for step in &steps {
+        for step in &mut steps {
             if let Step::Begin(manifest) = step {
+                manifest.settle();
                 manifest.check().map_err(|what| manifest::corrupt(&self.path, &what))?;
             }
         }
@@ -246,13 +247,11 @@ mod tests {
 
     fn chunk(number: u32) -> Chunk {
         Chunk {
-            number,
-            partition: None,
-            range: None,
             sum: crate::Sum { rows: 1, hash: crate::Hash(5) },
             text_bytes: 2,
             file_bytes: 9,
             blake3: "00".to_owned(),
+            ..Chunk::planned(number, Vec::new(), None)
         }
     }
 

@@ -1,10 +1,13 @@
 //! A load from begin to end.
 
+mod account;
 mod check;
 mod data;
 mod follow;
 mod ledger;
+mod moved;
 mod object;
+mod prove;
 mod rewrite;
 mod trial;
 
@@ -25,6 +28,7 @@ use follow::Follow;
 use ledger::Ledger;
 
 pub(crate) use check::select;
+pub(crate) use prove::{is_one, same};
 
 /// What is proven after loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +98,7 @@ pub(crate) struct Load<'a> {
     pub(crate) summary: LoadSummary,
     /// The dump, while it is being made.
     follow: Option<Follow>,
+    is_following: bool,
     /// Chunks that were read back when they were in, and were right.
     proven: BTreeSet<(TableName, u32)>,
 }
@@ -114,12 +119,12 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     let rewrites = rewrite::apply(&mut session, &mut manifest)?;
     let mut summary = LoadSummary { rewrites, ..LoadSummary::default() };
     summary.rewrites.extend(rewrite::clients(&mut manifest));
-    summary.rewrites.extend(definer::apply(&mut manifest, &request.definer));
+    summary.rewrites.extend(definer::apply(&mut manifest, &request.definer.named(&mut session)?));
     let ledger = Ledger::new(&manifest.id);
     if !session.lock(&ledger.lock_name(), 0)? {
         return Err(Error::Busy("another load of this dump into this server".to_owned()));
     }
-    manifest.states().iter().for_each(|line| world.progress.note(line));
+    manifest.states().iter().chain(&manifest.age()).for_each(|line| world.progress.note(line));
     check::files(world, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
     if !request.resume {
@@ -127,8 +132,9 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     }
     definer::tell(world, &summary.rewrites);
     summary.tables = manifest.tables.len();
-    let mut load =
-        Load { world, target, request, manifest, ledger, summary, follow, proven: BTreeSet::new() };
+    let is_following = follow.is_some();
+    let proven = BTreeSet::new();
+    let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
     load.run(&mut session)?;
     Ok(load.summary)
 }
@@ -138,7 +144,7 @@ impl Load<'_> {
         self.ledger.create(session)?;
         self.world.progress.phase("making tables", None);
         self.make(session, |kind| kind <= Kind::Sequence)?;
-        self.make_tables(session)?;
+        self.make_tables()?;
         let _snapshot = self.put_off_purge()?;
         if self.request.data {
             self.load_rows(session)?;
@@ -226,6 +232,9 @@ pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session,
         "innodb_strict_mode = 0",
         // Definitions say all there is to a TIMESTAMP, and which collation they mean.
         "explicit_defaults_for_timestamp = 1",
+        // A counter goes on behind the largest number, and not at the next one that is this server's turn.
+        "auto_increment_increment = 1",
+        "auto_increment_offset = 1",
         "character_set_collations = ''",
     ] {
         match session.execute(&format!("SET SESSION {setting}")) {

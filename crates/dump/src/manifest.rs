@@ -1,15 +1,17 @@
 //! The manifest: everything a dump consists of. A folder without one is no dump.
 
+mod seal;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use codec::Codec;
 use disk::{Disk, Output};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use server::Position;
 use server::catalogue::{Object, Origin, Table};
 use server::snapshot::Way;
-use server::{Flavour, Version};
+use server::{Flavour, Release, Version};
 
 use crate::file::DataFile;
 use crate::hash::Sum;
@@ -20,8 +22,12 @@ use crate::{Error, Format, name};
 pub(crate) const NAME: &str = "manifest.json";
 /// What the first member says.
 const FORMAT: &str = "remora dump";
-/// The version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+/// The version that is written. The one before is read too.
+pub(crate) const VERSION: u32 = 2;
+/// The version in which some values shared a text, and nothing proved the manifest.
+pub(crate) const PLAIN_VERSION: u32 = 1;
+/// The folder of data files that hold the rows of many small tables.
+pub(crate) const TOGETHER: &str = "together";
 /// The codecs of data files.
 const CODECS: [Codec; 4] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip];
 /// No codec makes more of a byte: a block of zstd's, of four bytes, can stand for 128 KiB.
@@ -46,7 +52,7 @@ pub struct Manifest {
     pub data_format: Format,
     /// The end of their names, compression included: `tsv.zst`.
     pub data_extension: String,
-    /// Condition that all rows meet; `None` for all rows.
+    /// Condition for the rows of all tables without one of their own; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// The states of the server that some tables are of, when the dump was stopped and went on; those of the rest are
@@ -96,6 +102,12 @@ impl Source {
     pub fn version(&self) -> Version {
         Version::parse(&self.server_version)
     }
+
+    /// The release, within which definitions are printed in the same words.
+    #[must_use]
+    pub fn release(&self) -> Release {
+        Release::of(self.flavour(), self.version())
+    }
 }
 
 /// A state of the server, before the one in [`Source`].
@@ -116,8 +128,14 @@ pub struct TableEntry {
     /// Its number in the whole manifest, which stays when a part of it is chosen.
     #[serde(skip)]
     pub(crate) place: usize,
+    /// The version of the format, which says what text a value has in a line.
+    #[serde(skip)]
+    pub(crate) version: u32,
     /// The folder of its data files.
     pub folder: String,
+    /// Condition that its rows meet; `None` for all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
     /// Whether old rows of a versioned table are among them.
     pub history: bool,
     /// Whether its rows were to be dumped.
@@ -136,9 +154,14 @@ pub struct TableEntry {
 pub struct Chunk {
     /// Its number, which is its name.
     pub number: u32,
-    /// The partition its rows are in; `None` for any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partition: Option<String>,
+    /// The partitions its rows are in; none for any. Version 1 has one or null.
+    #[serde(
+        default,
+        alias = "partition",
+        deserialize_with = "some_or_one",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub partitions: Vec<String>,
     /// The part of the key its rows are in; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
@@ -150,6 +173,48 @@ pub struct Chunk {
     pub file_bytes: u64,
     /// BLAKE3 of the file, in hexadecimal digits.
     pub blake3: String,
+    /// Where it is, when it shares a file with chunks of other tables; length and BLAKE3 are those of its own part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Within>,
+}
+
+/// A place in a file that several tables share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Within {
+    /// The number of the file.
+    pub file: u32,
+    /// Bytes before it.
+    pub offset: u64,
+}
+
+/// A list of names, one name, or none.
+fn some_or_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        Some(Vec<String>),
+        One(Option<String>),
+    }
+    Ok(match Names::deserialize(deserializer)? {
+        Names::Some(names) => names,
+        Names::One(name) => name.into_iter().collect(),
+    })
+}
+
+impl Chunk {
+    /// One that is still to be read.
+    pub(crate) fn planned(number: u32, partitions: Vec<String>, range: Option<Range>) -> Chunk {
+        Chunk {
+            number,
+            partitions,
+            range,
+            sum: Sum::default(),
+            text_bytes: 0,
+            file_bytes: 0,
+            blake3: String::new(),
+            within: None,
+        }
+    }
 }
 
 impl TableEntry {
@@ -237,8 +302,26 @@ impl Manifest {
     }
 
     /// Where a chunk's file is.
-    pub(crate) fn path(&self, folder: &Path, table: &TableEntry, number: u32) -> PathBuf {
-        folder.join(&table.folder).join(format!("{number:05}.{}", self.data_extension))
+    pub(crate) fn path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
+        match chunk.within {
+            None => folder.join(&table.folder).join(format!("{:05}.{}", chunk.number, self.data_extension)),
+            Some(within) => self.path_together(folder, within.file),
+        }
+    }
+
+    /// Where a file of many tables is.
+    pub(crate) fn path_together(&self, folder: &Path, file: u32) -> PathBuf {
+        folder.join(TOGETHER).join(format!("{file:05}.{}", self.data_extension))
+    }
+
+    /// What is to be said of a dump that proves less than those of today; `None` of one that does not.
+    #[must_use]
+    pub fn age(&self) -> Option<String> {
+        (self.version == PLAIN_VERSION).then(|| {
+            "the dump is of format 1: its manifest has no hash of itself, and values that format 1 gives one text (an ENUM's \
+             '' and its index 0, digits a FLOAT(m,d) does not show, and others) are not told apart"
+                .to_owned()
+        })
     }
 
     /// A chunk's file, and what is to be found in it.
@@ -246,14 +329,17 @@ impl Manifest {
         let end = self.data_extension.rsplit('.').next();
         let codec = CODECS.into_iter().find(|codec| Some(codec.extension()) == end).unwrap_or(Codec::Plain);
         DataFile {
-            path: self.path(folder, table, chunk.number),
+            path: self.path(folder, table, chunk),
+            offset: chunk.within.map(|within| within.offset),
             codec,
             bytes: chunk.file_bytes,
             blake3: chunk.blake3.clone(),
             text_bytes_max: match self.data_format {
                 Format::Tsv => chunk.text_bytes,
                 // An empty value and its tab become four bytes, a quote two; nothing grows by more.
-                Format::Csv | Format::Sql => chunk.text_bytes.saturating_mul(4),
+                Format::Csv => chunk.text_bytes.saturating_mul(4),
+                // Statements have a head, which names all columns, and values a word before them.
+                Format::Sql => chunk.text_bytes.saturating_mul(16).saturating_add(1 << 20),
             },
         }
     }
@@ -262,6 +348,7 @@ impl Manifest {
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
         let path = folder.join(NAME);
         let text = serde_json::to_vec_pretty(self).map_err(|error| corrupt(&path, &error.to_string()))?;
+        let text = seal::add(text);
         let mut output = Output::create(disk, &path).map_err(Error::file(&path))?;
         output.write_all(&text).and_then(|()| output.finish()).map_err(Error::file(&path))
     }
@@ -286,10 +373,25 @@ impl Manifest {
         if read as u64 > BYTES_MAX {
             return Err(corrupt(&path, "it is larger than 1 GiB"));
         }
-        let manifest: Manifest =
+        let sealed = seal::check(&text).map_err(|what| corrupt(&path, &what))?;
+        let mut manifest: Manifest =
             serde_json::from_slice(&text).map_err(|error| corrupt(&path, &error.to_string()))?;
         manifest.check().map_err(|what| corrupt(&path, &what))?;
+        if !sealed && manifest.version > PLAIN_VERSION {
+            return Err(corrupt(&path, "it has no hash of itself at its end: it was changed or cut"));
+        }
+        manifest.settle();
         Ok(manifest)
+    }
+
+    /// Tells every table which version it is of.
+    pub(crate) fn settle(&mut self) {
+        for entry in &mut self.tables {
+            entry.version = self.version;
+            if self.version == PLAIN_VERSION {
+                entry.condition.clone_from(&self.condition);
+            }
+        }
     }
 
     /// Checks what it says as far as it could do harm.
@@ -297,8 +399,11 @@ impl Manifest {
         if self.format != FORMAT {
             return Err(format!("its format is {:?} and not {FORMAT:?}", self.format));
         }
-        if self.version != VERSION {
-            return Err(format!("it is of version {}; this remora reads version {VERSION}", self.version));
+        if self.version != VERSION && self.version != PLAIN_VERSION {
+            return Err(format!(
+                "it is of version {}; this remora reads versions {PLAIN_VERSION} and {VERSION}",
+                self.version
+            ));
         }
         if self.id.is_empty() || !self.id.bytes().all(|byte| byte.is_ascii_hexdigit()) || self.id.len() > 32 {
             return Err("its id is not hexadecimal".to_owned());
@@ -325,7 +430,11 @@ impl Chunk {
     fn check(&self) -> Result<(), String> {
         let text_max = self.file_bytes.saturating_mul(EXPANSION_MAX).saturating_add(EXPANSION_FREE);
         // A row has a newline at least.
-        if self.sum.rows > self.text_bytes || self.text_bytes > text_max || self.file_bytes >= 1 << 48 {
+        if self.sum.rows > self.text_bytes
+            || self.text_bytes > text_max
+            || self.file_bytes >= 1 << 48
+            || self.within.is_some_and(|within| within.offset >= 1 << 48)
+        {
             return Err(format!(
                 "{} rows of {} bytes don't fit into a file of {}",
                 self.sum.rows, self.text_bytes, self.file_bytes

@@ -4,7 +4,7 @@
 //! which the one before it ended, the first has no begin and the last no end.
 
 use serde::{Deserialize, Serialize};
-use server::catalogue::{Column, Table};
+use server::catalogue::{Column, Partition, Table};
 use server::{Session, quote_name};
 
 use crate::{Error, select};
@@ -122,8 +122,8 @@ pub(crate) const FORGET: &str = "ROLLBACK TO SAVEPOINT remora";
 pub(crate) struct Cut<'a> {
     /// The table.
     pub(crate) table: &'a Table,
-    /// The number of the partition, when it is one that is cut.
-    pub(crate) partition: Option<usize>,
+    /// The partition, when it is one that is cut.
+    pub(crate) partition: Option<&'a Partition>,
     /// About how many bytes the next chunk is to have; asked before each.
     pub(crate) chunk_bytes: &'a dyn Fn() -> u64,
 }
@@ -135,7 +135,7 @@ impl Cut<'_> {
     /// Cuts it. The session is in a transaction that has the [`MARK`].
     pub(crate) fn run(&self, session: &mut Session, each: Each<'_>) -> Result<(), Error> {
         let table = self.table;
-        let part = self.partition.and_then(|at| table.partitions.get(at));
+        let part = self.partition;
         let (rows, bytes) = part.map_or((table.rows, table.bytes), |part| (part.rows, part.bytes));
         let literals: Vec<Literal> = table
             .key
@@ -145,7 +145,8 @@ impl Cut<'_> {
         if literals.is_empty() || bytes < (self.chunk_bytes)().saturating_mul(3) / 2 || rows < 2 {
             return each(None, 0);
         }
-        let from = select::from(table, part.map(|part| part.name.as_str()));
+        let names: Vec<String> = part.iter().map(|part| part.name.clone()).collect();
+        let from = select::from(table, &names);
         let first_type = table.columns.iter().find(|column| Some(&column.name) == table.key.first());
         let integer = first_type.is_some_and(|column| column.data_type.ends_with("int"));
         let walk = Walk { cut: self, size: (rows, bytes), session, from, literals, after: None, each };

@@ -1,6 +1,7 @@
 //! A dump from begin to end.
 
 mod pace;
+mod part;
 mod resume;
 mod selection;
 mod throttle;
@@ -15,10 +16,10 @@ use codec::Codec;
 use disk::Disk;
 use server::catalogue::{Catalogue, Kind, Object, Origin, Table};
 use server::definition::without_counter;
-use server::snapshot::{self, Snapshot, SnapshotRequest};
+use server::snapshot::{self, Snapshot, SnapshotRequest, Way};
 use server::{Flavour, Session, TableName, Target, Version};
 
-pub use selection::{Pattern, Selection};
+pub use selection::{Conditions, Pattern, Selection};
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
 
@@ -26,7 +27,7 @@ use crate::definer::{self, Definer};
 use crate::hash::Sum;
 use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, Source, TableEntry};
-use crate::{Error, Format, name, plan, schema};
+use crate::{Error, Format, manifest, name, plan, schema};
 use progress::Progress;
 
 /// What the caller brings.
@@ -59,8 +60,8 @@ pub struct DumpRequest {
     pub format: Format,
     /// Their compression, and its level.
     pub codec: (Codec, u32),
-    /// SQL condition for the rows of every table.
-    pub condition: Option<String>,
+    /// Which rows are dumped.
+    pub conditions: Conditions,
     /// Whether rows are dumped at all.
     pub data: bool,
     /// Whether old rows of system-versioned tables are.
@@ -75,6 +76,8 @@ pub struct DumpRequest {
     pub limits: Limits,
     /// How long to wait for a lock.
     pub lock_wait: Duration,
+    /// Hold DDL on all tables off until their rows are read.
+    pub block_ddl: bool,
     /// End queries that hold a lock up for longer.
     pub kill_long_queries: bool,
 }
@@ -106,6 +109,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     world.progress.phase("reading the catalogue", None);
     let before = Catalogue::read(&mut session, &request.selection)?;
     request.selection.check(&before)?;
+    check_conditions(&mut session, &before, request)?;
     if request.resume {
         // Before the lock, which would leave its file.
         resume::check_folder(disk, folder)?;
@@ -122,23 +126,20 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
         }
         None => Vec::new(),
     };
-    let held = hold_off_ddl(target, &tables)?;
+    let held = hold_off_ddl(target, &tables, request.block_ddl)?;
     let mut snapshot = begin(world, target, request, &tables)?;
-    let mut manifest = manifest(&mut session, &mut snapshot, request)?;
+    let mut manifest = describe(&mut session, &mut snapshot, request)?;
     manifest.tables = tables;
     manifest.set_earlier(earlier);
     manifest.objects = before.objects.clone();
     definer::tell(world, &definer::apply(&mut manifest, &request.definer));
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
-        for table in manifest.tables.iter().filter(|entry| entry.is_due()) {
-            let path = folder.join(&table.folder);
-            disk.create_folder(&path).map_err(Error::file(&path))?;
-        }
+        make_folders(disk, folder, &manifest)?;
         worker::run(world, request, &mut snapshot, (&mut manifest, &journal))?;
         // Whoever waits to alter one of them may go on.
         drop(held);
-        let after = Catalogue::read(&mut session, &request.selection)?;
+        let after = Catalogue::definitions(&mut session, &request.selection)?;
         let mut omitted = left_out(&before, &manifest, request);
         omitted.extend(changes(&before, &after));
         manifest.omitted = omitted.clone();
@@ -162,6 +163,22 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     })
 }
 
+/// Makes a folder for each table that gets files of its own, and one for those that share some.
+fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
+    let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
+    let (small, large) = part::split(manifest, due);
+    let shared = (!small.is_empty()).then(|| manifest::TOGETHER.to_owned());
+    for name in large.into_iter().map(|at| manifest.tables[at].folder.clone()).chain(shared) {
+        let path = folder.join(name);
+        match disk.create_folder(&path) {
+            // Files of tables that a stopped dump has left are in it.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            other => other.map_err(Error::file(&path))?,
+        }
+    }
+    Ok(())
+}
+
 fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.create_folder(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::Mismatch(format!(
@@ -172,12 +189,42 @@ fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     }
 }
 
+/// Conditions are SQL that the server understands for each table: it resolves names without reading rows.
+fn check_conditions(
+    session: &mut Session,
+    catalogue: &Catalogue,
+    request: &DumpRequest,
+) -> Result<(), Error> {
+    for table in catalogue.tables.iter().filter(|table| request.data && table.holds_rows()) {
+        let Some(condition) = request.conditions.of(&table.name) else { continue };
+        let query = format!("SELECT 1 FROM {} WHERE ({condition})", table.name);
+        match session.execute(&format!("PREPARE remora FROM {}", session.quote(&query))) {
+            Err(server::Error::Sql { message, .. }) => {
+                return Err(Error::Mismatch(format!(
+                    "--where {condition:?} is no condition for table {}: {message}",
+                    table.name
+                )));
+            }
+            prepared => drop(prepared?),
+        }
+        session.execute("DEALLOCATE PREPARE remora")?;
+    }
+    let unused = request.conditions.unused(catalogue);
+    match unused {
+        Some(pattern) => {
+            Err(Error::Mismatch(format!("--where {pattern}: there is no such table in the dump")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A session that keeps DDL off tables where it would go unnoticed. A partition that changes places with another table is
 /// seen by no snapshot and leaves no trace in any definition; nor does TRUNCATE before MySQL 8.
-fn hold_off_ddl(target: &Target, tables: &[TableEntry]) -> Result<Option<Session>, Error> {
+fn hold_off_ddl(target: &Target, tables: &[TableEntry], every: bool) -> Result<Option<Session>, Error> {
     let mut session = snapshot::connect(target)?;
     let about = &session.about;
-    let all = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
+    let unseen = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
+    let all = every || unseen;
     // The others are locked against writing, and to read them one would have to wait for who writes.
     let held = |entry: &&TableEntry| {
         entry.is_due() && entry.table.is_transactional() && (all || !entry.table.partitions.is_empty())
@@ -192,6 +239,10 @@ fn hold_off_ddl(target: &Target, tables: &[TableEntry]) -> Result<Option<Session
     }
     Ok(Some(session))
 }
+
+/// Instead of a position.
+const UNSEEN: &str = "where that is in the binary log this account may not see (it lacks BINLOG MONITOR, which MySQL calls \
+     REPLICATION CLIENT, on *.*), so that no replica can start from this dump";
 
 fn begin(
     world: &World,
@@ -220,8 +271,9 @@ fn begin(
             tables: with_rows().map(|table| table.name.clone()).collect(),
         },
     )?;
+    let log_bin = snapshot.sessions.first().is_some_and(|session| session.about.log_bin);
     let place = snapshot.position.as_ref().map_or_else(
-        || "the server keeps no binary log".to_owned(),
+        || if log_bin { UNSEEN } else { "the server keeps no binary log" }.to_owned(),
         |position| format!("at {}:{} {}", position.file, position.offset, position.gtid),
     );
     let held = match snapshot.held.as_millis() {
@@ -233,6 +285,11 @@ fn begin(
         snapshot.way.words(),
         place.trim_end()
     ));
+    if snapshot.way == Way::TableLocks {
+        world.progress.note(
+            "all tables had to be locked, as this account lacks RELOAD: let an administrator run GRANT RELOAD ON *.* TO it",
+        );
+    }
     for session in &mut snapshot.sessions {
         // From here on values come in the bytes of their column, and metadata locks last for one chunk.
         session.execute("SET character_set_results = NULL")?;
@@ -241,7 +298,7 @@ fn begin(
     Ok(snapshot)
 }
 
-fn manifest(
+fn describe(
     session: &mut Session,
     snapshot: &mut Snapshot,
     request: &DumpRequest,
@@ -266,7 +323,7 @@ fn manifest(
         replica_of,
     };
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
-    manifest.condition = request.condition.clone();
+    manifest.condition = request.conditions.all.clone();
     Ok(manifest)
 }
 
@@ -274,7 +331,9 @@ fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
     let times = |origin| table.columns.iter().any(|column| column.origin == origin);
     TableEntry {
         place: 0,
+        version: manifest::VERSION,
         folder: name::folder(&table.name),
+        condition: request.conditions.of(&table.name).map(str::to_owned),
         history: table.versioned && request.history && times(Origin::RowTime),
         data: request.data && table.holds_rows(),
         earlier: None,

@@ -1,19 +1,20 @@
 //! Statements that read and load a table's rows exactly.
 
-use server::catalogue::{Column, Table};
+use server::catalogue::Table;
 use server::{Flavour, Session, TableName, quote_name};
 
-use crate::Format;
 use crate::format::Literal;
 use crate::manifest::{Chunk, TableEntry};
+use crate::{Format, value};
 
 /// The query for a chunk's rows, with its columns in the order of the data files.
 pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) -> String {
     let table = &entry.table;
-    let columns: Vec<_> = entry.columns().into_iter().map(expression).collect();
+    let columns: Vec<_> =
+        entry.columns().into_iter().map(|column| value::expression(column, entry.version)).collect();
     // A table of which every column is computed has rows all the same.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
-    let mut sql = format!("SELECT {columns} FROM {}", from(table, chunk.partition.as_deref()));
+    let mut sql = format!("SELECT {columns} FROM {}", from(table, &chunk.partitions));
     if entry.history {
         sql.push_str(" FOR SYSTEM_TIME ALL");
     }
@@ -26,44 +27,26 @@ pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) 
     if !conditions.is_empty() {
         sql.push_str(&format!(" WHERE {}", conditions.join(" AND ")));
     }
-    if chunk.range.is_some() && chunk.partition.is_none() && !entry.history {
+    if chunk.range.is_some() && chunk.partitions.is_empty() && !entry.history {
         let key: Vec<_> = table.key.iter().map(|column| quote_name(column)).collect();
         sql.push_str(&format!(" ORDER BY {}", key.join(",")));
     }
     sql
 }
 
-/// The table, or one partition of it.
-pub(crate) fn from(table: &Table, partition: Option<&str>) -> String {
-    match partition {
-        None => table.name.to_string(),
-        Some(partition) => format!("{} PARTITION ({})", table.name, quote_name(partition)),
+/// The table, or some partitions of it.
+pub(crate) fn from(table: &Table, partitions: &[String]) -> String {
+    if partitions.is_empty() {
+        return table.name.to_string();
     }
-}
-
-/// A FLOAT is printed with six digits, which lose bits; as a DOUBLE it has all of them.
-fn expression(column: &Column) -> String {
-    let name = quote_name(&column.name);
-    if column.column_type.starts_with("float") && !column.column_type.contains('(') {
-        format!("{name}+0e0")
-    } else {
-        name
-    }
+    let names: Vec<_> = partitions.iter().map(|name| quote_name(name)).collect();
+    format!("{} PARTITION ({})", table.name, names.join(","))
 }
 
 /// Columns in the order of the data files, with how their values are written in SQL.
 pub(crate) fn literals(entry: &TableEntry) -> Vec<(String, Literal)> {
+    let literal = |column| value::literal(column, entry.version);
     entry.columns().into_iter().map(|column| (column.name.clone(), literal(column))).collect()
-}
-
-fn literal(column: &Column) -> Literal {
-    match column.data_type.as_str() {
-        "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "float" | "double" | "year" => {
-            Literal::Number
-        }
-        "uuid" | "inet4" | "inet6" => Literal::Text,
-        _ => Literal::Bytes,
-    }
 }
 
 /// LOAD DATA for a table's data files; `None` where the format is not LOAD DATA's.
@@ -80,7 +63,10 @@ pub(crate) fn load_data(
         let name = quote_name(&column.name);
         // Of text that is said to be binary, MySQL makes no JSON, and MariaDB takes the bytes for those of the value.
         let json = column.data_type == "json" && target == Flavour::MySql;
-        if json || literal(column) == Literal::Text {
+        if value::is_numbered(column, entry.version) {
+            set.push(format!("{name} = CAST(@{name} AS UNSIGNED)"));
+            columns.push(format!("@{name}"));
+        } else if json || value::literal(column, entry.version) == Literal::Text {
             set.push(format!("{name} = CONVERT(@{name} USING utf8mb4)"));
             columns.push(format!("@{name}"));
         } else {

@@ -37,6 +37,26 @@ impl Version {
     }
 }
 
+/// A family of servers and a release series of it, within which definitions are printed in the same words: `10.11` of
+/// MariaDB. What else stands in a version's text, such as `-log`, says how a server is run or packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Release {
+    /// Family.
+    pub flavour: Flavour,
+    /// First number of the version.
+    pub major: u16,
+    /// Second number of the version.
+    pub minor: u16,
+}
+
+impl Release {
+    /// The release that a version of a family belongs to.
+    #[must_use]
+    pub fn of(flavour: Flavour, version: Version) -> Release {
+        Release { flavour, major: version.major, minor: version.minor }
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
@@ -82,6 +102,12 @@ pub struct About {
 }
 
 impl About {
+    /// The release it belongs to.
+    #[must_use]
+    pub fn release(&self) -> Release {
+        Release::of(self.flavour, self.version)
+    }
+
     /// The statement whose rows [`About::from_rows`] reads. Asking for names that do not exist is no
     /// error, so one statement serves every server.
     pub(crate) const STATEMENT: &'static str = "SHOW VARIABLES WHERE Variable_name IN ('version', \
@@ -148,6 +174,18 @@ mod tests {
         assert_eq!(Version::parse("99999.x"), version(0, 0, 0));
         assert!(version(10, 11, 2) > version(10, 6, 30));
         assert_eq!(version(10, 11, 2).to_string(), "10.11.2");
+    }
+
+    #[test]
+    fn a_release_is_the_same_however_it_is_run() {
+        let release = |text: &str| {
+            let rows = [vec![Some("version".to_owned()), Some(text.to_owned())]];
+            About::from_rows(&rows).release()
+        };
+        assert_eq!(release("10.11.19-MariaDB-0+deb12u1"), release("10.11.6-MariaDB-0+deb12u1-log"));
+        assert_ne!(release("10.11.19-MariaDB"), release("10.6.19-MariaDB"));
+        assert_ne!(release("8.0.36"), release("8.4.0"));
+        assert_ne!(release("11.4.2"), release("11.4.2-MariaDB"));
     }
 
     #[test]

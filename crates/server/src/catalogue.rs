@@ -214,6 +214,15 @@ pub struct Catalogue {
     pub omitted: Vec<String>,
 }
 
+/// How much is asked about tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// What they are, and no more.
+    Definitions,
+    /// All there is to know to read their rows.
+    All,
+}
+
 /// Which part of a catalogue is wanted.
 pub trait Wanted {
     /// Whether anything of this database may be.
@@ -232,21 +241,24 @@ impl Catalogue {
     /// # Errors
     /// What the server reports; [`Error::Privilege`] when a definition is not shown to this account.
     pub fn read(session: &mut Session, wanted: &dyn Wanted) -> Result<Catalogue, Error> {
+        Catalogue::read_to(session, wanted, Depth::All)
+    }
+
+    /// The same, but of tables the definition only: without columns, keys, partitions, times and sizes.
+    ///
+    /// # Errors
+    /// As [`Catalogue::read`].
+    pub fn definitions(session: &mut Session, wanted: &dyn Wanted) -> Result<Catalogue, Error> {
+        Catalogue::read_to(session, wanted, Depth::Definitions)
+    }
+
+    fn read_to(session: &mut Session, wanted: &dyn Wanted, depth: Depth) -> Result<Catalogue, Error> {
         let mut catalogue = Catalogue::default();
         let schemas = schemas(session, wanted)?;
         for schema in &schemas {
-            let rows = session.strings(&format!("SHOW CREATE DATABASE {}", quote_name(schema)))?;
-            let definition = cell(&rows, 1).unwrap_or_default();
-            catalogue.objects.push(Object {
-                kind: Kind::Database,
-                schema: schema.clone(),
-                name: schema.clone(),
-                table: None,
-                statements: vec![definition.replacen("CREATE DATABASE", "CREATE DATABASE IF NOT EXISTS", 1)],
-                settings: Settings::default(),
-            });
+            catalogue.objects.push(database(session, schema)?);
         }
-        let found = table::read(session, &schemas, wanted)?;
+        let found = table::read(session, &schemas, wanted, depth)?;
         catalogue.tables = found.tables;
         catalogue.objects.extend(found.sequences);
         program::routines(session, &schemas, wanted, &mut catalogue)?;
@@ -275,6 +287,23 @@ impl Catalogue {
             object.kind != Kind::Database || wanted.programs(&object.name) || used.contains(&object.name)
         });
     }
+}
+
+/// A database by itself.
+///
+/// # Errors
+/// What the server reports.
+pub fn database(session: &mut Session, name: &str) -> Result<Object, Error> {
+    let rows = session.strings(&format!("SHOW CREATE DATABASE {}", quote_name(name)))?;
+    let definition = cell(&rows, 1).unwrap_or_default();
+    Ok(Object {
+        kind: Kind::Database,
+        schema: name.to_owned(),
+        name: name.to_owned(),
+        table: None,
+        statements: vec![definition.replacen("CREATE DATABASE", "CREATE DATABASE IF NOT EXISTS", 1)],
+        settings: Settings::default(),
+    })
 }
 
 /// A table's definition and the time it was made, to be compared with what they were.

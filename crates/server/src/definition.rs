@@ -54,6 +54,72 @@ pub fn sorted(definition: &str) -> Vec<String> {
     lines
 }
 
+/// A definition with another counter.
+#[must_use]
+pub fn with_counter(definition: &str, value: u64) -> String {
+    let bare = without_counter(definition);
+    let engine = bare.rfind("\n)").and_then(|at| Some(at + bare[at..].find(" ENGINE=")? + 1));
+    let Some(from) = engine else { return bare };
+    let to = bare[from..].find([' ', '\n']).map_or(bare.len(), |end| from + end);
+    format!("{}{COUNTER}{value}{}", &bare[..to], &bare[to..])
+}
+
+/// The column that the counter is of, in backquotes.
+#[must_use]
+pub fn counted(definition: &str) -> Option<&str> {
+    let lines = definition.lines().filter_map(|line| line.strip_prefix("  "));
+    lines.filter(|line| line.contains(" AUTO_INCREMENT")).find_map(quoted)
+}
+
+/// The character set and the collation that a database gives to its tables, as far as `SHOW CREATE DATABASE` tells: older
+/// servers leave a character set's usual collation out. `utf8` is called `utf8mb3`.
+#[must_use]
+pub fn database_defaults(statement: &str) -> (Option<String>, Option<String>) {
+    // Behind the name, which may hold any words, and before the comment.
+    let from = statement.find('`').map_or(0, |at| at + quoted(&statement[at..]).map_or(0, str::len));
+    let options = &statement[from..];
+    let options = options.split_once(" COMMENT '").map_or(options, |(before, _)| before);
+    let after = |word: &str| {
+        let name = options.split_once(word)?.1.split([' ', '*']).next()?;
+        let full = name.strip_prefix("utf8").filter(|rest| rest.is_empty() || rest.starts_with('_'));
+        Some(full.map_or_else(|| name.to_owned(), |rest| format!("utf8mb3{rest}")))
+    };
+    (after("CHARACTER SET "), after("COLLATE "))
+}
+
+/// What of a definition servers of all releases print in the same words: the names of its columns, and its indexes with
+/// what they are on.
+#[must_use]
+pub fn outline(definition: &str) -> Vec<String> {
+    const KEYS: [&str; 5] = ["PRIMARY KEY ", "UNIQUE KEY ", "KEY ", "FULLTEXT KEY ", "SPATIAL KEY "];
+    let line = |line: &str| -> Option<String> {
+        if let Some(name) = quoted(line) {
+            return Some(format!("column {name}"));
+        }
+        if !KEYS.iter().any(|word| line.starts_with(word)) {
+            return None;
+        }
+        let (mut depth, mut at) = (0, line.find('(')?);
+        while let Some(byte) = line.as_bytes().get(at) {
+            match byte {
+                b'`' => at += quoted(&line[at..])?.len() - 1,
+                b'(' => depth += 1,
+                b')' => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+            if depth == 0 {
+                break;
+            }
+        }
+        Some(line[..at].replace(" DESC", "").replace(" ASC", ""))
+    };
+    let mut lines: Vec<String> =
+        definition.lines().filter_map(|text| line(text.strip_prefix("  ")?)).collect();
+    lines.sort();
+    lines
+}
+
 /// A definition without the counter, which moves with the rows.
 #[must_use]
 pub fn without_counter(definition: &str) -> String {
@@ -105,6 +171,43 @@ mod tests {
         assert_eq!((without_counter(&bare), counter(&bare)), (bare.clone(), None));
         let said = bare.replace("COMMENT='x'", "COMMENT='x AUTO_INCREMENT=9'");
         assert_eq!((without_counter(&said), counter(&said)), (said.clone(), None));
+    }
+
+    #[test]
+    fn a_counter_is_put_where_the_server_puts_it() {
+        let bare = "CREATE TABLE `t` (\n  `i``d` int NOT NULL AUTO_INCREMENT,\n  PRIMARY KEY (`i``d`)\n) ENGINE=InnoDB DEFAULT \
+                    CHARSET=utf8mb4 COMMENT=' ENGINE=x'";
+        let with = with_counter(bare, 12);
+        assert_eq!(with, bare.replace("InnoDB DEFAULT", "InnoDB AUTO_INCREMENT=12 DEFAULT"));
+        assert_eq!(with_counter(&with, 7), bare.replace("InnoDB DEFAULT", "InnoDB AUTO_INCREMENT=7 DEFAULT"));
+        assert_eq!(
+            with_counter("CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB", 3).rsplit_once(' ').unwrap().1,
+            "AUTO_INCREMENT=3"
+        );
+        assert_eq!(counted(bare), Some("`i``d`"));
+    }
+
+    #[test]
+    fn what_a_database_gives_its_tables_is_found() {
+        let of = |text: &str| database_defaults(text);
+        let some = |text: &str| Some(text.to_owned());
+        let sql = "CREATE DATABASE `COLLATE x` /*!40100 DEFAULT CHARACTER SET utf8 COLLATE utf8_bin */ COMMENT 'COLLATE y'";
+        assert_eq!(of(sql), (some("utf8mb3"), some("utf8mb3_bin")));
+        assert_eq!(
+            of("CREATE DATABASE `a` /*!40100 DEFAULT CHARACTER SET latin1 */"),
+            (some("latin1"), None)
+        );
+        assert_eq!(of("CREATE DATABASE `a`"), (None, None));
+    }
+
+    #[test]
+    fn an_outline_is_what_all_servers_print() {
+        let text = "CREATE TABLE `t` (\n  `a` int(11) NOT NULL,\n  `b)` text COLLATE utf8mb4_bin,\n  PRIMARY KEY (`a`) USING BTREE,\n  \
+                    KEY `k` (`a`,`b)`(10) DESC) COMMENT '(',\n  CONSTRAINT `c` CHECK (`a` > 0)\n) ENGINE=InnoDB";
+        assert_eq!(
+            outline(text),
+            ["KEY `k` (`a`,`b)`(10))", "PRIMARY KEY (`a`)", "column `a`", "column `b)`"]
+        );
     }
 
     #[test]

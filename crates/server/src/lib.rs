@@ -42,7 +42,7 @@ mod target;
 mod tls;
 mod url;
 
-pub use about::{About, Flavour, Version};
+pub use about::{About, Flavour, Release, Version};
 pub use blocker::Blocker;
 pub use error::Error;
 pub use hold::{Attempt, Hold, HoldMode};

@@ -207,10 +207,17 @@ fn writes_unseen(session: &mut Session) -> Result<bool, Error> {
     }
     match session.strings("SHOW ALL SLAVES STATUS") {
         Ok(rows) => Ok(!rows.is_empty()),
-        // Not allowed to see it: then it may be one.
-        Err(error) if error.code().is_some() => Ok(true),
+        Err(error) if error.code().is_some() => may_apply(session),
         Err(error) => Err(error),
     }
+}
+
+/// The same for who is not allowed to look at replicas: whether it may be one, by what everybody may see.
+fn may_apply(session: &mut Session) -> Result<bool, Error> {
+    let applied = session.value("SELECT @@GLOBAL.gtid_slave_pos")?.unwrap_or_default();
+    let running = session.strings("SHOW GLOBAL STATUS LIKE 'Slaves_running'")?;
+    let count = running.first().and_then(|row| row.get(1)).cloned().flatten();
+    Ok(!applied.is_empty() || count.as_deref() != Some("0"))
 }
 
 fn snapshot_status(session: &mut Session) -> Result<Option<(String, String)>, Error> {

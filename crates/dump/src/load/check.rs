@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use server::catalogue::{Kind, Object, Wanted};
-use server::{Flavour, Session, Version};
+use server::catalogue::{Kind, Object, Wanted, database};
+use server::{Flavour, Session, Version, quote_name};
 
 use super::{Ledger, LoadRequest};
 use crate::manifest::Manifest;
@@ -37,16 +37,23 @@ pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(
 
 /// Every data file is there and as long as the manifest says.
 pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+    let mut last = None;
     for entry in manifest.tables.iter().filter(|entry| entry.data && request.data) {
         for chunk in &entry.chunks {
-            let path = manifest.path(&request.folder, entry, chunk.number);
-            let stat = world.disk.stat(&path).map_err(Error::file(&path))?;
-            if stat.len != chunk.file_bytes {
+            let file = manifest.data_file(&request.folder, entry, chunk);
+            // Many chunks may share a file.
+            let len = match &last {
+                Some((path, len)) if *path == file.path => *len,
+                _ => world.disk.stat(&file.path).map_err(Error::file(&file.path))?.len,
+            };
+            if !file.fits(len) {
+                let wanted = file.offset.unwrap_or(0) + file.bytes;
                 return Err(Error::Corrupt {
-                    what: format!("it has {} bytes, the manifest says {}", stat.len, chunk.file_bytes),
-                    place: path.display().to_string(),
+                    what: format!("it has {len} bytes, the manifest says {wanted}"),
+                    place: file.path.display().to_string(),
                 });
             }
+            last = Some((file.path, len));
         }
     }
     Ok(())
@@ -83,6 +90,7 @@ pub(super) fn target(
         (true, true) => return Ok(()),
         (false, false) => {}
     }
+    databases(session, manifest)?;
     let rows = session.strings("SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES")?;
     let there: BTreeSet<(String, String)> = rows
         .into_iter()
@@ -105,6 +113,29 @@ pub(super) fn target(
         if !seen.insert(folded) {
             return Err(Error::Mismatch(format!(
                 "table {name} and another differ in case only, which this server does not keep apart"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Databases that are there already are those of the dump.
+fn databases(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
+    let exact = session.about.release() == manifest.source.release();
+    let rows = session.strings("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")?;
+    let there: BTreeSet<String> = rows.into_iter().flatten().flatten().collect();
+    for object in manifest.objects.iter().filter(|object| object.kind == Kind::Database) {
+        if !there.contains(&object.name) {
+            continue;
+        }
+        let name = quote_name(&object.name);
+        let found = database(session, &object.name)?;
+        if !super::same(object, &found, exact) {
+            let wanted = object.statements.join("; ");
+            return Err(Error::Mismatch(format!(
+                "database {name} is there already and is another: {}. The dump has: {wanted}. ALTER DATABASE makes it the \
+                 same, DROP DATABASE makes room",
+                found.statements.join("; ")
             )));
         }
     }

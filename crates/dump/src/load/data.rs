@@ -22,10 +22,13 @@ pub(super) const AGAIN: &str = "start again with --resume";
 /// Times a chunk is tried again after a deadlock with another.
 const TRIES: u32 = 20;
 
-/// What one session does at a time: chunks of a table, one, or all where the engine can't roll back.
+/// So many small tables are committed at once.
+const TOGETHER_MAX: usize = 50;
+
+/// What one session does at a time, with the numbers of tables: a chunk, all chunks of a table where the engine can't roll
+/// back, or some small tables that share a file.
 pub(super) struct Task {
-    table: usize,
-    chunks: Vec<Chunk>,
+    pieces: Vec<(usize, Chunk)>,
 }
 
 /// What the sessions share.
@@ -106,7 +109,13 @@ impl Feed<'_> {
         let bytes = |entry: &TableEntry| entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>();
         let mut order: Vec<usize> = (0..tables.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(bytes(&tables[*at])));
-        for table in order {
+        let is_small = |at: &usize| {
+            let is_within = |chunk: &Chunk| chunk.within.is_some();
+            tables[*at].table.is_transactional()
+                && matches!(tables[*at].chunks.as_slice(), [one] if is_within(one))
+        };
+        let (small, large): (Vec<usize>, Vec<usize>) = order.into_iter().partition(is_small);
+        for table in large {
             let entry = &tables[table];
             if !entry.table.is_transactional() {
                 self.whole(table, entry.chunks.clone())?;
@@ -116,15 +125,30 @@ impl Feed<'_> {
                 self.chunk(table, chunk.clone())?;
             }
         }
-        Ok(())
+        small.chunks(TOGETHER_MAX).try_for_each(|tables| self.together(tables))
+    }
+
+    /// Small tables, as far as they are not in.
+    fn together(&self, tables: &[usize]) -> Result<(), Error> {
+        let mut pieces = Vec::new();
+        for table in tables {
+            for chunk in &self.load.manifest.tables[*table].chunks {
+                if self.done.contains(&(self.place(*table), i64::from(chunk.number))) {
+                    self.shared.committed(*table, chunk);
+                } else if chunk.sum.rows > 0 {
+                    pieces.push((*table, chunk.clone()));
+                }
+            }
+        }
+        if pieces.is_empty() { Ok(()) } else { self.give(Task { pieces }) }
     }
 
     /// A chunk of a table whose engine can roll back.
     pub(super) fn chunk(&self, table: usize, chunk: Chunk) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
-            self.shared.committed(table, &[chunk]);
+            self.shared.committed(table, &chunk);
         } else if chunk.sum.rows > 0 {
-            self.give(Task { table, chunks: vec![chunk] })?;
+            self.give(Task { pieces: vec![(table, chunk)] })?;
         }
         Ok(())
     }
@@ -132,9 +156,9 @@ impl Feed<'_> {
     /// All chunks of one whose engine can't.
     pub(super) fn whole(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), WHOLE)) {
-            self.shared.committed(table, &chunks);
+            chunks.iter().for_each(|chunk| self.shared.committed(table, chunk));
         } else if !chunks.is_empty() {
-            self.give(Task { table, chunks })?;
+            self.give(Task { pieces: chunks.into_iter().map(|chunk| (table, chunk)).collect() })?;
         }
         Ok(())
     }
@@ -211,8 +235,8 @@ impl Shared<'_> {
     /// Reads back what was just loaded, while it is in memory and other sessions wait for each other or the disk. What is
     /// not right is read again in the end, and judged then.
     fn prove(&self, reader: &mut Session, task: &Task) -> Result<(), Error> {
-        let entry = &self.load.manifest.tables[task.table];
-        for chunk in &task.chunks {
+        for (table, chunk) in &task.pieces {
+            let entry = &self.load.manifest.tables[*table];
             let part = Part { entry, chunk, condition: None };
             let sum = verify::sum(self.load.world, reader, &part, &mut |_, _, _| {})?;
             if sum == chunk.sum {
@@ -224,13 +248,16 @@ impl Shared<'_> {
     }
 
     fn task(&self, session: &mut Session, task: &Task) -> Result<(), Error> {
-        let entry = &self.load.manifest.tables[task.table];
-        if !entry.table.is_transactional() {
-            session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
+        let tables = &self.load.manifest.tables;
+        let whole =
+            task.pieces.first().map(|(table, _)| *table).filter(|at| !tables[*at].table.is_transactional());
+        if let Some(table) = whole {
+            session.execute(&format!("TRUNCATE TABLE {}", tables[table].table.name))?;
         }
         session.execute("START TRANSACTION")?;
-        for chunk in &task.chunks {
-            let rows = self.chunk(session, (task.table, entry), chunk)?;
+        for (table, chunk) in &task.pieces {
+            let entry = &tables[*table];
+            let rows = self.chunk(session, (*table, entry), chunk)?;
             if rows != chunk.sum.rows {
                 session.execute("ROLLBACK")?;
                 return Err(Error::Different {
@@ -242,19 +269,21 @@ impl Shared<'_> {
                 });
             }
         }
-        let line = match task.chunks.as_slice() {
-            [chunk] if entry.table.is_transactional() => i64::from(chunk.number),
-            _ => WHOLE,
+        let lines: Vec<(usize, i64)> = match whole {
+            Some(table) => vec![(tables[table].place, WHOLE)],
+            None => {
+                task.pieces.iter().map(|(at, chunk)| (tables[*at].place, i64::from(chunk.number))).collect()
+            }
         };
-        self.load.ledger.add(session, entry.place, line)?;
+        self.load.ledger.add_all(session, &lines)?;
         session.execute("COMMIT")?;
-        self.committed(task.table, &task.chunks);
+        task.pieces.iter().for_each(|(table, chunk)| self.committed(*table, chunk));
         Ok(())
     }
 
-    /// Notes chunks that are in.
-    fn committed(&self, table: usize, chunks: &[Chunk]) {
-        let rows = chunks.iter().map(|chunk| chunk.sum.rows).sum();
+    /// Notes a chunk that is in.
+    fn committed(&self, table: usize, chunk: &Chunk) {
+        let rows = chunk.sum.rows;
         self.rows.fetch_add(rows, Ordering::Relaxed);
         let progress = &*self.load.world.progress;
         if self.tallies[table].add(progress, rows, 0) == self.load.manifest.tables[table].sum.rows {
@@ -269,7 +298,7 @@ impl Shared<'_> {
         (at, entry): (usize, &TableEntry),
         chunk: &Chunk,
     ) -> Result<u64, Error> {
-        let path = self.load.manifest.path(&self.load.request.folder, entry, chunk.number);
+        let path = self.load.manifest.path(&self.load.request.folder, entry, chunk);
         let name = &entry.table.name;
         let told = |source: server::Error| match source {
             server::Error::Source(source) if self.load.world.is_stopped() => {

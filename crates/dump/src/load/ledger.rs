@@ -18,6 +18,9 @@ pub(crate) struct Ledger {
 /// The line of a table that is loaded as a whole.
 pub(crate) const WHOLE: i64 = -1;
 
+/// Stands in a line instead of a table's number, with the mark of an account that this load has made.
+pub(crate) const ACCOUNTS: usize = 0xffff_ffff;
+
 impl Ledger {
     pub(crate) fn new(id: &str) -> Ledger {
         Ledger { table: TableName { schema: SCHEMA.to_owned(), table: format!("load_{id}") } }
@@ -59,9 +62,20 @@ impl Ledger {
     }
 
     /// Notes a chunk. Part of the session's transaction.
-    pub(crate) fn add(&self, session: &mut Session, table: usize, chunk: i64) -> Result<(), Error> {
-        session.execute(&format!("INSERT INTO {} VALUES ({table}, {chunk})", self.table))?;
-        Ok(())
+    pub(crate) fn add(&self, session: &mut Session, table: usize, chunk: i64) -> Result<(), server::Error> {
+        self.add_all(session, &[(table, chunk)])
+    }
+
+    /// Notes several.
+    pub(crate) fn add_all(&self, session: &mut Session, lines: &[(usize, i64)]) -> Result<(), server::Error> {
+        let lines: Vec<_> = lines.iter().map(|(table, chunk)| format!("({table}, {chunk})")).collect();
+        session.execute(&format!("INSERT INTO {} VALUES {}", self.table, lines.join(","))).map(drop)
+    }
+
+    /// Whether a line is there.
+    pub(crate) fn has(&self, session: &mut Session, table: usize, chunk: i64) -> Result<bool, server::Error> {
+        let sql = format!("SELECT 1 FROM {} WHERE `table` = {table} AND chunk = {chunk}", self.table);
+        Ok(session.value(&sql)?.is_some())
     }
 
     /// What is in. A locking read: the server may still be committing a chunk of a run that was just killed.

@@ -1,8 +1,8 @@
-//! Making databases, tables, programs and accounts, and making sure that they are there.
+//! Making databases, tables and programs.
 
-use server::catalogue::{Catalogue, Kind, Object, Settings};
-use server::definition::{counter, plain_indexes, sorted};
-use server::{Session, quote_name, snapshot};
+use server::catalogue::{Kind, Object, Settings};
+use server::definition::{counter, plain_indexes};
+use server::{Session, quote_name};
 
 use super::data::AGAIN;
 use super::{Load, connect};
@@ -33,7 +33,7 @@ impl Load<'_> {
             let mut first = None;
             let mut again = Vec::new();
             for object in open {
-                match self.one(session, object, &objects) {
+                match self.one(session, object) {
                     Ok(()) => self.summary.objects += 1,
                     Err(error) if error.code().is_some() => {
                         first.get_or_insert((object, error));
@@ -54,29 +54,29 @@ impl Load<'_> {
                 if !open.iter().all(may_lack) {
                     made = made.and(Err(Error::Object { object: object.title(), source: Box::new(source) }));
                 } else {
-                    self.leave_out(session, &open, &objects);
+                    self.leave_out(session, &open);
                 }
                 break;
             }
         }
         if wanted(Kind::Role) && made.is_ok() {
-            made = give_roles_back(session, &objects);
+            made = self.give_roles_back(session, &objects);
         }
         self.manifest.objects = objects;
         made
     }
 
     /// Names what this server does not take: accounts with another's ways to log in, views without their tables.
-    fn leave_out(&mut self, session: &mut Session, open: &[&Object], all: &[Object]) {
+    fn leave_out(&mut self, session: &mut Session, open: &[&Object]) {
         for object in open {
-            let why = self.one(session, object, all).err().map(|error| error.to_string()).unwrap_or_default();
+            let why = self.one(session, object).err().map(|error| error.to_string()).unwrap_or_default();
             self.summary.omitted.push(format!("{}: {why}", object.title()));
         }
     }
 
-    fn one(&mut self, session: &mut Session, object: &Object, all: &[Object]) -> Result<(), server::Error> {
-        if matches!(object.kind, Kind::User | Kind::Grant) {
-            return self.account(session, object, all);
+    fn one(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
+        if object.kind >= Kind::Role {
+            return self.account(session, object);
         }
         let collation = enter(session, object)?;
         let made = object.statements.iter().try_for_each(|statement| match session.execute(statement) {
@@ -89,68 +89,34 @@ impl Load<'_> {
         made.and(left)
     }
 
-    /// An account that is there already stays as it is; where it is another than the dump's, that is named.
-    fn account(
-        &mut self,
-        session: &mut Session,
-        object: &Object,
-        all: &[Object],
-    ) -> Result<(), server::Error> {
-        let known =
-            self.summary.omitted.iter().any(|line| line.starts_with(&format!("user {}:", object.name)));
-        if object.kind == Kind::Grant {
-            if known {
-                return Ok(());
+    /// Makes the tables, without the indexes that are built later.
+    pub(super) fn make_tables(&self) -> Result<(), Error> {
+        let entries: Vec<&TableEntry> = self.manifest.tables.iter().collect();
+        let connect = || connect(self.target, self.request);
+        parallel::each(&entries, self.request.sessions, &connect, &|session, _, entry| {
+            if self.world.is_stopped() {
+                return Err(Error::Stopped(AGAIN));
             }
-            // What an account has already is not given again: MariaDB would then list GRANT PROXY twice.
-            let there = match session.strings(&format!("SHOW GRANTS FOR {}", object.name)) {
-                Err(error) if error.code().is_none() => return Err(error),
-                there => there.unwrap_or_default(),
-            };
-            let has = |statement: &str| there.iter().flatten().flatten().any(|grant| grant == statement);
-            let mut missing = object.statements.iter().filter(|statement| !has(statement));
-            return missing.try_for_each(|statement| session.execute(statement).map(drop));
-        }
-        let Some(statement) = object.statements.first() else { return Ok(()) };
-        match session.execute(statement) {
-            Err(error) if error.code() == Some(1396) => {
-                let there = session.value(&format!("SHOW CREATE USER {}", object.name)).unwrap_or_default();
-                let same = match there {
-                    Some(there) => there == *statement,
-                    // Before MySQL 5.7 the grants hold all there is to an account.
-                    None => has_grants(session, &object.name, all)?,
-                };
-                if !same && !self.request.resume {
-                    self.summary.omitted.push(format!(
-                        "user {}: there is one already, and it stays as it is, its grants too",
-                        object.name
-                    ));
-                }
-                Ok(())
-            }
-            other => other.map(drop),
-        }
+            self.make_table(session, entry)
+        })
     }
 
-    /// Makes the tables, without the indexes that are built later.
-    pub(super) fn make_tables(&mut self, session: &mut Session) -> Result<(), Error> {
-        for entry in &self.manifest.tables {
-            let name = &entry.table.name;
-            let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
-            session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(told)?;
-            match session.execute(&entry.table.definition) {
-                Err(error) if self.request.resume && error.code() == Some(1050) => continue,
-                other => other.map_err(told)?,
-            };
-            let worthwhile = self.request.data && may_be_deferred(entry, self.follow.is_some());
-            let indexes = plain_indexes(&entry.table.definition);
-            if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
-                let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
-                // A foreign key of another table may lean on one of them; then they stay.
-                match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
-                    Err(error) if error.code().is_none() => return Err(told(error)),
-                    _ => {}
-                }
+    fn make_table(&self, session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
+        let name = &entry.table.name;
+        let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
+        session.execute(&format!("USE {}", quote_name(&name.schema))).map_err(told)?;
+        match session.execute(&entry.table.definition) {
+            Err(error) if self.request.resume && error.code() == Some(1050) => return Ok(()),
+            other => other.map_err(told)?,
+        };
+        let worthwhile = self.request.data && may_be_deferred(entry, self.is_following);
+        let indexes = plain_indexes(&entry.table.definition);
+        if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
+            let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
+            // A foreign key of another table may lean on one of them; then they stay.
+            match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
+                Err(error) if error.code().is_none() => return Err(told(error)),
+                _ => {}
             }
         }
         Ok(())
@@ -186,48 +152,6 @@ impl Load<'_> {
             })?;
         }
         Ok(())
-    }
-
-    /// Everything of the dump is on the server, and, where both are of one version, is the same to the letter.
-    pub(super) fn prove_objects(&self) -> Result<(), Error> {
-        // Without a default database, in which the server would leave names out.
-        let mut session = snapshot::connect(self.target)?;
-        let there = Catalogue::read(&mut session, &self.request.selection)?;
-        let exact = session.about.version_text == self.manifest.source.server_version
-            && self.summary.rewrites.is_empty();
-        let mut differences = Vec::new();
-        for object in &self.manifest.objects {
-            let title = object.title();
-            let left_out = self.summary.omitted.iter().any(|line| line.starts_with(&format!("{title}: ")));
-            if object.kind >= Kind::Role || left_out {
-                continue;
-            }
-            let found = there.objects.iter().find(|known| {
-                known.kind == object.kind && known.schema == object.schema && known.name == object.name
-            });
-            match found {
-                None => differences.push(format!("{} is not there", object.title())),
-                Some(found) if exact && found.statements != object.statements => {
-                    differences.push(format!("{} is another", object.title()));
-                }
-                Some(_) => {}
-            }
-        }
-        for entry in &self.manifest.tables {
-            let name = &entry.table.name;
-            match there.tables.iter().find(|known| known.name == *name) {
-                None => differences.push(format!("table {name} is not there")),
-                Some(found) if exact && sorted(&found.definition) != sorted(&entry.table.definition) => {
-                    differences.push(format!("the definition of table {name} is another"));
-                }
-                Some(_) => {}
-            }
-        }
-        if differences.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::Different { tables: self.manifest.tables.len(), differences })
-        }
     }
 }
 
@@ -317,39 +241,4 @@ fn alter_database(
     }
     session.execute(&format!("ALTER DATABASE {} COLLATE {wanted}", quote_name(schema)))?;
     Ok(Some(now))
-}
-
-/// Whether an account may do just what the dump says.
-fn has_grants(session: &mut Session, account: &str, all: &[Object]) -> Result<bool, server::Error> {
-    let rows = session.strings(&format!("SHOW GRANTS FOR {account}"))?;
-    let mut there: Vec<String> =
-        rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect();
-    let grants = all.iter().find(|object| object.kind == Kind::Grant && object.name == account);
-    let mut wanted = grants.map(|grants| grants.statements.clone()).unwrap_or_default();
-    there.sort();
-    wanted.sort();
-    Ok(there == wanted)
-}
-
-/// Whoever makes a role may give it to others; that is taken back where the dump does not say so.
-fn give_roles_back(session: &mut Session, objects: &[Object]) -> Result<(), Error> {
-    let roles: Vec<&Object> = objects.iter().filter(|object| object.kind == Kind::Role).collect();
-    if roles.is_empty() {
-        return Ok(());
-    }
-    let account = session.value("SELECT CURRENT_USER()")?.unwrap_or_default();
-    let (user, host) = account.rsplit_once('@').unwrap_or((&account, "%"));
-    let own = format!("{}@{}", quote_name(user), quote_name(host));
-    let grants = objects.iter().find(|object| object.kind == Kind::Grant && object.name == own);
-    for role in roles {
-        let given = |line: &String| line.starts_with(&format!("GRANT {} TO ", role.name));
-        if !grants.is_some_and(|grants| grants.statements.iter().any(given)) {
-            match session.execute(&format!("REVOKE {} FROM {own}", role.name)) {
-                // It was not given.
-                Err(error) if error.code().is_some() => {}
-                other => drop(other?),
-            }
-        }
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@ use crate::manifest::Manifest;
 
 /// Rewrites what the target does not know; returns a line for each object and name.
 pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Vec<String>, Error> {
-    if session.about.version_text == manifest.source.server_version {
+    if session.about.release() == manifest.source.release() {
         return Ok(Vec::new());
     }
     let mut known = BTreeSet::new();

@@ -25,10 +25,11 @@ const TOLD_MAX: usize = 10;
 /// Makes what the dump has, without rows, in databases of its own that go again. On a server of the same version only the
 /// rights to make somebody else the definer may be missing.
 pub(super) fn run(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Result<(), Error> {
-    if session.about.version_text == manifest.source.server_version {
+    if session.about.release() == manifest.source.release() {
         return definers(session, manifest, ledger);
     }
-    let mut trial = Trial { session, schemas: BTreeMap::new(), refused: Vec::new() };
+    let names = names(manifest);
+    let mut trial = Trial { session, schemas: BTreeMap::new(), names, refused: Vec::new() };
     let tried = trial.everything(manifest);
     let gone = trial.end();
     let refused = std::mem::take(&mut trial.refused);
@@ -47,6 +48,15 @@ pub(super) fn run(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -
         trial.session.about.version_text,
         first.join("; ")
     )))
+}
+
+/// What names with a database in front stand for.
+fn names(manifest: &Manifest) -> BTreeSet<(String, String)> {
+    let tables = manifest.tables.iter().map(|entry| (&entry.table.name.schema, &entry.table.name.table));
+    let objects =
+        manifest.objects.iter().filter(|object| object.kind < Kind::Role && object.kind > Kind::Database);
+    let objects = objects.map(|object| (&object.schema, &object.name));
+    tables.chain(objects).map(|(schema, name)| (schema.clone(), name.clone())).collect()
 }
 
 /// Makes a view for each definer that is somebody else.
@@ -86,6 +96,8 @@ struct Trial<'a> {
     session: &'a mut Session,
     /// The database that stands for each of the dump's.
     schemas: BTreeMap<String, String>,
+    /// Tables, views, sequences and routines of the dump.
+    names: BTreeSet<(String, String)>,
     refused: Vec<String>,
 }
 
@@ -142,9 +154,7 @@ impl Trial<'_> {
     /// The text with the databases that stand for others. It may find a name where it is none, in a text or a comment: that
     /// makes no difference to whether the server understands it.
     fn moved_text(&self, text: &str) -> String {
-        self.schemas.iter().fold(text.to_owned(), |text, (schema, own)| {
-            text.replace(&format!("{}.", quote_name(schema)), &format!("{}.", quote_name(own)))
-        })
+        super::moved::moved(text, &self.schemas, &self.names)
     }
 
     fn moved(&self, object: &Object) -> Object {

@@ -1,14 +1,15 @@
 //! Going on with a dump that was stopped: its whole tables are kept, all others are dumped in a new snapshot.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use disk::Disk;
 use server::Session;
 use server::definition::without_counter;
 
 use super::DumpRequest;
-use crate::manifest::{Manifest, Source, TableEntry};
+use crate::manifest::{self, Manifest, Source, TableEntry};
 use crate::{Error, World, journal};
 
 /// What is kept of a stopped dump.
@@ -20,7 +21,7 @@ pub(super) struct Left {
 pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let what = if disk.list(folder).is_err() {
         "no such folder; leave --resume out"
-    } else if disk.stat(&folder.join(crate::manifest::NAME)).is_ok() {
+    } else if disk.stat(&folder.join(manifest::NAME)).is_ok() {
         "the dump in it is complete"
     } else {
         return Ok(());
@@ -45,8 +46,14 @@ impl Left {
                 "the stopped dump is of another server: {host}, {server_version}, server_id {server_id}"
             )));
         }
+        if begun.version != manifest::VERSION {
+            return Err(Error::Mismatch(format!(
+                "the stopped dump is of format {}, which an earlier remora wrote; remove it and begin anew",
+                begun.version
+            )));
+        }
         let form = Manifest::new(String::new(), begun.source.clone(), request.format, request.codec.0);
-        if begun.data_extension != form.data_extension || begun.condition != request.condition {
+        if begun.data_extension != form.data_extension || begun.condition != request.conditions.all {
             return Err(Error::Mismatch(format!(
                 "the stopped dump has files of {}{}; go on with the same --format, --compress and --where",
                 begun.data_extension,
@@ -77,6 +84,7 @@ impl Left {
                 None => clear(&*world.disk, &request.folder.join(&old.folder))?,
             }
         }
+        self.clear_together(world, request, tables)?;
         world.progress.note(&format!(
             "going on with a stopped dump: {kept} of {} tables are kept as they were, the rest is dumped in a new snapshot",
             tables.len()
@@ -84,11 +92,31 @@ impl Left {
         Ok(self.manifest)
     }
 
+    /// Removes files of many tables of which none is kept.
+    fn clear_together(
+        &self,
+        world: &World,
+        request: &DumpRequest,
+        tables: &[TableEntry],
+    ) -> Result<(), Error> {
+        let folder = request.folder.join(manifest::TOGETHER);
+        let chunks = || tables.iter().flat_map(|entry| entry.chunks.iter().map(move |chunk| (entry, chunk)));
+        let kept: BTreeSet<PathBuf> =
+            chunks().map(|(entry, chunk)| self.manifest.path(&request.folder, entry, chunk)).collect();
+        for name in world.disk.list(&folder).unwrap_or_default() {
+            let path = folder.join(name);
+            if !kept.contains(&path) {
+                world.disk.remove(&path).map_err(Error::file(&path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a table's files are all there and as long as they were.
     fn has_files(&self, world: &World, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
-            let path = self.manifest.path(&request.folder, entry, chunk.number);
-            world.disk.stat(&path).is_ok_and(|stat| stat.len == chunk.file_bytes)
+            let file = self.manifest.data_file(&request.folder, entry, chunk);
+            world.disk.stat(&file.path).is_ok_and(|stat| file.fits(stat.len))
         })
     }
 }
@@ -96,8 +124,9 @@ impl Left {
 /// Whether what was dumped of a table would be dumped in the same way now.
 fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
     without_counter(&old.table.definition) == without_counter(&new.table.definition)
-        && old.table.created == new.table.created
-        && (old.data, old.history) == (new.data, new.history)
+        // Of one that nobody knows when it was made nobody knows either whether it was made anew.
+        && (old.table.created == new.table.created && !new.table.created.is_empty())
+        && (old.data, old.history, &old.condition) == (new.data, new.history, &new.condition)
 }
 
 /// Removes a folder of data files.

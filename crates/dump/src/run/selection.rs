@@ -2,6 +2,7 @@
 
 mod pattern;
 
+use server::TableName;
 use server::catalogue::{Catalogue, Wanted};
 
 use crate::Error;
@@ -59,6 +60,63 @@ impl Selection {
     }
 }
 
+/// SQL conditions for the rows that are dumped.
+#[derive(Clone, Debug, Default)]
+pub struct Conditions {
+    /// For every table without one of its own.
+    pub all: Option<String>,
+    /// For the tables that a pattern stands for; of several the first one holds.
+    pub tables: Vec<(Pattern, String)>,
+}
+
+impl Conditions {
+    /// The condition for a table's rows.
+    #[must_use]
+    pub fn of(&self, table: &TableName) -> Option<&str> {
+        let own = self.tables.iter().find(|(pattern, _)| pattern.covers(&table.schema, &table.table));
+        own.map(|(_, sql)| sql.as_str()).or(self.all.as_deref())
+    }
+
+    /// A pattern that stands for no table.
+    pub(super) fn unused(&self, catalogue: &Catalogue) -> Option<&Pattern> {
+        let patterns = self.tables.iter().map(|(pattern, _)| pattern);
+        let names = || catalogue.tables.iter().map(|table| &table.name);
+        patterns.into_iter().find(|pattern| !names().any(|name| pattern.covers(&name.schema, &name.table)))
+    }
+
+    /// Takes a condition in as it is written on the command line: `SQL`, or `db.table:SQL`.
+    ///
+    /// # Errors
+    /// When there is a second one for every table.
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
+        if let Some((pattern, sql)) = own(text) {
+            self.tables.push((pattern, sql.trim().to_owned()));
+        } else if let Some(all) = self.all.replace(text.to_owned()) {
+            return Err(format!(
+                "{all:?} and {text:?} are both for every table; join them by AND, or write db.table:SQL"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The name and the condition in `db.table:SQL`. Nothing that is SQL begins like that.
+fn own(text: &str) -> Option<(Pattern, &str)> {
+    let (mut quoted, mut dot) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'`' => quoted = !quoted,
+            _ if quoted => {}
+            b':' => return text[..at].parse().ok().filter(|_| dot).map(|pattern| (pattern, &text[at + 1..])),
+            b'.' => dot = true,
+            b'*' | b'?' | b'_' | b'$' | b'-' | 0x80.. => {}
+            other if other.is_ascii_alphanumeric() => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +132,22 @@ mod tests {
         assert!(!selection.table("shop", "tmp_1") && !selection.table("web", "pages"));
         assert!(selection.schema("web") && !selection.schema("other"));
         assert!(selection.programs("shop") && !selection.programs("web") && !selection.accounts());
+    }
+
+    #[test]
+    fn a_condition_is_for_all_tables_or_for_some() {
+        let mut conditions = Conditions::default();
+        for text in ["shop.orders:day > '2026-01-01 10:00'", "`a:b`.t*: id = 1", "name = 'a.b:c'"] {
+            conditions.add(text).unwrap();
+        }
+        let of = |schema: &str, table: &str| {
+            conditions.of(&TableName { schema: schema.into(), table: table.into() }).unwrap().to_owned()
+        };
+        assert_eq!(of("shop", "orders"), "day > '2026-01-01 10:00'");
+        assert_eq!(of("a:b", "tmp"), "id = 1");
+        assert_eq!(of("shop", "items"), "name = 'a.b:c'");
+        assert!(conditions.clone().add("id=1").unwrap_err().contains("join them"));
+        assert!(own("id:x").is_none() && own("t.id=1").is_none() && own("`a.b`:x").is_none());
     }
 
     #[test]

@@ -1,34 +1,40 @@
 //! One session plans, the others read: chunks of the largest tables first.
 
-use std::io;
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
-use server::catalogue::table_state;
-use server::definition::without_counter;
+use disk::Output;
+use server::catalogue::{Table, table_state};
+use server::definition::{counted, counter, with_counter, without_counter};
 use server::snapshot::Snapshot;
 use server::{Hold, Session};
 
 use super::pace::Pace;
 use super::throttle::Throttle;
-use super::{DumpRequest, World};
+use super::{DumpRequest, World, part};
 use crate::file::Writer;
-use crate::hash::Sum;
 use crate::journal::{Journal, Step};
 use crate::line::Lines;
-use crate::manifest::{Chunk, Manifest, TableEntry};
+use crate::manifest::{Chunk, Manifest, TableEntry, Within};
 use crate::parallel::Failure;
-use crate::plan::{self, Cut};
+use crate::plan;
 use crate::tally::Tally;
 use crate::{Error, select};
 
-/// A chunk to be read.
-struct Task {
-    table: usize,
-    chunk: Chunk,
-    /// What it was planned with, to judge the time it takes by.
-    bytes: u64,
+/// What one session does at a time.
+enum Task {
+    /// A chunk to be read.
+    Chunk {
+        table: usize,
+        chunk: Chunk,
+        /// What it was planned with, to judge the time it takes by.
+        bytes: u64,
+    },
+    /// Small tables to be read into one file, and its number.
+    Together { tables: Vec<usize>, file: u32 },
 }
 
 /// How far a table is.
@@ -37,6 +43,8 @@ struct State {
     planned: bool,
     open: usize,
     chunks: Vec<Chunk>,
+    /// The AUTO_INCREMENT counter, where rows have moved it since the catalogue was read.
+    counter: Option<u64>,
 }
 
 /// What the threads share.
@@ -103,6 +111,9 @@ pub(super) fn run(
         .map(|state| state.into_inner().unwrap_or_else(PoisonError::into_inner))
         .collect();
     for (entry, state) in manifest.tables.iter_mut().zip(states).filter(|(entry, _)| entry.is_due()) {
+        if let Some(counter) = state.counter {
+            entry.table.definition = with_counter(&entry.table.definition, counter);
+        }
         entry.set_chunks(state.chunks);
     }
     Ok(())
@@ -128,42 +139,39 @@ impl Shared<'_> {
             let table = &self.manifest.tables[*at].table;
             (table.is_transactional(), std::cmp::Reverse(table.bytes))
         });
-        for at in order {
+        let (small, large) = part::split(self.manifest, order);
+        for at in large {
             let table = &self.manifest.tables[at].table;
-            let parts: Vec<Option<usize>> = if table.versioned || table.partitions.is_empty() {
-                vec![None]
-            } else {
-                (0..table.partitions.len()).map(Some).collect()
-            };
             let mut number = 0;
-            for part in parts {
-                let partition =
-                    part.and_then(|part| table.partitions.get(part)).map(|part| part.name.clone());
-                let mut hand_on = |range, bytes| {
-                    let chunk = Chunk {
-                        number,
-                        partition: partition.clone(),
-                        range,
-                        sum: Sum::default(),
-                        text_bytes: 0,
-                        file_bytes: 0,
-                        blake3: String::new(),
-                    };
-                    number += 1;
-                    self.state(at).open += 1;
-                    // When nobody takes it any more, the reason is in `error`.
-                    tasks.send(Task { table: at, chunk, bytes }).ok();
-                    if self.must_end() { Err(Error::Stopped(STOPPED)) } else { Ok(()) }
-                };
-                let cut = Cut { table, partition: part, chunk_bytes: &|| self.pace().bytes() };
-                let planned = cut.run(&mut session, &mut hand_on);
-                planned.map_err(|error| explain(error, table))?;
-            }
+            let mut hand_on = |partitions, range, bytes| {
+                let chunk = Chunk::planned(number, partitions, range);
+                number += 1;
+                self.state(at).open += 1;
+                self.give(tasks, Task::Chunk { table: at, chunk, bytes })
+            };
+            let planned = part::plan(table, &mut session, &|| self.pace().bytes(), &mut hand_on);
+            planned.map_err(|error| explain(error, table))?;
             session.execute(plan::FORGET)?;
             self.state(at).planned = true;
             self.close(&mut session, at, None)?;
         }
+        // Behind the files that a stopped dump has left.
+        let chunks = self.manifest.tables.iter().flat_map(|entry| &entry.chunks);
+        let kept = chunks.filter_map(|chunk| Some(chunk.within?.file + 1)).max().unwrap_or(0);
+        for (file, tables) in (kept..).zip(small) {
+            for at in &tables {
+                let mut state = self.state(*at);
+                (state.planned, state.open) = (true, 1);
+            }
+            self.give(tasks, Task::Together { tables, file })?;
+        }
         Ok(())
+    }
+
+    fn give(&self, tasks: &Sender<Task>, task: Task) -> Result<(), Error> {
+        // When nobody takes it any more, the reason is in `error`.
+        tasks.send(task).ok();
+        if self.must_end() { Err(Error::Stopped(STOPPED)) } else { Ok(()) }
     }
 
     fn work(&self, mut session: Session, tasks: &Receiver<Task>) -> Result<(), Error> {
@@ -171,35 +179,69 @@ impl Shared<'_> {
             if self.must_end() {
                 return Err(Error::Stopped(STOPPED));
             }
-            let entry = &self.manifest.tables[task.table];
             self.throttle.begin(&mut session, &|| self.must_end())?;
-            let began = Instant::now();
-            let read = self.read(&mut session, (task.table, entry), task.chunk);
-            let chunk = read.map_err(|error| match error {
-                Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
-                    Error::Stopped(STOPPED)
+            match task {
+                Task::Chunk { table, chunk, bytes } => {
+                    let began = Instant::now();
+                    let entry = &self.manifest.tables[table];
+                    let path = self.manifest.path(&self.request.folder, entry, &chunk);
+                    let output = Output::create(&*self.world.disk, &path).map_err(Error::file(&path))?;
+                    let (chunk, output) = self.read(&mut session, table, chunk, (output, &path))?;
+                    output.finish().map_err(Error::file(&path))?;
+                    self.pace().note(bytes, began.elapsed());
+                    self.close(&mut session, table, Some(chunk))?;
                 }
-                error => explain(error, &entry.table),
-            })?;
-            self.pace().note(task.bytes, began.elapsed());
-            self.close(&mut session, task.table, Some(chunk))?;
+                Task::Together { tables, file } => self.together(&mut session, &tables, file)?,
+            }
         }
         Ok(())
     }
 
-    /// Reads a chunk into its file.
-    fn read(
+    /// Reads small tables into one file, one behind the other.
+    fn together(&self, session: &mut Session, tables: &[usize], file: u32) -> Result<(), Error> {
+        let path = self.manifest.path_together(&self.request.folder, file);
+        let mut output = Output::create(&*self.world.disk, &path).map_err(Error::file(&path))?;
+        let (mut chunks, mut offset) = (Vec::new(), 0);
+        for at in tables {
+            let mut chunk = Chunk::planned(0, Vec::new(), None);
+            chunk.within = Some(Within { file, offset });
+            let (chunk, rest) = self.read(session, *at, chunk, (output, &path))?;
+            output = rest;
+            offset += chunk.file_bytes;
+            chunks.push((*at, chunk));
+        }
+        output.finish().map_err(Error::file(&path))?;
+        chunks.into_iter().try_for_each(|(at, chunk)| self.close(session, at, Some(chunk)))
+    }
+
+    /// Reads a chunk into a file, and says what is wrong in the user's words.
+    fn read<W: Write>(
+        &self,
+        session: &mut Session,
+        at: usize,
+        chunk: Chunk,
+        to: (W, &Path),
+    ) -> Result<(Chunk, W), Error> {
+        let entry = &self.manifest.tables[at];
+        self.rows(session, (at, entry), chunk, to).map_err(|error| match error {
+            Error::Server(server::Error::Sink(_)) | Error::File { .. } if self.must_end() => {
+                Error::Stopped(STOPPED)
+            }
+            error => explain(error, &entry.table),
+        })
+    }
+
+    fn rows<W: Write>(
         &self,
         session: &mut Session,
         (at, entry): (usize, &TableEntry),
         mut chunk: Chunk,
-    ) -> Result<Chunk, Error> {
+        (output, path): (W, &Path),
+    ) -> Result<(Chunk, W), Error> {
         let request = self.request;
-        let path = self.manifest.path(&request.folder, entry, chunk.number);
         let columns = select::literals(entry);
-        let encoder = request.format.encoder(&entry.table.name, &columns);
-        let mut writer =
-            Writer::create(&*self.world.disk, &path, request.codec, encoder).map_err(Error::file(&path))?;
+        let encoder = request.format.encoder(&entry.table.name, &columns, entry.history);
+        let mut writer = Writer::new(output, request.codec, encoder).map_err(Error::file(path))?;
         let estimate = entry.table.bytes / entry.table.rows.max(1);
         let mut failed = None;
         let mut to = |lines: &[u8], rows: u64| {
@@ -216,17 +258,17 @@ impl Shared<'_> {
             })
         };
         let mut lines = Lines::new(&mut to);
-        let sql = select::query(entry, &chunk, request.condition.as_deref());
+        let sql = select::query(entry, &chunk, entry.condition.as_deref());
         let streamed = session.stream(&sql, &mut lines).map_err(Error::from);
-        let ended = streamed.and_then(|_| lines.finish().map_err(Error::file(&path)));
+        let ended = streamed.and_then(|_| lines.finish().map_err(Error::file(path)));
         if let Some(error) = failed {
-            return Err(Error::file(&path)(error));
+            return Err(Error::file(path)(error));
         }
         (chunk.sum, chunk.text_bytes) = ended?;
-        let written = writer.finish().map_err(Error::file(&path))?;
+        let (written, output) = writer.end().map_err(Error::file(path))?;
         (chunk.file_bytes, chunk.blake3) = (written.bytes, written.blake3);
         session.execute(plan::FORGET)?;
-        Ok(chunk)
+        Ok((chunk, output))
     }
 
     /// Notes a chunk; with a table's last one makes sure that the table is still the one that the catalogue told of.
@@ -250,8 +292,14 @@ impl Shared<'_> {
         if without_counter(&definition) != without_counter(&table.definition) {
             return Err(altered("its definition is another"));
         }
-        if table.is_transactional() && created != table.created {
+        // While somebody has the table open in some ways the server does not know when it was made.
+        let known = !created.is_empty() && !table.created.is_empty();
+        if table.is_transactional() && known && created != table.created {
             return Err(altered("it was made anew"));
+        }
+        if counter(&definition) > counter(&table.definition) {
+            let counter = counter_of_rows(session, table).map_err(|error| explain(error, table))?;
+            self.state(at).counter = counter;
         }
         self.journal.add(&Step::Table(at))?;
         self.tallies[at].end(&*self.world.progress);
@@ -267,10 +315,19 @@ impl Shared<'_> {
     }
 }
 
+/// The counter that a table with the rows of the snapshot goes on with.
+fn counter_of_rows(session: &mut Session, table: &Table) -> Result<Option<u64>, Error> {
+    let Some(column) = counted(&table.definition) else { return Ok(None) };
+    let last = session.value(&format!("SELECT MAX({column}) FROM {}", table.name))?;
+    session.execute(plan::FORGET)?;
+    let last = last.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    Ok(Some(last.saturating_add(1).max(counter(&table.definition).unwrap_or(1))))
+}
+
 pub(super) const STOPPED: &str = "the folder has no manifest: remove it, or dump into it again with --resume, which keeps its whole tables";
 
 /// What errors of a table mean that is not as it was.
-fn explain(error: Error, table: &server::catalogue::Table) -> Error {
+fn explain(error: Error, table: &Table) -> Error {
     /// Definition changed since the snapshot; no such table, column, partition or index; engine's table gone.
     const ALTERED: [u16; 8] = [1412, 1146, 1054, 1735, 1176, 1932, 1105, 1030];
     match error {

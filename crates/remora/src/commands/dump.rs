@@ -1,5 +1,7 @@
 //! `remora dump`
 
+mod inspect;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,13 +9,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
-use dump::{Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
+use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
 use progress::Progress;
 use serde_json::json;
 
 use crate::args::ServerArgs;
 use crate::commands::{self, stop_flag};
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES
@@ -29,8 +31,12 @@ const EXAMPLES: &str = "EXAMPLES
       definitions only
   remora dump shop.orders --where 'day >= \"2026-01-01\"' -o year.dump
       some rows of a table
+  remora dump shop --where 'shop.log*:day >= \"2026-01-01\"' -o small.dump
+      some rows of some tables, all of the others
   remora dump -o /backup/monday --resume
-      go on with a dump that was stopped";
+      go on with a dump that was stopped
+  remora dump --check /backup/monday
+      whether all files of a dump are what they were";
 
 /// Dump a server into a folder: parallel, one state of the data, every chunk with what proves it
 ///
@@ -45,8 +51,16 @@ pub(crate) struct Arguments {
     names: Vec<Pattern>,
 
     /// The folder to make
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["list", "check"])]
+    output: Option<PathBuf>,
+
+    /// Tell what is in a dump, without a server
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "names", "check"])]
+    list: Option<PathBuf>,
+
+    /// Read all of a dump and compare it with its manifest, without a server
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "names"])]
+    check: Option<PathBuf>,
 
     /// Leave these out: db or db.table with * and ?, or /regex/. May be given several times
     #[arg(long, value_name = "NAME")]
@@ -68,9 +82,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_history: bool,
 
-    /// Only rows that meet this SQL condition, in every table
-    #[arg(long = "where", value_name = "SQL")]
-    condition: Option<String>,
+    /// Only rows that meet this SQL condition, in every table; or in some: db.table:SQL, with * and ?. May be given several
+    /// times
+    #[arg(long = "where", value_name = "[TABLE:]SQL")]
+    condition: Vec<String>,
 
     /// Go on with a dump into this folder that was stopped: whole tables are kept, the rest is of a new snapshot
     #[arg(long)]
@@ -100,6 +115,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     max_threads_running: Option<u64>,
 
+    /// Hold DDL on the dumped tables off until their rows are read. Without it DDL goes on, and a table that is altered
+    /// amid its chunks can't be dumped in this state
+    #[arg(long)]
+    block_ddl: bool,
+
     /// Seconds to wait for a lock
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     lock_wait: u64,
@@ -113,6 +133,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    if let Some(folder) = &arguments.list {
+        return inspect::list(folder, report);
+    }
+    if let Some(folder) = &arguments.check {
+        return inspect::check(
+            folder,
+            arguments.sessions.map_or(0, |count| usize::from(count.get())),
+            report,
+        );
+    }
     let began = Instant::now();
     let target = arguments.server.target(password)?;
     let world = world(report)?;
@@ -122,12 +152,13 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             exclude: arguments.exclude.clone(),
             no_accounts: arguments.no_users,
         },
-        folder: arguments.output.clone(),
+        folder: arguments.output.clone().unwrap_or_default(),
+        block_ddl: arguments.block_ddl,
         resume: arguments.resume,
         sessions: sessions(arguments.sessions, 0),
         format: arguments.format,
         codec: arguments.compress,
-        condition: arguments.condition.clone(),
+        conditions: conditions(&arguments.condition)?,
         data: !arguments.no_data,
         history: !arguments.no_history,
         definer: arguments.definer.clone().unwrap_or_default(),
@@ -187,6 +218,14 @@ fn summarise(
         report::short(rate),
     ));
     Ok(())
+}
+
+fn conditions(texts: &[String]) -> anyhow::Result<Conditions> {
+    let mut conditions = Conditions::default();
+    for text in texts {
+        conditions.add(text).map_err(|why| usage(format!("--where: {why}")))?;
+    }
+    Ok(conditions)
 }
 
 fn format(text: &str) -> Result<Format, String> {

@@ -11,12 +11,18 @@ use tempfile::TempDir;
 
 use crate::support::{Ended, Running, connect, remora, start, tell, until};
 
+#[path = "dump/account.rs"]
+mod account;
 #[path = "dump/change.rs"]
 mod change;
 #[path = "dump/damage.rs"]
 mod damage;
+#[path = "dump/exact.rs"]
+mod exact;
 #[path = "dump/follow.rs"]
 mod follow;
+#[path = "dump/format.rs"]
+mod format;
 #[path = "dump/hostile.rs"]
 mod hostile;
 #[path = "dump/interrupt.rs"]
@@ -204,6 +210,12 @@ fn assert_equal(pair: &Pair, schema: &str) {
 /// The statements of a case.
 fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump").join(name).join("schema.sql")
+}
+
+/// A manifest that was changed, with the hash of what it is now.
+fn seal(manifest: &str) -> String {
+    let before = manifest.rsplit_once(",\n  \"blake3\": \"").unwrap().0;
+    format!("{before},\n  \"blake3\": \"{}\"\n}}", blake3::hash(before.as_bytes()).to_hex())
 }
 
 /// Ends the writers in any case: a failed assertion waits for them.

@@ -1,5 +1,7 @@
 //! Roles, users and grants.
 
+use std::collections::BTreeMap;
+
 use super::table::text;
 use super::{Catalogue, Kind, Object, Settings};
 use crate::privilege::is_denial;
@@ -66,22 +68,41 @@ fn grantee_is(line: &str, role: &str) -> bool {
         || to.split(' ').next() == Some(role)
 }
 
-/// What has no statement of its own to be shown, and is named.
+/// The libraries that remora brings, and the statements that make their functions.
+const REMORAS: [(&str, &str); 2] =
+    [("liburlpack_udf.so", "sql/urlpack.sql"), ("ha_queue.so", "sql/queue.sql")];
+
+/// What has no statement of its own to be shown, and is named: functions by their library.
 fn others(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error> {
-    for (what, sql) in [
-        ("user-defined function", "SELECT name FROM mysql.func"),
-        ("server", "SELECT Server_name FROM mysql.servers"),
-    ] {
-        let rows = match session.strings(sql) {
-            Ok(rows) => rows,
-            Err(error) if error.code().is_some_and(is_denial) => continue,
-            Err(error) => return Err(error),
-        };
-        for row in &rows {
-            catalogue.omitted.push(format!("{what} {}: make it on the target yourself", text(row, 0)));
-        }
+    let mut libraries: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in seen(session, "SELECT dl, name FROM mysql.func ORDER BY name")? {
+        libraries.entry(text(&row, 0)).or_default().push(text(&row, 1));
+    }
+    for (library, names) in libraries {
+        let own = REMORAS.iter().find(|(own, _)| *own == library);
+        let how = own.map_or_else(
+            || "make them on the target yourself, by CREATE FUNCTION ... SONAME".to_owned(),
+            |(_, file)| {
+                format!(
+                    "they are remora's; put this library into the folder that SELECT @@plugin_dir names on the target, \
+                     then run {file} of remora there"
+                )
+            },
+        );
+        catalogue.omitted.push(format!("functions {} of library {library}: {how}", names.join(", ")));
+    }
+    for row in seen(session, "SELECT Server_name FROM mysql.servers")? {
+        catalogue.omitted.push(format!("server {}: make it on the target yourself", text(&row, 0)));
     }
     Ok(())
+}
+
+/// The rows of a query; none for who may not see them.
+fn seen(session: &mut Session, sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
+    match session.strings(sql) {
+        Err(error) if error.code().is_some_and(is_denial) => Ok(Vec::new()),
+        rows => rows,
+    }
 }
 
 fn object(kind: Kind, name: &str, statements: Vec<String>) -> Object {

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Column, Kind, Object, Origin, Partition, Settings, Table, Wanted, cell, has_column, list};
+use super::{
+    Column, Depth, Kind, Object, Origin, Partition, Settings, Table, Wanted, cell, has_column, list,
+};
 use crate::{Error, Session, TableName};
 
 /// What `information_schema.TABLES` lists.
@@ -15,19 +17,20 @@ pub(super) struct Found {
 
 type Row = Vec<Option<String>>;
 
-/// Everything that has rows or looks like it.
+/// Everything that has rows or looks like it. What the server has to open a table for is asked of one table at a time, all
+/// of it in a row: asked of all tables at once it opens each of them again for every question, which takes minutes for
+/// ten thousands.
 pub(super) fn read(
     session: &mut Session,
     schemas: &BTreeSet<String>,
     wanted: &dyn Wanted,
+    depth: Depth,
 ) -> Result<Found, Error> {
     let within = list(session, schemas);
-    let mut columns = columns(session, &within)?;
-    let mut keys = keys(session, &within)?;
-    let mut partitions = partitions(session, &within)?;
+    let mut columns = if depth == Depth::All { columns(session, &within)? } else { BTreeMap::new() };
     let mut found = Found::default();
     for row in session.strings(&format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_TIME, TABLE_ROWS, DATA_LENGTH \
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE \
          FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ({within}) ORDER BY 1, 2"
     ))? {
         let name = name_of(&row);
@@ -37,29 +40,61 @@ pub(super) fn read(
         match text(&row, 2).as_str() {
             "VIEW" => found.views.push(name),
             "SEQUENCE" => found.sequences.push(sequence(session, &name)?),
-            "BASE TABLE" | "SYSTEM VERSIONED" => {
-                let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
-                let (key_name, key) = keys.remove(&name).unwrap_or_default();
+            kind @ ("BASE TABLE" | "SYSTEM VERSIONED") => {
                 let mut table = Table {
                     engine: text(&row, 3),
-                    definition: cell(&rows, 1).unwrap_or_default(),
-                    created: text(&row, 4),
-                    rows: number(&row, 5),
-                    bytes: number(&row, 6),
+                    definition: String::new(),
+                    created: String::new(),
+                    rows: 0,
+                    bytes: 0,
                     columns: columns.remove(&name).unwrap_or_default(),
-                    key,
-                    key_name,
-                    partitions: partitions.remove(&name).unwrap_or_default(),
-                    versioned: text(&row, 2) == "SYSTEM VERSIONED",
+                    key: Vec::new(),
+                    key_name: String::new(),
+                    partitions: Vec::new(),
+                    versioned: kind == "SYSTEM VERSIONED",
                     name,
                 };
-                complete(&mut table);
-                found.tables.push(table);
+                if table_of(session, &mut table, depth)? {
+                    found.tables.push(table);
+                }
             }
             _ => {}
         }
     }
     Ok(found)
+}
+
+/// Completes what is known of a table; `false` when it is gone by now.
+fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bool, Error> {
+    let rows = match session.strings(&format!("SHOW CREATE TABLE {}", table.name)) {
+        Err(error) if error.code() == Some(1146) => return Ok(false),
+        rows => rows?,
+    };
+    table.definition = cell(&rows, 1).unwrap_or_default();
+    if depth == Depth::Definitions {
+        return Ok(true);
+    }
+    let one = only(session, &table.name);
+    let rows = session.strings(&format!(
+        "SELECT CREATE_TIME, TABLE_ROWS, DATA_LENGTH FROM information_schema.TABLES WHERE {one}"
+    ))?;
+    let none = Vec::new();
+    let row = rows.first().unwrap_or(&none);
+    (table.created, table.rows, table.bytes) = (text(row, 0), number(row, 1), number(row, 2));
+    if ["PRIMARY KEY", "UNIQUE KEY"].iter().any(|word| table.definition.contains(word)) {
+        (table.key_name, table.key) = key(session, &one)?.unwrap_or_default();
+    }
+    if table.definition.contains("PARTITION BY") {
+        table.partitions = partitions(session, &one)?;
+    }
+    complete(table);
+    Ok(true)
+}
+
+/// The condition for what `information_schema` has of one table. Servers open no other for it.
+fn only(session: &Session, name: &TableName) -> String {
+    let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
+    format!("TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}")
 }
 
 /// A versioned table that does not name its row times has them all the same, and shows them nowhere.
@@ -112,54 +147,48 @@ fn columns(session: &mut Session, within: &str) -> Result<BTreeMap<TableName, Ve
     Ok(found)
 }
 
-/// The best key of each table to walk along: the primary key, or else the first unique one that has every row.
-fn keys(session: &mut Session, within: &str) -> Result<BTreeMap<TableName, (String, Vec<String>)>, Error> {
-    let mut all: BTreeMap<TableName, Vec<(String, Vec<String>, bool)>> = BTreeMap::new();
+/// The best key of a table to walk along: the primary key, or else the first unique one that has every row.
+fn key(session: &mut Session, one: &str) -> Result<Option<(String, Vec<String>)>, Error> {
+    let mut keys: Vec<(String, Vec<String>, bool)> = Vec::new();
     for row in session.strings(&format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, SUB_PART, NULLABLE, INDEX_TYPE \
-         FROM information_schema.STATISTICS WHERE TABLE_SCHEMA IN ({within}) AND NON_UNIQUE = 0 \
-         ORDER BY 1, 2, INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX"
+        "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART, NULLABLE, INDEX_TYPE \
+         FROM information_schema.STATISTICS WHERE {one} AND NON_UNIQUE = 0 \
+         ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX"
     ))? {
-        let keys = all.entry(name_of(&row)).or_default();
-        let name = text(&row, 2);
+        let name = text(&row, 0);
         if keys.last().is_none_or(|(last, ..)| *last != name) {
             keys.push((name, Vec::new(), true));
         }
-        let column = row.get(3).cloned().flatten();
+        let column = row.get(1).cloned().flatten();
         let usable = column.is_some()
-            && text(&row, 4).is_empty()
-            && text(&row, 5) != "YES"
-            && text(&row, 6) == "BTREE";
+            && text(&row, 2).is_empty()
+            && text(&row, 3) != "YES"
+            && text(&row, 4) == "BTREE";
         if let Some((_, columns, all_usable)) = keys.last_mut() {
             columns.push(column.unwrap_or_default());
             *all_usable &= usable;
         }
     }
-    let best = |keys: Vec<(String, Vec<String>, bool)>| {
-        keys.into_iter().find(|(_, _, usable)| *usable).map(|(name, columns, _)| (name, columns))
-    };
-    Ok(all.into_iter().filter_map(|(name, keys)| Some((name, best(keys)?))).collect())
+    Ok(keys.into_iter().find(|(_, _, usable)| *usable).map(|(name, columns, _)| (name, columns)))
 }
 
-fn partitions(session: &mut Session, within: &str) -> Result<BTreeMap<TableName, Vec<Partition>>, Error> {
-    let mut found: BTreeMap<TableName, Vec<Partition>> = BTreeMap::new();
+fn partitions(session: &mut Session, one: &str) -> Result<Vec<Partition>, Error> {
+    let mut partitions: Vec<Partition> = Vec::new();
     for row in session.strings(&format!(
-        "SELECT TABLE_SCHEMA, TABLE_NAME, PARTITION_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.PARTITIONS \
-         WHERE TABLE_SCHEMA IN ({within}) AND PARTITION_NAME IS NOT NULL \
-         ORDER BY 1, 2, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
+        "SELECT PARTITION_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.PARTITIONS \
+         WHERE {one} AND PARTITION_NAME IS NOT NULL ORDER BY PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
     ))? {
-        let partitions = found.entry(name_of(&row)).or_default();
-        let name = text(&row, 2);
+        let name = text(&row, 0);
         // Subpartitions are added up.
         match partitions.last_mut().filter(|last| last.name == name) {
             Some(last) => {
-                last.rows += number(&row, 3);
-                last.bytes += number(&row, 4);
+                last.rows += number(&row, 1);
+                last.bytes += number(&row, 2);
             }
-            None => partitions.push(Partition { name, rows: number(&row, 3), bytes: number(&row, 4) }),
+            None => partitions.push(Partition { name, rows: number(&row, 1), bytes: number(&row, 2) }),
         }
     }
-    Ok(found)
+    Ok(partitions)
 }
 
 /// A sequence with its place: what it would give next, and how often it went round.

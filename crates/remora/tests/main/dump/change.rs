@@ -74,6 +74,54 @@ fn ddl_does_not_wait_for_the_end_of_a_dump() {
     });
 }
 
+/// While the server has a table open in some ways it does not know when that was made. That is no DDL.
+#[test]
+fn tables_that_the_server_works_on_are_dumped() {
+    on_mariadb_products(|product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut source = pair.source();
+        for round in 0..3 {
+            source.execute("CREATE DATABASE d").unwrap();
+            for at in 0..36 {
+                for sql in [
+                    format!(
+                        "CREATE TABLE d.t{at} (id INT PRIMARY KEY, v TEXT, w INT AS (id + 1), UNIQUE (v), KEY (w))"
+                    ),
+                    format!("INSERT INTO d.t{at} (id, v) VALUES (1, 'a'), (2, 'b'), (3, 'c')"),
+                    format!("UPDATE d.t{at} SET v = CONCAT(v, 'x'), id = id + 10"),
+                    format!("DELETE FROM d.t{at} WHERE id = 12"),
+                ] {
+                    source.execute(&sql).unwrap();
+                }
+            }
+            pair.dump(&["d", "-o", &format!("d{round}")]).exits(0);
+            source.execute("DROP DATABASE d").unwrap();
+        }
+    });
+}
+
+/// DDL waits for the dump where that is asked for.
+#[test]
+fn ddl_is_held_off_on_demand() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let mut gate = Gate::close(&pair);
+        gate.run(&["CREATE TABLE d.b (id INT PRIMARY KEY)", "INSERT INTO d.b VALUES (1)"]);
+        let mut dump = gate.dump(&pair, "d.dump", &["--block-ddl"]);
+        gate.until_reached(&mut dump);
+        let mut ddl = pair.source();
+        ddl.execute("SET SESSION lock_wait_timeout = 1").unwrap();
+        for sql in
+            ["ALTER TABLE d.b ADD COLUMN v INT", "TRUNCATE TABLE d.b", "ALTER TABLE d.t ADD COLUMN w INT"]
+        {
+            assert_eq!(ddl.execute(sql).unwrap_err().code(), Some(1205), "{sql}");
+        }
+        gate.open();
+        dump.end().exits(0);
+        ddl.execute("ALTER TABLE d.b ADD COLUMN v INT").unwrap();
+    });
+}
+
 /// A partition that changes places with a table does so between two snapshots, or not at all.
 #[test]
 fn partitions_stay_where_they_are_during_a_dump() {

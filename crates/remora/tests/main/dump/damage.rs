@@ -2,7 +2,7 @@
 
 use sandbox::Product;
 
-use super::Pair;
+use super::{Pair, seal};
 
 #[test]
 fn damage_is_found_before_it_is_kept() {
@@ -40,7 +40,7 @@ fn damage_is_found_before_it_is_kept() {
     for (from, to) in [
         ("\"folder\": \"d.t\"", "\"folder\": \"../../../../etc\""),
         ("\"data_extension\": \"tsv.zst\"", "\"data_extension\": \"/../../passwd\""),
-        ("\"version\": 1", "\"version\": 2"),
+        ("\"version\": 2", "\"version\": 3"),
         ("\"format\": \"remora dump\"", "\"format\": \"another\""),
         ("\"rows\": 2,\n        \"hash\": \"", "\"rows\": 2,\n        \"hash\": \"x"),
         ("\"text_bytes\": ", "\"text_bytes\": 99999999"),
@@ -49,8 +49,18 @@ fn damage_is_found_before_it_is_kept() {
         ("\"chunks\": [", "\"chunks\": [ {\"number\": 7},"),
     ] {
         assert!(manifest.contains(from), "{from}");
-        std::fs::write(pair.path("good/manifest.json"), manifest.replacen(from, to, 1)).unwrap();
-        pair.load(&["good"]).exits(4).says(&["manifest.json"]);
+        let changed = manifest.replacen(from, to, 1);
+        std::fs::write(pair.path("good/manifest.json"), &changed).unwrap();
+        pair.load(&["good"]).exits(4).says(&["manifest.json", "BLAKE3"]);
+        std::fs::write(pair.path("good/manifest.json"), seal(&changed)).unwrap();
+        let ended = pair.load(&["good"]).exits(4).says(&["manifest.json"]);
+        assert!(!ended.err.contains("BLAKE3"), "{}", ended.err);
+    }
+    // One that says less about a type, and one without its hash.
+    let unsealed = format!("{}\n}}", manifest.rsplit_once(",\n  \"blake3\"").unwrap().0);
+    for changed in [manifest.replacen("int(11)", "int(10)", 1), unsealed] {
+        std::fs::write(pair.path("good/manifest.json"), changed).unwrap();
+        pair.load(&["good"]).exits(4).says(&["manifest.json", "hash of itself"]);
     }
     std::fs::write(pair.path("good/manifest.json"), &manifest[..manifest.len() / 2]).unwrap();
     pair.load(&["good"]).exits(4).says(&["manifest.json"]);
@@ -80,7 +90,7 @@ fn rows_that_the_server_drops_are_missed() {
         ("varchar(10)", "varchar(4)", "has other values"),
     ] {
         assert!(manifest.contains(from), "{from} in {manifest}");
-        std::fs::write(&path, manifest.replacen(from, to, 1)).unwrap();
+        std::fs::write(&path, seal(&manifest.replacen(from, to, 1))).unwrap();
         pair.load(&["d.dump"]).exits(4).says(&["`d`.`t`", words]);
         for schema in ["d", "_remora"] {
             pair.target().execute(&format!("DROP DATABASE {schema}")).unwrap();

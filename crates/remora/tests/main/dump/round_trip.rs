@@ -106,6 +106,54 @@ fn plain_cases_cross_between_servers() {
     }
 }
 
+/// A table called like its database, and a view on it, which the sample database of employees has.
+#[test]
+fn a_table_called_like_its_database_crosses_between_servers() {
+    let all = products();
+    for (from, to) in
+        all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to))).filter(|(from, to)| from != to)
+    {
+        let pair = Pair::new(from, to, &[]);
+        let mut source = pair.source();
+        for sql in [
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.shop (id INT PRIMARY KEY, shop INT)",
+            "CREATE TABLE shop.other (id INT PRIMARY KEY)",
+            "CREATE FUNCTION shop.f(x INT) RETURNS INT RETURN x",
+            "CREATE VIEW shop.v AS SELECT id, shop.f(shop) AS s FROM shop.shop",
+            "CREATE VIEW shop.a AS SELECT shop.id FROM shop.other AS shop JOIN shop.v ON v.id = shop.id",
+            "CREATE TRIGGER shop.tr BEFORE INSERT ON shop.shop FOR EACH ROW SET NEW.shop = shop.f(2)",
+            "INSERT INTO shop.shop (id) VALUES (1)",
+        ] {
+            source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        pair.dump(&["shop", "-o", "shop.dump"]).exits(0);
+        pair.load(&["shop.dump"]).exits(0);
+        let mut target = pair.target();
+        assert_eq!(target.value("SELECT s FROM shop.v").unwrap().as_deref(), Some("2"));
+        assert_eq!(target.value("SELECT COUNT(*) FROM shop.a").unwrap().as_deref(), Some("0"));
+        // What all servers print in the same words is compared between releases too.
+        pair.diff("shop.dump", &[]).exits(0);
+        target.execute("ALTER TABLE shop.shop ADD KEY more (shop)").unwrap();
+        assert!(pair.diff("shop.dump", &[]).exits(4).out.contains("`shop`.`shop`: defined otherwise"));
+    }
+}
+
+/// Old rows come with their times, also by another client.
+#[test]
+fn rows_of_the_past_are_loaded_by_other_clients() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        if !pair.is_mariadb() {
+            return;
+        }
+        run_sql(&pair.from, "versioned", &case("versioned"));
+        pair.dump(&["versioned", "-o", "v.dump", "--format", "sql", "--compress", "none"]).exits(0);
+        by_client(&pair, "v.dump");
+        assert_equal(&pair, "versioned");
+    });
+}
+
 /// What another server does not understand is refused before anything is changed.
 #[test]
 fn what_another_server_does_not_understand_is_refused_up_front() {

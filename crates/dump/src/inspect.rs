@@ -1,0 +1,179 @@
+//! Looking at a dump without a server.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crc_fast::Digest;
+use disk::Disk;
+
+use crate::file::DataFile;
+use crate::hash::{self, Sum};
+use crate::manifest::{Manifest, TOGETHER};
+use crate::parallel::Failure;
+use crate::{Error, Format, World};
+
+/// What was found in a dump's folder.
+#[derive(Clone, Debug)]
+pub struct CheckSummary {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Data files, or parts of files that tables share.
+    pub chunks: usize,
+    /// Bytes of them.
+    pub file_bytes: u64,
+    /// A line for each that is not what the manifest says.
+    pub damaged: Vec<String>,
+    /// Data files that the manifest does not tell of.
+    pub strays: Vec<PathBuf>,
+}
+
+/// Reads all of a dump and compares it with its manifest: every file's length and BLAKE3, that its text can be had, and
+/// for lines (`tsv`) rows and hashes too.
+///
+/// # Errors
+/// [`Error::Corrupt`] when the manifest is damaged, [`Error::Stopped`]; a damaged data file is no error.
+pub fn check(world: &World, folder: &Path, threads: usize) -> Result<CheckSummary, Error> {
+    let manifest = Manifest::read(&*world.disk, folder)?;
+    let chunks: Vec<_> = manifest
+        .tables
+        .iter()
+        .flat_map(|entry| entry.chunks.iter().map(move |chunk| (entry, chunk)))
+        .collect();
+    let total = chunks.iter().map(|(_, chunk)| chunk.text_bytes).sum();
+    world.progress.phase("checking", Some(total));
+    let (next, failure, damaged) = (AtomicUsize::new(0), Failure::default(), Mutex::new(Vec::new()));
+    let work = || -> Result<(), Error> {
+        while let Some((entry, chunk)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let file = manifest.data_file(folder, entry, chunk);
+            let lines = manifest.data_format == Format::Tsv;
+            if let Err(error) = read(world, &file, lines.then_some(chunk.sum), chunk.sum.rows) {
+                if world.is_stopped() {
+                    return Err(Error::Stopped("the dump is not checked to its end"));
+                }
+                let mut damaged = damaged.lock().unwrap_or_else(PoisonError::into_inner);
+                damaged.push(format!(
+                    "{}: {error} (table {}, chunk {}, {} rows)",
+                    file.path.display(),
+                    entry.table.name,
+                    chunk.number,
+                    chunk.sum.rows
+                ));
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1).min(chunks.len()) {
+            scope.spawn(|| failure.guard(work));
+        }
+    });
+    failure.into_result()?;
+    let mut damaged = damaged.into_inner().unwrap_or_else(PoisonError::into_inner);
+    damaged.sort();
+    Ok(CheckSummary {
+        chunks: chunks.len(),
+        file_bytes: chunks.iter().map(|(_, chunk)| chunk.file_bytes).sum(),
+        damaged,
+        strays: strays(&*world.disk, folder, &manifest)?,
+        manifest,
+    })
+}
+
+/// Reads a chunk; with a sum, its lines must make that.
+fn read(world: &World, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::Result<()> {
+    let mut lines = Lines::default();
+    let mut text = 0;
+    file.read(&*world.disk, &mut |piece| {
+        if world.is_stopped() {
+            return Err(io::Error::other("stopped"));
+        }
+        world.progress.read(piece.len() as u64);
+        text += piece.len() as u64;
+        if wanted.is_some() {
+            lines.take(piece);
+        }
+        Ok(())
+    })?;
+    world.progress.done(rows, text);
+    match wanted {
+        Some(wanted) if lines.sum != wanted || lines.open.is_some() => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "its {} rows are not the {} that the manifest has the hash of",
+                lines.sum.rows, wanted.rows
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The sum of lines that come in pieces.
+#[derive(Default)]
+struct Lines {
+    sum: Sum,
+    /// What came of a line that is not at its end.
+    open: Option<Digest>,
+}
+
+impl Lines {
+    fn take(&mut self, piece: &[u8]) {
+        let mut from = 0;
+        for end in memchr::memchr_iter(b'\n', piece) {
+            let line = &piece[from..end];
+            match self.open.take() {
+                None => self.sum.add_line(line),
+                Some(mut digest) => {
+                    digest.update(line);
+                    self.sum.add_pieces(&digest);
+                }
+            }
+            from = end + 1;
+        }
+        if from < piece.len() {
+            self.open.get_or_insert_with(hash::pieces).update(&piece[from..]);
+        }
+    }
+}
+
+/// Data files that belong to nothing.
+fn strays(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Vec<PathBuf>, Error> {
+    let mut known = std::collections::BTreeSet::new();
+    for entry in &manifest.tables {
+        known.extend(entry.chunks.iter().map(|chunk| manifest.path(folder, entry, chunk)));
+    }
+    let mut found = Vec::new();
+    for name in disk.list(folder).map_err(Error::file(folder))? {
+        let path = folder.join(&name);
+        let is_ours = name == TOGETHER || name.to_string_lossy().contains('.');
+        // What is no folder is no place for data files.
+        let Some(names) = disk.list(&path).ok().filter(|_| is_ours) else { continue };
+        found.extend(names.into_iter().map(|name| path.join(name)).filter(|path| !known.contains(path)));
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_summed_up_wherever_they_are_cut() {
+        let text = b"1\ta\n\n22\tbb\\n\n";
+        let mut wanted = Sum::default();
+        for line in [&b"1\ta"[..], b"", b"22\tbb\\n"] {
+            wanted.add_line(line);
+        }
+        for step in 1..=text.len() {
+            let mut lines = Lines::default();
+            text.chunks(step).for_each(|piece| lines.take(piece));
+            assert_eq!(lines.sum, wanted, "{step}");
+            assert!(lines.open.is_none());
+        }
+        let mut lines = Lines::default();
+        lines.take(b"1\ta");
+        assert!(lines.open.is_some());
+    }
+}

@@ -1,0 +1,140 @@
+//! Roles, users and what they may do. Whoever is on the target already keeps what they have, and gets nothing: a dump must not
+//! widen anybody's rights.
+
+use std::collections::BTreeSet;
+
+use server::catalogue::{Kind, Object};
+use server::{Session, quote_name};
+
+use super::Load;
+use super::ledger::ACCOUNTS;
+use crate::Error;
+use crate::definer::closing;
+
+/// There is an account of that name.
+const EXISTS: u16 = 1396;
+/// Everybody's role, which is always there.
+const PUBLIC: &str = "`PUBLIC`";
+
+impl Load<'_> {
+    /// Makes a role or a user, or gives it what it may do.
+    pub(super) fn account(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
+        if object.kind == Kind::Grant {
+            return self.grant(session, object);
+        }
+        let Some(statement) = object.statements.first() else { return Ok(()) };
+        match session.execute(statement) {
+            Err(error) if error.code() == Some(EXISTS) => {
+                // Before MySQL 5.7 the grants hold all there is to an account, and of a role they always do.
+                let there = session.value(&format!("SHOW CREATE USER {}", object.name)).unwrap_or_default();
+                let is_user = object.kind == Kind::User && !self.is_made(session, &object.name)?;
+                if is_user && there.is_some_and(|there| there != *statement) {
+                    self.leave(
+                        object.kind,
+                        &object.name,
+                        "there is one already, and it stays as it is, its grants too",
+                    );
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+            // A run that is killed between the two takes the account for somebody else's, and says so.
+            Ok(_) => self.ledger.add(session, ACCOUNTS, mark(&object.name)),
+        }
+    }
+
+    fn leave(&mut self, kind: Kind, name: &str, why: &str) {
+        self.summary.omitted.push(format!("{} {name}: {why}", kind.word()));
+    }
+
+    /// Whether an account is named as one that stays as it is.
+    fn is_left(&self, name: &str) -> bool {
+        let begins = |line: &String| {
+            [Kind::Role, Kind::User].iter().any(|kind| line.starts_with(&format!("{} {name}: ", kind.word())))
+        };
+        self.summary.omitted.iter().any(begins)
+    }
+
+    /// Whether this load, maybe an earlier run of it, has made an account.
+    pub(super) fn is_made(&self, session: &mut Session, name: &str) -> Result<bool, server::Error> {
+        self.ledger.has(session, ACCOUNTS, mark(name))
+    }
+
+    fn grant(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
+        if self.is_left(&object.name) {
+            return Ok(());
+        }
+        let there = grants(session, &object.name)?;
+        let wanted: BTreeSet<&String> = object.statements.iter().collect();
+        let is_bare = object.name == PUBLIC && there.iter().all(|line| line.starts_with("GRANT USAGE "));
+        if !is_bare && !self.is_made(session, &object.name)? {
+            let more = there.iter().filter(|line| !wanted.contains(line));
+            let less = object.statements.iter().filter(|line| !there.contains(*line));
+            for line in more.chain(less) {
+                let role = line.strip_prefix("GRANT ").and_then(|rest| rest.split(" TO ").next());
+                let role = role.filter(|role| role.starts_with('`')).unwrap_or_default();
+                // A role that this load has made is new to everybody.
+                if !self.is_made(session, role)? {
+                    let kind = if is_role(&object.name) { Kind::Role } else { Kind::User };
+                    self.leave(
+                        kind,
+                        &object.name,
+                        "there is one already with other grants, and it stays as it is",
+                    );
+                    return Ok(());
+                }
+            }
+        }
+        // What an account has already is not given again: MariaDB would then list GRANT PROXY twice.
+        let missing = object.statements.iter().filter(|statement| !there.contains(*statement));
+        missing.into_iter().try_for_each(|statement| session.execute(statement).map(drop))
+    }
+
+    /// Whoever makes a role may give it to others; that is taken back where the dump does not say so.
+    pub(super) fn give_roles_back(&self, session: &mut Session, objects: &[Object]) -> Result<(), Error> {
+        let account = session.value("SELECT CURRENT_USER()")?.unwrap_or_default();
+        let (user, host) = account.rsplit_once('@').unwrap_or((&account, "%"));
+        let own = format!("{}@{}", quote_name(user), quote_name(host));
+        let grants = objects.iter().find(|object| object.kind == Kind::Grant && object.name == own);
+        for role in objects.iter().filter(|object| object.kind == Kind::Role) {
+            let given = |line: &String| line.starts_with(&format!("GRANT {} TO ", role.name));
+            let is_wanted = grants.is_some_and(|grants| grants.statements.iter().any(given));
+            if is_wanted || !self.is_made(session, &role.name)? {
+                continue;
+            }
+            match session.execute(&format!("REVOKE {} FROM {own}", role.name)) {
+                // It was not given.
+                Err(error) if error.code().is_some() => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an account may do by itself, without what its roles may; nothing where this account may not see it.
+fn grants(session: &mut Session, name: &str) -> Result<BTreeSet<String>, server::Error> {
+    let shown = if name == PUBLIC { "PUBLIC" } else { name };
+    let rows = match session.strings(&format!("SHOW GRANTS FOR {shown}")) {
+        Err(error) if error.code().is_none() => return Err(error),
+        rows => rows.unwrap_or_default(),
+    };
+    let lines = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
+    let own = |line: &String| {
+        let to = line.rsplit(" TO ").next().unwrap_or_default();
+        !is_role(name) || to.starts_with(name) || to.starts_with(shown)
+    };
+    Ok(lines.filter(own).collect())
+}
+
+/// Whether a quoted account is a name without a host.
+fn is_role(name: &str) -> bool {
+    closing(name, '`') == name.len()
+}
+
+/// The number that an account has in the ledger.
+fn mark(name: &str) -> i64 {
+    let hash = blake3::hash(name.as_bytes());
+    let (first, _) = hash.as_bytes().split_at(8);
+    i64::from_le_bytes(first.try_into().unwrap_or_default())
+}

@@ -1,0 +1,49 @@
+//! The manifest's hash of itself: its last member, over all that stands before it.
+
+/// What stands between the rest and the digits. No text within the rest has a line's end in it.
+const BEFORE: &str = ",\n  \"blake3\": \"";
+/// What stands behind them.
+const BEHIND: &str = "\"\n}";
+
+/// Adds the hash to an object as `serde_json` prints it with indentation.
+pub(super) fn add(mut text: Vec<u8>) -> Vec<u8> {
+    if text.ends_with(b"\n}") {
+        text.truncate(text.len() - 2);
+    }
+    let hash = blake3::hash(&text).to_hex();
+    text.extend_from_slice(format!("{BEFORE}{hash}{BEHIND}").as_bytes());
+    text
+}
+
+/// Whether there is a hash.
+///
+/// # Errors
+/// When it is not that of the text.
+pub(super) fn check(text: &[u8]) -> Result<bool, String> {
+    let Some(at) = memchr::memmem::rfind(text, BEFORE.as_bytes()) else { return Ok(false) };
+    let found = text[at + BEFORE.len()..].trim_ascii_end().strip_suffix(BEHIND.as_bytes());
+    if found == Some(blake3::hash(&text[..at]).to_hex().as_bytes()) {
+        Ok(true)
+    } else {
+        Err("its hash of itself, the BLAKE3 at its end, is not right: it was changed or damaged".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_changed_byte_is_seen() {
+        let sealed = add(b"{\n  \"a\": \"bigint(20)\",\n  \"b\": [\n    1\n  ]\n}".to_vec());
+        assert_eq!(check(&sealed), Ok(true));
+        assert_eq!(check(&[&sealed[..], b"\n"].concat()), Ok(true));
+        assert!(serde_json::from_slice::<serde_json::Value>(&sealed).unwrap()["blake3"].is_string());
+        for at in 0..sealed.len() {
+            let mut bytes = sealed.clone();
+            bytes[at] ^= 1;
+            assert_ne!(check(&bytes), Ok(true), "byte {at}");
+        }
+        assert_eq!(check(b"{\n  \"a\": 1\n}"), Ok(false));
+    }
+}

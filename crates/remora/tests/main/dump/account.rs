@@ -1,0 +1,145 @@
+//! Whoever is on the target already, and who may not do everything.
+
+use sandbox::Product;
+use server::Session;
+
+use super::Pair;
+use crate::support::{Ended, on_products, products, remora};
+
+fn run(session: &mut Session, statements: &[&str]) {
+    for sql in statements {
+        session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+}
+
+fn grants(session: &mut Session, name: &str) -> Vec<String> {
+    let rows = session.strings(&format!("SHOW GRANTS FOR {name}")).unwrap();
+    let mut lines: Vec<String> = rows.into_iter().flatten().flatten().collect();
+    lines.sort();
+    lines
+}
+
+/// A role or a user that is there keeps what it may do, and gets no more.
+#[test]
+fn nobody_on_the_target_may_do_more_after_a_load() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        let (mut source, mut target) = (pair.source(), pair.target());
+        run(&mut source, &["CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY)"]);
+        let mut names = vec!["app@localhost"];
+        for session in [&mut source, &mut target] {
+            run(session, &["CREATE USER app@localhost", "CREATE USER same@localhost"]);
+            if pair.is_mariadb() {
+                run(session, &["CREATE ROLE reader", "CREATE ROLE alike"]);
+            }
+        }
+        run(
+            &mut source,
+            &[
+                "GRANT ALL ON *.* TO app@localhost",
+                "CREATE USER new@localhost",
+                "GRANT DROP ON shop.* TO new@localhost",
+            ],
+        );
+        if pair.is_mariadb() {
+            run(
+                &mut source,
+                &[
+                    "GRANT ALL ON *.* TO reader",
+                    "GRANT reader TO new@localhost",
+                    "CREATE ROLE fresh",
+                    "GRANT fresh TO same@localhost",
+                ],
+            );
+            names.push("reader");
+        }
+        let before: Vec<_> = names.iter().map(|name| grants(&mut target, name)).collect();
+        pair.dump(&["-o", "all"]).exits(0);
+        let ended = pair.load(&["all"]).exits(3).says(&["user `app`@`localhost`: there is one already"]);
+        let after: Vec<_> = names.iter().map(|name| grants(&mut target, name)).collect();
+        assert_eq!(after, before);
+        assert_eq!(
+            ended.err.contains("role `reader`: there is one already"),
+            pair.is_mariadb(),
+            "{}",
+            ended.err
+        );
+        assert!(
+            !ended.err.contains("`same`") && !ended.err.contains("alike") && !ended.err.contains("root"),
+            "{}",
+            ended.err
+        );
+        for name in ["new@localhost", "same@localhost"] {
+            assert_eq!(grants(&mut target, name), grants(&mut source, name));
+        }
+    });
+}
+
+/// Who may not look at replicas reads one state all the same, and a position that can't be seen is not said to be none.
+#[test]
+fn an_account_that_sees_no_replicas_needs_no_locks() {
+    for product in products().into_iter().filter(|product| *product != Product::MySql56) {
+        let pair = Pair::new(product, product, &["--log-bin=log", "--server-id=1"]);
+        let mut source = pair.source();
+        run(
+            &mut source,
+            &[
+                "CREATE DATABASE d",
+                "CREATE TABLE d.t (id INT PRIMARY KEY)",
+                "INSERT INTO d.t VALUES (1)",
+                "CREATE USER reader@localhost",
+                "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON d.* TO reader@localhost",
+            ],
+        );
+        let dump = |name: &str| {
+            let mut command = remora(pair.folder.path());
+            command
+                .args(["dump", "--no-defaults", "-u", "reader", "d", "-o", name, "-S"])
+                .arg(pair.from.socket());
+            Ended::of(&command.output().unwrap())
+        };
+        dump("mine").exits(0).says(&["no lock", "at log.0"]);
+        run(
+            &mut source,
+            &["GRANT LOCK TABLES ON d.* TO reader@localhost", "SET GLOBAL gtid_slave_pos = '0-9-9'"],
+        );
+        let ended = dump("again").exits(0).says(&["LOCK TABLES", "RELOAD", "BINLOG MONITOR"]);
+        assert!(!ended.err.contains("keeps no binary log"), "{}", ended.err);
+    }
+}
+
+/// Functions in libraries can't be dumped: a line for each library says how to have them.
+#[test]
+fn functions_of_libraries_are_named_together() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    run(
+        &mut pair.source(),
+        &["INSERT INTO mysql.func VALUES ('url_pack', 0, 'liburlpack_udf.so', 'function'), \
+         ('url_unpack', 0, 'liburlpack_udf.so', 'function'), ('other', 0, 'libother.so', 'function')"],
+    );
+    let ended = pair.dump(&["-o", "all"]).exits(3).says(&[
+        "functions url_pack, url_unpack of library liburlpack_udf.so",
+        "sql/urlpack.sql",
+        "functions other of library libother.so: make them",
+    ]);
+    assert_eq!(ended.err.matches("not in the dump").count(), 2, "{}", ended.err);
+}
+
+/// What is another on the target is told before rows are loaded.
+#[test]
+fn another_database_of_that_name_is_refused_up_front() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        run(
+            &mut pair.source(),
+            &["CREATE DATABASE d CHARACTER SET latin1", "CREATE TABLE d.t (id INT PRIMARY KEY)"],
+        );
+        pair.dump(&["d", "-o", "d.dump"]).exits(0);
+        let mut target = pair.target();
+        run(&mut target, &["CREATE DATABASE d CHARACTER SET utf8"]);
+        pair.load(&["d.dump"]).exits(1).says(&["database `d` is there already", "latin1", "ALTER DATABASE"]);
+        assert!(target.execute("SELECT 1 FROM d.t").is_err());
+        run(&mut target, &["ALTER DATABASE d CHARACTER SET latin1"]);
+        pair.load(&["d.dump"]).exits(0);
+    });
+}
