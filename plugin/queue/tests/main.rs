@@ -21,5 +21,7 @@ mod relay;
 mod server;
 #[path = "main/table.rs"]
 mod table;
+#[path = "main/unit.rs"]
+mod unit;
 #[path = "main/value.rs"]
 mod value;
