@@ -5,6 +5,8 @@
 mod case;
 #[path = "../../../examples/crawler/crawl.rs"]
 mod crawl;
+#[path = "main/change.rs"]
+mod change;
 #[path = "main/crawler.rs"]
 mod crawler;
 #[path = "main/crowd.rs"]
