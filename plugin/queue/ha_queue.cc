@@ -12,8 +12,16 @@
 #include "ha_queue.h"
 #include "queue_row.h"
 
+extern "C" {
+/* Exported by the server, declared in none of its headers: the error that the statement has ended with, or 0. */
+int thd_current_status(THD *thd);
+}
+
 /* Rows of a multi-row INSERT are published when they have so many bytes together. */
 static const size_t gather_bytes_max= 64 << 20;
+
+/* Rows of a DELETE that go at once, with one sync: while they do nobody takes a row. */
+static const size_t remove_rows_max= 4096;
 
 static rq_slice slice_of(const std::string &text)
 {
@@ -103,20 +111,52 @@ int ha_queue::external_lock(THD *, int type)
 {
   if (type != F_UNLCK)
     return 0;
-  /* What bulk calls did not flush, because the server ended the statement without them. */
-  int published= publish();
-  int removed= remove();
-  gathering= deleting= false;
+  const int error= end_statement();
   end_scan();
   resume();
-  return published ? published : removed;
+  return error;
 }
 
-/* The end of a statement, under LOCK TABLES too. */
+/* The end of a statement, under LOCK TABLES too; that of one in a trigger or a function is not the end. */
 int ha_queue::reset()
 {
+  hiding= false;
   resume();
-  return 0;
+  return ha_thd()->in_sub_stmt ? 0 : end_statement();
+}
+
+/*
+  A statement is a unit: now it is known what became of it. What it has published so far is offered, or is gone; what it has
+  not, because the server ended it without the bulk calls or because it is relayed, is published or forgotten.
+*/
+int ha_queue::end_statement()
+{
+  gathering= deleting= false;
+  THD *thd= ha_thd();
+  const bool failed= thd_current_status(thd) != 0;
+  if (failed)
+    give_up();
+  int result= publish(false);
+  if (!result)
+    result= remove();
+  auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
+  if (!connection || !rq_is_unsettled(connection->session))
+    return result;
+  rq_error error;
+  const int settled= fail(rq_settle(connection->session, !failed && !result, &error), error);
+  return result ? result : settled;
+}
+
+/* Nothing of the statement is to be. */
+void ha_queue::give_up()
+{
+  doomed.clear();
+  if (rows.empty())
+    return;
+  rows.clear();
+  bytes= 0;
+  if (queue_connection *connection= queue_connection_of(ha_thd()))
+    rq_forget_origin(connection->session);
 }
 
 void ha_queue::resume()
@@ -194,7 +234,8 @@ int ha_queue::cursor_ready()
       return fail(code, error);
     paused= true;
   }
-  if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, &cursor))
+  const bool all= command == SQLCOM_SELECT && queue_shows_owned(ha_thd());
+  if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, all, &cursor))
     return HA_ERR_OUT_OF_MEM;
   reader= connection;
   reader->reading++;
@@ -240,14 +281,30 @@ int ha_queue::rnd_next(uchar *buf)
   rq_error error;
   uint64_t id;
   int code= rq_next(cursor, &id, &row, &error);
-  if (code == RQ_END)
+  if (code == RQ_END) {
+    warn_of_hidden();
     return HA_ERR_END_OF_FILE;
+  }
   if (code)
     return fail(code, error);
   current= id;
   if (copying)
     rq_hold_read(reader->held_back);
   return unpack(buf, row);
+}
+
+/* What the statement took is owned, whether WHERE shows it or not. */
+void ha_queue::warn_of_hidden()
+{
+  THD *thd= ha_thd();
+  if (!hiding || reader->taken != thd->query_id || !rq_count(reader->session, queue) ||
+      (thd_sql_command(thd) == SQLCOM_SELECT && thd->get_sent_row_count()))
+    return;
+  hiding= false;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
+                      "Queue: what queue_wait() took of %s.%s is owned, also where another condition in WHERE does not show "
+                      "it; queue_wait('%s:CONDITION') takes what matches and nothing else",
+                      table->s->db.str, table->s->table_name.str, table->s->table_name.str);
 }
 
 void ha_queue::position(const uchar *)
@@ -270,16 +327,19 @@ int ha_queue::rnd_pos(uchar *buf, uchar *pos)
 
 /* Writing ---------------------------------------------------------------------------------------------------------- */
 
-int ha_queue::publish()
+int ha_queue::publish(bool may_fail_yet)
 {
   if (rows.empty())
     return 0;
   std::vector<rq_slice> slices;
   for (const auto &row : rows)
     slices.push_back({row.data(), row.size()});
-  rq_error error;
+  rq_error error{};
   queue_connection *connection= queue_connection_of(ha_thd());
-  int code= connection ? rq_publish(connection->session, queue, slices.data(), slices.size(), &error) : RQ_DISK;
+  int code= RQ_DISK;
+  if (connection)
+    code= (may_fail_yet ? rq_publish_unsettled : rq_publish)(connection->session, queue, slices.data(), slices.size(),
+                                                             &error);
   rows.clear();
   bytes= 0;
   return fail(code, error);
@@ -292,39 +352,85 @@ bool ha_queue::is_relayed() const
   return connection && rq_has_origin(connection->session);
 }
 
+/* A trigger's table under LOCK TABLES is not told when the statement has ended, but for what the connection keeps. */
+bool ha_queue::is_told_of_end() const
+{
+  return ha_thd()->locked_tables_mode != LTM_PRELOCKED_UNDER_LOCK_TABLES;
+}
+
+/*
+  Whether the statement can fail after its last row: in a trigger or a function it is part of another one, and RETURNING is
+  evaluated behind the row.
+*/
+bool ha_queue::may_fail_yet() const
+{
+  THD *thd= ha_thd();
+  return thd->locked_tables_mode > LTM_LOCK_TABLES || thd->in_sub_stmt ||
+         thd->is_bulk_op() ||
+         ((thd_sql_command(thd) == SQLCOM_INSERT || thd_sql_command(thd) == SQLCOM_REPLACE) && thd->lex->has_returning());
+}
+
 int ha_queue::write_row(const uchar *buf)
 {
-  if (thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE) {
+  const bool copies= thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE;
+  if (copies) {
     const queue_connection *connection= queue_connection_of(ha_thd());
     rq_error error;
     if (connection && connection->held_back)
-      if (int code= rq_hold_wrote(connection->held_back, queue, &error))
+      if (int code= rq_hold_wrote(connection->held_back, &error))
         return fail(code, error);
   }
   rows.emplace_back();
   queue_pack(table, buf, rows.back());
   bytes+= rows.back().size();
-  return gathering && (bytes < gather_bytes_max || is_relayed()) ? 0 : publish();
+  if (gathering && bytes < gather_bytes_max)
+    return 0;
+  const bool open_ended= !copies && (gathering || may_fail_yet());
+  /* Where it came from is noted with the row, and can't be taken back. */
+  if (open_ended && is_relayed())
+    return is_told_of_end() ? 0 : publish(false);
+  return publish(open_ended);
 }
 
 int ha_queue::end_bulk_insert()
 {
   gathering= false;
-  if (thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE) {
-    const queue_connection *connection= queue_connection_of(ha_thd());
-    if (connection && connection->held_back)
-      rq_hold_copy(connection->held_back, queue);
+  THD *thd= ha_thd();
+  if (thd_current_status(thd)) {
+    give_up();
+    return 0;
   }
-  return publish();
+  if (thd_killed(thd)) {
+    /* Whatever the server makes of it, it is not to say that the rows are there. */
+    give_up();
+    return my_errno= HA_ERR_ABORTED_BY_USER;
+  }
+  if (thd_sql_command(thd) != SQLCOM_ALTER_TABLE) {
+    const queue_connection *connection= queue_connection_of(thd);
+    /* What was published before is settled with the statement, so this is too. */
+    const bool more= connection && rq_is_unsettled(connection->session);
+    if ((more || may_fail_yet()) && is_relayed() && is_told_of_end())
+      return 0;
+    return my_errno= publish(more || may_fail_yet());
+  }
+  if (int error= publish(false))
+    return my_errno= error;
+  const queue_connection *connection= queue_connection_of(thd);
+  rq_error error;
+  if (connection && connection->held_back)
+    return my_errno= fail(rq_hold_complete(connection->held_back, queue, &error), error);
+  return 0;
 }
 
 int ha_queue::remove()
 {
   if (doomed.empty())
     return 0;
-  rq_error error;
+  rq_error error{};
   queue_connection *connection= queue_connection_of(ha_thd());
-  int code= connection ? rq_delete(connection->session, queue, doomed.data(), doomed.size(), &error) : RQ_DISK;
+  int code= connection ? RQ_OK : RQ_DISK;
+  for (size_t from= 0; from < doomed.size() && code == RQ_OK; from+= remove_rows_max)
+    code= rq_delete(connection->session, queue, doomed.data() + from, MY_MIN(doomed.size() - from, remove_rows_max), &error);
   doomed.clear();
   return fail(code, error);
 }
@@ -332,11 +438,17 @@ int ha_queue::remove()
 int ha_queue::delete_row(const uchar *)
 {
   doomed.push_back(current);
-  return deleting ? 0 : remove();
+  return deleting || (may_fail_yet() && is_told_of_end()) ? 0 : remove();
 }
 
 int ha_queue::end_bulk_delete()
 {
   deleting= false;
+  if (thd_current_status(ha_thd()))
+    give_up();
+  else if (thd_killed(ha_thd())) {
+    give_up();
+    return my_errno= HA_ERR_ABORTED_BY_USER;
+  }
   return remove();
 }

@@ -29,7 +29,7 @@ public:
       WHERE. COUNT(*) is exact by records() alone. No HA_BINLOG_*: rows of a queue are not replicated.
     */
     return HA_NO_TRANSACTIONS | HA_HAS_RECORDS | HA_NO_AUTO_INCREMENT | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY |
-           HA_CAN_GEOMETRY;
+           HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CAN_FORCE_BULK_DELETE;
   }
   ulong index_flags(uint, uint, bool) const override { return 0; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
@@ -54,6 +54,12 @@ public:
   void position(const uchar *record) override;
   int rnd_end() override;
   int reset() override;
+  /* Conditions stay with the server; that there are some is known. */
+  const COND *cond_push(const COND *cond) override
+  {
+    hiding= true;
+    return cond;
+  }
 
   void start_bulk_insert(ha_rows rows, uint flags) override { gathering= rows != 1; }
   int end_bulk_insert() override;
@@ -69,8 +75,13 @@ public:
   int delete_all_rows() override { return HA_ERR_WRONG_COMMAND; }
 
 private:
-  int publish();
+  int publish(bool may_fail_yet);
+  int end_statement();
+  void give_up();
+  bool may_fail_yet() const;
+  bool is_told_of_end() const;
   bool is_relayed() const;
+  void warn_of_hidden();
   int remove();
   int cursor_ready();
   int hold_back();
@@ -85,6 +96,7 @@ private:
   ulonglong current= 0;
   bool gathering= false, deleting= false;
   bool paused= false; /* for DELETE: what it reads is given to nobody before it is gone */
+  bool hiding= false; /* WHERE has conditions that may leave rows out */
   bool copying= false; /* for ALTER: shows rows that others own too */
   std::vector<std::vector<uchar>> rows;
   size_t bytes= 0;

@@ -129,7 +129,8 @@ typedef struct {
   long (*encode)(uint32_t collation, rq_slice literal, unsigned char *out, size_t room);
 } rq_server;
 
-int rq_start(const rq_server *server, rq_error *error);
+/* `files_max`: how many files may be open at once for all queues. */
+int rq_start(const rq_server *server, size_t files_max, rq_error *error);
 int rq_stop(void);
 
 int rq_create(rq_slice folder, const rq_definition *definition, rq_error *error);
@@ -150,9 +151,12 @@ int rq_compact(const rq_queue *queue, rq_error *error);
 int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
 int rq_hold_scan(const rq_hold *hold, rq_cursor **cursor);
 void rq_hold_read(rq_hold *hold);
-/* Tells which queue the copy is, should no row go there. */
-void rq_hold_copy(rq_hold *hold, const rq_queue *copy);
-int rq_hold_wrote(rq_hold *hold, const rq_queue *copy, rq_error *error);
+/*
+  Tells that the copy is complete. From now on the server may take either of the two after a crash: what is ended in the one
+  is ended in the other.
+*/
+int rq_hold_complete(rq_hold *hold, const rq_queue *copy, rq_error *error);
+int rq_hold_wrote(rq_hold *hold, rq_error *error);
 void rq_let_go(rq_hold *hold);
 /* Between the two nobody takes a row. */
 int rq_pause(const rq_queue *queue, rq_error *error);
@@ -185,6 +189,14 @@ int rq_origin(rq_session *session, rq_error *text, rq_error *error);
 int rq_set_origin_text(rq_session *session, rq_slice text);
 
 int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
+/* The same for a statement that may fail yet: nobody sees or takes the rows until rq_settle. */
+int rq_publish_unsettled(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count,
+                         rq_error *error);
+int rq_is_unsettled(const rq_session *session);
+/* Lets those rows be taken, or without `keep` be gone. */
+int rq_settle(rq_session *session, int keep, rq_error *error);
+/* The statement that rq_set_origin was for has failed. */
+void rq_forget_origin(rq_session *session);
 int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
 /* timeout_ms below 0: for ever. `alive` is asked now and then; 0 ends the wait. */
 int rq_wait(rq_session *session, const rq_target *targets, size_t count, size_t rows_max, int64_t timeout_ms,
@@ -198,7 +210,8 @@ int rq_abort(rq_session *session, rq_error *error);
 */
 uint64_t rq_peek(rq_session *session, const rq_queue *queue, uint64_t from);
 void rq_peek_end(rq_session *session);
-int rq_scan(rq_session *session, const rq_queue *queue, rq_cursor **cursor);
+/* With `all` an owner sees what it owns, and who is none what somebody owns too. */
+int rq_scan(rq_session *session, const rq_queue *queue, int all, rq_cursor **cursor);
 /* The row belongs to the cursor until its next use. */
 int rq_next(rq_cursor *cursor, uint64_t *id, rq_slice *row, rq_error *error);
 /* Reads a row by its id, into the cursor. */

@@ -20,21 +20,44 @@ static MYSQL_THDVAR_BOOL(owner, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
                          "Whether this connection sees the rows of queues that it owns, and no others", nullptr, nullptr,
                          FALSE);
 
+static MYSQL_THDVAR_BOOL(show_owned, PLUGIN_VAR_OPCMDARG,
+                         "SELECT shows the rows that somebody owns too, as a dump needs it; who owns rows itself sees its own",
+                         nullptr, nullptr, FALSE);
+
+static unsigned long open_files;
+
+static MYSQL_SYSVAR_ULONG(open_files, open_files, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                          "How many files all queues together have open; those that were used longest ago are closed when "
+                          "there are more. 0: a quarter of what the server may open",
+                          nullptr, nullptr, 0, 0, 1 << 20, 0);
+
 static char *fault;
 
 static MYSQL_SYSVAR_STR(fault, fault, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOSYSVAR | PLUGIN_VAR_RQCMDARG,
                         "For tests: a row with this text makes the engine fail inside", nullptr, nullptr, "");
 
-struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), MYSQL_SYSVAR(fault), nullptr};
+struct st_mysql_sys_var *queue_variables[]= {MYSQL_SYSVAR(owner), MYSQL_SYSVAR(show_owned), MYSQL_SYSVAR(open_files),
+                                             MYSQL_SYSVAR(fault), nullptr};
 
 const char *queue_fault()
 {
   return fault ? fault : "";
 }
 
+/* Beside its own tables the server needs files for connections and logs. */
+size_t queue_open_files()
+{
+  return open_files ? open_files : MY_MAX(::open_files_limit / 4, 16);
+}
+
 void queue_mark_owner(THD *thd)
 {
   THDVAR(thd, owner)= TRUE;
+}
+
+bool queue_shows_owned(THD *thd)
+{
+  return THDVAR(thd, show_owned);
 }
 
 static queue_connection *after_reset(THD *thd, queue_connection *connection)
@@ -73,13 +96,40 @@ void queue_let_go(queue_connection *connection)
   connection->held_back= nullptr;
 }
 
-/* A command of the client has ended; one of them is the reset of the connection. */
-void queue_command_ended(THD *thd, unsigned int, const void *event)
+/*
+  What a statement has taken goes back when the statement ends in an error: nobody was given it. A statement within a procedure
+  is one of its own, and part of the CALL; one within a function or a trigger is part of the statement that it is called by.
+*/
+static void give_back_taken(THD *thd, queue_connection *connection, bool failed)
 {
-  if (static_cast<const mysql_event_general *>(event)->event_subclass != MYSQL_AUDIT_GENERAL_STATUS || !queue_hton)
+  if (!connection->taken || thd->in_sub_stmt)
+    return;
+  rq_error error;
+  if (failed && (!thd->spcont || connection->taken == thd->query_id || connection->taken == queue_taken_inside)) {
+    if (rq_is_owner(connection->session) && rq_abort(connection->session, &error))
+      sql_print_error("Queue: %s", error.text);
+    connection->taken= 0;
+  }
+  if (!thd->spcont)
+    connection->taken= 0;
+  else if (connection->taken == queue_taken_inside)
+    connection->taken= queue_taken_before;
+}
+
+/* A statement has ended; or a command of the client, and one of them is the reset of the connection. */
+void queue_command_ended(THD *thd, unsigned int, const void *data)
+{
+  const auto *event= static_cast<const mysql_event_general *>(data);
+  if (event->event_subclass != MYSQL_AUDIT_GENERAL_STATUS || !queue_hton)
     return;
   auto *connection= static_cast<queue_connection *>(thd_get_ha_data(thd, queue_hton));
   if (connection) {
+    const bool failed= event->general_error_code != 0;
+    give_back_taken(thd, connection, failed);
+    /* What the handler was not told the end of: that of a trigger's table under LOCK TABLES. */
+    rq_error error;
+    if (!thd->in_sub_stmt && rq_is_unsettled(connection->session) && rq_settle(connection->session, !failed, &error))
+      sql_print_error("Queue: %s", error.text);
     after_reset(thd, connection);
     queue_let_go(connection);
     rq_peek_end(connection->session);

@@ -22,9 +22,14 @@ struct queue_connection {
   uint reading;
   /* What queue_peek() said last. */
   longlong peeked;
+  /* The statement that rows were taken by last, by its number; 0 when the command that it was part of is over. */
+  query_id_t taken;
   /* A queue that nobody takes from until the statement has ended. */
   rq_hold *held_back;
 };
+
+/* For `taken`: by the statement that calls a function; by an earlier statement of a CALL that is not over. */
+static const query_id_t queue_taken_inside= ~static_cast<query_id_t>(0), queue_taken_before= queue_taken_inside - 1;
 
 /* The connection of a session, made when it is first asked for; none when there is no memory or no engine. */
 queue_connection *queue_connection_of(THD *thd);
@@ -32,11 +37,17 @@ queue_connection *queue_connection_of(THD *thd);
 /* The connection has waited: it sees its own rows only. */
 void queue_mark_owner(THD *thd);
 
+/* Whether the connection, while it owns nothing, sees rows that others own. */
+bool queue_shows_owned(THD *thd);
+
 /* Lets others take again from the queue that the connection held back. */
 void queue_let_go(queue_connection *connection);
 
 /* The option --queue-fault, for tests: text in a row that makes the engine fail inside. Empty when it is not given. */
 const char *queue_fault();
+
+/* How many files all queues together may have open. */
+size_t queue_open_files();
 
 /* For the plugin's declaration. */
 extern struct st_mysql_sys_var *queue_variables[];

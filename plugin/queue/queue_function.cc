@@ -29,6 +29,8 @@ extern "C" {
 LEX_CSTRING *thd_current_db(THD *thd);
 CHARSET_INFO *thd_charset(THD *thd);
 int thd_is_connected(THD *thd);
+int thd_binlog_format(const THD *thd);
+bool thd_sqlcom_can_generate_row_events(const THD *thd);
 }
 
 /* How long queue_wait() waits when it is not told. */
@@ -111,6 +113,33 @@ static longlong integer_of(const UDF_ARGS *args, uint at)
   return args->args[at] ? *reinterpret_cast<const longlong *>(args->args[at]) : 0;
 }
 
+/* What READ_ONLY keeps others from; true with an error. */
+static bool is_read_only(THD *thd)
+{
+  if (!thd->is_read_only_ctx())
+    return false;
+  my_error(ER_OPTION_PREVENTS_STATEMENT, MYF(0), "--read-only");
+  return true;
+}
+
+/*
+  What a replica would ask its own queues for, or wait in them for; true with an error. Where the server can, it logs such
+  a statement by rows.
+*/
+static bool is_logged_as_text(THD *thd, const char *name)
+{
+  const int command= thd_sql_command(thd);
+  if (thd_binlog_format(thd) != BINLOG_FORMAT_STMT || thd->is_current_stmt_binlog_format_row() ||
+      thd->get_binlog_local_stmt_filter() == THD::BINLOG_FILTER_SET ||
+      !(thd_sqlcom_can_generate_row_events(thd) || command == SQLCOM_CREATE_TABLE))
+    return false;
+  my_printf_error(ER_GET_ERRMSG,
+                  "Queue: %s() in a statement that changes a replicated table needs binlog_format=ROW or MIXED: a replica "
+                  "would ask its own queues",
+                  MYF(0), name);
+  return true;
+}
+
 /* A table that a function was given, open as long as this lives. */
 class Opened {
 public:
@@ -152,16 +181,36 @@ public:
     rq_error error;
     if (!connection)
       return false;
-    if (rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
+    if (const int code= rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
       queue= nullptr;
-      warn(thd, error.text);
+      const std::string table= db + "." + name;
+      warn(thd, (code == RQ_MISSING ? "there is no queue " + table : table + ": " + error.text).c_str());
       return false;
     }
     return true;
   }
 
 private:
+  /* Whether the user may, or the definer of the view through which the statement reads this table. */
   static bool is_allowed(THD *thd, const std::string &db, const std::string &name, privilege_t privileges)
+  {
+    if (may(thd, db, name, privileges))
+      return true;
+    for (const TABLE_LIST *table= thd->lex->query_tables; table; table= table->next_global) {
+      if (!table->security_ctx || table->security_ctx == thd->security_ctx || table->view ||
+          db != table->db.str || name != table->table_name.str)
+        continue;
+      Security_context *before= thd->security_ctx;
+      thd->security_ctx= table->security_ctx;
+      const bool allowed= may(thd, db, name, privileges);
+      thd->security_ctx= before;
+      if (allowed)
+        return true;
+    }
+    return false;
+  }
+
+  static bool may(THD *thd, const std::string &db, const std::string &name, privilege_t privileges)
   {
     privilege_t there= NO_ACL;
     if (check_access(thd, privileges, db.c_str(), &there, nullptr, false, true))
@@ -224,6 +273,8 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
     return call->null();
   }
   queue_mark_owner(thd);
+  if (outcome == RQ_TAKEN)
+    mine->taken= thd->in_sub_stmt ? queue_taken_inside : thd->query_id;
   if (outcome == RQ_GONE)
     warn(thd, "a table was dropped while it was waited for");
   return outcome == RQ_TAKEN ? static_cast<longlong>(target) + 1 : 0;
@@ -233,7 +284,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
 static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, size_t rows_max)
 {
   queue_connection *mine= queue_connection_of(thd);
-  if (!mine)
+  if (!mine || is_read_only(thd))
     return call->null();
   if (mine->reading) {
     warn(thd, "queue_wait() after rows of a queue were read; it belongs into WHERE, or into a statement of its own");
@@ -283,7 +334,7 @@ static longlong evaluate_queue_end(THD *thd, Call *call, const UDF_ARGS *)
   queue_called.end++;
   queue_connection *mine= queue_connection_of(thd);
   rq_error error;
-  if (!mine)
+  if (!mine || is_read_only(thd))
     return call->null();
   if (rq_end(mine->session, &error)) {
     raise(error);
@@ -393,7 +444,7 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
 {
   Opened table;
   rq_error error;
-  if (!table.open(thd, text_of(thd, args, 0), DELETE_ACL))
+  if (is_read_only(thd) || !table.open(thd, text_of(thd, args, 0), DELETE_ACL))
     return call->null();
   if (rq_compact(table.queue, &error)) {
     raise(error);
@@ -446,7 +497,9 @@ static Call *result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(T
   Call *call= reinterpret_cast<Call *>(init->ptr);
   if (!call->done) {
     call->done= true;
-    call->value= call->is_constant(args) ? evaluate(_current_thd(), call, args) : call->null();
+    THD *thd= _current_thd();
+    const bool may= call->is_constant(args) && !is_logged_as_text(thd, call->name);
+    call->value= may ? evaluate(thd, call, args) : call->null();
   }
   return call;
 }

@@ -96,7 +96,7 @@ static int queue_init(void *plugin)
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int code= rq_start(&server, &error);
+  int code= rq_start(&server, queue_open_files(), &error);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (code)
     sql_print_error("Queue: %s", error.text);

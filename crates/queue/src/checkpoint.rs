@@ -141,9 +141,14 @@ impl Checkpoint {
 
     /// Replaces the checkpoint in a folder.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+        self.begin(disk, folder)?.finish()
+    }
+
+    /// Writes the checkpoint beside the one in a folder, which it replaces when it is finished.
+    pub(crate) fn begin<'disk>(&self, disk: &'disk dyn Disk, folder: &Path) -> io::Result<Output<'disk>> {
         let mut output = Output::create(disk, &folder.join(FILE))?;
         output.write_all(&self.encode())?;
-        output.finish()
+        Ok(output)
     }
 
     /// Reads the checkpoint in a folder.

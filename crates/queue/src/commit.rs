@@ -13,7 +13,7 @@ use crate::index::{Arrival, Stored};
 use crate::log::Log;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
 use crate::record::RowId;
-use crate::state::{Batch, Gather, State};
+use crate::state::{Batch, Gather, Ownership, State};
 use crate::sync::{MutexGuard, pass, wait};
 use crate::wait::{Candidate, News, offer, tell_all};
 use crate::{Error, Sync};
@@ -39,6 +39,7 @@ struct Roll {
 impl Queue {
     /// The state, with room in the batch to come.
     pub(crate) fn room(&self) -> Result<MutexGuard<'_, State>, Error> {
+        self.shared.make_room();
         let mut state = self.lock();
         loop {
             state.usable()?;
@@ -82,25 +83,33 @@ impl Queue {
         let written = match state.usable() {
             Ok(()) if !gather.bytes.is_empty() => {
                 let roll = roll(&state, &self.shared, &gather);
-                let log = state.log.take();
+                let mut log = state.log.take();
+                let mut sealed = None;
                 // A write that is not followed by a sync takes less time than letting others in and waking them.
-                let (log, written) = if self.definition().sync == Sync::Always || roll.is_some() {
+                let written = if self.definition().sync == Sync::Always || roll.is_some() {
                     drop(state);
-                    let written = self.write(log, &mut gather, roll);
+                    let written = self.write(&mut log, &mut gather, roll, &mut sealed);
                     state = self.lock();
                     written
                 } else {
-                    self.write(log, &mut gather, roll)
+                    self.write(&mut log, &mut gather, roll, &mut sealed)
                 };
                 state.log = log;
+                // Also when what was to follow it could not be written.
+                sealed.into_iter().for_each(|sealed| self.seal(&mut state, sealed));
                 written
             }
-            other => other.map(|()| Written { offset: 0, file: None, sealed: None }),
+            other => other.map(|()| Written { offset: 0, file: None }),
         };
-        let outcome = written.and_then(|written| self.apply(&mut state, &gather, written));
-        if let Err(error) = &outcome {
-            fail(&mut state, error);
-        }
+        let outcome = match written {
+            Ok(written) => self.apply(&mut state, &gather, written).inspect_err(|error| fail(&mut state, error)),
+            Err(error) => {
+                // Nothing of it is there; the next batch may be luckier.
+                fail_if_lost(&mut state, &error);
+                state.give_up(&gather);
+                Err(error)
+            }
+        };
         self.give_turn(&mut state);
         drop(state);
         batch.finish(outcome.clone());
@@ -125,23 +134,18 @@ impl Queue {
         self.turn.notify_all();
     }
 
-    /// The part that happens without the lock.
+    /// The part that happens without the lock. A segment that it closes is told in `sealed`, whatever comes after.
     fn write(
         &self,
-        log: Option<Log>,
+        log: &mut Option<Log>,
         gather: &mut Gather,
         roll: Option<Roll>,
-    ) -> (Option<Log>, Result<Written, Error>) {
-        let Some(mut log) = log else { return (None, Err(Error::Dropped)) };
-        let written = self.write_to(&mut log, gather, roll);
-        (Some(log), written)
-    }
-
-    fn write_to(&self, log: &mut Log, gather: &mut Gather, roll: Option<Roll>) -> Result<Written, Error> {
-        let mut sealed = None;
+        sealed: &mut Option<Sealed>,
+    ) -> Result<Written, Error> {
+        let log = log.as_mut().ok_or(Error::Dropped)?;
         if let Some(mut roll) = roll {
             let (file, stored) = log.roll(&mut roll.index, roll.header, roll.next)?;
-            sealed = Some(Sealed { file, stored, next: roll.next });
+            *sealed = Some(Sealed { file, stored, next: roll.next });
         }
         let offset = log.end();
         let first = gather.rows.first().map_or(RowId(0), |row| row.id);
@@ -150,17 +154,19 @@ impl Queue {
         if self.definition().sync == Sync::Always {
             log.sync()?;
         }
-        Ok(Written { offset, file: Some(log.file().clone()), sealed })
+        Ok(Written { offset, file: Some(log.file().clone()) })
+    }
+
+    /// Notes that a segment was closed.
+    fn seal(&self, state: &mut State, sealed: Sealed) {
+        state.index.seal(&sealed.file, sealed.stored);
+        state.active_next = sealed.next;
+        self.shared.schedule(self);
     }
 
     /// Makes what was written visible, and hands rows to those who wait.
     fn apply(&self, state: &mut State, gather: &Gather, written: Written) -> Result<(), Error> {
         let now_ms = self.shared.now_ms();
-        if let Some(sealed) = written.sealed {
-            state.index.seal(&sealed.file, sealed.stored);
-            state.active_next = sealed.next;
-            self.shared.schedule(self);
-        }
         let Some(file) = written.file else { return Ok(()) };
         if let Some(last) = gather.rows.last() {
             state.arrived = RowId(last.id.0 + 1);
@@ -168,6 +174,9 @@ impl Queue {
         for row in &gather.rows {
             let offset = written.offset + row.at as u64;
             state.index.push(&file, &Arrival { id: row.id, offset, len: row.len, time_ms: now_ms });
+            if let Some(owner) = row.owner {
+                state.own(&[row.id], Ownership { owner, since_ms: now_ms })?;
+            }
         }
         let gone = gather.acknowledged.iter().flat_map(|(first, count)| first.0..first.0 + count);
         self.remove(state, gone.map(RowId))?;
@@ -204,7 +213,6 @@ impl Queue {
 struct Written {
     offset: u64,
     file: Option<Arc<SegmentFile>>,
-    sealed: Option<Sealed>,
 }
 
 /// A segment that was closed, and the id that the next row had then.
@@ -218,7 +226,8 @@ struct Sealed {
 fn roll(state: &State, shared: &Shared, gather: &Gather) -> Option<Roll> {
     let log = state.log.as_ref()?;
     let limit = shared.options.segment_bytes.min(SEGMENT_BYTES_MAX);
-    if log.is_empty() || log.end() + gather.bytes.len() as u64 <= limit {
+    let fits = log.is_empty() || log.end() + gather.bytes.len() as u64 <= limit;
+    if fits && !log.is_sealed() {
         return None;
     }
     let rows = state.index.segment_of(log.file()).map(|segment| segment.listed()).unwrap_or_default();
@@ -240,6 +249,14 @@ pub(crate) fn fail(state: &mut State, error: &Error) {
     };
     state.failed.get_or_insert(why);
     tell_all(state, &News::Broken(error.clone()));
+}
+
+/// Takes the queue out of service if its log can't be relied on any more: after a sync that failed. A write that failed is
+/// cut off again.
+pub(crate) fn fail_if_lost(state: &mut State, error: &Error) {
+    if state.log.as_ref().is_none_or(Log::is_lost) {
+        fail(state, error);
+    }
 }
 
 /// Notices when the writer does not come back: a panic must not leave the others waiting.

@@ -10,7 +10,8 @@ use crate::index::Doing;
 use crate::origin::Journal;
 use crate::queue::Queue;
 use crate::record::RowId;
-use crate::state::Ownership;
+use crate::state::{Ownership, State};
+use crate::sync::MutexGuard;
 use crate::wait::{News, tell_all};
 
 /// What is known of a copy that is being made.
@@ -20,6 +21,8 @@ pub(crate) struct Copying {
     read: u64,
     /// Rows that somebody owned when they were read, and their ids in the copy, which counts from 1.
     rows: BTreeMap<RowId, RowId>,
+    /// The copy, once it is complete: what is ended here is ended there first.
+    copy: Option<Arc<Queue>>,
 }
 
 impl Copying {
@@ -29,6 +32,12 @@ impl Copying {
         if is_owned {
             self.rows.insert(id, RowId(self.read));
         }
+    }
+
+    /// A complete copy, and which rows these are in it.
+    pub(crate) fn there(&self, rows: &[RowId]) -> Option<(Arc<Queue>, Vec<RowId>)> {
+        let there = rows.iter().filter_map(|row| self.rows.get(row).copied());
+        self.copy.clone().map(|copy| (copy, there.collect()))
     }
 }
 
@@ -99,6 +108,33 @@ impl Queue {
         self.lock().copying.as_ref().is_some_and(|copying| !copying.rows.is_empty())
     }
 
+    /// Notes that the copy has all rows. From now on either of the two may be the one that a crash leaves: what was ended
+    /// and relayed here is so there too when this returns, and what is ended later is ended in both.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`], on both.
+    pub fn copied_to(&self, copy: &Arc<Queue>) -> Result<(), Error> {
+        let mut state = self.settled()?;
+        let result = complete(&mut state, copy);
+        state.maintaining = false;
+        self.give_turn(&mut state);
+        result
+    }
+
+    /// The state while nobody writes or tidies up, and nothing waits to be written: should the queue come back in the end,
+    /// what was ended is not to.
+    fn settled(&self) -> Result<MutexGuard<'_, State>, Error> {
+        loop {
+            self.flush()?;
+            let mut state = self.quiet();
+            if state.gather.bytes.is_empty() {
+                return Ok(state);
+            }
+            state.maintaining = false;
+            self.give_turn(&mut state);
+        }
+    }
+
     /// Has `replace` put the copy into this queue's place. Who owns a row here owns it there from then on; what was ended
     /// here is gone there; what was relayed here is known there. This queue then answers as one that was dropped. [`Engine::rename`](crate::Engine::rename) of its folder
     /// undoes that: what nobody had ended waits in it again.
@@ -110,33 +146,15 @@ impl Queue {
         copy: &Arc<Queue>,
         replace: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // Should it come back in the end, what was ended is not to: it is written before.
-        let mut state = loop {
-            self.flush()?;
-            let mut state = self.quiet();
-            if state.gather.bytes.is_empty() {
-                break state;
-            }
-            state.maintaining = false;
-            self.give_turn(&mut state);
-        };
-        let rows = state.copying.take().map(|copying| copying.rows).unwrap_or_default();
-        let mut gone = Vec::new();
-        let mut owned: Vec<(RowId, Ownership)> = Vec::new();
-        let mut result = state.usable();
-        for (old, new) in &rows {
-            match state.index.doing(*old) {
-                Ok(Doing::Gone) => gone.push(*new),
-                Ok(Doing::Owned) => owned.extend(state.owners.get(old).map(|ownership| (*new, *ownership))),
-                Ok(Doing::Waiting) => {}
-                Err(error) => result = Err(error),
-            }
-        }
+        let mut state = self.settled()?;
         // Nobody ends a row meanwhile: it would take this queue's lock.
-        let result = result
-            .and_then(|()| copy.adopt(&gone, &owned, state.journal.clone()))
-            .and_then(|epoch| replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch));
+        let result = complete(&mut state, copy).and_then(|()| {
+            let owned = state.owned_copies();
+            let epoch = copy.adopt_owners(&owned)?;
+            replace().inspect_err(|_| copy.disown_all(&owned)).map(|()| epoch)
+        });
         if let Ok(epoch) = &result {
+            let rows = state.copying.take().map(|copying| copying.rows).unwrap_or_default();
             state.dropped = true;
             tell_all(&mut state, &News::Dropped);
             let of = state.epoch;
@@ -147,17 +165,33 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over what became of rows, and what came by relay; returns which life of the queue they are in.
-    fn adopt(&self, gone: &[RowId], owned: &[(RowId, Ownership)], journal: Journal) -> Result<u64, Error> {
+    /// Ends rows that were ended in the queue that this one is a copy of.
+    pub(crate) fn end_copied(&self, rows: &[RowId]) -> Result<(), Error> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let written = self.room().and_then(|mut state| {
+            state.gather.acknowledge(rows);
+            self.commit(state)
+        });
+        match written {
+            // The copy is not to be after all.
+            Err(Error::Dropped) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes over what became of rows, and what came by relay.
+    fn adopt(&self, gone: &[RowId], journal: Journal) -> Result<(), Error> {
         if journal != Journal::default() {
             self.lock().journal = journal;
             self.checkpoint()?;
         }
-        if !gone.is_empty() {
-            let mut state = self.room()?;
-            state.gather.acknowledge(gone);
-            self.commit(state)?;
-        }
+        self.end_copied(gone)
+    }
+
+    /// Lets rows have the owners they have in the queue that this one replaces; returns which life of the queue they are in.
+    fn adopt_owners(&self, owned: &[(RowId, Ownership)]) -> Result<u64, Error> {
         let mut state = self.lock();
         for (id, ownership) in owned {
             // The last row may have been left out of the copy.
@@ -174,5 +208,31 @@ impl Queue {
             // It is about to be dropped by whoever made it.
             state.disown(&[*id], ownership.owner).ok();
         }
+    }
+}
+
+/// Has the copy take over what became of the rows that were copied, unless it has.
+fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
+    state.usable()?;
+    let Some(copying) = &state.copying else { return Ok(()) };
+    if copying.copy.is_some() {
+        return Ok(());
+    }
+    let mut gone = Vec::new();
+    for (old, new) in &copying.rows {
+        if state.index.doing(*old)? == Doing::Gone {
+            gone.push(*new);
+        }
+    }
+    copy.adopt(&gone, state.journal.clone())?;
+    state.copying.iter_mut().for_each(|copying| copying.copy = Some(copy.clone()));
+    Ok(())
+}
+
+impl State {
+    /// The rows that are owned and were copied, as the copy numbers them.
+    fn owned_copies(&self) -> Vec<(RowId, Ownership)> {
+        let rows = self.copying.iter().flat_map(|copying| &copying.rows);
+        rows.filter_map(|(old, new)| self.owners.get(old).map(|ownership| (*new, *ownership))).collect()
     }
 }

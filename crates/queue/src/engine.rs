@@ -12,6 +12,7 @@ use disk::Disk;
 
 use crate::batch::{Incarnation, SegmentName};
 use crate::checkpoint::{self, Checkpoint};
+use crate::files::Files;
 use crate::folder::Folder;
 use crate::log::Log;
 use crate::origin::Journal;
@@ -36,6 +37,9 @@ pub struct Options {
     pub emptied_max: usize,
     /// A queue that nobody used for so long, or up to twice as long, closes its files until it is used again.
     pub idle: Duration,
+    /// Files that may be open at once for all queues together, or some more; when there are too many, those that were used
+    /// longest ago are closed until they are used again.
+    pub files_max: usize,
     /// The time, milliseconds since 1970.
     pub now_ms: fn() -> u64,
     /// Random bytes: the incarnation of a new queue.
@@ -52,6 +56,7 @@ impl Options {
             interval: Duration::from_secs(1),
             emptied_max: 4,
             idle: Duration::from_secs(30),
+            files_max: 512,
             now_ms,
             random,
         }
@@ -62,6 +67,7 @@ impl Options {
 pub(crate) struct Shared {
     disk: Arc<dyn Disk>,
     pub(crate) options: Options,
+    pub(crate) files: Arc<Files>,
     numbers: AtomicU64,
     jobs: Mutex<Jobs>,
     bell: Condvar,
@@ -114,6 +120,23 @@ impl Shared {
 
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Closes the files of queues that were used longest ago, when there are too many. Who calls holds no queue's lock.
+    pub(crate) fn make_room(&self) {
+        if !self.files.is_full() {
+            return;
+        }
+        let mut open: Vec<Arc<Queue>> = lock(&self.past).alive.values().filter_map(Weak::upgrade).collect();
+        open.retain(|queue| queue.is_open());
+        open.sort_by_key(|queue| queue.used());
+        for queue in open {
+            if self.files.surplus() == 0 {
+                break;
+            }
+            // One that can't be closed is told of by its next use.
+            queue.rest().ok();
+        }
     }
 
     /// Has a queue compacted as far as it is sparse, and a checkpoint of it written.
@@ -210,7 +233,8 @@ impl Engine {
     pub fn start(disk: Arc<dyn Disk>, options: Options) -> io::Result<Engine> {
         let threads = options.threads;
         let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
-        let shared = Arc::new(Shared { disk, options, numbers, jobs, bell, past: Mutex::default() });
+        let (files, past) = (Files::new(options.files_max), Mutex::default());
+        let shared = Arc::new(Shared { disk, options, files, numbers, jobs, bell, past });
         let (queues, freed) = (Mutex::default(), Condvar::default());
         let mut engine = Engine { shared, queues, freed, threads: Vec::new() };
         for _ in 0..threads {
@@ -237,7 +261,7 @@ impl Engine {
             other => other.map_err(Error::disk(folder))?,
         }
         let incarnation = (self.shared.options.random)();
-        let place = Folder::new(disk.clone(), folder);
+        let place = Folder::new(disk.clone(), self.shared.files.clone(), folder);
         Log::create(&place, incarnation, 1, RowId(1))?;
         first_checkpoint(incarnation, 1, definition.clone())
             .write(&**disk, folder)
@@ -257,7 +281,10 @@ impl Engine {
         let mut reserved = self.reserve(folder);
         let queue = match &reserved.queue {
             Some(queue) => queue.clone(),
-            None => recovery::open(&self.shared, &self.shared.disk, folder)?,
+            None => {
+                self.shared.make_room();
+                recovery::open(&self.shared, &self.shared.disk, folder)?
+            }
         };
         queue.touch(&mut queue.lock());
         reserved.set(Some(queue.clone()));

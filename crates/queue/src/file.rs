@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::{Disk, Source};
 
 use crate::Error;
 use crate::batch::{self, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Since};
+use crate::files::Permit;
 use crate::folder::{Folder, count};
 use crate::index::{Location, Stored};
 use crate::record::{RowId, checked_row};
@@ -20,6 +22,8 @@ pub(crate) struct SegmentFile {
     folder: Arc<Folder>,
     place: Place,
     open: Mutex<Option<Arc<Opened>>>,
+    /// When it was used last, by the clock of [`Files`](crate::files::Files).
+    used: AtomicU64,
 }
 
 /// An open file, and what was last read of it: rows are mostly taken one after the other, and a call of the system for
@@ -28,6 +32,7 @@ pub(crate) struct Opened {
     source: Box<dyn Source>,
     folder: Arc<Folder>,
     window: Mutex<Option<Arc<Window>>>,
+    _permit: Permit,
 }
 
 struct Window {
@@ -83,7 +88,7 @@ impl std::fmt::Debug for SegmentFile {
 
 impl SegmentFile {
     pub(crate) fn new(folder: &Arc<Folder>, place: Place) -> Arc<SegmentFile> {
-        Arc::new(SegmentFile { folder: folder.clone(), place, open: Mutex::new(None) })
+        Arc::new(SegmentFile { folder: folder.clone(), place, open: Mutex::new(None), used: AtomicU64::new(0) })
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -107,16 +112,29 @@ impl SegmentFile {
     }
 
     /// The open file. Who has it can read it also after it was unlinked.
-    pub(crate) fn open(&self) -> Result<Arc<Opened>, Error> {
+    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<Opened>, Error> {
         let mut open = lock(&self.open);
+        let files = &self.folder.files;
+        self.used.store(files.now(), Ordering::Relaxed);
         if let Some(file) = &*open {
             return Ok(file.clone());
         }
         let path = self.path();
         let source = self.disk().open(&path).map_err(Error::disk(&path))?;
-        let file = Arc::new(Opened { source, folder: self.folder.clone(), window: Mutex::new(None) });
+        let (folder, window, _permit) = (self.folder.clone(), Mutex::new(None), files.permit_reading());
+        let file = Arc::new(Opened { source, folder, window, _permit });
         *open = Some(file.clone());
+        drop(open);
+        files.note(self);
         Ok(file)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.open).is_some()
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Closes the file, as soon as nobody reads it any more.
@@ -124,7 +142,7 @@ impl SegmentFile {
         *lock(&self.open) = None;
     }
 
-    fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
+    fn read(self: &Arc<Self>, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len];
         let read = self.open()?.source.read_full_at(offset, &mut bytes);
         let read = read.map_err(|error| Error::disk(&self.path())(error))?;
@@ -135,7 +153,7 @@ impl SegmentFile {
     }
 
     /// Reads the index of a sealed segment.
-    pub(crate) fn read_index(&self, stored: &Stored) -> Result<(Vec<Indexed>, Vec<Since>), Error> {
+    pub(crate) fn read_index(self: &Arc<Self>, stored: &Stored) -> Result<(Vec<Indexed>, Vec<Since>), Error> {
         let header = self.read(0, SEGMENT_HEADER)?;
         batch::decode_segment_header(&self.path(), &header, &self.place)?;
         let len =

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use disk::Disk;
 
 use crate::Counters;
+use crate::files::Files;
 use crate::sync::{Mutex, lock};
 
 /// A queue's folder on its disk.
 pub(crate) struct Folder {
     disk: Arc<dyn Disk>,
     path: Mutex<PathBuf>,
+    pub(crate) files: Arc<Files>,
     pub(crate) calls: Calls,
 }
 
@@ -39,8 +41,8 @@ impl Calls {
 }
 
 impl Folder {
-    pub(crate) fn new(disk: Arc<dyn Disk>, path: &Path) -> Arc<Folder> {
-        Arc::new(Folder { disk, path: Mutex::new(path.to_owned()), calls: Calls::default() })
+    pub(crate) fn new(disk: Arc<dyn Disk>, files: Arc<Files>, path: &Path) -> Arc<Folder> {
+        Arc::new(Folder { disk, path: Mutex::new(path.to_owned()), files, calls: Calls::default() })
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {

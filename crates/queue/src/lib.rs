@@ -37,6 +37,7 @@ mod cursor;
 mod engine;
 mod error;
 mod file;
+mod files;
 mod folder;
 mod index;
 mod log;

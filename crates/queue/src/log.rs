@@ -1,6 +1,6 @@
 //! The end of the log: batches are added to the active segment, which is sealed and followed by the next.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use disk::Sink;
@@ -8,6 +8,7 @@ use disk::Sink;
 use crate::Error;
 use crate::batch::{self, Header, Incarnation, Place, SEGMENT_HEADER, SegmentName};
 use crate::file::SegmentFile;
+use crate::files::Permit;
 use crate::folder::{Folder, count};
 use crate::index::Stored;
 use crate::record::RowId;
@@ -17,9 +18,19 @@ pub(crate) struct Log {
     folder: Arc<Folder>,
     file: Arc<SegmentFile>,
     /// Absent while the queue rests.
-    sink: Option<Box<dyn Sink>>,
+    sink: Option<Writer>,
     end: u64,
     synced: u64,
+    /// The segment has its index, and the one after it could not be begun yet.
+    sealed: Option<Stored>,
+    /// A sync failed: what the system says about these bytes is not to be trusted any more.
+    lost: bool,
+}
+
+/// A file that is open for writing.
+struct Writer {
+    sink: Box<dyn Sink>,
+    _permit: Permit,
 }
 
 impl Log {
@@ -30,24 +41,81 @@ impl Log {
         number: u64,
         next: RowId,
     ) -> Result<Log, Error> {
+        let mut log = Log::begin(folder, incarnation, number, next)?;
+        log.settle()?;
+        Ok(log)
+    }
+
+    /// Writes the header of a segment. What is there after a failure is removed, now or when it is begun again.
+    fn begin(
+        folder: &Arc<Folder>,
+        incarnation: Incarnation,
+        number: u64,
+        next: RowId,
+    ) -> Result<Log, Error> {
         let place = Place { incarnation, name: SegmentName { number, generation: 0 } };
         let file = SegmentFile::new(folder, place);
         let path = file.path();
         let disk = folder.disk();
-        let mut sink = disk.create(&path).map_err(Error::disk(&path))?;
-        sink.write_all(&batch::encode_segment_header(&place, next)).map_err(Error::disk(&path))?;
-        sink.sync().map_err(Error::disk(&path))?;
-        disk.sync_folder(&folder.path()).map_err(Error::disk(&path))?;
+        match disk.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::disk(&path)(error)),
+            _ => {}
+        }
+        let header = batch::encode_segment_header(&place, next);
+        let begun = disk.create(&path).and_then(|mut sink| sink.write_all(&header).map(|()| sink));
+        let sink = begun.map_err(|error| {
+            disk.remove(&path).ok();
+            Error::disk(&path)(error)
+        })?;
         let end = SEGMENT_HEADER as u64;
-        Ok(Log { folder: folder.clone(), file, sink: Some(sink), end, synced: end })
+        Ok(Log { sink: Some(Writer::new(folder, sink)), ..Log::closed(folder, file, end) })
+    }
+
+    /// Makes a segment that was begun durable, and its name.
+    fn settle(&mut self) -> Result<(), Error> {
+        let path = self.file.path();
+        self.sink.iter_mut().try_for_each(|writer| writer.sink.sync()).map_err(Error::disk(&path))?;
+        self.folder.disk().sync_folder(&self.folder.path()).map_err(Error::disk(&path))?;
+        self.synced = self.end;
+        Ok(())
+    }
+
+    fn closed(folder: &Arc<Folder>, file: Arc<SegmentFile>, end: u64) -> Log {
+        Log { folder: folder.clone(), file, sink: None, end, synced: 0, sealed: None, lost: false }
     }
 
     /// Goes on with a segment that ends at `end`; what is behind is cut off. All of it is durable when this returns.
     pub(crate) fn resume(folder: &Arc<Folder>, file: Arc<SegmentFile>, end: u64) -> Result<Log, Error> {
-        let path = file.path();
-        let mut sink = folder.disk().append(&path, end).map_err(Error::disk(&path))?;
-        sink.sync().map_err(Error::disk(&path))?;
-        Ok(Log { folder: folder.clone(), file, sink: Some(sink), end, synced: end })
+        let mut log = Log::closed(folder, file, end);
+        log.sync()?;
+        Ok(log)
+    }
+
+    /// The file for writing, cut off at its end.
+    fn open(&mut self) -> Result<&mut Writer, Error> {
+        match &mut self.sink {
+            Some(writer) => Ok(writer),
+            closed => {
+                let path = self.file.path();
+                let sink = self.folder.disk().append(&path, self.end).map_err(Error::disk(&path))?;
+                Ok(closed.insert(Writer::new(&self.folder, sink)))
+            }
+        }
+    }
+
+    /// Whether the file is open for writing.
+    pub(crate) fn is_open(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// Whether a sync failed.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Whether the segment takes no more batches.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed.is_some()
     }
 
     pub(crate) fn file(&self) -> &Arc<SegmentFile> {
@@ -68,16 +136,15 @@ impl Log {
     pub(crate) fn write(&mut self, batch: &mut [u8], mut header: Header) -> Result<(), Error> {
         header.synced = self.synced;
         batch::seal(batch, self.file.place(), self.end, &header);
-        let path = || self.file.path();
-        let sink = match &mut self.sink {
-            Some(sink) => sink,
-            closed => {
-                let opened = self.folder.disk().append(&path(), self.end).map_err(Error::disk(&path()))?;
-                closed.insert(opened)
-            }
-        };
+        let writer = self.open()?;
+        let written = writer.sink.write_all(batch);
         count(&self.folder.calls.writes);
-        sink.write_all(batch).map_err(|error| Error::disk(&path())(error))?;
+        if let Err(error) = written {
+            // What got there is cut off: now, or where that fails too before anything else is written.
+            self.sink = None;
+            self.open().ok();
+            return Err(Error::disk(&self.file.path())(error));
+        }
         self.end += batch.len() as u64;
         Ok(())
     }
@@ -85,10 +152,12 @@ impl Log {
     /// Makes everything written so far durable.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         if self.synced < self.end {
-            if let Some(sink) = &mut self.sink {
-                count(&self.folder.calls.syncs);
-                sink.sync().map_err(|error| Error::disk(&self.file.path())(error))?;
-            }
+            let synced = self.open()?.sink.sync();
+            count(&self.folder.calls.syncs);
+            synced.map_err(|error| {
+                self.lost = true;
+                Error::disk(&self.file.path())(error)
+            })?;
             self.synced = self.end;
         }
         Ok(())
@@ -109,13 +178,26 @@ impl Log {
         header: Header,
         next: RowId,
     ) -> Result<(Arc<SegmentFile>, Stored), Error> {
-        let offset = self.end;
-        self.write(index, header)?;
-        self.sync()?;
-        let stored = Stored { offset, len: index.len() as u64, file_len: self.end };
+        let stored = match self.sealed {
+            Some(stored) => stored,
+            None => {
+                let offset = self.end;
+                self.write(index, header)?;
+                self.sync()?;
+                let stored = Stored { offset, len: index.len() as u64, file_len: self.end };
+                *self.sealed.insert(stored)
+            }
+        };
         let Place { incarnation, name } = *self.file.place();
-        let following = Log::create(&self.folder, incarnation, name.number + 1, next)?;
+        let mut following = Log::begin(&self.folder, incarnation, name.number + 1, next)?;
+        following.settle().inspect_err(|_| self.lost = true)?;
         let sealed = std::mem::replace(self, following);
         Ok((sealed.file, stored))
+    }
+}
+
+impl Writer {
+    fn new(folder: &Arc<Folder>, sink: Box<dyn Sink>) -> Writer {
+        Writer { sink, _permit: folder.files.permit_writing() }
     }
 }

@@ -12,7 +12,7 @@ use crate::batch::{
     self, BATCH_HEADER, Header, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, encode_index,
 };
 use crate::checkpoint::{Checkpoint, Listed};
-use crate::commit::fail;
+use crate::commit::{fail, fail_if_lost};
 use crate::engine::first_checkpoint;
 use crate::file::SegmentFile;
 use crate::index::{Arrival, Doing, Index, Segment, Stored};
@@ -150,12 +150,15 @@ impl Queue {
         let mut state = self.lock();
         state.log = log;
         if let Err(error) = &synced {
-            fail(&mut state, error);
+            fail_if_lost(&mut state, error);
         }
         self.give_turn(&mut state);
-        drop(state);
         let (checkpoint, emptied) = snapshot?;
-        synced?;
+        if let Err(error) = synced {
+            state.index.add_emptied(emptied);
+            return Err(error);
+        }
+        drop(state);
         let folder = self.folder.path();
         let disk = self.folder.disk();
         let written = checkpoint.write(disk, &folder).map_err(Error::disk(&folder));
@@ -187,7 +190,7 @@ impl Queue {
         state.log = log;
         state.index.segments().for_each(|segment| segment.file().close());
         if let Err(error) = &rested {
-            fail(&mut state, error);
+            fail_if_lost(&mut state, error);
         }
         self.give_turn(&mut state);
         rested
@@ -197,13 +200,10 @@ impl Queue {
     /// Those who wait go on waiting.
     ///
     /// # Errors
-    /// [`Error::Disk`]; when it came after the decision the queue is out of service.
+    /// [`Error::Disk`]: all rows are there still, or the queue is out of service when that can't be told.
     pub fn truncate(&self) -> Result<(), Error> {
         let mut state = self.quiet();
         let result = state.usable().and_then(|()| self.start_over(&mut state));
-        if let Err(error) = &result {
-            fail(&mut state, error);
-        }
         state.maintaining = false;
         self.give_turn(&mut state);
         result
@@ -233,10 +233,17 @@ impl Queue {
     fn start_over(&self, state: &mut State) -> Result<(), Error> {
         let incarnation = (self.shared.options.random)();
         let number = state.log.as_ref().map_or(1, |log| log.file().name().number + 1);
-        let log = Log::create(&self.folder, incarnation, number, RowId(1))?;
-        let folder = self.folder.path();
+        let (folder, disk) = (self.folder.path(), self.folder.disk());
         let checkpoint = first_checkpoint(incarnation, number, self.definition().clone());
-        checkpoint.write(self.folder.disk(), &folder).map_err(Error::disk(&folder))?;
+        let log = Log::create(&self.folder, incarnation, number, RowId(1))?;
+        let written = checkpoint.begin(disk, &folder).map_err(Error::disk(&folder));
+        let begun = written.inspect_err(|_| {
+            // Nothing is decided: the segment that was begun is no part of the queue, and its end is not to look like one.
+            disk.remove(&log.file().path()).ok();
+        })?;
+        // From here on a failure leaves it open which of the two states a crash would find.
+        let decided = begun.finish().map_err(Error::disk(&folder));
+        decided.inspect_err(|error| fail(state, error))?;
         let old = state.log.replace(log).into_iter().map(|log| log.file().clone());
         let sealed = state.index.segments().map(|segment| segment.file().clone());
         let mut gone: Vec<_> = old.chain(sealed).collect();

@@ -1,18 +1,19 @@
 //! One queue: publishing, acknowledging, reading. What is written goes through the group commit in commit.rs.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::commit::fail;
+use crate::commit::{fail, fail_if_lost};
 use crate::copy::Successor;
 use crate::engine::Shared;
 use crate::folder::Folder;
 use crate::log::Log;
 use crate::origin::{Origin, Source};
 use crate::record::RowId;
+use crate::session::OwnerId;
 use crate::state::{Ownership, State};
-use crate::sync::{Condvar, Mutex, MutexGuard, lock};
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
 
 /// Bytes that the rows of one statement may have.
@@ -33,6 +34,10 @@ pub struct Queue {
     pub(crate) state: Mutex<State>,
     /// How many rows are not gone, as of a moment ago: for those who need no more.
     live: AtomicU64,
+    /// When it was used last, by the clock of the engine's files.
+    used: AtomicU64,
+    /// How many want its lock while somebody has it.
+    contenders: AtomicUsize,
     /// Somebody stopped writing or maintaining.
     pub(crate) turn: Condvar,
     /// What took its place.
@@ -74,7 +79,8 @@ impl Queue {
         let (state, turn, successor) = (Mutex::new(state), Condvar::new(), OnceLock::new());
         // Without a description of its rows every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
-        Queue { me, shared, folder, number, definition, schema, state, live, turn, successor }
+        let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));
+        Queue { me, shared, folder, number, definition, schema, state, live, used, contenders, turn, successor }
     }
 
     /// What the queue was created as.
@@ -90,12 +96,34 @@ impl Queue {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        if let Some(state) = try_lock(&self.state) {
+            return state;
+        }
+        self.contenders.fetch_add(1, Ordering::Relaxed);
+        let state = lock(&self.state);
+        self.contenders.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// Whether somebody waits for the lock.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.contenders.load(Ordering::Relaxed) > 0
+    }
+
+    /// When it was used last.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Whether its log is open for writing.
+    pub(crate) fn is_open(&self) -> bool {
+        self.lock().log.as_ref().is_some_and(Log::is_open)
     }
 
     /// Notes that files are used: before long somebody looks whether they still are.
     pub(crate) fn touch(&self, state: &mut State) {
         state.used = true;
+        self.used.store(self.shared.files.now(), Ordering::Relaxed);
         if !state.watched {
             state.watched = true;
             self.shared.schedule_rest(self);
@@ -106,37 +134,64 @@ impl Queue {
     /// says, and were offered to those who wait.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    /// [`Error::TooLarge`]; [`Error::Disk`] when they could not be written, and then none of them is there;
+    /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
     pub fn publish(&self, rows: &[&[u8]], origin: Option<&Origin>) -> Result<Published, Error> {
+        self.publish_as(rows, None, origin)
+    }
+
+    /// As [`Queue::publish`]; with an owner the rows are its own from the beginning.
+    pub(crate) fn publish_as(
+        &self,
+        rows: &[&[u8]],
+        owner: Option<OwnerId>,
+        origin: Option<&Origin>,
+    ) -> Result<Published, Error> {
         let bytes = rows.iter().map(|row| row.len()).sum();
         if bytes > PUBLISH_BYTES_MAX {
             return Err(Error::TooLarge { bytes, limit: PUBLISH_BYTES_MAX });
         }
-        let mut state = self.room()?;
-        let mut published = Published::New(state.next);
-        if origin.is_some_and(|origin| state.is_duplicate(origin)) {
-            // The first delivery may still be on its way: what it waits for, this one waits for too.
-            published = Published::Duplicate;
-            state.counters.duplicates += 1;
-        } else {
+        loop {
+            let mut state = self.room()?;
+            if let Some(origin) = origin.filter(|origin| state.is_duplicate(origin)) {
+                // The first delivery may still be on its way: what it waits for, this one waits for too.
+                self.commit(state)?;
+                let mut state = self.lock();
+                if state.is_duplicate(origin) {
+                    state.counters.duplicates += 1;
+                    return Ok(Published::Duplicate);
+                }
+                // It could not be written: this one is the first.
+                continue;
+            }
+            let first = state.next;
             for (nth, row) in rows.iter().enumerate() {
                 let id = state.next;
                 state.next = RowId(id.0 + 1);
                 let origin = origin.filter(|_| nth == 0);
-                state.gather.add_row(id, row, origin);
+                state.gather.add_row(id, row, owner, origin);
                 state.pending.extend(origin);
             }
+            self.commit(state)?;
+            return Ok(Published::New(first));
         }
-        self.commit(state)?;
-        Ok(published)
     }
 
     /// Lets owned rows be gone: when that is written, if the queue's definition wants it on the disk, else at once.
     pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
-        let mut state = self.room()?;
-        if state.epoch != epoch {
-            return Ok(());
-        }
+        let mut told = false;
+        let mut state = loop {
+            let state = self.room()?;
+            if state.epoch != epoch {
+                return Ok(());
+            }
+            let copying = state.copying.as_ref().filter(|_| !told);
+            let Some((copy, there)) = copying.and_then(|copying| copying.there(rows)) else { break state };
+            drop(state);
+            // First there: should that fail, nothing has happened.
+            copy.end_copied(&there)?;
+            told = true;
+        };
         if self.definition.sync == Sync::Always {
             state.gather.acknowledge(rows);
             return self.commit(state);
@@ -151,6 +206,22 @@ impl Queue {
         }
         self.settle_later(&mut state);
         Ok(())
+    }
+
+    /// Lets rows be gone that a statement has added which has failed. Should that not be written now, it is with what comes
+    /// next.
+    pub(crate) fn take_back(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
+        let mut state = self.room()?;
+        if state.epoch != epoch {
+            return Ok(());
+        }
+        state.gather.record(rows);
+        self.remove(&mut state, rows.iter().copied())?;
+        self.settle_later(&mut state);
+        match self.commit(state) {
+            Err(Error::Disk { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     /// Has what is not written written, and synced if the definition says so, when the interval is over.
@@ -243,17 +314,22 @@ impl Queue {
 
     /// What [`Queue::settle_later`] put off.
     pub(crate) fn settle(&self) -> Result<(), Error> {
-        if self.definition.sync == Sync::Interval {
-            return self.sync();
-        }
         self.lock().unsettled = false;
-        self.flush()
+        let settled = if self.definition.sync == Sync::Interval { self.sync() } else { self.flush() };
+        if settled.is_err() {
+            let mut state = self.lock();
+            if state.usable().is_ok() {
+                // What could not be written now can be later.
+                self.settle_later(&mut state);
+            }
+        }
+        settled
     }
 
     /// Writes and syncs what was put off, for queues that do not sync with every batch.
     ///
     /// # Errors
-    /// [`Error::Disk`], after which the queue is out of service.
+    /// [`Error::Disk`]; after a sync that failed the queue is out of service.
     pub fn sync(&self) -> Result<(), Error> {
         self.lock().unsettled = false;
         self.flush()?;
@@ -270,7 +346,7 @@ impl Queue {
             }
         };
         if let Err(error) = &synced {
-            fail(&mut state, error);
+            fail_if_lost(&mut state, error);
         }
         self.give_turn(&mut state);
         synced

@@ -41,7 +41,7 @@ struct Replayed {
 /// Opens the queue in a folder.
 pub(crate) fn open(shared: &Arc<Shared>, disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<Queue>, Error> {
     let checkpoint = Checkpoint::read(&**disk, path)?;
-    let folder = Folder::new(disk.clone(), path);
+    let folder = Folder::new(disk.clone(), shared.files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
     let mut replay = Replay {
         index: Index::default(),

@@ -5,7 +5,7 @@ use crate::state::State;
 use crate::{Error, Filter};
 
 /// Rows that are looked at before the lock is given to others.
-pub(crate) const BUDGET: usize = 4096;
+pub(crate) const BUDGET: usize = 512;
 
 /// What looking found.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cursor::Cursor;
-use crate::queue::Queue;
+use crate::queue::{Published, Queue};
 use crate::record::RowId;
 use crate::scan::{BUDGET, Found, scan};
 use crate::state::{Ownership, State};
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, pass};
 use crate::wait::{Alternative, Bell, Candidate, Given, News, Registration, offer};
 use crate::{Error, Filter};
+
+/// How long somebody who looks through many rows leaves a queue to others before it looks on.
+const GIVE_WAY: Duration = Duration::from_millis(1);
 
 /// Who owns rows: the number of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,13 +109,15 @@ pub struct Session {
     bell: Arc<Bell>,
     held: Option<Held>,
     owning: bool,
+    /// Rows that a statement has published which is not over.
+    unsettled: Vec<Held>,
 }
 
 impl Session {
     /// A connection that owns nothing. No two may have the same number at a time.
     #[must_use]
     pub fn new(owner: OwnerId) -> Session {
-        Session { owner, bell: Arc::default(), held: None, owning: false }
+        Session { owner, bell: Arc::default(), held: None, owning: false, unsettled: Vec::new() }
     }
 
     /// What interrupts this session's waits.
@@ -218,6 +223,7 @@ impl Session {
     /// Looks at all targets; when none has anything, registers in all of them before anybody can add to one.
     fn look(&self, targets: &[Target], rows_max: usize, register: bool) -> Result<Looked, Error> {
         loop {
+            give_way(targets);
             let mut locked = lock_all(targets);
             let mut budget = BUDGET;
             let mut more = false;
@@ -271,18 +277,76 @@ impl Session {
     /// Lets the owned rows be gone. It is no error to own nothing.
     ///
     /// # Errors
-    /// Those of [`Queue::publish`]; the session then owns nothing.
+    /// Those of [`Queue::publish`]; after [`Error::Disk`] the session owns the rows still, after others nothing.
     pub fn end(&mut self) -> Result<(), Error> {
-        self.owning = false;
+        let owning = std::mem::take(&mut self.owning);
         let mut next = self.held.take();
         while let Some(held) = next {
             match held.queue.acknowledge(held.epoch, &held.rows) {
                 // A dropped queue has taken its rows with it, but for one that was replaced.
                 Err(Error::Dropped) => next = held.moved(),
+                Err(error @ Error::Disk { .. }) => {
+                    (self.owning, self.held) = (owning, Some(held));
+                    return Err(error);
+                }
                 other => return other,
             }
         }
         Ok(())
+    }
+
+    /// As [`Queue::publish`], for a statement that may fail yet: nobody sees or takes the rows until [`Session::settle`].
+    /// After a crash they are there.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`].
+    pub fn publish_unsettled(&mut self, queue: &Arc<Queue>, rows: &[&[u8]]) -> Result<(), Error> {
+        let published = queue.publish_as(rows, Some(self.owner), None)?;
+        if let Published::New(first) = published {
+            let ids = (first.0..first.0 + rows.len() as u64).map(RowId);
+            let (queue, epoch) = (queue.clone(), queue.lock().epoch);
+            match self.unsettled.last_mut().filter(|held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch) {
+                Some(held) => held.rows.extend(ids),
+                None => self.unsettled.push(Held { queue, epoch, rows: ids.collect() }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether rows are there that [`Session::publish_unsettled`] has added.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        !self.unsettled.is_empty()
+    }
+
+    /// Offers what [`Session::publish_unsettled`] has added, or lets it be gone.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is out of service.
+    pub fn settle(&mut self, keep: bool) -> Result<(), Error> {
+        let mut result = Ok(());
+        for held in std::mem::take(&mut self.unsettled) {
+            let settled = if keep {
+                held.rows.chunks(BUDGET).try_for_each(|rows| self.offer_unsettled(&held, rows))
+            } else {
+                held.queue.take_back(held.epoch, &held.rows)
+            };
+            result = result.and(match settled {
+                Err(Error::Dropped) => Ok(()),
+                other => other,
+            });
+        }
+        result
+    }
+
+    fn offer_unsettled(&self, held: &Held, rows: &[RowId]) -> Result<(), Error> {
+        let mut state = held.queue.lock();
+        state.usable()?;
+        if state.epoch != held.epoch {
+            return Ok(());
+        }
+        let back = state.disown(rows, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+        offer(&mut state, back.collect(), held.queue.shared.now_ms())
     }
 
     /// Gives the owned rows back, to the places they had.
@@ -302,6 +366,9 @@ impl Session {
     }
 
     fn give_back(&mut self, closing: bool) -> Result<(), Error> {
+        if closing {
+            self.settle(false)?;
+        }
         self.owning = false;
         let Some(mut held) = self.held.take() else { return Ok(()) };
         while let Some(moved) = held.moved() {
@@ -333,7 +400,7 @@ impl Session {
     pub fn delete(&mut self, queue: &Queue, rows: &[RowId]) -> Result<u64, Error> {
         let mut state = queue.room()?;
         let ownership = Ownership { owner: self.owner, since_ms: queue.shared.now_ms() };
-        let mut going = Vec::new();
+        let (mut going, mut taken) = (Vec::new(), Vec::new());
         let rows: BTreeSet<RowId> = rows.iter().copied().collect();
         for id in &rows {
             let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == self.owner);
@@ -341,6 +408,7 @@ impl Session {
                 if !mine {
                     // Nobody is to be given a row whose end is being written.
                     state.own(&[*id], ownership)?;
+                    taken.push(*id);
                 }
                 going.push(*id);
             }
@@ -349,8 +417,13 @@ impl Session {
             return Ok(0);
         }
         state.gather.acknowledge(&going);
-        queue.commit(state)?;
-        Ok(going.len() as u64)
+        let deleted = queue.commit(state);
+        if let Err(Error::Disk { .. }) = deleted {
+            let mut state = queue.lock();
+            let back = state.disown(&taken, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+            offer(&mut state, back.collect(), queue.shared.now_ms())?;
+        }
+        deleted.map(|()| going.len() as u64)
     }
 
     /// How many rows of a queue the session sees: its own when it is an owner, else all, also those owned by others.
@@ -413,6 +486,17 @@ fn lock_all(targets: &[Target]) -> Locked<'_> {
     queues.sort_by_key(|queue| queue.number);
     queues.dedup_by_key(|queue| queue.number);
     Locked { states: queues.into_iter().map(|queue| (queue.number, queue.lock())).collect() }
+}
+
+/// Lets others have the queues that they wait for: who looks through many rows comes again and again, and would be first
+/// each time.
+fn give_way(targets: &[Target]) {
+    for target in targets {
+        let started = Instant::now();
+        while target.queue.is_wanted() && started.elapsed() < GIVE_WAY {
+            pass();
+        }
+    }
 }
 
 fn unregister(targets: &[Target], tickets: &[(u64, u64)]) {

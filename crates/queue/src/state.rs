@@ -37,6 +37,8 @@ pub(crate) struct Gathered {
     /// Where its checksum is in the batch, header included.
     pub(crate) at: usize,
     pub(crate) len: usize,
+    /// Who has it from the beginning: a statement that is not over.
+    pub(crate) owner: Option<OwnerId>,
 }
 
 /// What comes together while a batch is being written: the next batch.
@@ -45,7 +47,10 @@ pub(crate) struct Gather {
     /// Room for the header, then records.
     pub(crate) bytes: Vec<u8>,
     pub(crate) rows: Vec<Gathered>,
+    /// Rows that are gone when this is written.
     pub(crate) acknowledged: Vec<(RowId, u64)>,
+    /// Rows that are gone already, whether this can be written or not.
+    gone: Vec<(RowId, u64)>,
     pub(crate) origins: usize,
 }
 
@@ -56,31 +61,36 @@ impl Gather {
         }
     }
 
-    pub(crate) fn add_row(&mut self, id: RowId, row: &[u8], origin: Option<&Origin>) {
+    pub(crate) fn add_row(&mut self, id: RowId, row: &[u8], owner: Option<OwnerId>, origin: Option<&Origin>) {
         self.begin();
         let at = encode_row(&mut self.bytes, id, row, origin);
-        self.rows.push(Gathered { id, at, len: ROW_SUM + row.len() });
+        self.rows.push(Gathered { id, at, len: ROW_SUM + row.len(), owner });
         self.origins += usize::from(origin.is_some());
+    }
+
+    fn encode(&mut self, runs: &[(RowId, u64)]) {
+        self.begin();
+        runs.iter().for_each(|(first, count)| encode_acknowledge(&mut self.bytes, *first, *count));
     }
 
     /// Records that rows are gone; who calls applies it.
     pub(crate) fn record(&mut self, rows: &[RowId]) {
-        self.begin();
-        for (first, count) in runs(rows) {
-            encode_acknowledge(&mut self.bytes, first, count);
-        }
+        let runs: Vec<_> = runs(rows).collect();
+        self.encode(&runs);
+        self.gone.extend(runs);
     }
 
     /// Records that rows are gone, to be applied when that is written.
     pub(crate) fn acknowledge(&mut self, rows: &[RowId]) {
-        self.record(rows);
-        self.acknowledged.extend(runs(rows));
+        let runs: Vec<_> = runs(rows).collect();
+        self.encode(&runs);
+        self.acknowledged.extend(runs);
     }
 
-    /// The rows with their bytes.
+    /// The rows that nobody has yet, with their bytes.
     pub(crate) fn contents(&self) -> impl Iterator<Item = (RowId, &[u8])> {
         let bytes = |row: &Gathered| self.bytes.get(row.at + ROW_SUM..row.at + row.len).unwrap_or_default();
-        self.rows.iter().map(move |row| (row.id, bytes(row)))
+        self.rows.iter().filter(|row| row.owner.is_none()).map(move |row| (row.id, bytes(row)))
     }
 }
 
@@ -235,6 +245,16 @@ impl State {
             Some(why) => Err(Error::Failed { why: why.clone() }),
             None if self.dropped => Err(Error::Dropped),
             None => Ok(()),
+        }
+    }
+
+    /// Takes note that what was gathered could not be written: its rows never came, and nothing has become of those that it
+    /// would have ended. What is gone already is recorded with the next batch.
+    pub(crate) fn give_up(&mut self, gather: &Gather) {
+        self.pending.drain(..gather.origins);
+        if !gather.gone.is_empty() {
+            self.gather.encode(&gather.gone);
+            self.gather.gone.extend(&gather.gone);
         }
     }
 

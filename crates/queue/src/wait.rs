@@ -139,9 +139,17 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
         let Some(ticket) = state.waiters.range(from..).next().map(|(ticket, _)| *ticket) else { break };
         let Some(waiter) = state.waiters.remove(&ticket) else { break };
         from = ticket + 1;
-        let Some((target, rows)) = choose(state, &waiter, &candidates) else {
-            state.waiters.insert(ticket, waiter);
-            continue;
+        let (target, rows) = match choose(state, &waiter, &candidates) {
+            Ok(Some(chosen)) => chosen,
+            Ok(None) => {
+                state.waiters.insert(ticket, waiter);
+                continue;
+            }
+            Err(_) => {
+                // It looks for itself, and is told what is wrong if that has not passed.
+                waiter.bell.tell(Some(waiter.round), News::Again);
+                continue;
+            }
         };
         // Told before the rows are marked, but the session can't look at the queue before we let go of its lock.
         let given = Given { target, epoch: state.epoch, rows: rows.clone() };
@@ -159,22 +167,31 @@ fn choose(
     state: &mut State,
     waiter: &Registration,
     candidates: &[Candidate<'_>],
-) -> Option<(usize, Vec<RowId>)> {
-    waiter.alternatives.iter().find_map(|alternative| {
+) -> Result<Option<(usize, Vec<RowId>)>, Error> {
+    for alternative in &waiter.alternatives {
         let filter = alternative.filter.as_deref();
-        let mut matching = candidates.iter().filter(|candidate| matches(state, filter, candidate));
-        let rows: Vec<_> = matching.by_ref().take(waiter.rows_max).map(|candidate| candidate.id).collect();
-        (!rows.is_empty()).then_some((alternative.target, rows))
-    })
+        let mut rows = Vec::new();
+        for candidate in candidates {
+            if rows.len() >= waiter.rows_max {
+                break;
+            }
+            if matches(state, filter, candidate)? {
+                rows.push(candidate.id);
+            }
+        }
+        if !rows.is_empty() {
+            return Ok(Some((alternative.target, rows)));
+        }
+    }
+    Ok(None)
 }
 
-fn matches(state: &mut State, filter: Option<&dyn Filter>, candidate: &Candidate<'_>) -> bool {
-    let Some(filter) = filter else { return true };
+fn matches(state: &mut State, filter: Option<&dyn Filter>, candidate: &Candidate<'_>) -> Result<bool, Error> {
+    let Some(filter) = filter else { return Ok(true) };
     state.counters.evaluations += 1;
     if let Some(row) = candidate.row {
-        return filter.matches(row);
+        return Ok(filter.matches(row));
     }
-    // A row that can't be read goes to nobody here; a taker that looks for it gets the error.
-    let located = state.index.locate(candidate.id).ok().flatten();
-    located.and_then(|place| place.read(candidate.id).ok()).is_some_and(|row| filter.matches(&row))
+    let Some(place) = state.index.locate(candidate.id)? else { return Ok(false) };
+    Ok(filter.matches(&place.read(candidate.id)?))
 }

@@ -8,6 +8,8 @@ mod basic;
 mod corrupt;
 #[path = "main/crash.rs"]
 mod crash;
+#[path = "main/full.rs"]
+mod full;
 #[path = "main/hold.rs"]
 mod hold;
 #[path = "main/idle.rs"]

@@ -97,18 +97,25 @@ pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
     unsafe { &mut *hold }.read += 1;
 }
 
-/// Notes which queue is the copy.
+/// Notes that the copy has all rows: what is ended from now on is ended in both queues.
 ///
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_copy(hold: *mut RqHold, copy: *const Queue) {
-    // SAFETY: the caller's handle.
-    let hold = unsafe { &mut *hold };
-    if hold.copy.as_ptr() != copy {
+pub unsafe extern "C" fn rq_hold_complete(
+    hold: *mut RqHold,
+    copy: *const Queue,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let hold = unsafe { &mut *hold };
         // SAFETY: it is a handle that was not released.
-        hold.copy = Arc::downgrade(&unsafe { shared(copy) });
-    }
+        let copy = unsafe { shared(copy) };
+        hold.copy = Arc::downgrade(&copy);
+        hold.queue.copied_to(&copy)?;
+        Ok(OK)
+    })
 }
 
 /// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would lose theirs.
@@ -116,10 +123,8 @@ pub unsafe extern "C" fn rq_hold_copy(hold: *mut RqHold, copy: *const Queue) {
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, copy: *const Queue, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, error: *mut RqError) -> c_int {
     guard(error, None, || {
-        // SAFETY: the caller's handles.
-        unsafe { rq_hold_copy(hold, copy) };
         // SAFETY: the caller's handle.
         let hold = unsafe { &mut *hold };
         hold.written += 1;

@@ -243,6 +243,65 @@ pub unsafe extern "C" fn rq_publish(
     })
 }
 
+/// Adds rows for a statement that may fail yet.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_publish_unsettled(
+    session: *mut RqSession,
+    queue: *const Queue,
+    rows: *const RqSlice,
+    count: usize,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { shared(queue) };
+    guard(error, Some(&queue), || {
+        // SAFETY: the caller's array.
+        let rows = unsafe { array(rows, count) };
+        // SAFETY: the caller's rows.
+        let rows: Vec<&[u8]> = rows.iter().map(|row| unsafe { row.get() }).collect();
+        crate::arm(&rows);
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.publish_unsettled(&queue, &rows)?;
+        Ok(OK)
+    })
+}
+
+/// Whether the connection has rows that [`rq_publish_unsettled`] has added.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_is_unsettled(session: *const RqSession) -> c_int {
+    // SAFETY: the caller's handle.
+    c_int::from(unsafe { &*session }.session.is_unsettled())
+}
+
+/// Lets what [`rq_publish_unsettled`] has added be taken, or be gone.
+///
+/// # Safety
+/// The pointers are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_settle(session: *mut RqSession, keep: c_int, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.settle(keep != 0)?;
+        Ok(OK)
+    })
+}
+
+/// Forgets what the next publish was to carry.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_forget_origin(session: *mut RqSession) {
+    // SAFETY: the caller's handle.
+    unsafe { &mut *session }.origin = None;
+}
+
 /// Deletes rows that the connection owns or nobody does.
 ///
 /// # Safety
@@ -391,6 +450,7 @@ pub unsafe extern "C" fn rq_peek_end(session: *mut RqSession) {
 pub unsafe extern "C" fn rq_scan(
     session: *mut RqSession,
     queue: *const Queue,
+    all: c_int,
     cursor: *mut *mut RqCursor,
 ) -> c_int {
     guard(std::ptr::null_mut(), None, || {
@@ -399,7 +459,10 @@ pub unsafe extern "C" fn rq_scan(
         // SAFETY: the caller's handle.
         let session = unsafe { &mut *session };
         let peek = session.peek.take_if(|peek| Arc::ptr_eq(peek.queue(), &queue));
-        let walk = peek.unwrap_or_else(|| session.session.cursor(&queue));
+        let all = all != 0 && !session.session.is_owner();
+        let walk = peek.unwrap_or_else(|| {
+            if all { Cursor::starting_at(&queue, RowId(0)) } else { session.session.cursor(&queue) }
+        });
         let new = Box::new(RqCursor::new(queue, walk));
         // SAFETY: the caller's variable.
         unsafe { *cursor = Box::into_raw(new) };

@@ -25,14 +25,19 @@ unsafe fn path<'bytes>(folder: RqSlice) -> &'bytes Path {
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_start(server: *const RqServer, error: *mut RqError) -> c_int {
+pub unsafe extern "C" fn rq_start(
+    server: *const RqServer,
+    files_max: usize,
+    error: *mut RqError,
+) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's structure.
         let server = unsafe { *server };
         SERVER.get_or_init(|| Collations { equal: server.equal, encode: server.encode });
         // SAFETY: the caller's string.
         FAULT.get_or_init(|| unsafe { server.fault.get() }.to_vec());
-        let engine = Engine::start(Arc::new(RealDisk), Options::new(now_ms, random));
+        let engine = Options { files_max, ..Options::new(now_ms, random) };
+        let engine = Engine::start(Arc::new(RealDisk), engine);
         let engine = engine.map_err(|error| Fault::Other(6, error.to_string()))?;
         *ENGINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running(Arc::new(engine)));
         Ok(OK)

@@ -5,6 +5,8 @@
 mod case;
 #[path = "../../../examples/crawler/crawl.rs"]
 mod crawl;
+#[path = "main/change.rs"]
+mod change;
 #[path = "main/crawler.rs"]
 mod crawler;
 #[path = "main/crowd.rs"]
@@ -21,5 +23,7 @@ mod relay;
 mod server;
 #[path = "main/table.rs"]
 mod table;
+#[path = "main/unit.rs"]
+mod unit;
 #[path = "main/value.rs"]
 mod value;

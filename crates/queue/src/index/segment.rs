@@ -390,11 +390,12 @@ mod tests {
 
     use super::*;
     use crate::batch::{Place, SegmentName};
+    use crate::files::Files;
     use crate::folder::Folder;
 
     #[test]
     fn rows_keep_their_places_at_large_offsets_and_after_gaps() {
-        let folder = Folder::new(Arc::new(disk::RealDisk), Path::new("/nowhere"));
+        let folder = Folder::new(Arc::new(disk::RealDisk), Files::new(1), Path::new("/nowhere"));
         let place = Place { incarnation: [0; 16], name: SegmentName { number: 1, generation: 0 } };
         let base = 1 << 40;
         let mut segment = Segment::active(SegmentFile::new(&folder, place), RowId(base));

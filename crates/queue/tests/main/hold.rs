@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread::scope;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Definition, Engine, Error, Patience, Queue, RowId, Sync, Waited};
+use queue::{Definition, Engine, Error, Origin, Patience, Published, Queue, RowId, Source, Sync, Waited};
 
-use crate::support::{FOLDER, all, fresh, options, poll, put, rows, session};
+use crate::support::{FOLDER, all, definition, fresh, options, poll, put, rows, session};
 
 #[test]
 fn nobody_takes_from_a_queue_that_is_held_back() {
@@ -172,4 +172,46 @@ fn who_waits_in_a_queue_that_is_dropped_is_told() {
     assert_eq!(stays.status().waiters, 0);
     assert_eq!(one.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Dropped);
     assert!(matches!(queue.publish(&[b"row"], None), Err(Error::Dropped)));
+}
+
+/// From the moment the copy is complete either queue may be the one that a crash leaves: what was ended before, and what is ended
+/// then, comes back in none of them, and both know what was relayed.
+#[test]
+fn what_is_ended_when_the_copy_is_complete_is_gone_in_both() {
+    for sync in [Sync::Always, Sync::Never] {
+        let disk = FaultDisk::default();
+        let engine = Engine::start(Arc::new(disk.clone()), options(1 << 20)).unwrap();
+        let [from, other] = ["/db/from", "/db/other"].map(Path::new);
+        for folder in [from, other] {
+            engine.create(folder, &definition(sync)).unwrap();
+        }
+        let (old, new) = (engine.open(from).unwrap(), engine.open(other).unwrap());
+        let origin = Origin { source: Source::Slot(1), row: 100, floor: 0, overwrite: false };
+        old.publish(&[b"one"], Some(&origin)).unwrap();
+        ["two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&old, row));
+        let mut owners = [1, 2, 3].map(session);
+        for owner in &mut owners {
+            owner.wait(&[all(&old)], &mut poll(1)).unwrap();
+        }
+        let [one, two, three] = &mut owners;
+        copy(&old, &new, || one.end().unwrap());
+        old.copied_to(&new).unwrap();
+        two.end().unwrap();
+        three.abort().unwrap();
+        old.sync().unwrap();
+        for folder in [from, other] {
+            let engine =
+                Engine::start(Arc::new(disk.after_crash(Unsynced::Keep)), options(1 << 20)).unwrap();
+            let queue = engine.open(folder).unwrap();
+            assert_eq!(rows(&session(7), &queue), ["three", "four", "five", "six"], "{folder:?}");
+            assert_eq!(queue.publish(&[b"one"], Some(&origin)).unwrap(), Published::Duplicate);
+        }
+        // The copy has no place after all.
+        drop(new);
+        engine.remove(other).unwrap();
+        old.let_go();
+        one.wait(&[all(&old)], &mut poll(1)).unwrap();
+        assert_eq!(rows(one, &old), ["three"]);
+        one.end().unwrap();
+    }
 }

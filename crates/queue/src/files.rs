@@ -1,0 +1,85 @@
+//! How many files are open at once. A server has a bound on them, and its own tables need some: when queues have too many,
+//! those that were used longest ago are closed until they are used again.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::file::SegmentFile;
+use crate::sync::{Mutex, lock};
+
+/// The files of all queues of an engine.
+#[derive(Default)]
+pub(crate) struct Files {
+    /// How many may be open for reading, and as many for writing.
+    max: usize,
+    reading: AtomicUsize,
+    writing: AtomicUsize,
+    /// Openings so far: the time by which uses are ordered.
+    clock: AtomicU64,
+    /// What may be open for reading.
+    sources: Mutex<Vec<Weak<SegmentFile>>>,
+}
+
+/// A file that is open, as long as this lives.
+pub(crate) struct Permit {
+    files: Arc<Files>,
+    count: fn(&Files) -> &AtomicUsize,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        (self.count)(&self.files).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Files {
+    pub(crate) fn new(max: usize) -> Arc<Files> {
+        Arc::new(Files { max: (max / 2).max(1), ..Files::default() })
+    }
+
+    fn permit(self: &Arc<Files>, count: fn(&Files) -> &AtomicUsize) -> Permit {
+        count(self).fetch_add(1, Ordering::Relaxed);
+        self.clock.fetch_add(1, Ordering::Relaxed);
+        Permit { files: self.clone(), count }
+    }
+
+    pub(crate) fn permit_writing(self: &Arc<Files>) -> Permit {
+        self.permit(|files| &files.writing)
+    }
+
+    pub(crate) fn permit_reading(self: &Arc<Files>) -> Permit {
+        self.permit(|files| &files.reading)
+    }
+
+    /// The time: it goes on when a file is opened.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Whether one more file for writing is one too many.
+    pub(crate) fn is_full(&self) -> bool {
+        self.writing.load(Ordering::Relaxed) >= self.max
+    }
+
+    /// How many files for writing are to be closed when it is full: several, so that it is not asked each time.
+    pub(crate) fn surplus(&self) -> usize {
+        let open = self.writing.load(Ordering::Relaxed);
+        open.saturating_sub(self.max - self.max.div_ceil(8))
+    }
+
+    /// Notes that a file was opened for reading, and closes others when there are too many. Who reads from one that is closed
+    /// here goes on reading.
+    pub(crate) fn note(&self, file: &Arc<SegmentFile>) {
+        let mut sources = lock(&self.sources);
+        sources.push(Arc::downgrade(file));
+        if sources.len() <= self.max {
+            return;
+        }
+        let mut open: Vec<_> =
+            sources.iter().filter_map(Weak::upgrade).filter(|file| file.is_open()).collect();
+        open.sort_by_key(|file| file.used());
+        let surplus = open.len().saturating_sub(self.max - self.max.div_ceil(8));
+        open.drain(..surplus).filter(|closing| !Arc::ptr_eq(closing, file)).for_each(|file| file.close());
+        *sources = open.iter().map(Arc::downgrade).collect();
+    }
+}

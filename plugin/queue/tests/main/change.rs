@@ -1,0 +1,213 @@
+//! The server is killed while a table is changed under relays and takers, again and again: nothing is lost, nothing comes twice.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::scope;
+
+use mysql::prelude::Queryable;
+
+use crate::server::{Client, Server};
+
+/// How often the server is killed: a few times, or as often as this variable says.
+const KILLS: &str = "REMORA_QUEUE_KILLS";
+const RELAYS: i64 = 3;
+const TAKERS: usize = 3;
+
+/// One after the other, all the time. What is put into `z` is to be gone with its TRUNCATE.
+const CHANGES: [&str; 9] = [
+    "ALTER TABLE t ADD COLUMN w INT",
+    "ALTER TABLE t DROP COLUMN w",
+    "OPTIMIZE TABLE t",
+    "ALTER TABLE t MODIFY body TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE t ADD COLUMN w INT, RENAME TO u",
+    "ALTER TABLE u DROP COLUMN w, RENAME TO t",
+    "RENAME TABLE t TO u",
+    "RENAME TABLE u TO t",
+    "TRUNCATE TABLE z",
+];
+
+/// What clients know.
+#[derive(Default)]
+struct Known {
+    published: BTreeSet<i64>,
+    ended: BTreeSet<i64>,
+    /// Rows that somebody was ending when the server went.
+    ending: BTreeSet<i64>,
+    /// Rows of `z` that were emptied away.
+    emptied: BTreeSet<i64>,
+}
+
+struct Load<'server> {
+    server: &'server Server,
+    known: &'server Mutex<Known>,
+    /// The row that each relay sends: the same again until it was taken.
+    sending: &'server [AtomicI64],
+    changes: &'server AtomicI64,
+}
+
+#[test]
+fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
+    let kills = std::env::var(KILLS).map_or(4, |kills| kills.parse().unwrap());
+    let mut server = Server::start();
+    let mut client = server.connect("c");
+    client.run("CREATE TABLE t (v BIGINT NOT NULL, body TEXT NOT NULL) ENGINE=QUEUE");
+    client.run("CREATE TABLE z (v BIGINT NOT NULL) ENGINE=QUEUE");
+    drop(client);
+    let known = Mutex::new(Known::default());
+    let sending: Vec<AtomicI64> = (0..RELAYS).map(|_| AtomicI64::new(1)).collect();
+    for kill in 0..kills {
+        let changes = AtomicI64::new(0);
+        let ended = known.lock().unwrap().ended.len();
+        let load = Load { server: &server, known: &known, sending: &sending, changes: &changes };
+        scope(|scope| {
+            let load = &load;
+            (0..RELAYS).for_each(|slot| drop(scope.spawn(move || load.relay(slot))));
+            (0..TAKERS).for_each(|_| drop(scope.spawn(|| load.take())));
+            scope.spawn(|| load.change());
+            // Some rows have gone their way, and then at another place each time.
+            let goal = 5 + kill % 23;
+            while changes.load(Ordering::Relaxed) < goal || known.lock().unwrap().ended.len() < ended + 10 {
+                std::thread::yield_now();
+            }
+            for _ in 0..kill * 7919 % 2003 {
+                std::thread::yield_now();
+            }
+            // Not by the sandbox: the clients hold it.
+            let killed = Command::new("kill").args(["-9", &server.0.pid().to_string()]).status();
+            assert!(killed.unwrap().success());
+        });
+        server.0.kill().unwrap();
+        server.0.restart().unwrap();
+        let mut client = server.connect("c");
+        client.run("RENAME TABLE IF EXISTS u TO t");
+        check(&mut client, &mut known.lock().unwrap()).unwrap_or_else(|why| panic!("kill {kill}: {why}"));
+    }
+    // The harness finds out a row that is lost, and one that comes again.
+    let mut client = server.connect("c");
+    let known = &mut known.lock().unwrap();
+    client.run("INSERT INTO t (v) VALUES (-1)");
+    known.ended.insert(-1);
+    assert!(check(&mut client, known).unwrap_err().contains("came back"));
+    known.ended.remove(&-1);
+    known.published.insert(-1);
+    client.run("DELETE FROM t WHERE v = -1");
+    assert!(check(&mut client, known).unwrap_err().contains("is lost"));
+}
+
+/// Whether there is still a server to ask.
+fn is_there(error: &mysql::Error) -> bool {
+    matches!(error, mysql::Error::MySqlError(error) if !matches!(error.code, 1053 | 1927))
+}
+
+impl Load<'_> {
+    /// Sends each row until it was taken: a relay that does not know whether it was sends it again.
+    fn relay(&self, slot: i64) {
+        let mut client = self.server.connect_as("root");
+        if client.query_drop("USE c").is_err() {
+            return;
+        }
+        let sending = &self.sending[usize::try_from(slot).unwrap()];
+        loop {
+            let row = sending.load(Ordering::Relaxed);
+            let v = row * RELAYS + slot;
+            let sent = client
+                .query_drop(format!("DO queue_set_srcid({slot}, 'a', {row})"))
+                .and_then(|()| client.query_drop(format!("INSERT INTO t (v, body) VALUES ({v}, REPEAT('k', 300))")));
+            match sent {
+                Ok(()) => {
+                    self.known.lock().unwrap().published.insert(v);
+                    sending.store(row + 1, Ordering::Relaxed);
+                }
+                // It is renamed just now.
+                Err(error) if is_there(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn take(&self) {
+        let mut client = self.server.connect_as("root");
+        if client.query_drop("USE c").is_err() {
+            return;
+        }
+        loop {
+            match client.query_first::<Option<i64>, _>("SELECT queue_wait('t', 1)") {
+                Ok(Some(Some(1))) => {}
+                Ok(_) => continue,
+                Err(error) if is_there(&error) => continue,
+                Err(_) => return,
+            }
+            let v = loop {
+                match client.query::<i64, _>("SELECT v FROM t") {
+                    Ok(rows) => {
+                        assert_eq!(rows.len(), 1, "what was taken is there");
+                        break rows[0];
+                    }
+                    Err(error) if is_there(&error) => {}
+                    Err(_) => return,
+                }
+            };
+            {
+                let mut known = self.known.lock().unwrap();
+                assert!(!known.ended.contains(&v), "{v} came back");
+                known.ending.insert(v);
+            }
+            if client.query_drop("DO queue_end()").is_err() {
+                return;
+            }
+            let mut known = self.known.lock().unwrap();
+            known.ending.remove(&v);
+            known.ended.insert(v);
+        }
+    }
+
+    fn change(&self) {
+        let mut client = self.server.connect_as("root");
+        let shape = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'c' AND column_name = 'w'";
+        let Ok(Some(begun)) = client.query_drop("USE c").and_then(|()| client.query_first::<usize, _>(shape)) else {
+            return;
+        };
+        // A crash may have left it with the column.
+        for statement in CHANGES.iter().cycle().skip(begun) {
+            let v = self.changes.fetch_add(1, Ordering::Relaxed);
+            let empties = statement.starts_with("TRUNCATE");
+            if empties && client.query_drop(format!("INSERT INTO z VALUES ({v})")).is_err() {
+                return;
+            }
+            match client.query_drop(statement) {
+                Ok(()) if empties => drop(self.known.lock().unwrap().emptied.insert(v)),
+                Ok(()) => {}
+                Err(error) if is_there(&error) => panic!("{statement}: {error}"),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// What is there against what the clients know.
+fn check(client: &mut Client, known: &mut Known) -> Result<(), String> {
+    let there = client.column("SELECT v FROM t");
+    let set: BTreeSet<i64> = there.iter().copied().collect();
+    if set.len() != there.len() {
+        return Err("a row is there twice".to_owned());
+    }
+    if let Some(v) = known.published.iter().find(|v| !set.contains(v) && !known.ended.contains(v) && !known.ending.contains(v)) {
+        return Err(format!("{v} is lost"));
+    }
+    if let Some(v) = set.iter().find(|v| known.ended.contains(v)) {
+        return Err(format!("{v} came back"));
+    }
+    // What was being ended is decided now.
+    let ending = std::mem::take(&mut known.ending);
+    known.ended.extend(ending.difference(&set));
+    let emptied = client.column("SELECT v FROM z");
+    match emptied.iter().find(|v| known.emptied.contains(v)) {
+        Some(v) => Err(format!("{v} came back into what was emptied")),
+        None => {
+            known.emptied.clear();
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A statement is a unit: what one that fails has published is not there, and what it took goes back to its place.
+
+use std::thread::scope;
+
+use mysql::prelude::Queryable;
+
+use crate::server::{Client, Server};
+
+/// Which rows wait, as somebody else sees it; waits until nobody owns one, for rows come back when the statement is over.
+fn waiting(client: &mut Client) -> Vec<i64> {
+    let owned = "SELECT COUNT(*) FROM information_schema.queue_owned WHERE table_schema = DATABASE()";
+    while client.value(owned) != Some(0) {}
+    client.column("SELECT v FROM t")
+}
+
+#[test]
+fn a_statement_that_fails_takes_nothing() {
+    let server = Server::start();
+    let (mut one, mut two) = server.queue("takes");
+    two.run("INSERT INTO t VALUES (1), (2)");
+    two.run("CREATE TABLE i (v INT PRIMARY KEY)");
+    two.run("INSERT INTO i VALUES (1)");
+    two.run("CREATE FUNCTION f() RETURNS INT BEGIN RETURN queue_wait('t', 0); END");
+    let id = one.value("SELECT CONNECTION_ID()").unwrap();
+    scope(|scope| {
+        let sleeper = scope.spawn(|| one.error("SELECT v, SLEEP(600) FROM t WHERE queue_wait('t', 1)"));
+        let owned = "SELECT COUNT(*) FROM information_schema.queue_owned";
+        while two.value(owned) != Some(1) {}
+        two.run(&format!("KILL QUERY {id}"));
+        assert!(sleeper.join().unwrap().contains("interrupted"));
+    });
+    assert_eq!(waiting(&mut two), [1, 2], "killed");
+    for statement in [
+        "SET STATEMENT max_statement_time=0.2 FOR SELECT v, SLEEP(600) FROM t WHERE queue_wait('t', 1)",
+        "SELECT v, (SELECT 1 UNION SELECT 2) FROM t WHERE queue_wait('t', 1)",
+        "SELECT queue_wait('t', 1), (SELECT 1 UNION SELECT 2)",
+        "INSERT INTO i SELECT v FROM t WHERE queue_wait('t', 1)",
+        "SELECT f(), (SELECT 1 UNION SELECT 2)",
+    ] {
+        one.error(statement);
+        assert_eq!(waiting(&mut two), [1, 2], "{statement}");
+        assert_eq!(one.value("SELECT @@queue_owner"), Some(0), "{statement}");
+    }
+    let failed = one.exec::<mysql::Row, _, _>("SELECT v, (SELECT 1 UNION SELECT ?) FROM t WHERE queue_wait('t', 1)", (2,));
+    assert!(failed.unwrap_err().to_string().contains("more than 1 row"));
+    assert_eq!(waiting(&mut two), [1, 2], "prepared");
+    // The natural retry gets what it would have got.
+    assert_eq!(one.column("SELECT v FROM t WHERE queue_wait('t', 1)"), [1]);
+    // A statement that fails keeps what an earlier one took.
+    one.error("SELECT (SELECT 1 UNION SELECT 2) FROM t");
+    assert_eq!(one.column("SELECT v FROM t"), [1]);
+    one.value("SELECT queue_end()");
+    assert_eq!(waiting(&mut two), [2]);
+}
+
+#[test]
+fn within_a_procedure_each_statement_is_a_unit() {
+    let server = Server::start();
+    let (mut one, mut two) = server.queue("procedure");
+    two.run("CREATE TABLE i (v INT PRIMARY KEY)");
+    two.run("INSERT INTO i VALUES (1)");
+    two.run("INSERT INTO t VALUES (1), (2)");
+    // The condition has taken the row, and another statement fails: the procedure has it still.
+    two.run(
+        "CREATE PROCEDURE handled() BEGIN
+           DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET @failed = 1;
+           IF queue_wait('t', 0) THEN INSERT INTO i SELECT v FROM t; END IF;
+           SET @seen = (SELECT v FROM t);
+           SET @ended = queue_end();
+         END",
+    );
+    one.run("CALL handled()");
+    assert_eq!(one.rows::<(i64, i64, i64)>("SELECT @failed, @seen, @ended"), [(1, 1, 1)]);
+    assert_eq!(waiting(&mut two), [2]);
+    // A statement that takes and fails keeps nothing, handled or not.
+    two.run("INSERT INTO i VALUES (2)");
+    two.run(
+        "CREATE PROCEDURE caught() BEGIN
+           DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET @failed = 2;
+           INSERT INTO i SELECT v FROM t WHERE queue_wait('t', 0);
+           SET @owner = @@queue_owner;
+         END",
+    );
+    one.run("CALL caught()");
+    assert_eq!(one.rows::<(i64, i64)>("SELECT @failed, @owner"), [(2, 0)]);
+    assert_eq!(waiting(&mut two), [2]);
+    // A CALL that fails is a statement that fails.
+    two.run("CREATE PROCEDURE fails() BEGIN DO queue_wait('t', 0); INSERT INTO i VALUES (1); END");
+    one.error("CALL fails()");
+    assert_eq!(waiting(&mut two), [2]);
+}
+
+#[test]
+fn a_statement_that_fails_publishes_nothing() {
+    let server = Server::start();
+    let (mut one, mut two) = server.queue("publishes");
+    two.run("CREATE TABLE i (v INT PRIMARY KEY)");
+    two.run("INSERT INTO i VALUES (7)");
+    two.run("CREATE TRIGGER g BEFORE INSERT ON i FOR EACH ROW INSERT INTO t VALUES (NEW.v)");
+    two.run("CREATE TABLE a (v INT) ENGINE=QUEUE");
+    two.run(
+        "CREATE TRIGGER h AFTER INSERT ON a FOR EACH ROW
+         BEGIN IF NEW.v = 3 THEN SIGNAL SQLSTATE '45000'; END IF; END",
+    );
+    two.run("CREATE FUNCTION f(n INT) RETURNS INT BEGIN INSERT INTO t VALUES (n), (n + 1); RETURN n; END");
+    let some = "(SELECT 1 UNION SELECT 2)";
+    for statement in [
+        &format!("INSERT INTO t SELECT IF(seq = 3, {some}, seq) FROM seq_1_to_5"),
+        &format!("INSERT INTO t VALUES (1), (2), ({some})"),
+        &format!("INSERT INTO t VALUES (1) RETURNING {some}"),
+        &format!("INSERT INTO t VALUES (1), (2) RETURNING IF(v = 2, {some}, v)"),
+        &format!("SELECT f(1), {some}"),
+        "INSERT INTO i VALUES (1), (2), (7), (8)",
+        "INSERT INTO a VALUES (3)",
+        "INSERT INTO a VALUES (1), (2), (3)",
+        "INSERT INTO a SELECT seq FROM seq_1_to_5",
+        "SET STATEMENT max_statement_time=0.3 FOR INSERT INTO t SELECT seq + SLEEP(0.1) FROM seq_1_to_1000",
+    ] {
+        one.error(statement);
+        for table in ["t", "a"] {
+            assert_eq!(two.value(&format!("SELECT COUNT(*) FROM {table}")), Some(0), "{statement}");
+        }
+    }
+    // The same without the mistake: all of it, offered when the statement has ended.
+    scope(|scope| {
+        let mut waiter = server.connect("publishes");
+        let waiter = scope.spawn(move || {
+            assert_eq!(waiter.value("SELECT queue_wait_n(9, 't:v > 1', 60)"), Some(1));
+            waiter.column("SELECT v FROM t")
+        });
+        two.until_waiting(1);
+        one.run("INSERT INTO i VALUES (1), (2), (3)");
+        assert_eq!(waiter.join().unwrap(), [2, 3]);
+    });
+    assert_eq!(waiting(&mut two), [1, 2, 3]);
+    one.run("INSERT INTO a VALUES (1), (2)");
+    assert_eq!(one.value("SELECT f(10)"), Some(10));
+    assert_eq!(one.rows::<i64>("INSERT INTO t VALUES (4) RETURNING v"), [4]);
+    assert_eq!(two.column("SELECT v FROM a"), [1, 2]);
+    assert_eq!(two.column("SELECT v FROM t"), [1, 2, 3, 10, 11, 4]);
+    // Under LOCK TABLES too.
+    one.run("LOCK TABLES i WRITE, t WRITE");
+    one.error("INSERT INTO i VALUES (21), (22), (7)");
+    one.run("INSERT INTO i VALUES (31)");
+    one.run("UNLOCK TABLES");
+    assert_eq!(two.column("SELECT v FROM t"), [1, 2, 3, 10, 11, 4, 31]);
+    // What is deleted by a statement that fails stays.
+    two.run("CREATE TRIGGER k AFTER DELETE ON a FOR EACH ROW BEGIN IF OLD.v = 2 THEN SIGNAL SQLSTATE '45000'; END IF; END");
+    one.error("DELETE FROM a");
+    assert_eq!(two.column("SELECT v FROM a"), [1, 2]);
+    one.error(&format!("DELETE FROM t WHERE v < 4 OR {some} = 1"));
+    assert_eq!(two.column("SELECT v FROM t"), [1, 2, 3, 10, 11, 4, 31]);
+}
+
+/// More rows than are kept in memory, and the last one fails; and a relayed one in a statement that fails.
+#[test]
+fn a_large_statement_that_fails_publishes_nothing() {
+    let server = Server::start();
+    let mut one = server.connect("large");
+    one.run("CREATE TABLE t (v MEDIUMTEXT) ENGINE=QUEUE SYNC=none");
+    let rows = |last: &str| {
+        format!("INSERT INTO t SELECT REPEAT(IF(seq = 80, {last}, 'x'), 1000000) FROM seq_1_to_80")
+    };
+    one.error(&rows("(SELECT 1 UNION SELECT 2)"));
+    assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+    one.run(&rows("'y'"));
+    assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(80));
+    assert_eq!(one.value("SELECT COUNT(*) FROM t WHERE LENGTH(v) = 1000000"), Some(80));
+    one.run("TRUNCATE t");
+    // What is relayed comes again, although it failed.
+    for last in ["(SELECT 1 UNION SELECT 2)", "'y'", "'y'"] {
+        assert_eq!(one.value("SELECT queue_set_srcid(1, 'a', 10)"), Some(1));
+        let failed = one.query_drop(format!("INSERT INTO t VALUES ('x'), ({last})")).is_err();
+        assert_eq!(failed, last.contains("UNION"));
+        one.run("INSERT INTO t VALUES ('z')");
+    }
+    assert_eq!(one.rows::<String>("SELECT v FROM t"), ["z", "x", "y", "z", "z"]);
+}
+
+/// A row that another condition hides is owned nevertheless: that is told.
+#[test]
+fn a_row_that_is_taken_and_not_shown_is_told() {
+    let server = Server::start();
+    let (mut one, _) = server.queue("hidden");
+    one.run("INSERT INTO t VALUES (1), (2), (3)");
+    for statement in ["SELECT v FROM t WHERE queue_wait('t', 0)", "SELECT v FROM t WHERE queue_wait('t', 0) AND v > 1"] {
+        one.column(statement);
+        let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
+        assert!(warnings.is_empty(), "{statement}: {warnings:?}");
+    }
+    assert!(one.column("SELECT v FROM t WHERE v = 1 AND queue_wait('t', 0)").is_empty());
+    let warning = one.warning();
+    assert!(warning.contains("hidden.t is owned") && warning.contains("queue_wait('t:CONDITION')"), "{warning}");
+    assert_eq!(one.column("SELECT v FROM t"), [3]);
+}
