@@ -11,6 +11,7 @@
 mod careful;
 pub mod chunk;
 mod error;
+mod form;
 mod insert;
 mod job;
 mod ledger;

@@ -1,16 +1,17 @@
 //! Deciding what to do: what the files are, what the table is, and how the one goes into the other.
 
-use rows::{Column, ColumnKind, ColumnStats, Decoder, Encoding, Findings, Limits, Nulls, Schema};
+use rows::{Column, ColumnKind, ColumnStats, Decoder, Encoding, Findings, Guessed, Limits, Nulls, Schema};
 use server::{Flavour, Session, TableName};
 
 use crate::Error;
 use crate::chunk::Cut;
+use crate::form::Weighed;
 use crate::job::{Job, State, Way};
 use crate::mapping::{self, Mapping};
 use crate::request::{FieldTarget, Mode, Request};
 use crate::run::World;
 use crate::source::Files;
-use crate::survey::{Found, Survey};
+use crate::survey::{Found, Survey, Surveyed};
 use crate::target::{self, Table};
 use progress::Progress;
 
@@ -66,12 +67,13 @@ pub(crate) fn make(
         None => None,
     };
     check_existence(request, table.as_ref(), session.is_some())?;
-    let sample = sample(request, files, table.as_ref(), world.progress)?;
+    let look = |weighed: &Weighed| sample(request, files, table.as_ref(), weighed, world.progress);
+    let mut weighed = Weighed::default();
+    let mut sample = look(&weighed)?;
     if request.create && sample.empty {
         return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
     }
-    let findings = sample.findings.to_string();
-    world.progress.note(&findings);
+    world.progress.note(&sample.findings.to_string());
     let way = way(request, table.as_ref(), world.progress)?;
     let mut job = job(request, files, &sample, way);
     job.exists = table.is_some();
@@ -85,15 +87,48 @@ pub(crate) fn make(
             let packet = session.as_ref().map_or(usize::MAX, |session| {
                 usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX)
             });
-            let cut = job.cut(packet);
-            let found = survey(request, files, world, (&cut, &job.nulls), &sample.findings)?;
+            let mut cut = job.cut(packet);
+            let found = loop {
+                let doubted = match survey(request, files, world, (&cut, &job), &sample.findings)? {
+                    Surveyed::Doubted(doubted) => doubted,
+                    Surveyed::Found(mut found) => {
+                        match found.words.settle(&job.nulls, &mut found.columns) {
+                            None => break found,
+                            Some(nulls) => (job.nulls, job.guessed.nulls) = (nulls, false),
+                        }
+                        world.progress.note(&format!("the whole file shows that {}", null_words(&job.nulls)));
+                        continue;
+                    }
+                };
+                let kind = doubted.doubt.kind;
+                world.progress.note(&format!("{doubted}: looking again"));
+                weighed.take(doubted)?;
+                let mut now = look(&weighed)?;
+                weighed.compare(kind, &sample.findings, &mut now.findings);
+                world.progress.note(&now.findings.to_string());
+                sample = now;
+                job = Job { exists: job.exists, ..self::job(request, files, &sample, way) };
+                cut = job.cut(packet);
+            };
+            // Every byte was looked at.
+            job.guessed = Guessed::default();
             let (made, mapping) = new_table(request, &sample.findings, &found, limits(session.as_deref()))?;
             create = Some(made);
             mapping
         }
     };
+    if let Some(table) = &table {
+        let is_text = |name: &str| table.columns.iter().any(|column| column.name == name && column.is_text());
+        let into_text = |field: &crate::job::Field| match &field.target {
+            FieldTarget::Column(name) => is_text(name),
+            FieldTarget::Variable(_) => true,
+            FieldTarget::Skip => false,
+        };
+        job.texts = (0..mapping.fields.len()).filter(|&at| into_text(&mapping.fields[at])).collect();
+    }
     job.fields = mapping.fields;
     job.set = mapping.set;
+    let findings = sample.findings.to_string();
     Ok(Plan { job, table, create, findings })
 }
 
@@ -176,9 +211,10 @@ fn sample(
     request: &Request,
     files: &Files<'_>,
     table: Option<&Table>,
+    weighed: &Weighed,
     progress: &dyn Progress,
 ) -> Result<Sample, Error> {
-    let mut hints = request.hints.clone();
+    let mut hints = weighed.hints(&request.hints);
     if let Some(table) = table.filter(|_| !request.create) {
         hints.columns = Some(table.columns.iter().map(|column| column.name.clone()).collect());
     }
@@ -282,6 +318,13 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         dialect: findings.dialect,
         nulls: request.nulls.clone().unwrap_or_else(|| findings.nulls.clone()),
         header: findings.header,
+        skip_repeated_header: request.skip_repeated_header == Some(true),
+        guessed: Guessed {
+            nulls: findings.guessed.nulls && request.nulls.is_none(),
+            header: request.skip_repeated_header.is_none(),
+            ..findings.guessed
+        },
+        texts: Vec::new(),
         heading: sample.heading.clone(),
         skip_lines: request.skip_lines,
         chunk_bytes: request.chunk_bytes.unwrap_or(share.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES)),
@@ -296,21 +339,34 @@ fn survey(
     request: &Request,
     files: &Files<'_>,
     world: &World<'_>,
-    (cut, nulls): (&Cut, &Nulls),
+    (cut, job): (&Cut, &Job),
     findings: &Findings,
-) -> Result<Found, Error> {
+) -> Result<Surveyed, Error> {
     world.progress.phase("looking at every value", files.bytes());
     let survey = Survey {
         files,
         cut: *cut,
-        nulls,
+        nulls: &job.nulls,
         columns: findings.columns,
+        skipped: job.skipped(),
+        watch: &job.watch(),
         rejects_max: request.rejects_max,
         threads: world.cores,
         stop: &world.stop,
         progress: world.progress,
     };
     survey.run()
+}
+
+/// What is NULL, as a part of a sentence.
+fn null_words(nulls: &Nulls) -> String {
+    match nulls.words.as_slice() {
+        [] => "no word is NULL".to_owned(),
+        words => {
+            let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            format!("{} is NULL", words.join(", "))
+        }
+    }
 }
 
 fn limits(session: Option<&Session>) -> Limits {

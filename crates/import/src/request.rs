@@ -27,6 +27,8 @@ pub struct Request {
     pub hints: Hints,
     /// What stands for NULL; `None` as the dialect has it.
     pub nulls: Option<Nulls>,
+    /// A line further on that repeats the header is left out (`true`) or a row (`false`); `None` ends the import.
+    pub skip_repeated_header: Option<bool>,
     /// Lines to skip at the start of each file, before the header.
     pub skip_lines: u64,
     /// Bad rows to set aside before giving up.

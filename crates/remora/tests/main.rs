@@ -18,6 +18,8 @@ mod concurrent;
 mod crash;
 #[path = "main/cron.rs"]
 mod cron;
+#[path = "main/doubt.rs"]
+mod doubt;
 #[path = "main/dump.rs"]
 mod dump;
 #[path = "main/duplicate.rs"]

@@ -134,6 +134,10 @@ struct FormArgs {
     #[arg(long)]
     no_header: bool,
 
+    /// What becomes of a line further on that repeats the header: skip or row [default: the import ends]
+    #[arg(long, value_name = "WHAT", value_parser = repeated_header)]
+    repeated_header: Option<bool>,
+
     /// utf-8, utf-16le, utf-16be, latin1, or binary for bytes as they are
     #[arg(long, value_name = "NAME")]
     encoding: Option<Encoding>,
@@ -322,9 +326,10 @@ impl Arguments {
                 line_end: form.line_end,
                 header: if form.header { Some(true) } else { form.no_header.then_some(false) },
                 encoding: form.encoding,
-                columns: None,
+                ..Hints::default()
             },
             nulls: nulls(form),
+            skip_repeated_header: form.repeated_header,
             skip_lines: form.skip_lines,
             rejects_max: run.max_rejects,
             sessions: run.sessions.map(usize::from),
@@ -431,6 +436,14 @@ fn line_end(text: &str) -> Result<LineEnd, String> {
         "cr" | "\\r" => Ok(LineEnd::Cr),
         "any" => Ok(LineEnd::Any),
         _ => Err("lf, crlf, cr or any".to_owned()),
+    }
+}
+
+fn repeated_header(text: &str) -> Result<bool, String> {
+    match text {
+        "skip" => Ok(true),
+        "row" => Ok(false),
+        _ => Err("skip or row".to_owned()),
     }
 }
 
