@@ -1,7 +1,7 @@
 //! What an import has decided to do. It is kept in the ledger, so that a stopped import goes on exactly
 //! as it began.
 
-use rows::{Dialect, Encoding, FieldRule, Guessed, Nulls, Watch};
+use rows::{Dialect, Encoding, FieldRule, Format, Guessed, Nulls, Watch};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
@@ -49,6 +49,9 @@ pub(crate) struct Job {
     pub files: Vec<String>,
     /// Encoding of the files.
     pub encoding: Encoding,
+    /// What has to be done with their text before it is in the dialect.
+    #[serde(default)]
+    pub format: Format,
     /// Dialect of the files.
     pub dialect: Dialect,
     /// What stands for NULL.
@@ -96,6 +99,7 @@ impl Job {
     /// How its files are cut into chunks.
     pub(crate) fn cut(&self, record_bytes_max: usize) -> Cut {
         Cut {
+            format: self.format.clone(),
             dialect: self.dialect,
             encoding: self.encoding,
             chunk_bytes: self.chunk_bytes,

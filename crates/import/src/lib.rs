@@ -8,6 +8,7 @@
 //!
 //! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`progress::Progress`].
 
+mod archive;
 mod careful;
 pub mod chunk;
 mod error;

@@ -116,7 +116,7 @@ impl Load<'_> {
     }
 
     fn read(&self, chunks: &Sender<Chunk>, shared: &Shared) -> Result<(), Error> {
-        let mut chunker = Chunker::new(self.files, self.cut, self.sessions + 2, self.progress);
+        let mut chunker = Chunker::new(self.files, self.cut.clone(), self.sessions + 2, self.progress);
         let mut seen = 0;
         loop {
             let next = chunker.next_chunk();

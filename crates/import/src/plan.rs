@@ -5,7 +5,7 @@ use server::{Flavour, Session, TableName};
 
 use crate::Error;
 use crate::chunk::Cut;
-use crate::form::Weighed;
+use crate::form::{self, Weighed};
 use crate::job::{Job, State, Way};
 use crate::mapping::{self, Mapping};
 use crate::request::{FieldTarget, Mode, Request};
@@ -127,6 +127,11 @@ pub(crate) fn make(
         job.texts = (0..mapping.fields.len()).filter(|&at| into_text(&mapping.fields[at])).collect();
     }
     job.fields = mapping.fields;
+    if job.way == Way::ByChunk && job.guessed.any() && (0..files.len()).all(|file| files.is_readable_again(file)) {
+        // What is committed as it goes can't be taken back: the files are looked at before.
+        form::confirm(files, job.cut(usize::MAX), &job.watch(), world)?;
+        job.guessed = Guessed::default();
+    }
     job.set = mapping.set;
     let findings = sample.findings.to_string();
     Ok(Plan { job, table, create, findings })
@@ -222,14 +227,22 @@ fn sample(
     for file in 0..files.len() {
         let (head, whole) = files.head(file)?;
         let known = first.as_ref().map(|sample| sample.findings.encoding);
-        let encoding = known.or(hints.encoding).unwrap_or_else(|| rows::sniff_encoding(&head));
+        let encoding = form::encoding(files.name(file), &head, &hints, known)?;
         let text = decoded(&head, whole, encoding);
-        let text = skip_lines(&text, request.skip_lines);
+        form::check(files.name(file), &text, &hints)?;
+        let text = text.as_slice();
         match &first {
             None if text.is_empty() => {}
-            None => first = Some(look(request, text, whole, (encoding, &hints))),
+            None => {
+                let sample = look(request, text, whole, (encoding, &hints));
+                let keys = form::json_keys(files, &sample.findings, &hints, progress)?;
+                let hints = rows::Hints { json_keys: keys.or(hints.json_keys.clone()), ..hints.clone() };
+                first = Some(look(request, text, whole, (encoding, &hints)));
+            }
             Some(known) if known.findings.header => {
                 let dialect = known.findings.dialect;
+                let strict = form::strict(&known.findings, text, whole);
+                let text = strict.as_ref();
                 let mut row = Vec::new();
                 let header = rows::records(&dialect, text).next().unwrap_or_default();
                 rows::fields(&dialect, header, &mut row);
@@ -266,6 +279,8 @@ fn sample(
 fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encoding, &rows::Hints)) -> Sample {
     let findings = rows::sniff(text, whole, encoding, hints);
     let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
+    let text = form::strict(&findings, text, whole);
+    let text = text.as_ref();
     let heading = rows::records(&findings.dialect, text).next().unwrap_or_default().to_vec();
     let mut stats = vec![ColumnStats::new(); findings.columns];
     let (mut row, mut scratch) = (Vec::new(), Vec::new());
@@ -291,16 +306,6 @@ fn decoded(head: &[u8], whole: bool, encoding: Encoding) -> Vec<u8> {
     text
 }
 
-fn skip_lines(text: &[u8], lines: u64) -> &[u8] {
-    let end = if memchr::memchr(b'\n', text).is_some() { b'\n' } else { b'\r' };
-    let count = usize::try_from(lines).unwrap_or(usize::MAX);
-    match count.checked_sub(1).and_then(|last| memchr::memchr_iter(end, text).nth(last)) {
-        Some(at) => text.get(at + 1..).unwrap_or_default(),
-        None if count == 0 => text,
-        None => &[],
-    }
-}
-
 fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
     let findings = &sample.findings;
     let sessions = request.sessions.unwrap_or(3).max(1);
@@ -315,6 +320,7 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         exists: false,
         files: (0..files.len()).map(|file| files.name(file).to_owned()).collect(),
         encoding: findings.encoding,
+        format: findings.format.clone(),
         dialect: findings.dialect,
         nulls: request.nulls.clone().unwrap_or_else(|| findings.nulls.clone()),
         header: findings.header,
@@ -326,7 +332,7 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         },
         texts: Vec::new(),
         heading: sample.heading.clone(),
-        skip_lines: request.skip_lines,
+        skip_lines: findings.skip_lines,
         chunk_bytes: request.chunk_bytes.unwrap_or(share.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES)),
         fields: Vec::new(),
         set: Vec::new(),
@@ -345,7 +351,7 @@ fn survey(
     world.progress.phase("looking at every value", files.bytes());
     let survey = Survey {
         files,
-        cut: *cut,
+        cut: cut.clone(),
         nulls: &job.nulls,
         columns: findings.columns,
         skipped: job.skipped(),

@@ -29,8 +29,8 @@ pub struct Request {
     pub nulls: Option<Nulls>,
     /// A line further on that repeats the header is left out (`true`) or a row (`false`); `None` ends the import.
     pub skip_repeated_header: Option<bool>,
-    /// Lines to skip at the start of each file, before the header.
-    pub skip_lines: u64,
+    /// The file to read of a zip archive with several.
+    pub member: Option<String>,
     /// Bad rows to set aside before giving up.
     pub rejects_max: u64,
     /// Sessions that load at the same time; `None` as many as help.

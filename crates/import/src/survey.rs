@@ -124,7 +124,7 @@ impl Survey<'_> {
     }
 
     fn read(&self, chunks: Sender<Chunk>) -> Result<(), Error> {
-        let mut chunker = Chunker::new(self.files, self.cut, self.threads + 2, self.progress);
+        let mut chunker = Chunker::new(self.files, self.cut.clone(), self.threads + 2, self.progress);
         loop {
             let next = chunker.next_chunk();
             if self.stop.load(Ordering::Relaxed) {

@@ -24,6 +24,8 @@ mod doubt;
 mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
+#[path = "main/form.rs"]
+mod form;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/lvm.rs"]

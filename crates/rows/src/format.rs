@@ -67,6 +67,25 @@ impl Format {
         }
     }
 
+    /// A record of the translated text as it stood in the file, as far as that can be told: delimiters are put back,
+    /// objects stay lines of fields.
+    #[must_use]
+    pub fn restore(&self, dialect: &Dialect, record: &[u8]) -> Vec<u8> {
+        let Format::Loose(Loose { delimiter: Some(delimiter), .. }) = self else { return record.to_vec() };
+        let (mut out, mut quoted, mut escaped) = (Vec::new(), false, false);
+        for &byte in record {
+            let is_escaped = std::mem::take(&mut escaped);
+            if !is_escaped && !quoted && byte == dialect.delimiter {
+                out.extend_from_slice(delimiter.as_bytes());
+                continue;
+            }
+            quoted ^= !is_escaped && Some(byte) == dialect.quote;
+            escaped = !is_escaped && Some(byte) == dialect.escape_byte();
+            out.push(byte);
+        }
+        out
+    }
+
     /// How many more lines the translated text has at its start.
     #[must_use]
     pub fn lines_added(&self) -> u64 {
@@ -80,9 +99,6 @@ impl fmt::Display for Format {
             Format::Plain => Ok(()),
             Format::JsonLines(_) => f.write_str("JSON lines"),
             Format::Loose(loose) => {
-                if let Some(delimiter) = &loose.delimiter {
-                    write!(f, " (for '{}')", delimiter.escape_default())?;
-                }
                 if loose.blanks {
                     f.write_str(", runs of blanks are one")?;
                 }

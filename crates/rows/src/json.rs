@@ -43,6 +43,8 @@ pub(crate) struct JsonLines {
     /// A line that has not ended yet.
     tail: Vec<u8>,
     lines: u64,
+    /// Lines at the start that are none.
+    skip_lines: u64,
     values: Vec<Option<Vec<u8>>>,
 }
 
@@ -60,6 +62,7 @@ impl JsonLines {
             header: Some(header),
             tail: Vec::new(),
             lines: 0,
+            skip_lines,
             values: vec![None; keys.len()],
         }
     }
@@ -69,6 +72,12 @@ impl JsonLines {
         let mut rest = text;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, behind) = (&rest[..end], &rest[end + 1..]);
+            if self.skip_lines > 0 {
+                (self.skip_lines, self.lines) = (self.skip_lines - 1, self.lines + 1);
+                self.tail.clear();
+                rest = behind;
+                continue;
+            }
             if self.tail.is_empty() {
                 self.line(line, out)?;
             } else {

@@ -41,6 +41,8 @@ pub struct Hints {
     pub header: Option<bool>,
     /// How characters are written.
     pub encoding: Option<Encoding>,
+    /// The text is read as it stands: nothing but plain delimited text from the first line on is looked for.
+    pub plain: bool,
     /// What is loose about the text, as far as that is said.
     pub loose: Loose,
     /// `Some(true)`: JSON lines; `Some(false)`: delimited text.
@@ -92,7 +94,13 @@ impl fmt::Display for Findings {
         match &self.format {
             Format::JsonLines(_) => f.write_str("JSON lines")?,
             format => {
-                write!(f, "{}{format}, ", self.dialect)?;
+                let dialect = self.dialect.to_string();
+                match (format, dialect.split_once("-separated")) {
+                    (Format::Loose(Loose { delimiter: Some(delimiter), .. }), Some((_, rest))) => {
+                        write!(f, "'{}'-separated{rest}{format}, ", delimiter.escape_default())?;
+                    }
+                    _ => write!(f, "{dialect}{format}, ")?,
+                }
                 f.write_str(if self.header { "header" } else { "no header" })?;
             }
         }
@@ -111,7 +119,7 @@ pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints)
         Some(start) => (start, whole && bytes.len() == start.len()),
         None => (bytes, whole),
     };
-    let mut findings = shape::find(bytes, whole, hints);
+    let mut findings = if hints.plain { read(bytes, whole, hints).0 } else { shape::find(bytes, whole, hints) };
     findings.encoding = hints.encoding.unwrap_or(encoding);
     findings
 }

@@ -209,6 +209,8 @@ fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
     }
     let cells = || rows.iter().flatten();
     match delimiter {
+        // What ends in a mark is a part of a sentence.
+        b' ' if cells().any(|cell| matches!(cell.text.last(), Some(b':' | b',' | b';'))) => false,
         b' ' => typed > 0 && (rows.len() > 2 || found.header),
         b':' => {
             let hexadecimal = cells().all(|cell| cell.text.iter().all(u8::is_ascii_hexdigit));
