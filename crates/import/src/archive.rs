@@ -45,12 +45,17 @@ pub(crate) fn find(archive: impl Read + Seek, wanted: Option<&str>) -> Result<Me
     }
     let has = |name: &str| members.iter().any(|(_, known)| known == name);
     if wanted.is_none() && has("xl/workbook.xml") {
-        return Err("is an Excel workbook; save the sheet as CSV, or libreoffice --convert-to csv FILE".to_owned());
+        return Err(
+            "is an Excel workbook; save the sheet as CSV, or libreoffice --convert-to csv FILE".to_owned()
+        );
     }
     if wanted.is_none() && has("mimetype") && has("content.xml") {
-        return Err("is an OpenDocument file; save the sheet as CSV, or libreoffice --convert-to csv FILE".to_owned());
+        return Err(
+            "is an OpenDocument file; save the sheet as CSV, or libreoffice --convert-to csv FILE".to_owned()
+        );
     }
-    let fits = |name: &str| wanted.is_none_or(|wanted| name == wanted || name.ends_with(&format!("/{wanted}")));
+    let fits =
+        |name: &str| wanted.is_none_or(|wanted| name == wanted || name.ends_with(&format!("/{wanted}")));
     let mut fitting = members.iter().filter(|(_, name)| fits(name));
     let (Some((at, name)), None) = (fitting.next(), fitting.next()) else {
         return Err(choose(wanted, &members));
@@ -59,7 +64,11 @@ pub(crate) fn find(archive: impl Read + Seek, wanted: Option<&str>) -> Result<Me
     let deflated = match member.compression() {
         CompressionMethod::Stored => false,
         CompressionMethod::Deflated => true,
-        _ => return Err(format!("{name} is compressed in a way that is not read here; unzip -p FILE '{name}' | remora import - ...")),
+        _ => {
+            return Err(format!(
+                "{name} is compressed in a way that is not read here; unzip -p FILE '{name}' | remora import - ..."
+            ));
+        }
     };
     if member.encrypted() {
         return Err(format!("{name} is encrypted; unzip it first"));
@@ -104,7 +113,10 @@ impl Read for Summed {
         let count = self.plain.read(buffer)?;
         if count == 0 && !buffer.is_empty() {
             if self.left > 0 || self.sum.finalize() != u64::from(self.expected) {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the member of the zip archive is damaged"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the member of the zip archive is damaged",
+                ));
             }
             return Ok(0);
         }

@@ -40,7 +40,8 @@ pub(crate) fn encoding(
     }
     match first {
         Some(first) if first != found && !head.is_empty() => {
-            let what = format!("this file is {found}, the ones before it are {first}; import them one by one");
+            let what =
+                format!("this file is {found}, the ones before it are {first}; import them one by one");
             Err(Error::Encoding { name: name.to_owned(), line: 1, what })
         }
         _ => Ok(found),
@@ -54,9 +55,9 @@ pub(crate) fn encoding(
 pub(crate) fn check(name: &str, text: &[u8], hints: &Hints) -> Result<(), Error> {
     let said = hints.json.is_some() || hints.delimiter.is_some() || hints.skip_lines.is_some();
     match rows::foreign_text(text).filter(|_| !said) {
-        Some(what) => Err(Error::Mismatch(format!(
-            "{name} {what}. If it is rows all the same, say --format csv"
-        ))),
+        Some(what) => {
+            Err(Error::Mismatch(format!("{name} {what}. If it is rows all the same, say --format csv")))
+        }
         None => Ok(()),
     }
 }
@@ -103,7 +104,11 @@ pub(crate) fn json_keys(
             buffer.append(&std::mem::take(&mut carry));
             let want = buffer.len() + KEYS_BYTES;
             more = text.fill(&mut buffer, want)?;
-            let end = if more { memchr::memrchr(b'\n', buffer.bytes()).map_or(0, |at| at + 1) } else { buffer.len() };
+            let end = if more {
+                memchr::memrchr(b'\n', buffer.bytes()).map_or(0, |at| at + 1)
+            } else {
+                buffer.len()
+            };
             let (lines, rest) = buffer.bytes().split_at(end);
             rows::json_keys(lines, &mut keys);
             carry = rest.to_vec();

@@ -127,7 +127,10 @@ pub(crate) fn make(
         job.texts = (0..mapping.fields.len()).filter(|&at| into_text(&mapping.fields[at])).collect();
     }
     job.fields = mapping.fields;
-    if job.way == Way::ByChunk && job.guessed.any() && (0..files.len()).all(|file| files.is_readable_again(file)) {
+    if job.way == Way::ByChunk
+        && job.guessed.any()
+        && (0..files.len()).all(|file| files.is_readable_again(file))
+    {
         // What is committed as it goes can't be taken back: the files are looked at before.
         form::confirm(files, job.cut(usize::MAX), &job.watch(), world)?;
         job.guessed = Guessed::default();

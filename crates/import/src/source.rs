@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use disk::{Disk, Source, Stat};
 use rows::{BadLine, Decoder, Encoding, Translator};
 
-use crate::chunk::SAMPLE_BYTES;
 use crate::archive::{self, Member};
+use crate::chunk::SAMPLE_BYTES;
 use crate::{Error, Input};
 use progress::Progress;
 
@@ -221,7 +221,9 @@ fn named(disk: &dyn Disk, path: &Path, stat: Stat, member: Option<&str>) -> Resu
     let length = file.read_at(0, &mut magic).map_err(failed)?;
     if !archive::MAGICS.contains(&magic.get(..length).unwrap_or_default()) {
         return match member {
-            Some(_) => Err(Error::Mismatch(format!("{}: --member is for zip archives, and this is none", name()))),
+            Some(_) => {
+                Err(Error::Mismatch(format!("{}: --member is for zip archives, and this is none", name())))
+            }
             None => Ok(Body::Path(path.to_path_buf(), stat)),
         };
     }
@@ -232,11 +234,7 @@ fn named(disk: &dyn Disk, path: &Path, stat: Stat, member: Option<&str>) -> Resu
     }
 }
 
-fn once(
-    name: &str,
-    mut reader: Box<dyn Read + Send>,
-    spool: Option<&Path>,
-) -> Result<Body, Error> {
+fn once(name: &str, mut reader: Box<dyn Read + Send>, spool: Option<&Path>) -> Result<Body, Error> {
     let Some(folder) = spool else {
         return Ok(Body::Once(Box::new(Mutex::new(Some(Raw::new(name, reader)?)))));
     };

@@ -167,7 +167,8 @@ impl Survey<'_> {
         let mut row: Vec<Field<'_>> = Vec::new();
         let start = chunk.bytes().as_ptr().addr();
         for record in rows::records(dialect, chunk.bytes()) {
-            if (record.is_empty() && self.columns > 1) || self.skipped.is_some_and(|header| header == record) {
+            if (record.is_empty() && self.columns > 1) || self.skipped.is_some_and(|header| header == record)
+            {
                 continue;
             }
             rows::fields(dialect, record, &mut row);

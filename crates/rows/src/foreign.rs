@@ -3,9 +3,17 @@
 /// Places of bytes, the bytes, and what to say.
 const BINARY: [(usize, &[u8], &str); 19] = [
     (0, b"PAR1", "is a Parquet file; duckdb -csv -c \"FROM 'FILE'\" writes it as CSV to a pipe"),
-    (0, b"SQLite format 3\0", "is an SQLite database; sqlite3 -csv -header FILE 'SELECT * FROM t' writes a table as CSV to a pipe"),
+    (
+        0,
+        b"SQLite format 3\0",
+        "is an SQLite database; sqlite3 -csv -header FILE 'SELECT * FROM t' writes a table as CSV to a pipe",
+    ),
     (0, b"\x1f\x9d", "is compressed with compress (.Z); zcat FILE | remora import - ..."),
-    (0, b"PK\x03\x04", "is a zip archive, which can't be read from a pipe; unzip -p FILE MEMBER | remora import - ..., or name the file"),
+    (
+        0,
+        b"PK\x03\x04",
+        "is a zip archive, which can't be read from a pipe; unzip -p FILE MEMBER | remora import - ..., or name the file",
+    ),
     (0, b"7z\xbc\xaf\x27\x1c", "is a 7-Zip archive; 7z x -so FILE | remora import - ..."),
     (0, b"Rar!\x1a\x07", "is a RAR archive; unpack it first"),
     (257, b"ustar", "is a tar archive; tar -xOf FILE MEMBER | remora import - ..."),
@@ -14,7 +22,11 @@ const BINARY: [(usize, &[u8], &str); 19] = [
     (0, b"ARROW1\0\0", "is an Arrow (Feather) file; turn it into CSV first (pyarrow, duckdb)"),
     (0, b"FEA1", "is a Feather file; turn it into CSV first (pyarrow)"),
     (0, b"\xff\xff\xff\xff", "is an Arrow stream; turn it into CSV first (pyarrow)"),
-    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an old Excel or other Office file (.xls); save it as CSV, or libreoffice --convert-to csv FILE"),
+    (
+        0,
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "is an old Excel or other Office file (.xls); save it as CSV, or libreoffice --convert-to csv FILE",
+    ),
     (0, b"\x89HDF\r\n\x1a\n", "is an HDF5 file; turn it into CSV first"),
     (0, b"\x93NUMPY", "is a NumPy array; numpy.savetxt writes it as text"),
     (0, b"PGDMP", "is a dump of pg_dump's own format; pg_restore -f - FILE shows it as SQL"),
@@ -48,19 +60,21 @@ const SQL: &str = "is a file of SQL statements; the client runs it: mariadb DATA
 /// that begins with its name.
 #[must_use]
 pub fn foreign(head: &[u8]) -> Option<&'static str> {
-    let found = BINARY.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
+    let found =
+        BINARY.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
     // Text may begin with these letters too.
     let orc = head.starts_with(b"ORC") && head.iter().take(64).any(|byte| *byte < b'\t');
-    found.map(|(_, _, what)| *what).or(orc.then_some("is an ORC file; turn it into CSV first (orc-tools, pyarrow)"))
+    found
+        .map(|(_, _, what)| *what)
+        .or(orc.then_some("is an ORC file; turn it into CSV first (orc-tools, pyarrow)"))
 }
 
 /// The same for text, already decoded.
 #[must_use]
 pub fn foreign_text(text: &[u8]) -> Option<&'static str> {
     let start = text.trim_ascii_start();
-    let begins = |with: &str| {
-        start.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
-    };
+    let begins =
+        |with: &str| start.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()));
     if let Some((_, what)) = TEXT.iter().find(|(with, _)| begins(with)) {
         return Some(what);
     }
@@ -70,9 +84,9 @@ pub fn foreign_text(text: &[u8]) -> Option<&'static str> {
         (b'[', Some(b'{' | b'[')) => {
             Some("is a JSON array; jq -c '.[]' FILE | remora import - ... makes lines of it")
         }
-        (b'{', Some(b'"')) if !crate::json::is_json_lines(text) => {
-            Some("is JSON, but not one object on each line; jq -c . FILE | remora import - ... makes lines of it")
-        }
+        (b'{', Some(b'"')) if !crate::json::is_json_lines(text) => Some(
+            "is JSON, but not one object on each line; jq -c . FILE | remora import - ... makes lines of it",
+        ),
         _ => None,
     }
 }
@@ -85,7 +99,8 @@ mod tests {
     fn other_files_are_known_by_how_they_begin() {
         let mut tar = vec![b'a'; 257];
         tar.extend(b"ustar\x0000");
-        for head in [&b"PAR1\x15\x04"[..], b"SQLite format 3\0\x10", b"\x1f\x9d\x90", b"PK\x03\x04\x14", &tar] {
+        for head in [&b"PAR1\x15\x04"[..], b"SQLite format 3\0\x10", b"\x1f\x9d\x90", b"PK\x03\x04\x14", &tar]
+        {
             assert!(foreign(head).is_some(), "{head:?}");
         }
         for text in [
@@ -100,8 +115,17 @@ mod tests {
             assert!(foreign_text(text.as_bytes()).is_some(), "{text:?}");
         }
         for text in [
-            "id,name\n", "PARTY,x\n", "ORCID,name\n", "[a],b\n", "{1234},x\n", "{\"a\":1}\n", "", "[", "created,x\n",
-            "-- a comment\n1,2\n", "insert,into\n",
+            "id,name\n",
+            "PARTY,x\n",
+            "ORCID,name\n",
+            "[a],b\n",
+            "{1234},x\n",
+            "{\"a\":1}\n",
+            "",
+            "[",
+            "created,x\n",
+            "-- a comment\n1,2\n",
+            "insert,into\n",
         ] {
             assert_eq!((foreign(text.as_bytes()), foreign_text(text.as_bytes())), (None, None), "{text:?}");
         }

@@ -7,8 +7,8 @@ mod word;
 use std::fmt;
 
 pub use key::KeyStats;
-pub use word::WordStats;
 use value::{DOUBLE_DIGITS_MAX, Value, classify};
+pub use word::WordStats;
 
 /// The longest VARCHAR that a row of utf8mb4 could hold alone, in characters: 65535 bytes at four each.
 const VARCHAR_CHARS_MAX: u64 = 16_383;

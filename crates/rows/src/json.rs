@@ -15,7 +15,8 @@ pub(crate) fn is_json_lines(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let object = |line: &[u8]| {
         let line = line.trim_ascii();
-        line.first() == Some(&b'{') && serde_json::from_slice::<HashMap<Cow<'_, str>, IgnoredAny>>(line).is_ok()
+        line.first() == Some(&b'{')
+            && serde_json::from_slice::<HashMap<Cow<'_, str>, IgnoredAny>>(line).is_ok()
     };
     lines.next().is_some_and(object)
 }

@@ -122,7 +122,8 @@ impl Tightener {
 
     /// Where a delimiter is one.
     fn outside(&self) -> bool {
-        !self.escaped && matches!(self.mode, Mode::LineStart | Mode::FieldStart | Mode::Bare | Mode::QuoteSeen)
+        !self.escaped
+            && matches!(self.mode, Mode::LineStart | Mode::FieldStart | Mode::Bare | Mode::QuoteSeen)
     }
 
     fn step(&mut self, byte: u8, out: &mut Vec<u8>) -> Result<(), BadLine> {
@@ -189,9 +190,10 @@ impl Tightener {
             return Ok(());
         }
         if self.loose.delimiter.is_some() && byte == UNIT_SEPARATOR {
-            let what = "the control character 1f stands in a field; it can't be read with a delimiter of several \
+            let what =
+                "the control character 1f stands in a field; it can't be read with a delimiter of several \
                         characters"
-                .to_owned();
+                    .to_owned();
             return Err(BadLine { line: self.lines + 1, what });
         }
         self.fields = self.fields.max(1);
@@ -253,7 +255,10 @@ impl Tightener {
         self.end_field(out);
         if let (Some(wanted), 1..) = (self.loose.pad, self.fields) {
             let missing = wanted.saturating_sub(self.fields);
-            out.extend(std::iter::repeat_n(self.loose.delimiter_byte().unwrap_or(self.dialect.delimiter), missing));
+            out.extend(std::iter::repeat_n(
+                self.loose.delimiter_byte().unwrap_or(self.dialect.delimiter),
+                missing,
+            ));
         }
         out.extend(long.then_some(b'\r'));
         out.extend(eol);

@@ -17,9 +17,9 @@ use std::fmt;
 use memchr::memchr;
 
 use crate::encoding::UTF8_BOM;
+use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
 pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
 pub(crate) use null::{AMONG_TYPED as NULL_WORDS_AMONG_TYPED, is_among_typed as is_null_word_among_typed};
-use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
 
 /// More of a sample than this changes no decision, in bytes.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
@@ -119,7 +119,8 @@ pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints)
         Some(start) => (start, whole && bytes.len() == start.len()),
         None => (bytes, whole),
     };
-    let mut findings = if hints.plain { read(bytes, whole, hints).0 } else { shape::find(bytes, whole, hints) };
+    let mut findings =
+        if hints.plain { read(bytes, whole, hints).0 } else { shape::find(bytes, whole, hints) };
     findings.encoding = hints.encoding.unwrap_or(encoding);
     findings
 }

@@ -93,10 +93,14 @@ impl DoubtKind {
         match self {
             DoubtKind::NullEscape => "is NULL as LOAD DATA writes it, but what came before does not look so",
             DoubtKind::Escaped => "has escapes in it, but backslashes were taken for text",
-            DoubtKind::NotEscaped => "has a backslash that escapes nothing, but backslashes were taken for escapes",
+            DoubtKind::NotEscaped => {
+                "has a backslash that escapes nothing, but backslashes were taken for escapes"
+            }
             DoubtKind::TextBehindQuote => "has text behind a closing quote",
             DoubtKind::OtherQuote => "is enclosed in another quote than was assumed",
-            DoubtKind::LoneReturn => "has a carriage return in it that is neither quoted nor part of a line end",
+            DoubtKind::LoneReturn => {
+                "has a carriage return in it that is neither quoted nor part of a line end"
+            }
             DoubtKind::OtherLineEnd => "is at a line end of another kind than those before",
             DoubtKind::NullWord => "was no NULL so far, because the word had not come up",
             DoubtKind::NoNullWord => "is a word in a column where another word was read as NULL",
@@ -120,7 +124,9 @@ impl DoubtKind {
             DoubtKind::NullWord | DoubtKind::NoNullWord => {
                 "--null WORD says which words are NULL (with --null '' for empty fields), --no-null that none is"
             }
-            DoubtKind::HeaderAgain => "--repeated-header skip leaves such lines out, --repeated-header row loads them",
+            DoubtKind::HeaderAgain => {
+                "--repeated-header skip leaves such lines out, --repeated-header row loads them"
+            }
         }
     }
 }
@@ -359,10 +365,14 @@ impl Watch {
 /// The start of a field as it can stand in a message.
 fn shown(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
-    let mut short: String = text.chars().take(60).flat_map(|c| {
-        let keep = !c.is_control();
-        keep.then_some(c).into_iter().chain((!keep).then(|| c.escape_default()).into_iter().flatten())
-    }).collect();
+    let mut short: String = text
+        .chars()
+        .take(60)
+        .flat_map(|c| {
+            let keep = !c.is_control();
+            keep.then_some(c).into_iter().chain((!keep).then(|| c.escape_default()).into_iter().flatten())
+        })
+        .collect();
     if text.chars().nth(60).is_some() {
         short.push_str("...");
     }

@@ -474,7 +474,9 @@ fn delimiter(text: &str) -> Result<Delimiter, String> {
     match byte(text) {
         _ if text.eq_ignore_ascii_case("blanks") => Ok(Delimiter::Blanks),
         Ok(byte) => Ok(Delimiter::Byte(byte)),
-        Err(_) if !text.is_empty() && !text.contains(['\n', '\r', '"']) => Ok(Delimiter::Text(text.to_owned())),
+        Err(_) if !text.is_empty() && !text.contains(['\n', '\r', '"']) => {
+            Ok(Delimiter::Text(text.to_owned()))
+        }
         Err(_) => Err("characters other than quotes and line ends, or a name".to_owned()),
     }
 }

@@ -28,7 +28,11 @@ fn holds_outfile(place: &Place) {
 fn a_late_escape_is_read_by_a_table_that_is_made() {
     on_every_server(|place| {
         let file = place.file("p.tsv", rows(5000, '\t', &OUTFILE));
-        place.import(&[&file, "--into", "t", "--create"]).exits(0).says(&["p.tsv:4000", "'\\N'", "escaped with \\"]);
+        place.import(&[&file, "--into", "t", "--create"]).exits(0).says(&[
+            "p.tsv:4000",
+            "'\\N'",
+            "escaped with \\",
+        ]);
         holds_outfile(place);
     });
 }
@@ -46,7 +50,18 @@ fn a_late_escape_ends_a_load_into_a_table_that_exists() {
         let import = [file.as_str(), "--into", "t", "--escape", "\\"];
         place.import(&import).exits(0);
         holds_outfile(place);
-        let import = [file.as_str(), "--into", "t", "--replace", "--escape", "none", "--line-end", "lf", "--max-rejects", "2"];
+        let import = [
+            file.as_str(),
+            "--into",
+            "t",
+            "--replace",
+            "--escape",
+            "none",
+            "--line-end",
+            "lf",
+            "--max-rejects",
+            "2",
+        ];
         place.import(&import).exits(3);
         assert_eq!(place.value("SELECT col_2 FROM t WHERE col_1 = 4600"), "C:\\\\dir");
     });
@@ -56,7 +71,8 @@ fn a_late_escape_ends_a_load_into_a_table_that_exists() {
 fn words_for_null_are_settled_by_the_whole_file() {
     on_every_server(|place| {
         // NA is NULL among numbers, whenever it comes up.
-        let file = place.file("p.csv", format!("id,n\n{}", rows(5000, ',', &[(4000, "NA")]).replace("word", "17")));
+        let file =
+            place.file("p.csv", format!("id,n\n{}", rows(5000, ',', &[(4000, "NA")]).replace("word", "17")));
         place.import(&[&file, "--into", "t", "--create"]).exits(0).says(&["NA is NULL"]);
         assert_eq!(place.rows("SELECT id, n FROM t WHERE n IS NULL OR n <> 17"), ["4000|NULL"]);
         assert_eq!(place.value("SELECT SUM(n) FROM t"), (4999 * 17).to_string());
@@ -110,7 +126,10 @@ fn line_ends_and_headers_are_those_of_the_whole_file() {
         let file = place.file("c.csv", format!("id,v\n{lines}id,v\n5001,x\n"));
         let import = [file.as_str(), "--into", "t", "--create", "--replace"];
         place.import(&import).exits(1).says(&["c.csv:5002: ", "repeats the header", "--repeated-header"]);
-        place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["c.csv:5002: ", "--repeated-header"]);
+        place
+            .import(&[&file, "--into", "t", "--replace"])
+            .exits(1)
+            .says(&["c.csv:5002: ", "--repeated-header"]);
         place.import(&[import.as_slice(), &["--repeated-header", "skip"]].concat()).exits(0);
         assert_eq!(place.value("SELECT CONCAT(COUNT(*), ' ', SUM(id)) FROM t"), "5001 12507501");
         place.import(&[&file, "--into", "t", "--replace", "--repeated-header", "skip"]).exits(0);

@@ -23,7 +23,10 @@ fn a_file_in_a_zip_archive_is_read() {
             let one = zip(&[("data/p.csv", &text), ("__MACOSX/._p.csv", "x")], method);
             let file = place.file("one.zip", &one);
             place.import(&[&file, "--into", "t", "--create", "--replace"]).exits(0);
-            assert_eq!(place.value("SELECT CONCAT(COUNT(*), ' ', SUM(id), ' ', MAX(v)) FROM t"), "4999 12497500 v999");
+            assert_eq!(
+                place.value("SELECT CONCAT(COUNT(*), ' ', SUM(id), ' ', MAX(v)) FROM t"),
+                "4999 12497500 v999"
+            );
             // Each byte of it counts.
             let mut bad = one.clone();
             bad[2000] ^= 1;
@@ -31,13 +34,20 @@ fn a_file_in_a_zip_archive_is_read() {
             place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["bad.zip"]);
             place.untouched("t", 4999);
         }
-        let two = zip(&[("p.csv", "id,v\n1,a\n"), ("meta/q.csv", "id,v\n2,b\n")], zip::CompressionMethod::Deflated);
+        let two =
+            zip(&[("p.csv", "id,v\n1,a\n"), ("meta/q.csv", "id,v\n2,b\n")], zip::CompressionMethod::Deflated);
         let file = place.file("two.zip", two);
         place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["--member", "p.csv, meta/q.csv"]);
-        place.import(&[&file, "--into", "t", "--replace", "--member", "r.csv"]).exits(1).says(&["r.csv", "meta/q.csv"]);
+        place
+            .import(&[&file, "--into", "t", "--replace", "--member", "r.csv"])
+            .exits(1)
+            .says(&["r.csv", "meta/q.csv"]);
         place.import(&[&file, "--into", "t", "--replace", "--member", "q.csv"]).exits(0);
         assert_eq!(place.rows("SELECT * FROM t"), ["2|b"]);
-        let file = place.file("b.xlsx", zip(&[("xl/workbook.xml", "<x/>"), ("xl/a.xml", "")], zip::CompressionMethod::Stored));
+        let file = place.file(
+            "b.xlsx",
+            zip(&[("xl/workbook.xml", "<x/>"), ("xl/a.xml", "")], zip::CompressionMethod::Stored),
+        );
         place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["b.xlsx", "Excel"]);
         place.untouched("t", 1);
     });
@@ -90,7 +100,11 @@ fn what_is_not_utf8_is_read_in_the_encoding_that_is_named() {
             import(&file, &[]).exits(1).says(&["e.csv:2: ", "not UTF-8", "--encoding"]);
             import(&file, &["--encoding", encoding]).exits(0);
             let hex: String = words.bytes().map(|byte| format!("{byte:02X}")).collect();
-            assert_eq!(place.value("SELECT HEX(CONVERT(v USING utf8mb4)) FROM t WHERE id = 1"), hex, "{encoding}");
+            assert_eq!(
+                place.value("SELECT HEX(CONVERT(v USING utf8mb4)) FROM t WHERE id = 1"),
+                hex,
+                "{encoding}"
+            );
         }
         place.import(&[&file, "--into", "t", "--encoding", "klingon"]).exits(2);
     });
@@ -99,7 +113,8 @@ fn what_is_not_utf8_is_read_in_the_encoding_that_is_named() {
 #[test]
 fn lines_of_json_are_rows() {
     on_every_server(|place| {
-        let rows: String = (1..4000).map(|id| format!("{{\"id\": {id}, \"v\": \"a\\tb\\n\\u00e9{id}\"}}\n")).collect();
+        let rows: String =
+            (1..4000).map(|id| format!("{{\"id\": {id}, \"v\": \"a\\tb\\n\\u00e9{id}\"}}\n")).collect();
         // A key that comes late is a column too.
         let text = format!("{rows}{{\"v\": null, \"id\": 4000, \"more\": {{\"x\": [1, \"\\\\\"]}}}}\n");
         let file = place.file("p.jsonl", &text);
@@ -114,8 +129,14 @@ fn lines_of_json_are_rows() {
         place.import(&[&file, "--into", "u", "--create", "--fields", "more,id"]).exits(0);
         assert_eq!(place.rows("SELECT id FROM u WHERE more IS NOT NULL"), ["4000"]);
         // Lines are counted as they stand in the file, and bad ones named.
-        let file = place.file("b.jsonl", "{\"id\": 1, \"v\": \"x\", \"more\": null}\n\n{\"id\": \"y\", \"v\": \"x\", \"more\": 1}\n");
-        place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["b.jsonl:3: column id, value 'y'"]);
+        let file = place.file(
+            "b.jsonl",
+            "{\"id\": 1, \"v\": \"x\", \"more\": null}\n\n{\"id\": \"y\", \"v\": \"x\", \"more\": 1}\n",
+        );
+        place
+            .import(&[&file, "--into", "t", "--replace"])
+            .exits(1)
+            .says(&["b.jsonl:3: column id, value 'y'"]);
         let file = place.file("c.jsonl", "{\"id\": 1, \"v\": \"x\"}\n{\"id\": 2, \"v\": \"x\n");
         place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["c.jsonl:2: ", "JSON"]);
         let mut running = place.spawn(&["-", "--into", "u", "--append", "--format", "json"]);
@@ -139,7 +160,12 @@ fn loose_text_is_read_as_one_says_or_sees() {
     on_every_server(|place| {
         holds(place, "id||v\n1||a|b\n2||\"c||d\"\n", &["--delimiter", "||"], &["1|a|b", "2|c||d"]);
         holds(place, "sep=;\nid;v\n1;a,b\n2;c\n", &[], &["1|a,b", "2|c"]);
-        holds(place, "id, name, city\n1, \"Smith, John\", Rome\n2, \"Doe, Jane\", Oslo\n", &["--trim"], &["1|Smith, John|Rome", "2|Doe, Jane|Oslo"]);
+        holds(
+            place,
+            "id, name, city\n1, \"Smith, John\", Rome\n2, \"Doe, Jane\", Oslo\n",
+            &["--trim"],
+            &["1|Smith, John|Rome", "2|Doe, Jane|Oslo"],
+        );
         holds(place, "1, \"Smith, John\"\n2, \"Doe, Jane\"\n", &[], &["1|Smith, John", "2|Doe, Jane"]);
         holds(place, "# by \"hand\nid,v\n1,a\n2,b\n", &[], &["1|a", "2|b"]);
         holds(place, "id,v\n#1,x\n1,a\n2,b # c\n", &["--comment", "#"], &["1|a", "2|b # c"]);
@@ -150,7 +176,10 @@ fn loose_text_is_read_as_one_says_or_sees() {
         // The rows that are set aside stand there as they came.
         let file = place.file("q.txt", "id||v\n1||a\nx||\"b||c\"\n");
         place.sql(&["CREATE TABLE q (id INT, v VARCHAR(9))"]);
-        place.import(&[&file, "--into", "q", "--delimiter", "||", "--max-rejects", "1"]).exits(3).says(&["q.txt:3: column id"]);
+        place
+            .import(&[&file, "--into", "q", "--delimiter", "||", "--max-rejects", "1"])
+            .exits(3)
+            .says(&["q.txt:3: column id"]);
         assert_eq!(place.read("q.txt.rejects"), "id||v\nx||\"b||c\"\n");
     });
 }

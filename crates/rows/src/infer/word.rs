@@ -30,7 +30,8 @@ impl WordStats {
     #[inline]
     pub fn take(&mut self, column: usize, field: &Field<'_>, nulls: &Nulls) -> bool {
         let raw = field.raw;
-        let suspect = matches!(raw.first(), Some(b'N' | b'n' | b'#' | b'(')) && raw.len() <= 6 && !field.quoted;
+        let suspect =
+            matches!(raw.first(), Some(b'N' | b'n' | b'#' | b'(')) && raw.len() <= 6 && !field.quoted;
         suspect && self.take_word(column, raw, nulls)
     }
 
@@ -59,8 +60,12 @@ impl WordStats {
         let typed: Vec<bool> = stats.iter().map(is_typed_column).collect();
         let mut settled = nulls.clone();
         for (number, word) in WORDS.iter().enumerate() {
-            let mut places =
-                self.columns.iter().zip(&typed).filter(|(column, _)| column.met >> number & 1 == 1).peekable();
+            let mut places = self
+                .columns
+                .iter()
+                .zip(&typed)
+                .filter(|(column, _)| column.met >> number & 1 == 1)
+                .peekable();
             if places.peek().is_none() {
                 continue;
             }

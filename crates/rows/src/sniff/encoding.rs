@@ -83,7 +83,10 @@ impl fmt::Display for NotUtf8 {
         if !self.words.is_empty() {
             write!(f, " ({})", self.words.join(", "))?;
         }
-        write!(f, ": say --encoding {guess} if that is right, or the name of another, or binary for bytes as they are")
+        write!(
+            f,
+            ": say --encoding {guess} if that is right, or the name of another, or binary for bytes as they are"
+        )
     }
 }
 

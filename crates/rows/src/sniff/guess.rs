@@ -5,12 +5,7 @@ use crate::backslash::Backslashes;
 use crate::{Dialect, Field, Guessed, fields};
 
 /// What was neither said nor shown: the rest of the file may still speak against it.
-pub(super) fn left_open(
-    sample: Sample<'_>,
-    dialect: &Dialect,
-    hints: &Hints,
-    body: &[Vec<Cell>],
-) -> Guessed {
+pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, hints: &Hints, body: &[Vec<Cell>]) -> Guessed {
     let malformed = || body.iter().flatten().any(|cell| cell.malformed);
     let null_escape = || dialect.escape_byte().is_some() && body.iter().flatten().any(|cell| cell.null);
     let in_use = || [Some(b'"'), dialect.quote].into_iter().flatten().any(|quote| occurs(sample, quote));

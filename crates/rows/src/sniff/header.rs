@@ -104,14 +104,16 @@ fn is_sequence_over_others(first: &[Cell], body: &[Vec<Cell>]) -> bool {
     };
     let places: Vec<usize> = (0..first.len()).filter(|&at| number(&first[at]).is_some()).collect();
     let rest: Vec<&Cell> = first.iter().filter(|cell| number(cell).is_none()).collect();
-    let are_names = rest.iter().all(|cell| could_be_name(cell)) && rest.iter().any(|cell| !cell.text.is_empty());
+    let are_names =
+        rest.iter().all(|cell| could_be_name(cell)) && rest.iter().any(|cell| !cell.text.is_empty());
     let are_years = |row: &[Cell]| {
         places.iter().all(|&at| row.get(at).is_some_and(|cell| matches!(number(cell), Some(1800..=2100))))
     };
     // Two numbers are in step with each other whatever they are, and numbers alone are more often a row.
     let enough = if are_years(first) { are_names || first.len() > 2 } else { are_names && places.len() > 2 };
     let Some(own) = step(first, &places).filter(|_| enough) else { return false };
-    let is_value = |row: &Vec<Cell>| places.iter().any(|&at| row.get(at).is_some_and(|cell| !cell.text.is_empty()));
+    let is_value =
+        |row: &Vec<Cell>| places.iter().any(|&at| row.get(at).is_some_and(|cell| !cell.text.is_empty()));
     let same_kind = |row: &Vec<Cell>| match are_years(first) {
         true => are_years(row),
         false => step(row, &places) == Some(own),

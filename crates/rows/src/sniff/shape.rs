@@ -151,7 +151,9 @@ fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fi
 fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) -> Findings {
     let mut best = strict;
     if hints.quote.is_none_or(|quote| quote.is_some()) {
-        for delimiter in DELIMITERS.into_iter().filter(|known| hints.delimiter.is_none_or(|said| said == *known)) {
+        for delimiter in
+            DELIMITERS.into_iter().filter(|known| hints.delimiter.is_none_or(|said| said == *known))
+        {
             let quote = hints.quote.flatten().unwrap_or(b'"');
             if memmem::find(text, &[delimiter, b' ', quote]).is_none() {
                 continue;
@@ -173,7 +175,9 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
         });
         let blanks = || {
             let loose = Loose { blanks: true, ..Loose::default() };
-            let runs = memmem::find(text, b"  ").is_some() || text.starts_with(b" ") || memmem::find(text, b"\n ").is_some();
+            let runs = memmem::find(text, b"  ").is_some()
+                || text.starts_with(b" ")
+                || memmem::find(text, b"\n ").is_some();
             let found = (runs && !whole_is_prose(text)).then(|| tight(text, whole, hints, loose))?;
             divides(b' ', &found.0, &found.1).then_some(found)
         };
@@ -198,7 +202,8 @@ fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
     if found.columns < 2 || body.is_empty() || !alike {
         return false;
     }
-    let is_typed_column = |at: usize| body.iter().all(|row| row.get(at).is_some_and(|cell| is_typed(&cell.text)));
+    let is_typed_column =
+        |at: usize| body.iter().all(|row| row.get(at).is_some_and(|cell| is_typed(&cell.text)));
     let typed = (0..found.columns).filter(|&at| is_typed_column(at)).count();
     let whole = |row: &Vec<super::Cell>| {
         let texts: Vec<&[u8]> = row.iter().map(|cell| cell.text.as_slice()).collect();

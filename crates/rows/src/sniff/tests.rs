@@ -244,6 +244,9 @@ fn spaces_before_quotes_are_none_of_the_field() {
 fn lines_of_json_are_objects() {
     let findings = found("{\"id\": 1, \"n\": \"a\"}\n{\"n\": null, \"id\": 2, \"x\": [1, 2]}\n");
     assert_eq!(findings.names, ["id", "n", "x"]);
-    assert_eq!((findings.columns, findings.header, findings.to_string()), (3, true, "UTF-8, JSON lines (3 columns)".to_owned()));
+    assert_eq!(
+        (findings.columns, findings.header, findings.to_string()),
+        (3, true, "UTF-8, JSON lines (3 columns)".to_owned())
+    );
     assert_eq!(found("{1234},x\n{5678},y\n").format, Format::Plain);
 }

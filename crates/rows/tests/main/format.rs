@@ -45,17 +45,22 @@ fn comments_and_short_rows() {
     let comment = || Loose { comment: Some(b'#'), ..Loose::default() };
     assert_eq!(tight(comment(), "#x \"y\n1,#2\n\"a\n#b\",3\r\n#z\r\n4\n#"), "\n1,#2\n\"a\n#b\",3\r\n\r\n4\n");
     let pad = || Loose { pad: Some(3), ..Loose::default() };
-    assert_eq!(tight(pad(), "1\n1,2\r\n1,2,3\n1,2,3,4\n\n\"a,b\"\n,\n9"), "1,,\n1,2,\r\n1,2,3\n1,2,3,4\n\n\"a,b\",,\n,,\n9,,");
+    assert_eq!(
+        tight(pad(), "1\n1,2\r\n1,2,3\n1,2,3,4\n\n\"a,b\"\n,\n9"),
+        "1,,\n1,2,\r\n1,2,3\n1,2,3,4\n\n\"a,b\",,\n,,\n9,,"
+    );
 }
 
 #[test]
 fn objects_on_lines() {
-    let json = |leave_out| {
-        Format::JsonLines(Json { keys: vec!["id".to_owned(), "a\tb".to_owned()], leave_out })
-    };
+    let json =
+        |leave_out| Format::JsonLines(Json { keys: vec!["id".to_owned(), "a\tb".to_owned()], leave_out });
     let read = |leave_out, text: &str| translated(&json(leave_out), Dialect::LOAD_DATA, &[text.as_bytes()]);
     assert_eq!(
-        read(false, "{\"id\": 1.50, \"a\\tb\": \"x\\ny \\u00e9\"}\r\n\n{\"a\\tb\": {\"z\": [1, \"t\"]}}\n{\"id\":null}"),
+        read(
+            false,
+            "{\"id\": 1.50, \"a\\tb\": \"x\\ny \\u00e9\"}\r\n\n{\"a\\tb\": {\"z\": [1, \"t\"]}}\n{\"id\":null}"
+        ),
         Ok("id\ta\\tb\n1.50\tx\\ny \u{e9}\n\n\\N\t{\"z\": [1, \"t\"]}\n\\N\t\\N".to_owned())
     );
     assert_eq!(read(true, "{\"other\": 1, \"id\": true}\n"), Ok("id\ta\\tb\ntrue\t\\N\n".to_owned()));
@@ -72,16 +77,22 @@ fn objects_on_lines() {
 }
 
 fn loose() -> impl Strategy<Value = Loose> {
-    let delimiter = proptest::option::of(prop_oneof![Just("||".to_owned()), Just(", ".to_owned()), Just("aab".to_owned())]);
+    let delimiter = proptest::option::of(prop_oneof![
+        Just("||".to_owned()),
+        Just(", ".to_owned()),
+        Just("aab".to_owned())
+    ]);
     let pad = proptest::option::of(1..5usize);
-    (delimiter, any::<(bool, bool, bool, bool)>(), pad).prop_map(|(delimiter, (blanks, trim, before, comment), pad)| Loose {
-        blanks: blanks && delimiter.is_none(),
-        delimiter,
-        trim,
-        space_before_quote: before,
-        comment: comment.then_some(b'#'),
-        pad,
-    })
+    (delimiter, any::<(bool, bool, bool, bool)>(), pad).prop_map(
+        |(delimiter, (blanks, trim, before, comment), pad)| Loose {
+            blanks: blanks && delimiter.is_none(),
+            delimiter,
+            trim,
+            space_before_quote: before,
+            comment: comment.then_some(b'#'),
+            pad,
+        },
+    )
 }
 
 proptest! {

@@ -76,7 +76,9 @@ fn what_was_said_is_not_doubted() {
 #[test]
 fn a_sample_with_the_evidence_is_read_another_way() {
     let head: String = (0..5000).map(|id| format!("{id}\tword\t{id}.5\tanother\n")).collect();
-    for (rest, escape) in [("1\t\\N\t2\tx\n", Some(b'\\')), ("1\tC:\\\\dir\t2\tx\n", Some(b'\\')), ("1\ta\\qb\t2\tx\n", None)] {
+    for (rest, escape) in
+        [("1\t\\N\t2\tx\n", Some(b'\\')), ("1\tC:\\\\dir\t2\tx\n", Some(b'\\')), ("1\ta\\qb\t2\tx\n", None)]
+    {
         let evidence = vec![rest.as_bytes().to_vec()];
         let hints = Hints { evidence, ..Hints::default() };
         let found = sniff(head.as_bytes(), false, Encoding::Utf8, &hints);
