@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
-use rows::{Dialect, Encoding, LineEnd, Splitter, UnclosedQuote};
+use rows::{Dialect, Encoding, Format, LineEnd, Splitter, UnclosedQuote};
 
 use crate::Error;
 use crate::room::{Room, Share};
@@ -77,8 +77,10 @@ impl Drop for Chunk {
 }
 
 /// How chunks are cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cut {
+    /// What has to be done with the text before it is in the dialect.
+    pub format: Format,
     /// Dialect of the records.
     pub dialect: Dialect,
     /// Encoding of the files.
@@ -179,16 +181,17 @@ impl<'a> Chunker<'a> {
 
 impl<'a> Open<'a> {
     fn new(files: &Files<'_>, file: usize, cut: &Cut, progress: &'a dyn Progress) -> Result<Open<'a>, Error> {
+        let translator = cut.format.translator(cut.dialect, cut.skip_lines);
         let mut open = Open {
             file,
             name: Arc::from(files.name(file)),
-            text: files.open_sampled(file)?.text(cut.encoding, progress),
+            text: files.open_sampled(file)?.text(cut.encoding, translator, progress),
             carry: Vec::new(),
-            line: 1,
+            line: 1_u64.saturating_sub(cut.format.lines_added()),
             more: true,
         };
         // A line to skip ends at its line end, whatever quotes are in it.
-        let lines = Cut { dialect: Dialect { quote: None, escape: None, ..cut.dialect }, ..*cut };
+        let lines = Cut { dialect: Dialect { quote: None, escape: None, ..cut.dialect }, ..cut.clone() };
         for _ in 0..cut.skip_lines {
             open.pass(&lines)?;
         }
@@ -209,7 +212,7 @@ impl<'a> Open<'a> {
     /// Fills `buffer` with whole records: as many as end within `target` bytes, or one if none does.
     /// Returns how many; the buffer stays empty at the end of the file.
     fn fill(&mut self, buffer: &mut Buffer, target: usize, cut: &Cut) -> Result<u64, Error> {
-        buffer.lines_before = self.line - 1;
+        buffer.lines_before = self.line.saturating_sub(1);
         buffer.append(&std::mem::take(&mut self.carry));
         while self.more && buffer.len() <= target {
             self.more = self.text.fill(buffer, target + 1)?;

@@ -1,7 +1,7 @@
 //! What an import has decided to do. It is kept in the ledger, so that a stopped import goes on exactly
 //! as it began.
 
-use rows::{Dialect, Encoding, FieldRule, Nulls};
+use rows::{Dialect, Encoding, FieldRule, Format, Guessed, Nulls, Watch};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
@@ -49,6 +49,9 @@ pub(crate) struct Job {
     pub files: Vec<String>,
     /// Encoding of the files.
     pub encoding: Encoding,
+    /// What has to be done with their text before it is in the dialect.
+    #[serde(default)]
+    pub format: Format,
     /// Dialect of the files.
     pub dialect: Dialect,
     /// What stands for NULL.
@@ -57,6 +60,15 @@ pub(crate) struct Job {
     pub header: bool,
     /// The header as it stands in the first file, for the rejects file.
     pub heading: Vec<u8>,
+    /// Lines that repeat the header are left out.
+    #[serde(default)]
+    pub skip_repeated_header: bool,
+    /// What of the form is a guess that loading has to confirm.
+    #[serde(default)]
+    pub guessed: Guessed,
+    /// Fields that go into columns of text, where a word for NULL may be a value.
+    #[serde(default)]
+    pub texts: Vec<usize>,
     /// Lines before the header.
     pub skip_lines: u64,
     /// Target size of a chunk.
@@ -87,6 +99,7 @@ impl Job {
     /// How its files are cut into chunks.
     pub(crate) fn cut(&self, record_bytes_max: usize) -> Cut {
         Cut {
+            format: self.format.clone(),
             dialect: self.dialect,
             encoding: self.encoding,
             chunk_bytes: self.chunk_bytes,
@@ -94,6 +107,17 @@ impl Job {
             skip_lines: self.skip_lines,
             header: self.header,
         }
+    }
+
+    /// The header, if lines that repeat it are left out.
+    pub(crate) fn skipped(&self) -> Option<&[u8]> {
+        (self.header && self.skip_repeated_header && !self.heading.is_empty()).then_some(&self.heading)
+    }
+
+    /// What compares the whole of the files with what their beginning was taken for.
+    pub(crate) fn watch(&self) -> Watch {
+        let heading = self.header.then_some(self.heading.as_slice());
+        Watch::new(self.dialect, self.nulls.clone(), self.guessed, heading).with_texts(self.texts.clone())
     }
 
     /// The field that goes into a column, or into the variable of that name.

@@ -8,9 +8,11 @@
 //!
 //! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`progress::Progress`].
 
+mod archive;
 mod careful;
 pub mod chunk;
 mod error;
+mod form;
 mod insert;
 mod job;
 mod ledger;

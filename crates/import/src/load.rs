@@ -13,6 +13,7 @@ use crate::job::Way;
 use crate::ledger::{FinishedChunks, Ledger};
 use crate::reject::Reject;
 use crate::source::Files;
+use crate::survey::Doubted;
 use crate::wire::Wire;
 use progress::Progress;
 
@@ -115,7 +116,7 @@ impl Load<'_> {
     }
 
     fn read(&self, chunks: &Sender<Chunk>, shared: &Shared) -> Result<(), Error> {
-        let mut chunker = Chunker::new(self.files, self.cut, self.sessions + 2, self.progress);
+        let mut chunker = Chunker::new(self.files, self.cut.clone(), self.sessions + 2, self.progress);
         let mut seen = 0;
         loop {
             let next = chunker.next_chunk();
@@ -169,6 +170,9 @@ impl Load<'_> {
                 session = Some(self.begin()?);
             }
             let Some(session) = &mut session else { return Ok(None) };
+            if let Some(doubted) = self.wire.watch.as_ref().and_then(|watch| Doubted::of(&chunk, watch)) {
+                return Err(doubted.error());
+            }
             let chunk = Arc::new(chunk);
             let settled = self.load_chunk(session, &chunk, shared)?;
             shared.committed.fetch_add(settled.loaded, Ordering::Relaxed);

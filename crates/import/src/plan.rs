@@ -1,16 +1,17 @@
 //! Deciding what to do: what the files are, what the table is, and how the one goes into the other.
 
-use rows::{Column, ColumnKind, ColumnStats, Decoder, Encoding, Findings, Limits, Nulls, Schema};
+use rows::{Column, ColumnKind, ColumnStats, Decoder, Encoding, Findings, Guessed, Limits, Nulls, Schema};
 use server::{Flavour, Session, TableName};
 
 use crate::Error;
 use crate::chunk::Cut;
+use crate::form::{self, Weighed};
 use crate::job::{Job, State, Way};
 use crate::mapping::{self, Mapping};
 use crate::request::{FieldTarget, Mode, Request};
 use crate::run::World;
 use crate::source::Files;
-use crate::survey::{Found, Survey};
+use crate::survey::{Found, Survey, Surveyed};
 use crate::target::{self, Table};
 use progress::Progress;
 
@@ -66,12 +67,13 @@ pub(crate) fn make(
         None => None,
     };
     check_existence(request, table.as_ref(), session.is_some())?;
-    let sample = sample(request, files, table.as_ref(), world.progress)?;
+    let look = |weighed: &Weighed| sample(request, files, table.as_ref(), weighed, world.progress);
+    let mut weighed = Weighed::default();
+    let mut sample = look(&weighed)?;
     if request.create && sample.empty {
         return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
     }
-    let findings = sample.findings.to_string();
-    world.progress.note(&findings);
+    world.progress.note(&sample.findings.to_string());
     let way = way(request, table.as_ref(), world.progress)?;
     let mut job = job(request, files, &sample, way);
     job.exists = table.is_some();
@@ -85,15 +87,56 @@ pub(crate) fn make(
             let packet = session.as_ref().map_or(usize::MAX, |session| {
                 usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX)
             });
-            let cut = job.cut(packet);
-            let found = survey(request, files, world, (&cut, &job.nulls), &sample.findings)?;
+            let mut cut = job.cut(packet);
+            let found = loop {
+                let doubted = match survey(request, files, world, (&cut, &job), &sample.findings)? {
+                    Surveyed::Doubted(doubted) => doubted,
+                    Surveyed::Found(mut found) => {
+                        match found.words.settle(&job.nulls, &mut found.columns) {
+                            None => break found,
+                            Some(nulls) => (job.nulls, job.guessed.nulls) = (nulls, false),
+                        }
+                        world.progress.note(&format!("the whole file shows that {}", null_words(&job.nulls)));
+                        continue;
+                    }
+                };
+                let kind = doubted.doubt.kind;
+                world.progress.note(&format!("{doubted}: looking again"));
+                weighed.take(doubted)?;
+                let mut now = look(&weighed)?;
+                weighed.compare(kind, &sample.findings, &mut now.findings);
+                world.progress.note(&now.findings.to_string());
+                sample = now;
+                job = Job { exists: job.exists, ..self::job(request, files, &sample, way) };
+                cut = job.cut(packet);
+            };
+            // Every byte was looked at.
+            job.guessed = Guessed::default();
             let (made, mapping) = new_table(request, &sample.findings, &found, limits(session.as_deref()))?;
             create = Some(made);
             mapping
         }
     };
+    if let Some(table) = &table {
+        let is_text = |name: &str| table.columns.iter().any(|column| column.name == name && column.is_text());
+        let into_text = |field: &crate::job::Field| match &field.target {
+            FieldTarget::Column(name) => is_text(name),
+            FieldTarget::Variable(_) => true,
+            FieldTarget::Skip => false,
+        };
+        job.texts = (0..mapping.fields.len()).filter(|&at| into_text(&mapping.fields[at])).collect();
+    }
     job.fields = mapping.fields;
+    if job.way == Way::ByChunk
+        && job.guessed.any()
+        && (0..files.len()).all(|file| files.is_readable_again(file))
+    {
+        // What is committed as it goes can't be taken back: the files are looked at before.
+        form::confirm(files, job.cut(usize::MAX), &job.watch(), world)?;
+        job.guessed = Guessed::default();
+    }
     job.set = mapping.set;
+    let findings = sample.findings.to_string();
     Ok(Plan { job, table, create, findings })
 }
 
@@ -176,9 +219,10 @@ fn sample(
     request: &Request,
     files: &Files<'_>,
     table: Option<&Table>,
+    weighed: &Weighed,
     progress: &dyn Progress,
 ) -> Result<Sample, Error> {
-    let mut hints = request.hints.clone();
+    let mut hints = weighed.hints(&request.hints);
     if let Some(table) = table.filter(|_| !request.create) {
         hints.columns = Some(table.columns.iter().map(|column| column.name.clone()).collect());
     }
@@ -186,14 +230,22 @@ fn sample(
     for file in 0..files.len() {
         let (head, whole) = files.head(file)?;
         let known = first.as_ref().map(|sample| sample.findings.encoding);
-        let encoding = known.or(hints.encoding).unwrap_or_else(|| rows::sniff_encoding(&head));
+        let encoding = form::encoding(files.name(file), &head, &hints, known)?;
         let text = decoded(&head, whole, encoding);
-        let text = skip_lines(&text, request.skip_lines);
+        form::check(files.name(file), &text, &hints)?;
+        let text = text.as_slice();
         match &first {
             None if text.is_empty() => {}
-            None => first = Some(look(request, text, whole, (encoding, &hints))),
+            None => {
+                let sample = look(request, text, whole, (encoding, &hints));
+                let keys = form::json_keys(files, &sample.findings, &hints, progress)?;
+                let hints = rows::Hints { json_keys: keys.or(hints.json_keys.clone()), ..hints.clone() };
+                first = Some(look(request, text, whole, (encoding, &hints)));
+            }
             Some(known) if known.findings.header => {
                 let dialect = known.findings.dialect;
+                let strict = form::strict(&known.findings, text, whole);
+                let text = strict.as_ref();
                 let mut row = Vec::new();
                 let header = rows::records(&dialect, text).next().unwrap_or_default();
                 rows::fields(&dialect, header, &mut row);
@@ -230,6 +282,8 @@ fn sample(
 fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encoding, &rows::Hints)) -> Sample {
     let findings = rows::sniff(text, whole, encoding, hints);
     let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
+    let text = form::strict(&findings, text, whole);
+    let text = text.as_ref();
     let heading = rows::records(&findings.dialect, text).next().unwrap_or_default().to_vec();
     let mut stats = vec![ColumnStats::new(); findings.columns];
     let (mut row, mut scratch) = (Vec::new(), Vec::new());
@@ -255,16 +309,6 @@ fn decoded(head: &[u8], whole: bool, encoding: Encoding) -> Vec<u8> {
     text
 }
 
-fn skip_lines(text: &[u8], lines: u64) -> &[u8] {
-    let end = if memchr::memchr(b'\n', text).is_some() { b'\n' } else { b'\r' };
-    let count = usize::try_from(lines).unwrap_or(usize::MAX);
-    match count.checked_sub(1).and_then(|last| memchr::memchr_iter(end, text).nth(last)) {
-        Some(at) => text.get(at + 1..).unwrap_or_default(),
-        None if count == 0 => text,
-        None => &[],
-    }
-}
-
 fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
     let findings = &sample.findings;
     let sessions = request.sessions.unwrap_or(3).max(1);
@@ -279,11 +323,19 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         exists: false,
         files: (0..files.len()).map(|file| files.name(file).to_owned()).collect(),
         encoding: findings.encoding,
+        format: findings.format.clone(),
         dialect: findings.dialect,
         nulls: request.nulls.clone().unwrap_or_else(|| findings.nulls.clone()),
         header: findings.header,
+        skip_repeated_header: request.skip_repeated_header == Some(true),
+        guessed: Guessed {
+            nulls: findings.guessed.nulls && request.nulls.is_none(),
+            header: request.skip_repeated_header.is_none(),
+            ..findings.guessed
+        },
+        texts: Vec::new(),
         heading: sample.heading.clone(),
-        skip_lines: request.skip_lines,
+        skip_lines: findings.skip_lines,
         chunk_bytes: request.chunk_bytes.unwrap_or(share.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES)),
         fields: Vec::new(),
         set: Vec::new(),
@@ -296,21 +348,34 @@ fn survey(
     request: &Request,
     files: &Files<'_>,
     world: &World<'_>,
-    (cut, nulls): (&Cut, &Nulls),
+    (cut, job): (&Cut, &Job),
     findings: &Findings,
-) -> Result<Found, Error> {
+) -> Result<Surveyed, Error> {
     world.progress.phase("looking at every value", files.bytes());
     let survey = Survey {
         files,
-        cut: *cut,
-        nulls,
+        cut: cut.clone(),
+        nulls: &job.nulls,
         columns: findings.columns,
+        skipped: job.skipped(),
+        watch: &job.watch(),
         rejects_max: request.rejects_max,
         threads: world.cores,
         stop: &world.stop,
         progress: world.progress,
     };
     survey.run()
+}
+
+/// What is NULL, as a part of a sentence.
+fn null_words(nulls: &Nulls) -> String {
+    match nulls.words.as_slice() {
+        [] => "no word is NULL".to_owned(),
+        words => {
+            let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+            format!("{} is NULL", words.join(", "))
+        }
+    }
 }
 
 fn limits(session: Option<&Session>) -> Limits {

@@ -67,12 +67,12 @@ pub(crate) fn write(disk: &dyn Disk, input: &Path, job: &Job, rejects: &[&Reject
     let end = job.dialect.line_end.bytes();
     let mut rows = Vec::new();
     if job.header {
-        rows.extend_from_slice(&job.heading);
+        rows.extend(job.format.restore(&job.dialect, &job.heading));
         rows.extend_from_slice(end);
     }
     let mut reasons = String::new();
     for reject in rejects {
-        rows.extend_from_slice(&reject.record);
+        rows.extend(job.format.restore(&job.dialect, &reject.record));
         rows.extend_from_slice(end);
         reasons.push_str(&format!("{reject}\n"));
     }

@@ -27,8 +27,10 @@ pub struct Request {
     pub hints: Hints,
     /// What stands for NULL; `None` as the dialect has it.
     pub nulls: Option<Nulls>,
-    /// Lines to skip at the start of each file, before the header.
-    pub skip_lines: u64,
+    /// A line further on that repeats the header is left out (`true`) or a row (`false`); `None` ends the import.
+    pub skip_repeated_header: Option<bool>,
+    /// The file to read of a zip archive with several.
+    pub member: Option<String>,
     /// Bad rows to set aside before giving up.
     pub rejects_max: u64,
     /// Sessions that load at the same time; `None` as many as help.

@@ -78,7 +78,7 @@ pub struct Preview {
 /// As [`import`], for what can be known without the server.
 pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Preview, Error> {
     let look = || {
-        let files = Files::new(world.disk, &request.inputs, stdin, true)?;
+        let files = Files::new(world.disk, &request.inputs, stdin, (true, request.member.as_deref()))?;
         let mut session = if request.create { None } else { Some((world.connect)()?) };
         let plan = plan::make(request, &files, world, session.as_mut())?;
         Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
@@ -103,7 +103,8 @@ fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<S
     session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
     let ledger = Ledger::new(&names.ledger);
     let earlier = earlier(&mut session, request, &names, &ledger)?;
-    let files = Files::new(world.disk, &request.inputs, stdin, request.create && earlier.is_none())?;
+    let twice = request.create && earlier.is_none();
+    let files = Files::new(world.disk, &request.inputs, stdin, (twice, request.member.as_deref()))?;
     let mut run = Run { request, world, names: &names, ledger: &ledger, files: &files };
     let (job, finished) = match earlier {
         Some(earlier) => run.take_up(&mut session, earlier)?,

@@ -1,12 +1,13 @@
 //! A file as a stream of UTF-8 text: opened, decompressed, decoded.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use disk::{Disk, Source, Stat};
-use rows::{Decoder, Encoding};
+use rows::{BadLine, Decoder, Encoding, Translator};
 
+use crate::archive::{self, Member};
 use crate::chunk::SAMPLE_BYTES;
 use crate::{Error, Input};
 use progress::Progress;
@@ -28,6 +29,8 @@ struct File {
 enum Body {
     /// A named file and its state when the import began.
     Path(PathBuf, Stat),
+    /// A member of a zip archive that is such a file.
+    Member(PathBuf, Stat, Member),
     /// A stream, to be read once.
     Once(Box<Mutex<Option<Raw>>>),
     /// Standard input, spooled because it has to be read twice.
@@ -47,12 +50,13 @@ impl<'a> Files<'a> {
     /// types of a column are known only when its last value was seen.
     ///
     /// # Errors
-    /// When a file is missing, or when standard input is asked for twice or can't be spooled.
+    /// When a file is missing, or when standard input is asked for twice or can't be spooled; when an archive has
+    /// several files and `member` names none of them.
     pub fn new(
         disk: &'a dyn Disk,
         inputs: &[Input],
         mut stdin: Option<Stdin>,
-        twice: bool,
+        (twice, member): (bool, Option<&str>),
     ) -> Result<Files<'a>, Error> {
         let spool = stdin.as_ref().map_or(PathBuf::from("."), |stdin| stdin.spool.clone());
         let mut files = Vec::new();
@@ -63,13 +67,17 @@ impl<'a> Files<'a> {
                     let stat =
                         disk.stat(path).map_err(|source| Error::Read { name: name.clone(), source })?;
                     let body = match stat.regular {
-                        true => Body::Path(path.clone(), stat),
+                        true => named(disk, path, stat, member)?,
                         // A pipe or a device gives its bytes once, as standard input does.
                         false => {
                             let file = disk.open(path);
                             let reader = file.map_err(|source| Error::Read { name: name.clone(), source })?;
                             once(&name, Box::new(Plain(reader)), twice.then_some(spool.as_path()))?
                         }
+                    };
+                    let name = match &body {
+                        Body::Member(_, _, member) => format!("{name}({})", member.name),
+                        _ => name,
                     };
                     File { name, body }
                 }
@@ -98,6 +106,12 @@ impl<'a> Files<'a> {
         self.files.is_empty()
     }
 
+    /// Whether a file can be read more than once.
+    #[must_use]
+    pub fn is_readable_again(&self, file: usize) -> bool {
+        !matches!(self.files.get(file).map(|file| &file.body), Some(Body::Once(_)))
+    }
+
     /// The name of a file, as the user gave it.
     #[must_use]
     pub fn name(&self, file: usize) -> &str {
@@ -114,7 +128,7 @@ impl<'a> Files<'a> {
     #[must_use]
     pub fn stat(&self, file: usize) -> Option<Stat> {
         match &self.files.get(file)?.body {
-            Body::Path(_, stat) => Some(*stat),
+            Body::Path(_, stat) | Body::Member(_, stat, _) => Some(*stat),
             _ => None,
         }
     }
@@ -142,6 +156,11 @@ impl<'a> Files<'a> {
         match &named.body {
             Body::Path(path, _) => {
                 Raw::new(&named.name, Box::new(Plain(self.disk.open(path).map_err(failed)?)))
+            }
+            Body::Member(path, _, member) => {
+                let mut archive = self.disk.open(path).map_err(failed)?;
+                archive.seek(SeekFrom::Start(member.start)).map_err(failed)?;
+                Raw::new(&named.name, member.reader(Box::new(Plain(archive))))
             }
             Body::Once(raw) => raw
                 .lock()
@@ -172,7 +191,7 @@ impl<'a> Files<'a> {
     /// [`Error::Changed`] naming the file.
     pub fn unchanged(&self) -> Result<(), Error> {
         for file in &self.files {
-            if let Body::Path(path, before) = &file.body
+            if let Body::Path(path, before) | Body::Member(path, before, _) = &file.body
                 && self.disk.stat(path).ok().as_ref() != Some(before)
             {
                 return Err(Error::Changed { name: file.name.clone() });
@@ -186,17 +205,36 @@ impl File {
     fn bytes(&self) -> Option<u64> {
         match &self.body {
             Body::Path(_, stat) => Some(stat.len),
+            Body::Member(_, _, member) => Some(member.packed_bytes),
             Body::Spooled(_, bytes) => Some(*bytes),
             Body::Once(_) => None,
         }
     }
 }
 
-fn once(
-    name: &str,
-    mut reader: Box<dyn Read + Send>,
-    spool: Option<&std::path::Path>,
-) -> Result<Body, Error> {
+/// A named file, or the member of it that has the rows.
+fn named(disk: &dyn Disk, path: &Path, stat: Stat, member: Option<&str>) -> Result<Body, Error> {
+    let name = || path.display().to_string();
+    let failed = |source| Error::Read { name: name(), source };
+    let mut file = disk.open(path).map_err(failed)?;
+    let mut magic = [0; 4];
+    let length = file.read_at(0, &mut magic).map_err(failed)?;
+    if !archive::MAGICS.contains(&magic.get(..length).unwrap_or_default()) {
+        return match member {
+            Some(_) => {
+                Err(Error::Mismatch(format!("{}: --member is for zip archives, and this is none", name())))
+            }
+            None => Ok(Body::Path(path.to_path_buf(), stat)),
+        };
+    }
+    file.seek(SeekFrom::Start(0)).map_err(failed)?;
+    match archive::find(io::BufReader::new(file), member) {
+        Ok(member) => Ok(Body::Member(path.to_path_buf(), stat, member)),
+        Err(what) => Err(Error::Mismatch(format!("{}: {what}", name()))),
+    }
+}
+
+fn once(name: &str, mut reader: Box<dyn Read + Send>, spool: Option<&Path>) -> Result<Body, Error> {
     let Some(folder) = spool else {
         return Ok(Body::Once(Box::new(Mutex::new(Some(Raw::new(name, reader)?)))));
     };
@@ -261,14 +299,20 @@ impl Raw {
         Ok((sample, whole))
     }
 
-    /// The file as UTF-8, from its beginning.
+    /// The file as UTF-8 and as strict text, from its beginning.
     #[must_use]
-    pub fn text(mut self, encoding: Encoding, progress: &dyn Progress) -> Text<'_> {
-        let as_is = matches!(encoding, Encoding::Utf8 | Encoding::Binary);
+    pub fn text(
+        mut self,
+        encoding: Encoding,
+        translator: Option<Translator>,
+        progress: &dyn Progress,
+    ) -> Text<'_> {
+        let as_is = matches!(encoding, Encoding::Utf8 | Encoding::Binary) && translator.is_none();
         let input = self.sample.take().map(|(sample, _)| sample).unwrap_or_default();
         Text {
             raw: self,
             decoder: Decoder::new(encoding),
+            translator,
             as_is,
             progress,
             input,
@@ -282,6 +326,7 @@ impl Raw {
 pub struct Text<'p> {
     raw: Raw,
     decoder: Decoder,
+    translator: Option<Translator>,
     /// Bytes pass unchanged but for a byte order mark at the start: the common case, kept free of copies.
     as_is: bool,
     progress: &'p dyn Progress,
@@ -353,15 +398,27 @@ impl Text<'_> {
     fn decode(&mut self, input: &[u8], out: &mut Buffer) -> Result<(), Error> {
         let mut text = Vec::with_capacity(input.len() + input.len() / 2);
         let result = self.decoder.decode(input, false, &mut text);
-        out.append(&text);
+        self.translate(text, false, out)?;
         result.map_err(|bad| self.bad(&bad, out))
     }
 
     fn finish(&mut self, out: &mut Buffer) -> Result<(), Error> {
         let mut text = Vec::new();
         let result = self.decoder.decode(&[], true, &mut text);
-        out.append(&text);
+        self.translate(text, true, out)?;
         result.map_err(|bad| self.bad(&bad, out))
+    }
+
+    /// Appends text, made strict where it is not.
+    fn translate(&mut self, text: Vec<u8>, last: bool, out: &mut Buffer) -> Result<(), Error> {
+        let Some(translator) = &mut self.translator else {
+            out.append(&text);
+            return Ok(());
+        };
+        let mut strict = Vec::with_capacity(text.len());
+        let result = translator.translate(&text, last, &mut strict);
+        out.append(&strict);
+        result.map_err(|BadLine { line, what }| Error::Record { name: self.raw.name.clone(), line, what })
     }
 
     fn bad(&self, bad: &dyn std::fmt::Display, out: &Buffer) -> Error {

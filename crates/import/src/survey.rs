@@ -2,13 +2,15 @@
 //! for a sample of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use rows::{ColumnStats, Dialect, Field, KeyStats, Nulls};
+use rows::{ColumnStats, Dialect, Doubt, Encoding, Field, KeyStats, Nulls, Watch, WordStats};
 
 use crate::Error;
 use crate::chunk::{Chunk, Chunker, Cut};
+use crate::form;
 use crate::reject::Reject;
 use crate::source::Files;
 use progress::Progress;
@@ -23,6 +25,10 @@ pub(crate) struct Survey<'a> {
     pub nulls: &'a Nulls,
     /// Fields of a record.
     pub columns: usize,
+    /// A line to leave out wherever it comes again: the header.
+    pub skipped: Option<&'a [u8]>,
+    /// What of the files' form is a guess.
+    pub watch: &'a Watch,
     /// Bad rows that are allowed.
     pub rejects_max: u64,
     /// Threads that look.
@@ -39,8 +45,47 @@ pub(crate) struct Found {
     pub columns: Vec<ColumnStats>,
     /// The first field as a key.
     pub key: KeyStats,
+    /// Words for NULL that were met, by column.
+    pub words: WordStats,
     /// Records that count.
     pub rows: u64,
+}
+
+/// What a survey comes to.
+pub(crate) enum Surveyed {
+    /// All values were looked at, and nothing speaks against the guess.
+    Found(Box<Found>),
+    /// A place that speaks against it.
+    Doubted(Doubted),
+}
+
+/// A place of a file that speaks against a guess.
+pub(crate) struct Doubted {
+    /// The file's name.
+    pub name: String,
+    /// Line where the record begins, from 1.
+    pub line: u64,
+    /// What is there.
+    pub doubt: Doubt,
+}
+
+impl fmt::Display for Doubted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.name, self.line, self.doubt)
+    }
+}
+
+impl Doubted {
+    /// The first doubt about a chunk.
+    pub(crate) fn of(chunk: &Chunk, watch: &Watch) -> Option<Doubted> {
+        let doubt = watch.look(chunk.bytes()).into_iter().min_by_key(|doubt| doubt.offset)?;
+        Some(Doubted { name: chunk.name.to_string(), line: chunk.line_at(doubt.offset), doubt })
+    }
+
+    /// The import can't go on before the user has decided.
+    pub(crate) fn error(self) -> Error {
+        Error::Record { name: self.name, line: self.line, what: self.doubt.to_string() }
+    }
 }
 
 /// The same for one chunk.
@@ -48,13 +93,16 @@ struct Part {
     number: u32,
     columns: Vec<ColumnStats>,
     key: KeyStats,
+    words: WordStats,
     rows: u64,
     ragged: Vec<Reject>,
+    /// The first doubt, or bytes that are no text.
+    trouble: Option<Result<Doubted, Error>>,
 }
 
 impl Survey<'_> {
     /// Looks at everything.
-    pub(crate) fn run(&self) -> Result<Found, Error> {
+    pub(crate) fn run(&self) -> Result<Surveyed, Error> {
         let (send_chunk, chunks) = crossbeam_channel::bounded::<Chunk>(1);
         let (send_part, parts) = crossbeam_channel::unbounded::<Part>();
         std::thread::scope(|scope| {
@@ -67,12 +115,16 @@ impl Survey<'_> {
             let read = self.read(send_chunk);
             let merged =
                 merge.join().unwrap_or_else(|_| Err(Error::Mismatch("the survey failed".to_owned())));
-            read.and(merged)
+            match merged {
+                // What can't be read any further may be so because of it.
+                Ok(Surveyed::Doubted(doubted)) => Ok(Surveyed::Doubted(doubted)),
+                merged => read.and(merged),
+            }
         })
     }
 
     fn read(&self, chunks: Sender<Chunk>) -> Result<(), Error> {
-        let mut chunker = Chunker::new(self.files, self.cut, self.threads + 2, self.progress);
+        let mut chunker = Chunker::new(self.files, self.cut.clone(), self.threads + 2, self.progress);
         loop {
             let next = chunker.next_chunk();
             if self.stop.load(Ordering::Relaxed) {
@@ -102,15 +154,21 @@ impl Survey<'_> {
             number: chunk.number,
             columns: vec![ColumnStats::new(); self.columns],
             key: KeyStats::new(),
+            words: self.words(),
             rows: 0,
             ragged: Vec::new(),
+            trouble: self.not_text(chunk).map(Err).or_else(|| Doubted::of(chunk, self.watch).map(Ok)),
         };
+        if part.trouble.is_some() {
+            return part;
+        }
         let dialect: &Dialect = &self.cut.dialect;
         let mut scratch = Vec::new();
         let mut row: Vec<Field<'_>> = Vec::new();
         let start = chunk.bytes().as_ptr().addr();
         for record in rows::records(dialect, chunk.bytes()) {
-            if record.is_empty() && self.columns > 1 {
+            if (record.is_empty() && self.columns > 1) || self.skipped.is_some_and(|header| header == record)
+            {
                 continue;
             }
             rows::fields(dialect, record, &mut row);
@@ -121,13 +179,30 @@ impl Survey<'_> {
             part.rows += 1;
             for (at, (column, field)) in part.columns.iter_mut().zip(&row).enumerate() {
                 let value = (!field.is_null(self.nulls)).then(|| field.text(dialect, &mut scratch));
-                column.observe(value);
+                if !part.words.take(at, field, self.nulls) {
+                    column.observe(value);
+                }
                 if at == 0 {
                     part.key.observe(value);
                 }
             }
         }
         part
+    }
+
+    /// What is NULL is in question only where it was guessed.
+    fn words(&self) -> WordStats {
+        WordStats::new(if self.watch.guessed().nulls { self.columns } else { 0 })
+    }
+
+    /// Bytes that are not UTF-8 in a file that is taken for UTF-8: values of no text are asked for by name.
+    fn not_text(&self, chunk: &Chunk) -> Option<Error> {
+        if self.cut.encoding == Encoding::Binary {
+            return None;
+        }
+        let bad = std::str::from_utf8(chunk.bytes()).err()?;
+        let what = form::bad_text(chunk.bytes().get(bad.valid_up_to()..).unwrap_or_default());
+        Some(Error::Encoding { name: chunk.name.to_string(), line: chunk.line_at(bad.valid_up_to()), what })
     }
 
     fn ragged(&self, chunk: &Chunk, record: &[u8], offset: usize, found: usize) -> Reject {
@@ -143,9 +218,13 @@ impl Survey<'_> {
     }
 
     /// Puts the parts together in the order of the file, which is what a key's order is about.
-    fn merge(&self, parts: &Receiver<Part>) -> Result<Found, Error> {
-        let mut found =
-            Found { columns: vec![ColumnStats::new(); self.columns], key: KeyStats::new(), rows: 0 };
+    fn merge(&self, parts: &Receiver<Part>) -> Result<Surveyed, Error> {
+        let mut found = Found {
+            columns: vec![ColumnStats::new(); self.columns],
+            key: KeyStats::new(),
+            words: self.words(),
+            rows: 0,
+        };
         let mut waiting = BTreeMap::new();
         let mut next = 1;
         let mut ragged: Vec<Reject> = Vec::new();
@@ -153,10 +232,16 @@ impl Survey<'_> {
             waiting.insert(part.number, part);
             while let Some(part) = waiting.remove(&next) {
                 next += 1;
+                match part.trouble {
+                    Some(Ok(doubted)) => return Ok(Surveyed::Doubted(doubted)),
+                    Some(Err(error)) => return Err(error),
+                    None => {}
+                }
                 for (column, later) in found.columns.iter_mut().zip(&part.columns) {
                     column.merge(later);
                 }
                 found.key.merge(&part.key);
+                found.words.merge(&part.words);
                 found.rows += part.rows;
                 ragged.extend(part.ragged);
                 if ragged.len() as u64 > self.rejects_max {
@@ -166,6 +251,6 @@ impl Survey<'_> {
                 }
             }
         }
-        Ok(found)
+        Ok(Surveyed::Found(Box::new(found)))
     }
 }

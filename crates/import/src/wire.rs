@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memchr::memmem;
-use rows::{Dialect, Encoding, FieldRule, LineEnd, Rewriter};
+use rows::{Dialect, Encoding, FieldRule, LineEnd, Rewriter, Watch};
 use server::{LoadReport, Session, TableName, Warning, quote_name};
 
 use crate::chunk::Chunk;
@@ -38,6 +38,10 @@ pub(crate) struct Wire {
     insert: insert::Statement,
     empty_is_null: bool,
     always_rewrite: bool,
+    /// What is to be confirmed by every chunk.
+    pub watch: Option<Watch>,
+    /// A line to leave out wherever it comes again.
+    skipped: Option<memmem::Finder<'static>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -79,6 +83,8 @@ impl Wire {
             insert: insert::Statement::new(&job, table),
             empty_is_null,
             always_rewrite,
+            watch: job.guessed.any().then(|| job.watch()),
+            skipped: job.skipped().map(|header| memmem::Finder::new(header).into_owned()),
             stop,
             job,
         }
@@ -151,9 +157,12 @@ impl Wire {
             && matches!(dialect.escape, None | Some(b'\\'))
             && !dialect.quote.is_some_and(quoted)
             && match dialect.line_end {
-                LineEnd::Lf | LineEnd::CrLf | LineEnd::Cr => true,
+                LineEnd::Lf | LineEnd::Cr => true,
+                // Half a line end at the end of a file is one to us, and data to the server.
+                LineEnd::CrLf => !bytes.ends_with(b"\r"),
                 LineEnd::Any => memchr::memchr(b'\r', bytes).is_none(),
             }
+            && self.skipped.as_ref().is_none_or(|header| header.find(bytes).is_none())
             && !(self.empty_is_null && has_empty_field(bytes, delimiter, dialect.line_end))
     }
 
@@ -256,15 +265,15 @@ impl Job {
 
     /// The records of a chunk as ranges of its bytes. A blank line is no record in a file of several
     /// columns; people end files with them.
-    pub(crate) fn records<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
+    pub(crate) fn records<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
         let start = bytes.as_ptr().addr();
         let several = self.fields.len() > 1;
-        rows::records(&self.dialect, bytes).filter(move |record| !(several && record.is_empty())).map(
-            move |record| {
-                let from = record.as_ptr().addr() - start;
-                from..from + record.len()
-            },
-        )
+        let skipped = self.skipped();
+        let is_row = move |record: &&[u8]| !(several && record.is_empty()) && skipped != Some(record);
+        rows::records(&self.dialect, bytes).filter(is_row).map(move |record| {
+            let from = record.as_ptr().addr() - start;
+            from..from + record.len()
+        })
     }
 }
 

@@ -41,7 +41,7 @@ struct Cutting {
 fn cut(bytes: &[u8], sizes: &[usize], cut: Cut) -> Result<Vec<Cutting>, String> {
     let reader = Box::new(Dribble { bytes: bytes.to_vec(), at: 0, sizes: sizes.to_vec(), turn: 0 });
     let stdin = Stdin { reader, spool: std::env::temp_dir() };
-    let files = Files::new(&disk::RealDisk, &[Input::Stdin], Some(stdin), false)
+    let files = Files::new(&disk::RealDisk, &[Input::Stdin], Some(stdin), (false, None))
         .map_err(|error| error.to_string())?;
     let mut chunker = Chunker::new(&files, cut, 2, &Silent);
     let mut chunks = Vec::new();
@@ -77,6 +77,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 fn cutting() -> impl Strategy<Value = Cut> {
     (dialect(), 1_usize..64, 0_u64..3, any::<bool>()).prop_map(
         |(dialect, chunk_bytes, skip_lines, header)| Cut {
+            format: rows::Format::Plain,
             dialect,
             encoding: Encoding::Utf8,
             chunk_bytes,
@@ -94,9 +95,9 @@ fn records(dialect: &Dialect, bytes: &[u8]) -> Vec<Vec<u8>> {
 proptest! {
     #[test]
     fn chunks_are_the_file(bytes in text(), how in cutting(), sizes in vec(1_usize..40, 1..5)) {
-        let whole = cut(&bytes, &[usize::MAX], how);
+        let whole = cut(&bytes, &[usize::MAX], how.clone());
         // Where a cut falls, and whether there is one, has nothing to do with how the bytes arrive.
-        prop_assert_eq!(&whole, &cut(&bytes, &sizes, how));
+        prop_assert_eq!(&whole, &cut(&bytes, &sizes, how.clone()));
         let Ok(chunks) = whole else { return Ok(()) };
         let all: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.bytes.clone()).collect();
         prop_assert_eq!(bytes.strip_suffix(all.as_slice()).is_some(), true);
@@ -128,6 +129,6 @@ proptest! {
         record_bytes_max in 1_usize..100,
     ) {
         let how = Cut { encoding, record_bytes_max, ..how };
-        prop_assert_eq!(cut(&bytes, &[usize::MAX], how), cut(&bytes, &[1, 3], how));
+        prop_assert_eq!(cut(&bytes, &[usize::MAX], how.clone()), cut(&bytes, &[1, 3], how));
     }
 }

@@ -18,10 +18,14 @@ mod concurrent;
 mod crash;
 #[path = "main/cron.rs"]
 mod cron;
+#[path = "main/doubt.rs"]
+mod doubt;
 #[path = "main/dump.rs"]
 mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
+#[path = "main/form.rs"]
+mod form;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/lvm.rs"]

@@ -23,13 +23,78 @@ pub enum Encoding {
     /// What MySQL and MariaDB call latin1: windows-1252, with its five undefined bytes mapped to the control
     /// characters U+0081, U+008D, U+008F, U+0090 and U+009D.
     Latin1,
+    /// Another encoding of the WHATWG's Encoding Standard, such as Shift_JIS, GBK or ISO-8859-2.
+    Legacy(Legacy),
     /// No text at all: the bytes are values as they are.
     Binary,
 }
 
+/// An encoding of the Encoding Standard that has no name of its own here; it is kept by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Legacy(&'static encoding_rs::Encoding);
+
+impl From<Legacy> for String {
+    fn from(legacy: Legacy) -> String {
+        legacy.0.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for Legacy {
+    type Error = UnknownEncoding;
+
+    fn try_from(name: String) -> Result<Legacy, UnknownEncoding> {
+        match encoding_rs::Encoding::for_label(name.as_bytes()).map(Encoding::from_standard) {
+            Some(Some(Encoding::Legacy(legacy))) => Ok(legacy),
+            _ => Err(UnknownEncoding { name }),
+        }
+    }
+}
+
+impl Encoding {
+    /// What a detector has found; windows-1252 where that is no text of ours.
+    pub(crate) fn of_standard(found: &'static encoding_rs::Encoding) -> Encoding {
+        Encoding::from_standard(found).unwrap_or(Encoding::Latin1)
+    }
+
+    /// The encoding as the standard has it; those that no text is in are none.
+    fn from_standard(found: &'static encoding_rs::Encoding) -> Option<Encoding> {
+        if found == encoding_rs::WINDOWS_1252 {
+            return Some(Encoding::Latin1);
+        }
+        let none = [
+            encoding_rs::REPLACEMENT,
+            encoding_rs::X_USER_DEFINED,
+            encoding_rs::UTF_8,
+            encoding_rs::UTF_16LE,
+            encoding_rs::UTF_16BE,
+        ];
+        (!none.contains(&found)).then_some(Encoding::Legacy(Legacy(found)))
+    }
+}
+
+/// Names of MySQL's character sets that the standard has not, or not for the same thing.
+const SERVERS_NAMES: [(&str, &str); 14] = [
+    ("sjis", "shift_jis"),
+    ("cp932", "shift_jis"),
+    ("ujis", "euc-jp"),
+    ("eucjpms", "euc-jp"),
+    ("euckr", "euc-kr"),
+    ("latin7", "iso-8859-13"),
+    ("koi8r", "koi8-r"),
+    ("koi8u", "koi8-u"),
+    ("tis620", "tis-620"),
+    ("macroman", "macintosh"),
+    ("cp949", "euc-kr"),
+    ("cp936", "gbk"),
+    ("cp950", "big5"),
+    ("cp874", "windows-874"),
+];
+
 impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Encoding::Legacy(legacy) => legacy.0.name(),
             Encoding::Utf8 => "UTF-8",
             Encoding::Utf16Le => "UTF-16LE",
             Encoding::Utf16Be => "UTF-16BE",
@@ -50,7 +115,14 @@ impl FromStr for Encoding {
             "utf16be" | "utf-16be" | "utf16" | "utf-16" => Ok(Encoding::Utf16Be),
             "latin1" | "latin-1" | "iso-8859-1" | "windows-1252" | "cp1252" => Ok(Encoding::Latin1),
             "binary" => Ok(Encoding::Binary),
-            _ => Err(UnknownEncoding { name: name.to_owned() }),
+            other => {
+                let server = SERVERS_NAMES.iter().find(|(known, _)| *known == other).map(|(_, label)| *label);
+                let label = server.unwrap_or(name);
+                let found = encoding_rs::Encoding::for_label(label.as_bytes())
+                    .or_else(|| encoding_rs::Encoding::for_label(other.as_bytes()));
+                let known = found.and_then(Encoding::from_standard);
+                known.ok_or_else(|| UnknownEncoding { name: name.to_owned() })
+            }
         }
     }
 }
@@ -81,6 +153,7 @@ impl Decoder {
             Encoding::Utf16Le => Some(encoding_rs::UTF_16LE.new_decoder_with_bom_removal()),
             Encoding::Utf16Be => Some(encoding_rs::UTF_16BE.new_decoder_with_bom_removal()),
             Encoding::Latin1 => Some(encoding_rs::WINDOWS_1252.new_decoder_without_bom_handling()),
+            Encoding::Legacy(Legacy(other)) => Some(other.new_decoder_without_bom_handling()),
         };
         let bom_seen = if encoding == Encoding::Utf8 { 0 } else { UTF8_BOM.len() };
         Decoder { encoding, inner, bom_seen, offset: 0, tail: Vec::new() }
@@ -215,11 +288,22 @@ mod tests {
             ("UTF-8", Encoding::Utf8),
             ("utf8mb4", Encoding::Utf8),
             ("CP1252", Encoding::Latin1),
+            ("Shift_JIS", Encoding::Legacy(Legacy(encoding_rs::SHIFT_JIS))),
+            ("cp932", Encoding::Legacy(Legacy(encoding_rs::SHIFT_JIS))),
+            ("gbk", Encoding::Legacy(Legacy(encoding_rs::GBK))),
+            ("latin2", Encoding::Legacy(Legacy(encoding_rs::ISO_8859_2))),
+            ("iso-8859-2", Encoding::Legacy(Legacy(encoding_rs::ISO_8859_2))),
+            ("EUC_JP", Encoding::Legacy(Legacy(encoding_rs::EUC_JP))),
             ("binary", Encoding::Binary),
         ] {
             assert_eq!(name.parse(), Ok(encoding));
         }
-        assert!("klingon".parse::<Encoding>().is_err());
+        for name in ["klingon", "replacement", "x-user-defined", "iso-2022-cn"] {
+            assert!(name.parse::<Encoding>().is_err(), "{name}");
+        }
+        for (_, label) in SERVERS_NAMES {
+            assert!(matches!(label.parse(), Ok(Encoding::Legacy(_))), "{label}");
+        }
         for encoding in
             [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Latin1, Encoding::Binary]
         {

@@ -58,7 +58,9 @@ pub struct Ragged {
 
 /// A name that is no encoding known here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown encoding {name:?}; use utf-8, utf-16le, utf-16be, latin1 or binary")]
+#[error(
+    "unknown encoding {name:?}; use utf-8, utf-16le, utf-16be, latin1, binary, or a name of the Encoding Standard such as shift_jis, gbk, windows-1251 or iso-8859-2"
+)]
 pub struct UnknownEncoding {
     /// The name as it was given.
     pub name: String,

@@ -2,11 +2,13 @@
 
 mod key;
 mod value;
+mod word;
 
 use std::fmt;
 
 pub use key::KeyStats;
 use value::{DOUBLE_DIGITS_MAX, Value, classify};
+pub use word::WordStats;
 
 /// The longest VARCHAR that a row of utf8mb4 could hold alone, in characters: 65535 bytes at four each.
 const VARCHAR_CHARS_MAX: u64 = 16_383;
@@ -273,6 +275,11 @@ impl ColumnStats {
             }
         };
         self.max_chars = self.max_chars.max(length as u64);
+    }
+
+    /// Whether there was a value, as opposed to NULLs only.
+    pub(crate) fn has_values(&self) -> bool {
+        self.seen != 0
     }
 
     /// Adds what was observed elsewhere.

@@ -27,25 +27,36 @@
 //! assert_eq!(stats[1].decide().to_string(), "VARCHAR(10) NULL");
 //! ```
 
+mod backslash;
 mod dialect;
 mod encoding;
 mod error;
 mod escape;
 mod field;
+mod foreign;
+mod format;
 mod infer;
+mod json;
+mod loose;
 mod mark;
 mod rewrite;
 mod schema;
 mod sniff;
 mod split;
+mod watch;
 
 pub use dialect::{Dialect, LineEnd};
-pub use encoding::{Decoder, Encoding};
+pub use encoding::{Decoder, Encoding, Legacy};
 pub use error::{BadBytes, Error, Ragged, UnclosedQuote, UnknownEncoding};
 pub use escape::{is_plain_load_data, unescape_load_data, write_csv, write_load_data, write_sql_literal};
 pub use field::{Field, Nulls, fields};
-pub use infer::{ColumnKind, ColumnStats, ColumnType, KeyStats};
+pub use foreign::{foreign, foreign_text};
+pub use format::{BadLine, Format, Json, Translator};
+pub use infer::{ColumnKind, ColumnStats, ColumnType, KeyStats, WordStats};
+pub use json::json_keys;
+pub use loose::Loose;
 pub use rewrite::{FieldRule, Rewriter};
 pub use schema::{Column, Limits, Schema, column_names, create_table};
-pub use sniff::{Findings, Hints, sniff, sniff_encoding};
+pub use sniff::{Findings, Hints, NotUtf8, not_utf8, sniff, sniff_encoding};
 pub use split::{Records, Scan, Splitter, records};
+pub use watch::{Doubt, DoubtKind, Guessed, Watch};

@@ -5,14 +5,21 @@
 //! that of the sniffers of CleverCSV and DuckDB. Then the first record is compared with the others
 //! (`sniff/header.rs`), and words that stand for NULL are looked for (`sniff/null.rs`).
 
+mod encoding;
+mod guess;
 mod header;
 mod null;
+mod shape;
 mod trial;
 
 use std::fmt;
 
+use memchr::memchr;
+
 use crate::encoding::UTF8_BOM;
-use crate::{Dialect, Encoding, Field, LineEnd, Nulls, fields, records};
+use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
+pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
+pub(crate) use null::{AMONG_TYPED as NULL_WORDS_AMONG_TYPED, is_among_typed as is_null_word_among_typed};
 
 /// More of a sample than this changes no decision, in bytes.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
@@ -34,8 +41,20 @@ pub struct Hints {
     pub header: Option<bool>,
     /// How characters are written.
     pub encoding: Option<Encoding>,
+    /// The text is read as it stands: nothing but plain delimited text from the first line on is looked for.
+    pub plain: bool,
+    /// What is loose about the text, as far as that is said.
+    pub loose: Loose,
+    /// `Some(true)`: JSON lines; `Some(false)`: delimited text.
+    pub json: Option<bool>,
+    /// Keys of JSON lines: all there are, or those that were asked for.
+    pub json_keys: Option<Json>,
+    /// Lines to skip at the start.
+    pub skip_lines: Option<u64>,
     /// The columns of the table the rows are for, to tell a header by.
     pub columns: Option<Vec<String>>,
+    /// Records from further on in the file, a few at a time, that spoke against an earlier guess.
+    pub evidence: Vec<Vec<u8>>,
 }
 
 /// What a sample says about its file.
@@ -43,6 +62,10 @@ pub struct Hints {
 pub struct Findings {
     /// How its characters are written.
     pub encoding: Encoding,
+    /// What has to be done with its text before it is in the dialect.
+    pub format: Format,
+    /// How many lines at its start are no rows and no header.
+    pub skip_lines: u64,
     /// How its fields and records are told apart.
     pub dialect: Dialect,
     /// The first record has names in it.
@@ -54,45 +77,34 @@ pub struct Findings {
     pub columns: usize,
     /// What seems to stand for NULL.
     pub nulls: Nulls,
+    /// What of all this is a guess that the rest of the file may speak against.
+    pub guessed: Guessed,
     /// What a user may want to know, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, ", self.encoding, self.dialect)?;
-        f.write_str(if self.header { "header" } else { "no header" })?;
+        write!(f, "{}, ", self.encoding)?;
+        match self.skip_lines {
+            0 => {}
+            1 => f.write_str("1 line skipped, ")?,
+            lines => write!(f, "{lines} lines skipped, ")?,
+        }
+        match &self.format {
+            Format::JsonLines(_) => f.write_str("JSON lines")?,
+            format => {
+                let dialect = self.dialect.to_string();
+                match (format, dialect.split_once("-separated")) {
+                    (Format::Loose(Loose { delimiter: Some(delimiter), .. }), Some((_, rest))) => {
+                        write!(f, "'{}'-separated{rest}{format}, ", delimiter.escape_default())?;
+                    }
+                    _ => write!(f, "{dialect}{format}, ")?,
+                }
+                f.write_str(if self.header { "header" } else { "no header" })?;
+            }
+        }
         write!(f, " ({} column{})", self.columns, if self.columns == 1 { "" } else { "s" })
-    }
-}
-
-/// The encoding of a file by its first bytes: what a byte order mark says; else UTF-16 if half of the bytes,
-/// the even or the odd ones, are mostly zero; else UTF-8 if it is valid, and latin1 if not.
-pub fn sniff_encoding(sample: &[u8]) -> Encoding {
-    if sample.starts_with(b"\xff\xfe") {
-        return Encoding::Utf16Le;
-    }
-    if sample.starts_with(b"\xfe\xff") {
-        return Encoding::Utf16Be;
-    }
-    let pairs = sample.chunks_exact(2);
-    let total = pairs.len();
-    let (high_first, low_first) = pairs.fold((0, 0), |(first, second), pair| {
-        (
-            first + usize::from(pair[0] == 0 && pair[1] != 0),
-            second + usize::from(pair[1] == 0 && pair[0] != 0),
-        )
-    });
-    // Text in most languages of the world still has a delimiter, a digit or a line end in every third place.
-    if total >= 2 && low_first * 3 >= total && high_first * 20 <= total {
-        return Encoding::Utf16Le;
-    }
-    if total >= 2 && high_first * 3 >= total && low_first * 20 <= total {
-        return Encoding::Utf16Be;
-    }
-    match std::str::from_utf8(sample) {
-        Err(error) if error.error_len().is_some() => Encoding::Latin1,
-        _ => Encoding::Utf8,
     }
 }
 
@@ -103,10 +115,19 @@ pub fn sniff_encoding(sample: &[u8]) -> Encoding {
 /// has no header.
 pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints) -> Findings {
     let bytes = sample_utf8.strip_prefix(UTF8_BOM).unwrap_or(sample_utf8);
-    let sample = match bytes.get(..SAMPLE_BYTES_MAX) {
-        Some(start) => Sample { bytes: start, whole: whole && bytes.len() == start.len() },
-        None => Sample { bytes, whole },
+    let (bytes, whole) = match bytes.get(..SAMPLE_BYTES_MAX) {
+        Some(start) => (start, whole && bytes.len() == start.len()),
+        None => (bytes, whole),
     };
+    let mut findings =
+        if hints.plain { read(bytes, whole, hints).0 } else { shape::find(bytes, whole, hints) };
+    findings.encoding = hints.encoding.unwrap_or(encoding);
+    findings
+}
+
+/// What text is that is read as it stands, and how well that fits.
+fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
+    let sample = Sample { bytes, whole, evidence: &hints.evidence };
     let trial = trial::best(sample, hints);
     let dialect = Dialect {
         line_end: hints.line_end.unwrap_or_else(|| sample.line_end(&trial.dialect)),
@@ -115,24 +136,36 @@ pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints)
     let table = Table::read(sample, &dialect);
     let header =
         hints.header.unwrap_or_else(|| header::detect(&table, trial.columns, hints.columns.as_deref()));
-    let names = match table.rows.first() {
+    let mut names: Vec<String> = match table.rows.first() {
         Some(first) if header => first.iter().map(|cell| cell.name()).collect(),
         _ => Vec::new(),
     };
     let body = table.rows.get(usize::from(header)..).unwrap_or_default();
     let columns = trial.columns.max(1);
+    if header && header::lacks_the_first(&names, body, columns) {
+        names.insert(0, String::new());
+    }
     let nulls = null::suggest(body, &dialect, columns);
     let mut findings = Findings {
-        encoding: hints.encoding.unwrap_or(encoding),
+        encoding: Encoding::Utf8,
+        format: Format::Plain,
+        skip_lines: 0,
         dialect,
         header,
         names,
         columns,
         nulls,
+        guessed: guess::left_open(sample, &dialect, hints, body),
         notes: Vec::new(),
     };
     findings.notes = notes(&findings, body);
-    findings
+    (findings, Fit { score: trial.score, table })
+}
+
+/// How well a text fits what it was taken for.
+struct Fit {
+    score: f64,
+    table: Table,
 }
 
 fn notes(findings: &Findings, body: &[Vec<Cell>]) -> Vec<String> {
@@ -166,24 +199,30 @@ fn notes(findings: &Findings, body: &[Vec<Cell>]) -> Vec<String> {
     notes
 }
 
-/// The start of a file, without a byte order mark.
+/// The start of a file, without a byte order mark, and what of the rest is to be weighed with it.
 #[derive(Clone, Copy)]
 struct Sample<'a> {
     bytes: &'a [u8],
     whole: bool,
+    evidence: &'a [Vec<u8>],
 }
 
 impl<'a> Sample<'a> {
-    /// The records that are surely complete, or the only one there is. Blank lines are left out.
+    /// All of its bytes.
+    fn parts(self) -> impl Iterator<Item = &'a [u8]> {
+        std::iter::once(self.bytes).chain(self.evidence.iter().map(Vec::as_slice))
+    }
+
+    /// The records that are surely complete, or the only one there is, and the evidence. Blank lines are left out.
     fn records(self, dialect: &Dialect) -> impl Iterator<Item = &'a [u8]> {
         let length = self.bytes.len();
-        let mut records = records(dialect, self.bytes);
+        let mut start = records(dialect, self.bytes);
         let mut count = 0;
-        std::iter::from_fn(move || {
+        let first = std::iter::from_fn(move || {
             loop {
-                let start = records.offset();
-                let record = records.next()?;
-                let cut_off = start + record.len() == length && !self.whole;
+                let at = start.offset();
+                let record = start.next()?;
+                let cut_off = at + record.len() == length && !self.whole;
                 if count >= RECORDS_MAX || (cut_off && count > 0) {
                     return None;
                 }
@@ -192,7 +231,16 @@ impl<'a> Sample<'a> {
                     return Some(record);
                 }
             }
-        })
+        });
+        let dialect = *dialect;
+        let later = self.evidence.iter().flat_map(move |part| records(&dialect, part));
+        first.chain(later.filter(|record| !record.is_empty()))
+    }
+
+    /// There is a `\r` that is not the very last byte: one that is may be half of a line end.
+    fn has_lone_return(self) -> bool {
+        let end = if self.whole { self.bytes.len() } else { self.bytes.len().saturating_sub(1) };
+        self.bytes.get(..end).is_some_and(|bytes| memchr(b'\r', bytes).is_some())
     }
 
     /// What ends the records, quoted line ends not counted. `dialect` has [`LineEnd::Any`] or [`LineEnd::Cr`].
@@ -200,15 +248,19 @@ impl<'a> Sample<'a> {
         if dialect.line_end != LineEnd::Any {
             return dialect.line_end;
         }
-        let mut records = records(dialect, self.bytes);
         let (mut short, mut long) = (0, 0);
-        loop {
-            let start = records.offset();
-            let Some(record) = records.next() else { break };
-            match records.offset() - start - record.len() {
-                1 => short += 1,
-                2 => long += 1,
-                _ => {}
+        for part in self.parts() {
+            let mut records = records(dialect, part);
+            loop {
+                let start = records.offset();
+                let Some(record) = records.next() else { break };
+                match &part[start + record.len()..records.offset()] {
+                    b"\n" => short += 1,
+                    // Half a line end at the end of the file is one too.
+                    b"\r\n" => long += 1,
+                    b"\r" if self.whole => long += 1,
+                    _ => {}
+                }
             }
         }
         match (short, long) {

@@ -128,6 +128,14 @@ impl Machine {
         before == byte && self.escaped_at != at as isize - 1
     }
 
+    /// Whether the text ends in the first half of a line end: a `\r` that is neither quoted nor escaped.
+    fn ends_in_half(&self, text: &[u8]) -> bool {
+        matches!(self.line_end, LineEnd::CrLf | LineEnd::Any)
+            && text.last() == Some(&b'\r')
+            && self.mode != Mode::Quoted
+            && self.escaped_at != text.len() as isize - 1
+    }
+
     /// Ends the block, of which this much was read.
     fn carry(&mut self, consumed: &[u8]) {
         let Some(&last) = consumed.last() else { return };
@@ -253,7 +261,7 @@ impl Splitter {
 }
 
 /// The records of a chunk that starts at a record start, without their line ends. The last one may lack its
-/// line end, or even its closing quote; it is what is left of the chunk then.
+/// line end, or half of it, or even its closing quote; it is what is left of the chunk then.
 pub fn records<'a>(dialect: &Dialect, chunk: &'a [u8]) -> Records<'a> {
     let machine = Machine::new(dialect);
     Records { machine, cursor: Cursor::new(machine.marks(), chunk), chunk, pos: 0 }
@@ -293,6 +301,7 @@ impl<'a> Iterator for Records<'a> {
             }
         }
         self.pos = self.chunk.len();
-        (from < self.chunk.len()).then(|| &self.chunk[from..])
+        let rest = self.chunk.get(from..).filter(|rest| !rest.is_empty())?;
+        Some(if self.machine.ends_in_half(self.chunk) { &rest[..rest.len() - 1] } else { rest })
     }
 }

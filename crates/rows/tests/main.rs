@@ -7,6 +7,8 @@ mod case;
 mod encoding;
 #[path = "main/field.rs"]
 mod field;
+#[path = "main/format.rs"]
+mod format;
 #[path = "main/infer.rs"]
 mod infer;
 #[path = "main/rewrite.rs"]
@@ -17,3 +19,5 @@ mod sniff;
 mod split;
 #[path = "main/text.rs"]
 mod text;
+#[path = "main/watch.rs"]
+mod watch;

@@ -9,7 +9,7 @@ use clap::Args;
 use import::source::Stdin;
 use import::{FieldTarget, Indexes, Input, Mode, Request, Summary, World};
 use progress::Progress;
-use rows::{Encoding, Hints, LineEnd, Nulls};
+use rows::{Encoding, Hints, Json, LineEnd, Loose, Nulls};
 use serde_json::json;
 use server::Target;
 
@@ -110,9 +110,14 @@ struct TableArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Form of the files")]
 struct FormArgs {
-    /// What separates fields: a character, or tab, comma, semicolon, pipe, space
-    #[arg(long, value_name = "CHAR", value_parser = byte)]
-    delimiter: Option<u8>,
+    /// What kind of records: csv for all delimited text, or json for an object on each line
+    #[arg(long, value_name = "KIND", value_parser = format)]
+    format: Option<bool>,
+
+    /// What separates fields: one or more characters, or tab, comma, semicolon, pipe, space, or blanks for runs of
+    /// spaces and tabs
+    #[arg(long, value_name = "TEXT", value_parser = delimiter)]
+    delimiter: Option<Delimiter>,
 
     /// What encloses fields: a character, or none
     #[arg(long, value_name = "CHAR", value_parser = byte_or_none)]
@@ -134,7 +139,11 @@ struct FormArgs {
     #[arg(long)]
     no_header: bool,
 
-    /// utf-8, utf-16le, utf-16be, latin1, or binary for bytes as they are
+    /// What becomes of a line further on that repeats the header: skip or row [default: the import ends]
+    #[arg(long, value_name = "WHAT", value_parser = repeated_header)]
+    repeated_header: Option<bool>,
+
+    /// utf-8, utf-16le, latin1, shift_jis, gbk, windows-1251, iso-8859-2, ..., or binary for bytes as they are
     #[arg(long, value_name = "NAME")]
     encoding: Option<Encoding>,
 
@@ -146,9 +155,29 @@ struct FormArgs {
     #[arg(long, conflicts_with = "null")]
     no_null: bool,
 
-    /// Lines to skip at the start of each file
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    skip_lines: u64,
+    /// Lines to skip at the start of each file, before the header
+    #[arg(long, value_name = "N")]
+    skip_lines: Option<u64>,
+
+    /// Lines that begin with this character are comments, and left out
+    #[arg(long, value_name = "CHAR", value_parser = byte)]
+    comment: Option<u8>,
+
+    /// Leave out spaces and tabs around fields that are not in quotes
+    #[arg(long)]
+    trim: bool,
+
+    /// Rows with too few fields get empty ones at the end
+    #[arg(long)]
+    pad: bool,
+
+    /// Keys of JSON lines to read, in this order; others are left out [default: all there are]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    fields: Option<Vec<String>>,
+
+    /// The file to read of a zip archive that has several
+    #[arg(long, value_name = "NAME")]
+    member: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -197,6 +226,31 @@ struct RunArgs {
     /// Print the CREATE TABLE and what was recognised, and change nothing
     #[arg(long)]
     dry_run: bool,
+}
+
+/// What separates fields.
+#[derive(Clone, Debug)]
+enum Delimiter {
+    Byte(u8),
+    Text(String),
+    Blanks,
+}
+
+impl FormArgs {
+    fn loose(&self) -> Loose {
+        Loose {
+            delimiter: match &self.delimiter {
+                Some(Delimiter::Text(text)) => Some(text.clone()),
+                _ => None,
+            },
+            blanks: matches!(self.delimiter, Some(Delimiter::Blanks)),
+            trim: self.trim,
+            space_before_quote: false,
+            comment: self.comment,
+            // How many there should be is known when the file is.
+            pad: self.pad.then_some(0),
+        }
+    }
 }
 
 /// A character, or the wish for none; `Option<Option<u8>>` would be taken apart by clap.
@@ -316,16 +370,24 @@ impl Arguments {
             columns: table.columns.as_deref().map(columns).transpose()?,
             set: table.set.iter().map(|text| assignment(text)).collect::<anyhow::Result<_>>()?,
             hints: Hints {
-                delimiter: form.delimiter,
+                delimiter: match &form.delimiter {
+                    Some(Delimiter::Byte(byte)) => Some(*byte),
+                    _ => None,
+                },
+                loose: form.loose(),
+                json: form.fields.as_ref().map(|_| true).or(form.format),
+                json_keys: form.fields.clone().map(|keys| Json { keys, leave_out: true }),
+                skip_lines: form.skip_lines,
                 quote: form.quote.map(|Maybe(byte)| byte),
                 escape: form.escape.map(|Maybe(byte)| byte),
                 line_end: form.line_end,
                 header: if form.header { Some(true) } else { form.no_header.then_some(false) },
                 encoding: form.encoding,
-                columns: None,
+                ..Hints::default()
             },
             nulls: nulls(form),
-            skip_lines: form.skip_lines,
+            skip_repeated_header: form.repeated_header,
+            member: form.member.clone(),
             rejects_max: run.max_rejects,
             sessions: run.sessions.map(usize::from),
             chunk_bytes: run.chunk,
@@ -400,6 +462,25 @@ fn nulls(form: &FormArgs) -> Option<Nulls> {
     Some(Nulls { empty: form.null.iter().any(String::is_empty), words: words.collect() })
 }
 
+fn format(text: &str) -> Result<bool, String> {
+    match text {
+        "json" | "jsonl" | "ndjson" => Ok(true),
+        "csv" | "tsv" => Ok(false),
+        _ => Err("csv or json".to_owned()),
+    }
+}
+
+fn delimiter(text: &str) -> Result<Delimiter, String> {
+    match byte(text) {
+        _ if text.eq_ignore_ascii_case("blanks") => Ok(Delimiter::Blanks),
+        Ok(byte) => Ok(Delimiter::Byte(byte)),
+        Err(_) if !text.is_empty() && !text.contains(['\n', '\r', '"']) => {
+            Ok(Delimiter::Text(text.to_owned()))
+        }
+        Err(_) => Err("characters other than quotes and line ends, or a name".to_owned()),
+    }
+}
+
 fn byte(text: &str) -> Result<u8, String> {
     let named = match text.to_ascii_lowercase().as_str() {
         "tab" | "\\t" => Some(b'\t'),
@@ -431,6 +512,14 @@ fn line_end(text: &str) -> Result<LineEnd, String> {
         "cr" | "\\r" => Ok(LineEnd::Cr),
         "any" => Ok(LineEnd::Any),
         _ => Err("lf, crlf, cr or any".to_owned()),
+    }
+}
+
+fn repeated_header(text: &str) -> Result<bool, String> {
+    match text {
+        "skip" => Ok(true),
+        "row" => Ok(false),
+        _ => Err("skip or row".to_owned()),
     }
 }
 

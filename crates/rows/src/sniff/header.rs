@@ -43,12 +43,24 @@ const COLUMN_WORDS: [&str; 34] = [
     "last name",
 ];
 
+/// Whether the record behind the first `skipped` ones is a header.
+pub(super) fn follows(table: &Table, skipped: usize, columns: usize) -> bool {
+    is_header(table.rows.get(skipped..).unwrap_or_default(), columns, None)
+}
+
 /// Compares the first row with the others. `columns` is the usual number of fields, `known` the columns of the
 /// table the rows are for.
 pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) -> bool {
-    let Some((first, body)) = table.rows.split_first() else { return false };
+    is_header(&table.rows, columns, known)
+}
+
+fn is_header(rows: &[Vec<Cell>], columns: usize, known: Option<&[String]>) -> bool {
+    let Some((first, body)) = rows.split_first() else { return false };
     let matching = known.map_or(0, |known| matching_columns(first, known));
     if matching > 0 && matching == first.len() {
+        return true;
+    }
+    if is_sequence_over_others(first, body) {
         return true;
     }
     if !first.iter().all(could_be_name) || first.iter().all(|cell| cell.text.is_empty()) {
@@ -78,6 +90,46 @@ pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) ->
     }
     let strange = (0..first.len()).filter(|&at| style_differs(&first[at], &column(&body, at))).count();
     words + strange > first.len() / 2
+}
+
+/// Some of the names are numbers, as years are, in steps of the same size, and what is below them is not like that.
+fn is_sequence_over_others(first: &[Cell], body: &[Vec<Cell>]) -> bool {
+    let number = |cell: &Cell| std::str::from_utf8(&cell.text).ok()?.trim().parse::<i64>().ok();
+    let step = |row: &[Cell], at: &[usize]| {
+        let numbers: Option<Vec<i64>> = at.iter().map(|&at| row.get(at).and_then(number)).collect();
+        let numbers = numbers?;
+        let step = numbers.get(1)?.checked_sub(numbers[0])?;
+        let even = numbers.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(step));
+        (even && step != 0).then_some(step)
+    };
+    let places: Vec<usize> = (0..first.len()).filter(|&at| number(&first[at]).is_some()).collect();
+    let rest: Vec<&Cell> = first.iter().filter(|cell| number(cell).is_none()).collect();
+    let are_names =
+        rest.iter().all(|cell| could_be_name(cell)) && rest.iter().any(|cell| !cell.text.is_empty());
+    let are_years = |row: &[Cell]| {
+        places.iter().all(|&at| row.get(at).is_some_and(|cell| matches!(number(cell), Some(1800..=2100))))
+    };
+    // Two numbers are in step with each other whatever they are, and numbers alone are more often a row.
+    let enough = if are_years(first) { are_names || first.len() > 2 } else { are_names && places.len() > 2 };
+    let Some(own) = step(first, &places).filter(|_| enough) else { return false };
+    let is_value =
+        |row: &Vec<Cell>| places.iter().any(|&at| row.get(at).is_some_and(|cell| !cell.text.is_empty()));
+    let same_kind = |row: &Vec<Cell>| match are_years(first) {
+        true => are_years(row),
+        false => step(row, &places) == Some(own),
+    };
+    body.iter().any(is_value) && !body.iter().any(same_kind)
+}
+
+/// The header has a name less than there are columns, as R and NumPy write tables whose rows have names: it is
+/// the first that has none. Delimiters at the end of each line are another matter.
+pub(super) fn lacks_the_first(names: &[String], body: &[Vec<Cell>], columns: usize) -> bool {
+    let ends_empty = |row: &Vec<Cell>| row.last().is_some_and(|cell| cell.text.is_empty());
+    names.len() + 1 == columns
+        && !names.is_empty()
+        && !body.is_empty()
+        && body.iter().all(|row| row.len() == columns)
+        && !body.iter().all(ends_empty)
 }
 
 /// The cells of one column that say something.

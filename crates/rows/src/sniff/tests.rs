@@ -152,3 +152,101 @@ fn a_record_that_is_cut_off_does_not_count() {
     assert_eq!(sniff(sample, false, Encoding::Utf8, &Hints::default()).notes, Vec::<String>::new());
     assert_eq!(sniff(sample, true, Encoding::Utf8, &Hints::default()).notes.len(), 1);
 }
+
+#[test]
+fn years_are_names_too() {
+    for sample in [
+        "country,code,1960,1961,1962\nAruba,ABW,1.5,,3\nAngola,AGO,,2,4\n",
+        "country,1960,1961\nAruba,1.5,2\nAngola,3,4\n",
+        "2020,2021,2022\n17,18,19.5\n1,2,3\n",
+        "name,1,2,3\nAnn,5,5,9\nBob,7,1,2\n",
+    ] {
+        assert!(found(sample).header, "{sample:?}");
+    }
+    for sample in [
+        "2020,2021,2022\n2021,2022,2023\n2024,2025,2026\n",
+        "Ann,1,2,3\nBob,2,3,4\n",
+        "1,2,3\n4,9,6\n",
+        "Ann,5,7\nBob,3,9\n",
+    ] {
+        assert!(!found(sample).header, "{sample:?}");
+    }
+}
+
+#[test]
+fn lines_before_the_table_are_skipped() {
+    for (sample, skip, columns, names) in [
+        ("sep=;\na;b\n1,5;2\n", 1, 2, "a|b"),
+        ("\"sep=|\"\r\na|b\r\n1|2\r\n", 1, 2, "a|b"),
+        ("# made by R\n# \"on Friday\nid,name\n1,Ann\n2,Bob\n", 2, 2, "id|name"),
+        ("# remark\n#id\tname\n1\tAnn\n2\tBob\n", 1, 2, "#id|name"),
+        ("#id,name\n1,Ann\n2,Bob\n", 0, 2, "#id|name"),
+        ("Sales of 2024\n\nid,name,n\n1,Ann,5\n2,Bob,6\n", 2, 3, "id|name|n"),
+        (
+            "\"Data Source\",\"WDI\",\n\n\"Last Updated\",\"2024-01-01\",\n\n\
+             \"Country Name\",\"Code\",\"1960\",\"1961\",\n\"Aruba\",\"ABW\",\"1\",\"\",\n\"Angola\",\"AGO\",\"\",\"5\",\n\
+             \"Chad\",\"TCD\",\"\",\"5\",\n",
+            4,
+            5,
+            "Country Name|Code|1960|1961|",
+        ),
+        ("name,1\n2,3,4\n5,6,7\n", 0, 3, ""),
+        ("1,x\n1,x,y\n2,z,w\n3,v,u\n", 0, 3, ""),
+    ] {
+        let findings = found(sample);
+        let shape = (findings.skip_lines, findings.columns, findings.names.join("|"));
+        assert_eq!(shape, (skip, columns, names.to_owned()), "{sample:?}");
+    }
+    let said = Hints { skip_lines: Some(0), ..Hints::default() };
+    assert_eq!(sniff(b"# x\nid,n\n1,2\n", true, Encoding::Utf8, &said).skip_lines, 0);
+}
+
+#[test]
+fn rows_with_names_have_a_header_that_is_one_short() {
+    let findings = found("\"mpg\" \"cyl\"\n\"Mazda RX4\" 21 6\n\"Datsun 710\" 22.8 4\n");
+    assert_eq!((findings.dialect.delimiter, findings.columns, findings.header), (b' ', 3, true));
+    assert_eq!(findings.names, ["", "mpg", "cyl"]);
+    assert_eq!(found("a,b\n1,2,\n3,4,\n").names, ["a", "b"]);
+}
+
+#[test]
+fn rare_delimiters_divide_where_all_agrees() {
+    for (sample, expected) in [
+        ("1.5 2.5\n3.5 4.5\n5.5 6.5\n", (' ', 2)),
+        ("root:x:0:/root\nbin:x:1:/bin\n", (':', 4)),
+        ("a^b^c\n1^2^3\n", ('^', 3)),
+        ("a~b\n1~2\n", ('~', 2)),
+        ("  1.5   2.5\n 13.5  14.5\n  5.5   6.5\n", (' ', 2)),
+    ] {
+        assert_eq!(delimiter(sample), expected, "{sample:?}");
+    }
+    for sample in [
+        "Hello world\nGood bye\nSee you\n",
+        "2024-01-01 10:00:00\n2024-01-02 11:00:00\n2024-01-02 11:00:01\n",
+        "10:00\n11:30\n12:15\n",
+        "aa:bb:cc:dd:ee:ff\n00:11:22:33:44:55\n01:11:22:33:44:55\n",
+        "http://a:80/\nhttp://b:80/\n",
+        "Total: 5\nSum: 6\nAll: 7\n",
+    ] {
+        assert_eq!(delimiter(sample).1, 1, "{sample:?}");
+    }
+}
+
+#[test]
+fn spaces_before_quotes_are_none_of_the_field() {
+    let findings = found("id, name, city\n1, \"Smith, John\", Rome\n2, \"Doe, Jane\", Oslo\n");
+    assert_eq!((findings.dialect.delimiter, findings.columns, findings.header), (b',', 3, true));
+    assert!(matches!(&findings.format, Format::Loose(loose) if loose.space_before_quote));
+    assert_eq!(found("a,b\n\"x, \"\"y\"\"\",1\n\"z, w\",2\n").format, Format::Plain);
+}
+
+#[test]
+fn lines_of_json_are_objects() {
+    let findings = found("{\"id\": 1, \"n\": \"a\"}\n{\"n\": null, \"id\": 2, \"x\": [1, 2]}\n");
+    assert_eq!(findings.names, ["id", "n", "x"]);
+    assert_eq!(
+        (findings.columns, findings.header, findings.to_string()),
+        (3, true, "UTF-8, JSON lines (3 columns)".to_owned())
+    );
+    assert_eq!(found("{1234},x\n{5678},y\n").format, Format::Plain);
+}

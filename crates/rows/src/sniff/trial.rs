@@ -1,14 +1,15 @@
 //! One dialect tried on a sample.
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 use super::{Hints, Sample};
+use crate::backslash::Backslashes;
 use crate::field::each_field;
 use crate::infer::is_typed;
 use crate::{Dialect, Field, LineEnd, Nulls};
 
 /// What is tried, and what is preferred where nothing else decides, best first.
-const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
+pub(super) const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 const QUOTES: [Option<u8>; 3] = [Some(b'"'), None, Some(b'\'')];
 const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 
@@ -16,7 +17,7 @@ const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 const UNIT_SEPARATOR: u8 = 0x1f;
 
 /// How much each place in those lists costs: far less than a field that looks wrong in a small sample.
-const RANK_COST: f64 = 1e-6;
+const RANK_COST: f64 = 1e-8;
 
 /// The score of a file with one column, before its fields are looked at. A delimiter that divides every record
 /// alike is worth more; one that divides two thirds of them alike is not.
@@ -27,16 +28,17 @@ pub(super) struct Trial {
     pub(super) dialect: Dialect,
     /// How many fields most records have; 0 without records.
     pub(super) columns: usize,
-    score: f64,
+    pub(super) score: f64,
 }
 
 /// The dialect that fits best. Its line end is the one the trials were made with.
 pub(super) fn best(sample: Sample<'_>, hints: &Hints) -> Trial {
     let line_end = hints.line_end.unwrap_or_else(|| {
-        let old_macintosh = memchr(b'\n', sample.bytes).is_none() && memchr(b'\r', sample.bytes).is_some();
+        let has = |byte: u8| sample.parts().any(|part| memchr(byte, part).is_some());
+        let old_macintosh = !has(b'\n') && sample.has_lone_return();
         if old_macintosh { LineEnd::Cr } else { LineEnd::Any }
     });
-    let occurs = |byte: &u8| memchr(*byte, sample.bytes).is_some();
+    let occurs = |byte: &u8| sample.parts().any(|part| memchr(*byte, part).is_some());
     let delimiters = choices(hints.delimiter, &DELIMITERS, occurs);
     let quotes = choices(hints.quote, &QUOTES, |quote| quote.is_none_or(|byte| occurs(&byte)));
     let escapes = choices(hints.escape, &ESCAPES, |escape| escape.is_none_or(|byte| occurs(&byte)));
@@ -170,35 +172,13 @@ fn is_decimal_comma(raw: &[u8]) -> bool {
 
 /// Backslashes: whether they are escapes is known by what follows them.
 fn escapes_look(field: &Field<'_>, dialect: &Dialect) -> f64 {
-    let raw = field.raw;
-    if memchr(b'\\', raw).is_none() {
-        return 1.0;
-    }
-    let (mut servers, mut letters, mut others) = (0, 0, 0);
-    let mut pos = 0;
-    while let Some(offset) = memchr(b'\\', raw.get(pos..).unwrap_or_default()) {
-        let at = pos + offset;
-        match raw.get(at + 1) {
-            // What a server writes by itself.
-            Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => servers += 1,
-            Some(b'N') if raw.len() == 2 => servers += 1,
-            Some(byte) if *byte == dialect.delimiter => servers += 1,
-            // What other writers of its dialect add; but `a\b` is also just that.
-            Some(b'n' | b't' | b'r' | b'b' | b'Z') => letters += 1,
-            _ => others += 1,
-        }
-        pos = at + 2;
-    }
-    let path = raw.windows(2).any(|pair| pair == b":\\") && raw.windows(2).all(|pair| pair != b"\\\\");
-    // Who doubles quotes escapes nothing.
-    let doubled = |quote: u8| field.quoted && memmem::find(raw, &[quote, quote]).is_some();
-    let path = path || dialect.quote.is_some_and(doubled);
+    let Some(found) = Backslashes::of(field, dialect) else { return 1.0 };
     match dialect.escape_byte() {
-        Some(b'\\') if others > 0 || path => 0.1,
-        Some(b'\\') if letters > 0 => 0.9,
+        Some(b'\\') if found.are_text() => 0.1,
+        Some(b'\\') if found.letters > 0 => 0.9,
         Some(_) => 1.0,
-        None if others > 0 || path => 1.0,
-        None if servers > 0 => 0.6,
+        None if found.are_text() => 1.0,
+        None if found.servers > 0 => 0.6,
         None => 0.95,
     }
 }

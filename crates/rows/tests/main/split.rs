@@ -11,6 +11,8 @@ struct Reading {
     /// Where the text of each record ends, and where the next one starts.
     ends: Vec<(usize, usize)>,
     in_quotes: bool,
+    /// The text ends in half of a line end.
+    half: bool,
 }
 
 fn read(dialect: &Dialect, text: &[u8]) -> Reading {
@@ -44,6 +46,7 @@ fn read(dialect: &Dialect, text: &[u8]) -> Reading {
         }
         at += 1;
     }
+    reading.half = carriage_return && matches!(dialect.line_end, LineEnd::CrLf | LineEnd::Any);
     reading
 }
 
@@ -76,7 +79,8 @@ proptest! {
             expected.push(&text[from..end]);
             from = next;
         }
-        expected.extend((from < text.len()).then(|| &text[from..]));
+        let end = text.len() - usize::from(reading.half && from < text.len());
+        expected.extend((from < text.len()).then(|| &text[from..end]));
         prop_assert_eq!(records(&dialect, &text).collect::<Vec<_>>(), expected);
 
         let (splitter, ends, count) = scanned(&dialect, &[&text], 0);

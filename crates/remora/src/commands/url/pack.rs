@@ -100,7 +100,7 @@ struct Place {
 /// Finds the column by its name or number.
 fn find(column: &str, head: &[u8], report: &Report) -> anyhow::Result<Place> {
     let number = column.parse::<usize>().ok();
-    let hints = Hints { header: number.is_none().then_some(true), ..Hints::default() };
+    let hints = Hints { header: number.is_none().then_some(true), plain: true, ..Hints::default() };
     let encoding = sniff_encoding(head);
     if matches!(encoding, Encoding::Utf16Le | Encoding::Utf16Be) {
         bail!("standard input is {encoding}; turn it into UTF-8 first, with iconv");

@@ -1,0 +1,183 @@
+//! The form of the files: what is none of it, and what was guessed, weighed again when a place further on speaks
+//! against it.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
+use progress::Progress;
+use rows::{DoubtKind, Encoding, Findings, Format, Hints, Json, Watch};
+
+use crate::Error;
+use crate::chunk::{Chunker, Cut};
+use crate::run::World;
+use crate::source::{Buffer, Files};
+use crate::survey::Doubted;
+
+/// What is read at once when only keys are looked for.
+const KEYS_BYTES: usize = 4 << 20;
+
+/// The encoding of a file. `first` is that of the file before it.
+///
+/// # Errors
+/// When it is no text at all, or in an encoding that can only be guessed.
+pub(crate) fn encoding(
+    name: &str,
+    head: &[u8],
+    hints: &Hints,
+    first: Option<Encoding>,
+) -> Result<Encoding, Error> {
+    if let Some(said) = hints.encoding {
+        return Ok(said);
+    }
+    if let Some(what) = rows::foreign(head) {
+        return Err(Error::Mismatch(format!("{name} {what}")));
+    }
+    let found = rows::sniff_encoding(head);
+    if !matches!(found, Encoding::Utf16Le | Encoding::Utf16Be)
+        && let Some(bad) = rows::not_utf8(head)
+    {
+        return Err(Error::Encoding { name: name.to_owned(), line: bad.line, what: bad.to_string() });
+    }
+    match first {
+        Some(first) if first != found && !head.is_empty() => {
+            let what =
+                format!("this file is {found}, the ones before it are {first}; import them one by one");
+            Err(Error::Encoding { name: name.to_owned(), line: 1, what })
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Looks whether a text is something else than rows.
+///
+/// # Errors
+/// When it is, with what to do.
+pub(crate) fn check(name: &str, text: &[u8], hints: &Hints) -> Result<(), Error> {
+    let said = hints.json.is_some() || hints.delimiter.is_some() || hints.skip_lines.is_some();
+    match rows::foreign_text(text).filter(|_| !said) {
+        Some(what) => {
+            Err(Error::Mismatch(format!("{name} {what}. If it is rows all the same, say --format csv")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A text without the lines before it, and in its dialect.
+pub(crate) fn strict<'t>(findings: &Findings, text: &'t [u8], whole: bool) -> Cow<'t, [u8]> {
+    let end = if memchr::memchr(b'\n', text).is_some() { b'\n' } else { b'\r' };
+    let lines = usize::try_from(findings.skip_lines).unwrap_or(usize::MAX);
+    let text = match lines.checked_sub(1) {
+        None => text,
+        Some(last) => {
+            let at = memchr::memchr_iter(end, text).nth(last);
+            at.and_then(|at| text.get(at + 1..)).unwrap_or_default()
+        }
+    };
+    let Some(mut translator) = findings.format.translator(findings.dialect, 0) else {
+        return Cow::Borrowed(text);
+    };
+    let mut made = Vec::new();
+    // What can't be read is named when the file is.
+    translator.translate(text, whole, &mut made).ok();
+    Cow::Owned(made)
+}
+
+/// The keys of all objects of all files; `None` where that is no question, or where a stream can be read only once.
+pub(crate) fn json_keys(
+    files: &Files<'_>,
+    findings: &Findings,
+    hints: &Hints,
+    progress: &dyn Progress,
+) -> Result<Option<Json>, Error> {
+    let Format::JsonLines(json) = &findings.format else { return Ok(None) };
+    let again = (0..files.len()).all(|file| files.is_readable_again(file));
+    if hints.json_keys.is_some() || !again {
+        return Ok(None);
+    }
+    progress.phase("looking for keys", files.bytes());
+    let mut keys = json.keys.clone();
+    for file in 0..files.len() {
+        let mut text = files.open_sampled(file)?.text(findings.encoding, None, progress);
+        let (mut buffer, mut carry, mut more) = (Buffer::default(), Vec::new(), true);
+        while more {
+            buffer.clear();
+            buffer.append(&std::mem::take(&mut carry));
+            let want = buffer.len() + KEYS_BYTES;
+            more = text.fill(&mut buffer, want)?;
+            let end = if more {
+                memchr::memrchr(b'\n', buffer.bytes()).map_or(0, |at| at + 1)
+            } else {
+                buffer.len()
+            };
+            let (lines, rest) = buffer.bytes().split_at(end);
+            rows::json_keys(lines, &mut keys);
+            carry = rest.to_vec();
+        }
+    }
+    Ok(Some(Json { keys, leave_out: false }))
+}
+
+/// Looks at all files for what speaks against a guess.
+///
+/// # Errors
+/// When something does.
+pub(crate) fn confirm(files: &Files<'_>, cut: Cut, watch: &Watch, world: &World<'_>) -> Result<(), Error> {
+    world.progress.phase("looking at every line", files.bytes());
+    let mut chunker = Chunker::new(files, cut, 2, world.progress);
+    while let Some(chunk) = chunker.next_chunk()? {
+        if world.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        if let Some(doubted) = Doubted::of(&chunk, watch) {
+            return Err(doubted.error());
+        }
+    }
+    Ok(())
+}
+
+/// So many places are weighed before the user is asked to decide.
+const ROUNDS_MAX: usize = 16;
+
+/// What was found against earlier guesses, and what that led to.
+#[derive(Default)]
+pub(crate) struct Weighed {
+    evidence: Vec<Vec<u8>>,
+    settled: Vec<DoubtKind>,
+}
+
+impl Weighed {
+    /// The hints with everything that is to be weighed.
+    pub(crate) fn hints(&self, hints: &Hints) -> Hints {
+        Hints { evidence: self.evidence.clone(), ..hints.clone() }
+    }
+
+    /// Takes a doubt to the evidence, for another look at the sample.
+    ///
+    /// # Errors
+    /// When looking again is of no use: the user has to decide.
+    pub(crate) fn take(&mut self, doubted: Doubted) -> Result<(), Error> {
+        if !doubted.doubt.kind.may_be_settled() || self.evidence.len() >= ROUNDS_MAX {
+            return Err(doubted.error());
+        }
+        self.evidence.push(doubted.doubt.evidence);
+        Ok(())
+    }
+
+    /// Compares what the second look says with the first. What it does not change is settled.
+    pub(crate) fn compare(&mut self, kind: DoubtKind, before: &Findings, now: &mut Findings) {
+        let same = (&before.dialect, &before.nulls, before.columns, before.header)
+            == (&now.dialect, &now.nulls, now.columns, now.header);
+        if same {
+            self.settled.push(kind);
+        }
+        for kind in &self.settled {
+            now.guessed.settle(*kind);
+        }
+    }
+}
+
+/// Bytes that are no text, for a message.
+pub(crate) fn bad_text(rest: &[u8]) -> String {
+    let bytes: Vec<String> = rest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("the bytes {} are not UTF-8", bytes.join(" "))
+}

@@ -1,0 +1,134 @@
+//! Record formats: what is not plain delimited text is made into it on the way in.
+//!
+//! This is the one place where a format is added: a variant, what recognises it, and what makes lines of it. All
+//! that comes behind reads delimited text and knows nothing of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::JsonLines;
+use crate::loose::Tightener;
+use crate::{Dialect, Loose};
+
+/// How records are written in a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Format {
+    /// Delimited text that is read as it is.
+    #[default]
+    Plain,
+    /// Delimited text that has to be tightened first.
+    Loose(Loose),
+    /// A JSON object on each line; see [`Json`].
+    JsonLines(Json),
+}
+
+/// What is read of the objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Json {
+    /// The keys, in the order of the columns.
+    pub keys: Vec<String>,
+    /// Other keys are left out; otherwise they are an error.
+    pub leave_out: bool,
+}
+
+/// A line that can't be read in its format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BadLine {
+    /// The line, counted from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Makes delimited text of a file, in pieces of any size.
+pub struct Translator(Kind);
+
+enum Kind {
+    Loose(Box<Tightener>),
+    Json(Box<JsonLines>),
+}
+
+impl Format {
+    /// What makes text in `dialect` of this format; `None` where nothing is to be done. The first `skip_lines`
+    /// lines are none of it.
+    #[must_use]
+    pub fn translator(&self, dialect: Dialect, skip_lines: u64) -> Option<Translator> {
+        match self {
+            Format::Plain => None,
+            Format::Loose(loose) => {
+                Some(Translator(Kind::Loose(Box::new(Tightener::new(loose.clone(), dialect, skip_lines)))))
+            }
+            Format::JsonLines(json) => {
+                let lines = JsonLines::new(&json.keys, json.leave_out, skip_lines);
+                Some(Translator(Kind::Json(Box::new(lines))))
+            }
+        }
+    }
+
+    /// A record of the translated text as it stood in the file, as far as that can be told: delimiters are put back,
+    /// objects stay lines of fields.
+    #[must_use]
+    pub fn restore(&self, dialect: &Dialect, record: &[u8]) -> Vec<u8> {
+        let Format::Loose(Loose { delimiter: Some(delimiter), .. }) = self else { return record.to_vec() };
+        let (mut out, mut quoted, mut escaped) = (Vec::new(), false, false);
+        for &byte in record {
+            let is_escaped = std::mem::take(&mut escaped);
+            if !is_escaped && !quoted && byte == dialect.delimiter {
+                out.extend_from_slice(delimiter.as_bytes());
+                continue;
+            }
+            quoted ^= !is_escaped && Some(byte) == dialect.quote;
+            escaped = !is_escaped && Some(byte) == dialect.escape_byte();
+            out.push(byte);
+        }
+        out
+    }
+
+    /// How many more lines the translated text has at its start.
+    #[must_use]
+    pub fn lines_added(&self) -> u64 {
+        u64::from(matches!(self, Format::JsonLines(_)))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Format::Plain => Ok(()),
+            Format::JsonLines(_) => f.write_str("JSON lines"),
+            Format::Loose(loose) => {
+                if loose.blanks {
+                    f.write_str(", runs of blanks are one")?;
+                }
+                if loose.trim {
+                    f.write_str(", trimmed")?;
+                } else if loose.space_before_quote {
+                    f.write_str(", spaces before quotes are none of the fields")?;
+                }
+                if let Some(comment) = loose.comment {
+                    write!(f, ", comments begin with {}", char::from(comment))?;
+                }
+                if loose.pad.is_some() {
+                    f.write_str(", short rows are padded")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Translator {
+    /// Appends what `text` says to `out`. What is incomplete at its end is kept for the next call; `last` says that
+    /// there is none.
+    ///
+    /// # Errors
+    /// A line that can't be read in the format; the translator is of no further use.
+    pub fn translate(&mut self, text: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadLine> {
+        match &mut self.0 {
+            Kind::Loose(tightener) => tightener.translate(text, last, out),
+            Kind::Json(lines) => lines.translate(text, last, out),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Words that mean NULL or not, decided when all values of all columns were seen.
+
+use super::{ColumnKind, ColumnStats};
+use crate::sniff::NULL_WORDS_AMONG_TYPED as WORDS;
+use crate::{Field, Nulls};
+
+/// Watches each column for words such as `NA`, which stand for NULL among numbers and for themselves among
+/// words. Those that are not taken for NULL so far are kept apart until that is known.
+#[derive(Clone, Debug)]
+pub struct WordStats {
+    columns: Vec<Column>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Column {
+    /// Bit n: word n was there.
+    met: u16,
+    /// What those are as values, as far as they are not NULL yet.
+    apart: ColumnStats,
+}
+
+impl WordStats {
+    /// For so many columns; for none when it is settled what is NULL.
+    #[must_use]
+    pub fn new(columns: usize) -> WordStats {
+        WordStats { columns: vec![Column::default(); columns] }
+    }
+
+    /// Takes notice of a field. Returns true when it is kept apart and is not to be counted as a value.
+    #[inline]
+    pub fn take(&mut self, column: usize, field: &Field<'_>, nulls: &Nulls) -> bool {
+        let raw = field.raw;
+        let suspect =
+            matches!(raw.first(), Some(b'N' | b'n' | b'#' | b'(')) && raw.len() <= 6 && !field.quoted;
+        suspect && self.take_word(column, raw, nulls)
+    }
+
+    fn take_word(&mut self, column: usize, raw: &[u8], nulls: &Nulls) -> bool {
+        let Some(column) = self.columns.get_mut(column) else { return false };
+        let Some(number) = WORDS.iter().position(|word| *word == raw) else { return false };
+        column.met |= 1 << number;
+        let apart = !nulls.holds(raw);
+        if apart {
+            column.apart.observe(Some(raw));
+        }
+        apart
+    }
+
+    /// Adds what was observed elsewhere.
+    pub fn merge(&mut self, later: &WordStats) {
+        for (column, later) in self.columns.iter_mut().zip(&later.columns) {
+            column.met |= later.met;
+            column.apart.merge(&later.apart);
+        }
+    }
+
+    /// Which words are NULL by all that was seen: those that stand only in columns of numbers, dates and the like.
+    /// `None` when that is what `nulls` has; then what was kept apart are values, and `stats` gets them.
+    pub fn settle(&self, nulls: &Nulls, stats: &mut [ColumnStats]) -> Option<Nulls> {
+        let typed: Vec<bool> = stats.iter().map(is_typed_column).collect();
+        let mut settled = nulls.clone();
+        for (number, word) in WORDS.iter().enumerate() {
+            let mut places = self
+                .columns
+                .iter()
+                .zip(&typed)
+                .filter(|(column, _)| column.met >> number & 1 == 1)
+                .peekable();
+            if places.peek().is_none() {
+                continue;
+            }
+            let is_null = places.all(|(_, typed)| *typed);
+            if is_null && !nulls.holds(word) {
+                settled.words.push(word.to_vec());
+            } else if !is_null {
+                settled.words.retain(|known| known != word);
+            }
+        }
+        if settled != *nulls {
+            return Some(settled);
+        }
+        for (stats, column) in stats.iter_mut().zip(&self.columns) {
+            stats.merge(&column.apart);
+        }
+        None
+    }
+}
+
+fn is_typed_column(stats: &ColumnStats) -> bool {
+    stats.has_values()
+        && matches!(
+            stats.decide().kind,
+            ColumnKind::Boolean
+                | ColumnKind::Int { .. }
+                | ColumnKind::Decimal { .. }
+                | ColumnKind::Double
+                | ColumnKind::Date
+                | ColumnKind::Time { .. }
+                | ColumnKind::DateTime { .. }
+        )
+}

@@ -1,0 +1,195 @@
+//! JSON lines: an object on each line, its keys the columns.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::format::BadLine;
+use crate::write_load_data;
+
+/// Whether a text begins with a JSON object on a line of its own.
+pub(crate) fn is_json_lines(text: &[u8]) -> bool {
+    let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let object = |line: &[u8]| {
+        let line = line.trim_ascii();
+        line.first() == Some(&b'{')
+            && serde_json::from_slice::<HashMap<Cow<'_, str>, IgnoredAny>>(line).is_ok()
+    };
+    lines.next().is_some_and(object)
+}
+
+/// Adds the keys of the objects in whole lines to those known, in the order they come in. Lines that are no
+/// objects are left to whoever reads them.
+pub fn json_keys(lines: &[u8], keys: &mut Vec<String>) {
+    for line in lines.split(|byte| *byte == b'\n') {
+        each_value(line, |key, _| {
+            if keys.iter().all(|known| *known != key) {
+                keys.push(key.into_owned());
+            }
+            Ok(())
+        })
+        .ok();
+    }
+}
+
+/// Makes lines of LOAD DATA's dialect of JSON lines, the first of them the names of the columns.
+pub(crate) struct JsonLines {
+    keys: HashMap<String, usize>,
+    /// Keys that were not chosen are left out; otherwise they are an error.
+    leave_out: bool,
+    header: Option<Vec<u8>>,
+    /// A line that has not ended yet.
+    tail: Vec<u8>,
+    lines: u64,
+    /// Lines at the start that are none.
+    skip_lines: u64,
+    values: Vec<Option<Vec<u8>>>,
+}
+
+impl JsonLines {
+    pub(crate) fn new(keys: &[String], leave_out: bool, skip_lines: u64) -> JsonLines {
+        let mut header = b"\n".repeat(usize::try_from(skip_lines).unwrap_or_default());
+        for (at, key) in keys.iter().enumerate() {
+            header.extend((at > 0).then_some(b'\t'));
+            write_load_data(Some(key.as_bytes()), &mut header);
+        }
+        header.push(b'\n');
+        JsonLines {
+            keys: keys.iter().cloned().zip(0..).collect(),
+            leave_out,
+            header: Some(header),
+            tail: Vec::new(),
+            lines: 0,
+            skip_lines,
+            values: vec![None; keys.len()],
+        }
+    }
+
+    pub(crate) fn translate(&mut self, text: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadLine> {
+        out.extend(self.header.take().unwrap_or_default());
+        let mut rest = text;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, behind) = (&rest[..end], &rest[end + 1..]);
+            if self.skip_lines > 0 {
+                (self.skip_lines, self.lines) = (self.skip_lines - 1, self.lines + 1);
+                self.tail.clear();
+                rest = behind;
+                continue;
+            }
+            if self.tail.is_empty() {
+                self.line(line, out)?;
+            } else {
+                let mut whole = std::mem::take(&mut self.tail);
+                whole.extend_from_slice(line);
+                self.line(&whole, out)?;
+            }
+            out.push(b'\n');
+            self.lines += 1;
+            rest = behind;
+        }
+        self.tail.extend_from_slice(rest);
+        if last {
+            let line = std::mem::take(&mut self.tail);
+            self.line(&line, out)?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), BadLine> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let JsonLines { keys, values, leave_out, .. } = self;
+        values.iter_mut().for_each(|value| *value = None);
+        let mut seen = vec![false; values.len()];
+        let read = each_value(line, |key, value| match keys.get(key.as_ref()) {
+            Some(&at) if seen[at] => Err(format!("the key {key} is there twice")),
+            Some(&at) => {
+                seen[at] = true;
+                values[at] = text(value);
+                Ok(())
+            }
+            None if *leave_out => Ok(()),
+            None => Err(format!(
+                "the key {key} was not there before; --fields names the keys to read, and leaves out all others"
+            )),
+        });
+        read.map_err(|what| BadLine { line: self.lines + 1, what })?;
+        for (at, value) in self.values.iter().enumerate() {
+            out.extend((at > 0).then_some(b'\t'));
+            write_load_data(value.as_deref(), out);
+        }
+        Ok(())
+    }
+}
+
+/// The value as text: strings without their quotes, null as none, all else as it stands there.
+fn text(value: &RawValue) -> Option<Vec<u8>> {
+    let raw = value.get();
+    match raw.as_bytes().first() {
+        Some(b'n') => None,
+        Some(b'"') => serde_json::from_str::<String>(raw).ok().map(String::into_bytes),
+        _ => Some(raw.as_bytes().to_vec()),
+    }
+}
+
+/// Hands each key and value of the object on a line to `take`.
+fn each_value(
+    line: &[u8],
+    mut take: impl FnMut(Cow<'_, str>, &RawValue) -> Result<(), String>,
+) -> Result<(), String> {
+    struct Each<'f>(&'f mut dyn FnMut(Cow<'_, str>, &RawValue) -> Result<(), String>);
+
+    impl<'de> Visitor<'de> for Each<'_> {
+        type Value = Result<(), String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a JSON object on each line")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+            let mut result = Ok(());
+            while let Some(key) = map.next_key::<Key<'de>>()? {
+                let value = map.next_value::<&'de RawValue>()?;
+                if result.is_ok() {
+                    result = (self.0)(key.0, value);
+                }
+            }
+            Ok(result)
+        }
+    }
+
+    let mut json = serde_json::Deserializer::from_slice(line);
+    let result = json.deserialize_map(Each(&mut take)).and_then(|result| json.end().map(|()| result));
+    result.map_err(|error| format!("this is no JSON object on a line: {error}"))?
+}
+
+/// A key that is copied only if it has escapes in it.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> serde::Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Key<'de>, D::Error> {
+        struct Text;
+
+        impl<'de> Visitor<'de> for Text {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+
+        json.deserialize_str(Text)
+    }
+}

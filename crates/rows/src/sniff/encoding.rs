@@ -1,0 +1,131 @@
+//! How the characters of a file are written.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+
+use crate::{Decoder, Encoding};
+
+/// So many words are shown for the user to judge an encoding by.
+const WORDS_SHOWN: usize = 3;
+/// And no word longer than this, in characters.
+const WORD_CHARS_MAX: usize = 20;
+/// A file with so many characters beyond ASCII says enough to be known by its letters.
+const ENOUGH: usize = 200;
+
+/// The encoding of a file by its first bytes: what a byte order mark says; else UTF-16 if half of the bytes,
+/// the even or the odd ones, are mostly zero; else UTF-8 if it is valid. Anything else is a guess by its letters,
+/// see [`not_utf8`].
+pub fn sniff_encoding(sample: &[u8]) -> Encoding {
+    if let Some(encoding) = utf16(sample) {
+        return encoding;
+    }
+    not_utf8(sample).map_or(Encoding::Utf8, |found| found.guess)
+}
+
+fn utf16(sample: &[u8]) -> Option<Encoding> {
+    if sample.starts_with(b"\xff\xfe") {
+        return Some(Encoding::Utf16Le);
+    }
+    if sample.starts_with(b"\xfe\xff") {
+        return Some(Encoding::Utf16Be);
+    }
+    let pairs = sample.chunks_exact(2);
+    let total = pairs.len();
+    let (high_first, low_first) = pairs.fold((0, 0), |(first, second), pair| {
+        (
+            first + usize::from(pair[0] == 0 && pair[1] != 0),
+            second + usize::from(pair[1] == 0 && pair[0] != 0),
+        )
+    });
+    // Text in most languages of the world still has a delimiter, a digit or a line end in every third place.
+    if total >= 2 && low_first * 3 >= total && high_first * 20 <= total {
+        return Some(Encoding::Utf16Le);
+    }
+    (total >= 2 && high_first * 3 >= total && low_first * 20 <= total).then_some(Encoding::Utf16Be)
+}
+
+/// A text that is not UTF-8, and what it may be instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotUtf8 {
+    /// The first bytes that are not, one to three.
+    pub bytes: Vec<u8>,
+    /// The line they are on, counted from 1.
+    pub line: u64,
+    /// Most of what is not ASCII is UTF-8 all the same, so a few bytes are damaged or from elsewhere.
+    pub damaged: bool,
+    /// What the text is most likely in.
+    pub guess: Encoding,
+    /// There is enough of it to be known by its letters.
+    pub sure: bool,
+    /// Some of its words, read like that.
+    pub words: Vec<String>,
+}
+
+impl fmt::Display for NotUtf8 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes: Vec<String> = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let bytes = bytes.join(" ");
+        let guess = match self.guess {
+            Encoding::Latin1 => "windows-1252".to_owned(),
+            other => other.to_string().to_lowercase(),
+        };
+        if self.damaged {
+            return write!(
+                f,
+                "the bytes {bytes} are not UTF-8, as the rest of the file is; mend them, or take every line as it \
+                 comes with --encoding utf-8 (the server refuses such a row, --max-rejects sets it aside)"
+            );
+        }
+        let how = if self.sure { "reads well" } else { "may be read (there is little to judge it by)" };
+        write!(f, "the bytes {bytes} are not UTF-8; the file {how} as {guess}")?;
+        if !self.words.is_empty() {
+            write!(f, " ({})", self.words.join(", "))?;
+        }
+        write!(
+            f,
+            ": say --encoding {guess} if that is right, or the name of another, or binary for bytes as they are"
+        )
+    }
+}
+
+/// What speaks against UTF-8 in the first bytes of a file, if anything does.
+pub fn not_utf8(sample: &[u8]) -> Option<NotUtf8> {
+    // The escapes that change to Japanese in ISO-2022-JP are ASCII themselves.
+    let japanese = [&b"\x1b$B"[..], b"\x1b$@"].iter().find_map(|escape| memchr::memmem::find(sample, escape));
+    let first = japanese.or_else(|| {
+        let bad = std::str::from_utf8(sample).err()?;
+        bad.error_len().map(|_| bad.valid_up_to())
+    })?;
+    let (mut good, mut bad) = (0, 0);
+    for chunk in sample.utf8_chunks() {
+        good += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+        bad += usize::from(!chunk.invalid().is_empty());
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+    detector.feed(sample, false);
+    let guess = Encoding::of_standard(detector.guess(None, Utf8Detection::Deny));
+    let text = &sample[first..];
+    let length = if japanese.is_some() { 3 } else { text.utf8_chunks().next()?.invalid().len() };
+    Some(NotUtf8 {
+        bytes: text[..length].to_vec(),
+        line: 1 + memchr::memchr_iter(b'\n', &sample[..first]).count() as u64,
+        damaged: japanese.is_none() && good > bad,
+        guess,
+        sure: bad + good >= ENOUGH,
+        words: words(sample, guess),
+    })
+}
+
+/// The first words that are not ASCII.
+fn words(sample: &[u8], encoding: Encoding) -> Vec<String> {
+    let mut text = Vec::new();
+    // A character that is cut off at the end, or bad bytes, end what can be shown.
+    Decoder::new(encoding).decode(sample, false, &mut text).ok();
+    let text = String::from_utf8_lossy(&text);
+    let mut seen = BTreeSet::new();
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_ascii());
+    let short = words.map(|word| word.chars().take(WORD_CHARS_MAX).collect::<String>());
+    short.filter(|word| seen.insert(word.clone())).take(WORDS_SHOWN).collect()
+}

@@ -1,0 +1,37 @@
+//! Which guesses the sample has not settled.
+
+use super::{Cell, Hints, Sample};
+use crate::backslash::Backslashes;
+use crate::{Dialect, Field, Guessed, fields};
+
+/// What was neither said nor shown: the rest of the file may still speak against it.
+pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, hints: &Hints, body: &[Vec<Cell>]) -> Guessed {
+    let malformed = || body.iter().flatten().any(|cell| cell.malformed);
+    let null_escape = || dialect.escape_byte().is_some() && body.iter().flatten().any(|cell| cell.null);
+    let in_use = || [Some(b'"'), dialect.quote].into_iter().flatten().any(|quote| occurs(sample, quote));
+    Guessed {
+        escape: hints.escape.is_none() && !has_text_backslashes(sample, dialect),
+        quote: hints.quote.is_none() && !malformed() && dialect.quote.is_some(),
+        other_quote: hints.quote.is_none() && !in_use(),
+        line_end: hints.line_end.is_none(),
+        // Whoever writes `\N` for NULL means every other word when it stands there.
+        nulls: !null_escape(),
+        header: hints.header.is_none(),
+    }
+}
+
+fn occurs(sample: Sample<'_>, byte: u8) -> bool {
+    sample.parts().any(|part| memchr::memchr(byte, part).is_some())
+}
+
+/// The sample shows that backslashes are not escapes, so more of them are no news.
+fn has_text_backslashes(sample: Sample<'_>, dialect: &Dialect) -> bool {
+    if dialect.escape_byte().is_some() || !occurs(sample, b'\\') {
+        return false;
+    }
+    let mut row: Vec<Field<'_>> = Vec::new();
+    sample.records(dialect).any(|record| {
+        fields(dialect, record, &mut row);
+        row.iter().filter_map(|field| Backslashes::of(field, dialect)).any(Backslashes::are_text)
+    })
+}

@@ -1,0 +1,283 @@
+//! What is around the rows and between the fields: lines before the header, JSON, loose delimiters.
+
+use memchr::{memchr, memmem};
+
+use super::trial::DELIMITERS;
+use super::{Findings, Fit, Hints, RECORDS_MAX, header, read};
+use crate::infer::is_typed;
+use crate::json::{is_json_lines, json_keys};
+use crate::{Dialect, Format, Json, LineEnd, Loose, records};
+
+/// Delimiters that occur in many a text that they do not divide; best first.
+const RARE: [u8; 4] = [b'^', b'~', b':', b' '];
+/// A file has no longer preamble than this, in records.
+const PREAMBLE_MAX: usize = 50;
+/// This share of the records behind a preamble has to agree.
+const AGREEING_MIN: f64 = 0.95;
+
+/// Finds out what a text is, by its beginning.
+pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
+    let mut hints = hints.clone();
+    let named = hints.skip_lines.is_none().then(|| separator_line(bytes)).flatten();
+    if let Some(delimiter) = named {
+        hints.skip_lines = Some(1);
+        hints.delimiter = hints.delimiter.or(Some(delimiter));
+    }
+    let skip = hints.skip_lines.unwrap_or(0);
+    let text = behind_lines(bytes, skip);
+    if hints.json.unwrap_or(hints.delimiter.is_none() && !hints.loose.any() && is_json_lines(text)) {
+        return Findings { skip_lines: skip, ..json(text, whole, &hints) };
+    }
+    if hints.loose.any() {
+        return Findings { skip_lines: skip, ..tight(text, whole, &hints, hints.loose.clone()).0 };
+    }
+    if hints.skip_lines.is_none() {
+        let comments = comment_lines(text, whole, &hints);
+        if comments > 0 {
+            return behind(text, whole, &hints, comments, "begin with #");
+        }
+    }
+    let (found, fit) = read(text, whole, &hints);
+    if hints.skip_lines.is_none() && hints.header != Some(false) {
+        let lines = preamble(text, &found, &fit, &hints);
+        if lines > 0 {
+            return behind(text, whole, &hints, lines, "have fewer fields than what follows");
+        }
+    }
+    Findings { skip_lines: skip, ..loosened(text, whole, &hints, (found, fit)) }
+}
+
+/// The text behind lines that are no part of the table.
+fn behind(text: &[u8], whole: bool, hints: &Hints, lines: u64, why: &str) -> Findings {
+    let rest = behind_lines(text, lines);
+    let mut found = loosened(rest, whole, hints, read(rest, whole, hints));
+    found.skip_lines = lines;
+    let (first, are) = if lines == 1 { ("line is", "it") } else { ("lines are", "they") };
+    let which = if lines == 1 { String::new() } else { format!(" {lines}") };
+    found.notes.insert(
+        0,
+        format!("the first{which} {first} skipped, because {are} {why}; --skip-lines 0 reads everything"),
+    );
+    found
+}
+
+/// A text without its first lines.
+fn behind_lines(text: &[u8], lines: u64) -> &[u8] {
+    let end = if memchr(b'\n', text).is_some() { b'\n' } else { b'\r' };
+    let Some(last) = usize::try_from(lines).unwrap_or(usize::MAX).checked_sub(1) else { return text };
+    let at = memchr::memchr_iter(end, text).nth(last);
+    at.map_or(&[], |at| &text[at + 1..])
+}
+
+/// The delimiter of a first line `sep=;`, which Excel writes and reads.
+fn separator_line(text: &[u8]) -> Option<u8> {
+    let line = text.split(|byte| matches!(byte, b'\n' | b'\r')).next()?;
+    let line = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);
+    match line {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] if delimiter.is_ascii() => Some(*delimiter),
+        _ => None,
+    }
+}
+
+fn json(text: &[u8], whole: bool, hints: &Hints) -> Findings {
+    let lines = match memchr::memrchr(b'\n', text) {
+        Some(last) if !whole => &text[..=last],
+        _ => text,
+    };
+    let json = hints.json_keys.clone().unwrap_or_else(|| {
+        let mut keys = Vec::new();
+        json_keys(lines, &mut keys);
+        Json { keys, leave_out: false }
+    });
+    let format = Format::JsonLines(json.clone());
+    let mut made = Vec::new();
+    if let Some(mut translator) = format.translator(Dialect::LOAD_DATA, 0) {
+        // Lines that can't be read are named when the file is.
+        translator.translate(lines, true, &mut made).ok();
+    }
+    let said = Hints {
+        delimiter: Some(Dialect::LOAD_DATA.delimiter),
+        quote: Some(None),
+        escape: Some(Dialect::LOAD_DATA.escape),
+        line_end: Some(LineEnd::Lf),
+        header: Some(true),
+        ..hints.clone()
+    };
+    let (mut found, _) = read(&made, whole, &said);
+    found.columns = json.keys.len().max(1);
+    found.guessed = crate::Guessed::default();
+    found.nulls = crate::Nulls::default();
+    found.notes.clear();
+    Findings { format, names: json.keys, ..found }
+}
+
+/// The text as it is with this looseness taken out of it.
+fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fit) {
+    let mut said = hints.clone();
+    // The delimiter, quote and escape that matter to the loosening are those that the strict text is found to have.
+    said.delimiter = loose.delimiter_byte().or(hints.delimiter);
+    let guess = |said: &Hints| Dialect {
+        delimiter: said.delimiter.unwrap_or(b','),
+        quote: said.quote.unwrap_or(Some(b'"')),
+        escape: said.escape.unwrap_or(None),
+        line_end: said.line_end.unwrap_or(LineEnd::Any),
+    };
+    let tighten = |dialect: Dialect, loose: &Loose| {
+        let mut made = Vec::new();
+        if let Some(mut translator) = Format::Loose(loose.clone()).translator(dialect, 0) {
+            translator.translate(text, whole, &mut made).ok();
+        }
+        made
+    };
+    if said.delimiter.is_none() {
+        said.delimiter = Some(read(text, whole, hints).0.dialect.delimiter);
+    }
+    let unpadded = Loose { pad: None, ..loose.clone() };
+    let mut dialect = guess(&said);
+    let (mut found, mut fit) = read(&tighten(dialect, &unpadded), whole, &said);
+    if loose.pad.is_some() {
+        let widest = fit.table.rows.iter().map(Vec::len).max().unwrap_or(1);
+        let columns = if found.header { found.names.len() } else { widest };
+        dialect = Dialect { delimiter: said.delimiter.unwrap_or(b','), ..found.dialect };
+        let loose = Loose { pad: Some(columns), ..loose };
+        (found, fit) = read(&tighten(dialect, &loose), whole, &said);
+        found.columns = columns;
+        return (Findings { format: Format::Loose(loose), ..found }, fit);
+    }
+    (Findings { format: Format::Loose(loose), ..found }, fit)
+}
+
+/// What was found, or something looser that fits better.
+fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) -> Findings {
+    let mut best = strict;
+    if hints.quote.is_none_or(|quote| quote.is_some()) {
+        for delimiter in
+            DELIMITERS.into_iter().filter(|known| hints.delimiter.is_none_or(|said| said == *known))
+        {
+            let quote = hints.quote.flatten().unwrap_or(b'"');
+            if memmem::find(text, &[delimiter, b' ', quote]).is_none() {
+                continue;
+            }
+            let said = Hints { delimiter: Some(delimiter), quote: Some(Some(quote)), ..hints.clone() };
+            let loose = Loose { space_before_quote: true, ..Loose::default() };
+            let (mut found, fit) = tight(text, whole, &said, loose);
+            if fit.score > best.1.score {
+                found.guessed.quote |= hints.quote.is_none();
+                best = (found, fit);
+            }
+        }
+    }
+    if hints.delimiter.is_none() && best.0.columns == 1 {
+        let rare = RARE.into_iter().find_map(|delimiter| {
+            let said = Hints { delimiter: Some(delimiter), ..hints.clone() };
+            let found = memchr(delimiter, text).map(|_| read(text, whole, &said))?;
+            divides(delimiter, &found.0, &found.1).then_some(found)
+        });
+        let blanks = || {
+            let loose = Loose { blanks: true, ..Loose::default() };
+            let runs = memmem::find(text, b"  ").is_some()
+                || text.starts_with(b" ")
+                || memmem::find(text, b"\n ").is_some();
+            let found = (runs && !whole_is_prose(text)).then(|| tight(text, whole, hints, loose))?;
+            divides(b' ', &found.0, &found.1).then_some(found)
+        };
+        if let Some(found) = rare.or_else(blanks) {
+            best = found;
+        }
+    }
+    best.0
+}
+
+/// There are hardly any digits in it.
+fn whole_is_prose(text: &[u8]) -> bool {
+    text.iter().filter(|byte| byte.is_ascii_digit()).count() * 20 < text.len()
+}
+
+/// Whether one of the rare delimiters really divides: all records alike, and not what is one value to people.
+fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
+    let rows = &fit.table.rows;
+    let Some((first, body)) = rows.split_first() else { return false };
+    // A header may lack the name of the first column.
+    let alike = body.iter().all(|row| row.len() == found.columns) && found.columns <= first.len() + 1;
+    if found.columns < 2 || body.is_empty() || !alike {
+        return false;
+    }
+    let is_typed_column =
+        |at: usize| body.iter().all(|row| row.get(at).is_some_and(|cell| is_typed(&cell.text)));
+    let typed = (0..found.columns).filter(|&at| is_typed_column(at)).count();
+    let whole = |row: &Vec<super::Cell>| {
+        let texts: Vec<&[u8]> = row.iter().map(|cell| cell.text.as_slice()).collect();
+        is_typed(&texts.join(&delimiter))
+    };
+    if body.iter().all(whole) {
+        return false;
+    }
+    let cells = || rows.iter().flatten();
+    match delimiter {
+        // What ends in a mark is a part of a sentence.
+        b' ' if cells().any(|cell| matches!(cell.text.last(), Some(b':' | b',' | b';'))) => false,
+        b' ' => typed > 0 && (rows.len() > 2 || found.header),
+        b':' => {
+            let hexadecimal = cells().all(|cell| cell.text.iter().all(u8::is_ascii_hexdigit));
+            let part = cells().any(|cell| cell.text.starts_with(b"//") || cell.text.starts_with(b" "));
+            found.columns > 2 && !part && !hexadecimal
+        }
+        _ => true,
+    }
+}
+
+/// How many lines at the start are comments. The last one is none if it names the columns.
+fn comment_lines(text: &[u8], whole: bool, hints: &Hints) -> u64 {
+    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').take(RECORDS_MAX).collect();
+    let count = lines.iter().take_while(|line| line.starts_with(b"#")).count();
+    if count == 0 || count >= lines.len() || lines[count..].iter().all(|line| line.trim_ascii().is_empty()) {
+        return 0;
+    }
+    let rest = behind_lines(text, count as u64);
+    let (found, _) = read(rest, whole, hints);
+    let fields = records(&found.dialect, lines[count - 1]).next().map_or(0, |record| {
+        let mut row = Vec::new();
+        crate::fields(&found.dialect, record, &mut row);
+        row.len()
+    });
+    if found.columns > 1 && fields == found.columns {
+        return count as u64 - 1;
+    }
+    let remark = |line: &&[u8]| line.len() == 1 || line.starts_with(b"# ") || line.starts_with(b"##");
+    if found.columns > 1 || lines[..count].iter().all(remark) { count as u64 } else { 0 }
+}
+
+/// How many lines lie before a header that is not the first record.
+fn preamble(text: &[u8], found: &Findings, fit: &Fit, hints: &Hints) -> u64 {
+    let rows = &fit.table.rows;
+    let short = rows.iter().take_while(|row| row.len() < found.columns).count();
+    let lone_header = short == 1 && rows[0].len() + 1 == found.columns;
+    if short == 0 || short > PREAMBLE_MAX || short + 2 > rows.len() || lone_header && found.header {
+        return 0;
+    }
+    let rest = &rows[short..];
+    let agreeing = rest.iter().filter(|row| row.len() == found.columns).count();
+    #[expect(clippy::cast_precision_loss, reason = "counts of a sample are small")]
+    let share = agreeing as f64 / rest.len() as f64;
+    let names_follow = hints.header == Some(true) || header::follows(&fit.table, short, found.columns);
+    if share < AGREEING_MIN || !names_follow {
+        return 0;
+    }
+    let mut records = records(&found.dialect, text);
+    let mut left = short;
+    while left > 0 {
+        match records.next() {
+            Some(record) => left -= usize::from(!record.is_empty()),
+            None => return 0,
+        }
+    }
+    // Blank lines before the header belong to what is before it.
+    loop {
+        let lines = records.lines();
+        match records.next() {
+            Some([]) => {}
+            Some(_) => return lines,
+            None => return 0,
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The rest of a file against what its beginning was taken for.
+//!
+//! A dialect is guessed from a sample, so it is a hypothesis: whoever reads the whole file shows each chunk to a
+//! [`Watch`]. Most chunks are passed after a few searches for bytes that would speak against the guess; only where
+//! one is found, records and fields are looked at.
+
+use std::fmt;
+
+use memchr::{memchr, memchr_iter, memmem};
+use serde::{Deserialize, Serialize};
+
+use crate::backslash::Backslashes;
+use crate::sniff::is_null_word_among_typed;
+use crate::{Dialect, Field, LineEnd, Nulls, fields, infer, records};
+
+/// How much of a file around a doubt is kept as evidence.
+const EVIDENCE_BYTES_MAX: usize = 64 << 10;
+/// And how many records: an escaped line end makes two of one.
+const EVIDENCE_RECORDS: usize = 3;
+
+/// Which parts of a file's form are guesses that the rest of the file may speak against. What a user said is
+/// none, and neither is what the sample has shown in so many words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guessed {
+    /// Whether backslashes are escapes.
+    pub escape: bool,
+    /// That quotes enclose fields, and nothing follows a closing one.
+    pub quote: bool,
+    /// That it is this quote and not the other one: neither was in the sample.
+    pub other_quote: bool,
+    /// What ends a line.
+    pub line_end: bool,
+    /// Which words are NULL.
+    pub nulls: bool,
+    /// That there is one header, at the start.
+    pub header: bool,
+}
+
+impl Guessed {
+    /// Whether there is anything to watch.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self != Guessed::default()
+    }
+
+    /// Takes back a guess that was weighed once more.
+    pub fn settle(&mut self, kind: DoubtKind) {
+        match kind {
+            DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => self.escape = false,
+            DoubtKind::TextBehindQuote => self.quote = false,
+            DoubtKind::OtherQuote => self.other_quote = false,
+            DoubtKind::LoneReturn | DoubtKind::OtherLineEnd => self.line_end = false,
+            DoubtKind::NullWord | DoubtKind::NoNullWord => self.nulls = false,
+            DoubtKind::HeaderAgain => self.header = false,
+        }
+    }
+}
+
+/// What speaks against a guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DoubtKind {
+    /// `\N` is a field, but backslashes are text, or another word is NULL.
+    NullEscape,
+    /// Only who escapes would write this.
+    Escaped,
+    /// Nobody who escapes would write this.
+    NotEscaped,
+    /// Text follows a closing quote.
+    TextBehindQuote,
+    /// A field is enclosed in the quote that was not chosen.
+    OtherQuote,
+    /// A carriage return in an unquoted field.
+    LoneReturn,
+    /// A line that ends in another way.
+    OtherLineEnd,
+    /// The word NULL is a field, and is read as text.
+    NullWord,
+    /// A word was read as NULL in a column that has other words in it.
+    NoNullWord,
+    /// The header comes again.
+    HeaderAgain,
+}
+
+impl DoubtKind {
+    /// Looking at the sample again, with the evidence, may lead to another guess.
+    #[must_use]
+    pub fn may_be_settled(self) -> bool {
+        !matches!(self, DoubtKind::LoneReturn | DoubtKind::HeaderAgain)
+    }
+
+    /// What was seen, after "the field ..., ".
+    fn what(self) -> &'static str {
+        match self {
+            DoubtKind::NullEscape => "is NULL as LOAD DATA writes it, but what came before does not look so",
+            DoubtKind::Escaped => "has escapes in it, but backslashes were taken for text",
+            DoubtKind::NotEscaped => {
+                "has a backslash that escapes nothing, but backslashes were taken for escapes"
+            }
+            DoubtKind::TextBehindQuote => "has text behind a closing quote",
+            DoubtKind::OtherQuote => "is enclosed in another quote than was assumed",
+            DoubtKind::LoneReturn => {
+                "has a carriage return in it that is neither quoted nor part of a line end"
+            }
+            DoubtKind::OtherLineEnd => "is at a line end of another kind than those before",
+            DoubtKind::NullWord => "was no NULL so far, because the word had not come up",
+            DoubtKind::NoNullWord => "is a word in a column where another word was read as NULL",
+            DoubtKind::HeaderAgain => "begins a line that repeats the header: files were joined with theirs",
+        }
+    }
+
+    /// The option that decides.
+    fn remedy(self) -> &'static str {
+        match self {
+            DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => {
+                "--escape '\\' reads backslashes as LOAD DATA does, --escape none as text"
+            }
+            DoubtKind::TextBehindQuote | DoubtKind::OtherQuote => {
+                "--quote says what encloses fields, for example --quote '\"' or --quote none"
+            }
+            DoubtKind::LoneReturn => {
+                "--line-end lf or crlf keeps it as part of the field, --line-end cr ends lines with it"
+            }
+            DoubtKind::OtherLineEnd => "--line-end any reads both, --line-end lf or crlf only one",
+            DoubtKind::NullWord | DoubtKind::NoNullWord => {
+                "--null WORD says which words are NULL (with --null '' for empty fields), --no-null that none is"
+            }
+            DoubtKind::HeaderAgain => {
+                "--repeated-header skip leaves such lines out, --repeated-header row loads them"
+            }
+        }
+    }
+}
+
+/// One place that speaks against a guess.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// What kind of thing it is.
+    pub kind: DoubtKind,
+    /// Where its record starts in the chunk.
+    pub offset: usize,
+    /// The field, or the start of it.
+    pub field: String,
+    /// The record and a few behind it, to weigh with the sample.
+    pub evidence: Vec<u8>,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the field '{}' {}; {}", self.field, self.kind.what(), self.kind.remedy())
+    }
+}
+
+/// Watches the chunks of a file. It can be shared by threads.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    dialect: Dialect,
+    nulls: Nulls,
+    guessed: Guessed,
+    /// The header as it stands in the file.
+    heading: Option<memmem::Finder<'static>>,
+    null_word: memmem::Finder<'static>,
+    /// Columns in which a word that is read as NULL may be a value.
+    texts: Vec<usize>,
+}
+
+impl Watch {
+    /// A watch over what is `guessed`. `heading` is the first record, if it is a header.
+    #[must_use]
+    pub fn new(dialect: Dialect, nulls: Nulls, guessed: Guessed, heading: Option<&[u8]>) -> Watch {
+        let heading = heading.filter(|heading| guessed.header && !heading.is_empty());
+        Watch {
+            dialect,
+            nulls,
+            guessed,
+            heading: heading.map(|heading| memmem::Finder::new(heading).into_owned()),
+            null_word: memmem::Finder::new("NULL").into_owned(),
+            texts: Vec::new(),
+        }
+    }
+
+    /// Watches these columns, by number, for words that show that a guessed word for NULL is a value there. Only
+    /// words that are NULL because all else was numbers are in question.
+    #[must_use]
+    pub fn with_texts(mut self, columns: Vec<usize>) -> Watch {
+        let among_typed = self.nulls.words.iter().any(|word| is_null_word_among_typed(word));
+        if self.guessed.nulls && among_typed {
+            self.texts = columns;
+        }
+        self
+    }
+
+    /// What it watches.
+    #[must_use]
+    pub fn guessed(&self) -> Guessed {
+        self.guessed
+    }
+
+    /// What in a chunk of whole records speaks against the guesses: the first place of each kind.
+    #[must_use]
+    pub fn look(&self, chunk: &[u8]) -> Vec<Doubt> {
+        if self.may_doubt(chunk) { self.examine(chunk) } else { Vec::new() }
+    }
+
+    /// A quick look; when it says no there is surely nothing.
+    fn may_doubt(&self, chunk: &[u8]) -> bool {
+        let has = |byte| memchr(byte, chunk).is_some();
+        let Guessed { escape, quote, other_quote, line_end, nulls, .. } = self.guessed;
+        (escape || nulls) && self.has_telling_backslash(chunk)
+            || line_end && self.has_odd_line_end(chunk)
+            || quote && self.dialect.quote.is_some_and(has)
+            || other_quote && self.other_quotes().any(has)
+            || nulls && !self.knows(b"NULL") && self.null_word.find(chunk).is_some()
+            || self.heading.as_ref().is_some_and(|heading| heading.find(chunk).is_some())
+            || !self.texts.is_empty()
+    }
+
+    fn knows(&self, word: &[u8]) -> bool {
+        self.nulls.words.iter().any(|known| known == word)
+    }
+
+    /// Quotes that the dialect has not.
+    fn other_quotes(&self) -> impl Iterator<Item = u8> {
+        let chosen = self.dialect.quote;
+        [b'"', b'\''].into_iter().filter(move |quote| Some(*quote) != chosen)
+    }
+
+    /// A backslash that says whether backslashes are escapes, by the byte behind it.
+    fn has_telling_backslash(&self, chunk: &[u8]) -> bool {
+        let escaped = self.dialect.escape_byte().is_some();
+        let mut behind = 0;
+        memchr_iter(b'\\', chunk).any(|at| {
+            if at < behind {
+                return false;
+            }
+            behind = at + 2;
+            match chunk.get(at + 1) {
+                Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => !escaped,
+                // By itself only: the fields tell.
+                Some(b'N') => true,
+                Some(b'n' | b't' | b'r' | b'b' | b'Z') => false,
+                Some(byte) if *byte == self.dialect.delimiter => false,
+                _ => escaped,
+            }
+        })
+    }
+
+    fn has_odd_line_end(&self, chunk: &[u8]) -> bool {
+        let newline = |at: usize| chunk.get(at + 1) == Some(&b'\n');
+        let mut returns = memchr_iter(b'\r', chunk);
+        match self.dialect.line_end {
+            LineEnd::Lf => returns.next().is_some(),
+            LineEnd::Cr => memchr(b'\n', chunk).is_some(),
+            LineEnd::Any => returns.any(|at| !newline(at)),
+            LineEnd::CrLf => {
+                returns.any(|at| !newline(at))
+                    || memchr_iter(b'\n', chunk).any(|at| at == 0 || chunk[at - 1] != b'\r')
+            }
+        }
+    }
+
+    fn examine(&self, chunk: &[u8]) -> Vec<Doubt> {
+        let mut doubts: Vec<Doubt> = Vec::new();
+        let mut row: Vec<Field<'_>> = Vec::new();
+        let mut records = records(&self.dialect, chunk);
+        loop {
+            let offset = records.offset();
+            let Some(record) = records.next() else { return doubts };
+            fields(&self.dialect, record, &mut row);
+            let mut found = |kind: DoubtKind, field: &Field<'_>| {
+                if doubts.iter().all(|doubt| doubt.kind != kind) {
+                    let evidence = self.evidence(&chunk[offset..]);
+                    doubts.push(Doubt { kind, offset, field: shown(field.raw), evidence });
+                }
+            };
+            if self.heading.as_ref().is_some_and(|heading| heading.needle() == record) {
+                found(DoubtKind::HeaderAgain, &row[0]);
+            }
+            for field in &row {
+                self.judge(field, &mut found);
+            }
+            // One such field may be a manner of speaking.
+            let enclosed = |quote: u8, field: &&Field<'_>| {
+                let raw = field.raw;
+                !field.quoted && raw.len() > 1 && raw.first() == Some(&quote) && raw.last() == Some(&quote)
+            };
+            let several = |quote: &u8| row.iter().filter(|field| enclosed(*quote, field)).count() > 1;
+            if self.guessed.other_quote && self.other_quotes().any(|quote| several(&quote)) {
+                found(DoubtKind::OtherQuote, &row[0]);
+            }
+            if let Some(last) = row.last()
+                && self.guessed.line_end
+                && self.dialect.line_end == LineEnd::Lf
+                && self.dialect.escape_byte().is_none()
+                && (last.raw.ends_with(b"\r") || last.malformed)
+                && record.ends_with(b"\r")
+            {
+                found(DoubtKind::OtherLineEnd, last);
+            }
+            for &at in &self.texts {
+                if let Some(field) = row.get(at).filter(|field| self.is_word(field)) {
+                    found(DoubtKind::NoNullWord, field);
+                }
+            }
+        }
+    }
+
+    fn judge<'a>(&self, field: &Field<'a>, found: &mut impl FnMut(DoubtKind, &Field<'a>)) {
+        let Guessed { escape, quote, line_end, nulls, .. } = self.guessed;
+        if quote && field.malformed {
+            found(DoubtKind::TextBehindQuote, field);
+        }
+        if let Some(backslashes) = Backslashes::of(field, &self.dialect) {
+            let escaped = self.dialect.escape_byte().is_some();
+            if !escaped && escape && backslashes.null && !field.quoted && !self.knows(b"\\N") {
+                found(DoubtKind::NullEscape, field);
+            } else if escaped && nulls && backslashes.null && !self.nulls.words.is_empty() {
+                found(DoubtKind::NullWord, field);
+            } else if !escaped && escape && !backslashes.null && backslashes.are_escapes() {
+                found(DoubtKind::Escaped, field);
+            } else if escaped && escape && backslashes.are_text() {
+                found(DoubtKind::NotEscaped, field);
+            }
+        }
+        if field.quoted {
+            return;
+        }
+        if nulls && field.raw == b"NULL" && !self.knows(b"NULL") {
+            found(DoubtKind::NullWord, field);
+        }
+        if line_end {
+            self.judge_returns(field, found);
+        }
+    }
+
+    /// A server does not escape carriage returns, so where there are escapes they are data.
+    fn judge_returns<'a>(&self, field: &Field<'a>, found: &mut impl FnMut(DoubtKind, &Field<'a>)) {
+        let has = |byte| memchr(byte, field.raw).is_some();
+        match self.dialect.line_end {
+            LineEnd::CrLf | LineEnd::Cr if has(b'\n') => found(DoubtKind::OtherLineEnd, field),
+            LineEnd::Cr => {}
+            _ if self.dialect.escape_byte().is_some() => {}
+            _ => {
+                let inner = field.raw.strip_suffix(b"\r").unwrap_or(field.raw);
+                if memchr(b'\r', inner).is_some() {
+                    found(DoubtKind::LoneReturn, field);
+                }
+            }
+        }
+    }
+
+    /// A word, as opposed to numbers, dates, nothing and NULL.
+    fn is_word(&self, field: &Field<'_>) -> bool {
+        !field.is_null(&self.nulls) && !field.raw.is_empty() && !infer::is_typed(field.raw)
+    }
+
+    fn evidence(&self, rest: &[u8]) -> Vec<u8> {
+        let mut records = records(&self.dialect, rest);
+        for _ in 0..EVIDENCE_RECORDS {
+            records.next();
+        }
+        rest[..records.offset().min(EVIDENCE_BYTES_MAX)].to_vec()
+    }
+}
+
+/// The start of a field as it can stand in a message.
+fn shown(raw: &[u8]) -> String {
+    let text = String::from_utf8_lossy(raw);
+    let mut short: String = text
+        .chars()
+        .take(60)
+        .flat_map(|c| {
+            let keep = !c.is_control();
+            keep.then_some(c).into_iter().chain((!keep).then(|| c.escape_default()).into_iter().flatten())
+        })
+        .collect();
+    if text.chars().nth(60).is_some() {
+        short.push_str("...");
+    }
+    short
+}

@@ -1,0 +1,120 @@
+//! Text that is not strict becomes so, however it comes in.
+
+use proptest::prelude::*;
+use rows::{Dialect, Format, Json, LineEnd, Loose};
+
+use crate::text::{cut, cuts};
+
+fn translated(format: &Format, dialect: Dialect, parts: &[&[u8]]) -> Result<String, String> {
+    let mut translator = format.translator(dialect, 0).unwrap();
+    let mut out = Vec::new();
+    for part in parts {
+        translator.translate(part, false, &mut out).map_err(|error| error.to_string())?;
+    }
+    translator.translate(b"", true, &mut out).map_err(|error| error.to_string())?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn tight(loose: Loose, text: &str) -> String {
+    let dialect = Dialect { line_end: LineEnd::Any, ..Dialect::CSV };
+    translated(&Format::Loose(loose), dialect, &[text.as_bytes()]).unwrap()
+}
+
+#[test]
+fn delimiters_of_several_characters() {
+    let loose = || Loose { delimiter: Some("||".to_owned()), ..Loose::default() };
+    assert_eq!(tight(loose(), "a||b|c||\"d||e\"\n||x||\n"), "a\x1fb|c\x1f\"d||e\"\n\x1fx\x1f\n");
+    assert_eq!(tight(loose(), "a|||b\n"), "a\x1f|b\n");
+    let dialect = Dialect { line_end: LineEnd::Any, ..Dialect::CSV };
+    let bad = translated(&Format::Loose(loose()), dialect, &[b"a||b\nc||d\x1f\n"]);
+    assert!(bad.unwrap_err().starts_with("line 2: "));
+}
+
+#[test]
+fn blanks_around_fields() {
+    let trim = || Loose { trim: true, ..Loose::default() };
+    assert_eq!(tight(trim(), " a , \" b \" ,c d  \r\n\te,, f"), "a,\" b \",c d\r\ne,,f");
+    let before = || Loose { space_before_quote: true, ..Loose::default() };
+    assert_eq!(tight(before(), "1, \"Smith, J\" , x \n"), "1,\"Smith, J\", x \n");
+    let blanks = || Loose { blanks: true, ..Loose::default() };
+    assert_eq!(tight(blanks(), "  1   2\t3  \n \"a  b\" c\n\n"), "1 2 3\n\"a  b\" c\n\n");
+}
+
+#[test]
+fn comments_and_short_rows() {
+    let comment = || Loose { comment: Some(b'#'), ..Loose::default() };
+    assert_eq!(tight(comment(), "#x \"y\n1,#2\n\"a\n#b\",3\r\n#z\r\n4\n#"), "\n1,#2\n\"a\n#b\",3\r\n\r\n4\n");
+    let pad = || Loose { pad: Some(3), ..Loose::default() };
+    assert_eq!(
+        tight(pad(), "1\n1,2\r\n1,2,3\n1,2,3,4\n\n\"a,b\"\n,\n9"),
+        "1,,\n1,2,\r\n1,2,3\n1,2,3,4\n\n\"a,b\",,\n,,\n9,,"
+    );
+}
+
+#[test]
+fn objects_on_lines() {
+    let json =
+        |leave_out| Format::JsonLines(Json { keys: vec!["id".to_owned(), "a\tb".to_owned()], leave_out });
+    let read = |leave_out, text: &str| translated(&json(leave_out), Dialect::LOAD_DATA, &[text.as_bytes()]);
+    assert_eq!(
+        read(
+            false,
+            "{\"id\": 1.50, \"a\\tb\": \"x\\ny \\u00e9\"}\r\n\n{\"a\\tb\": {\"z\": [1, \"t\"]}}\n{\"id\":null}"
+        ),
+        Ok("id\ta\\tb\n1.50\tx\\ny \u{e9}\n\n\\N\t{\"z\": [1, \"t\"]}\n\\N\t\\N".to_owned())
+    );
+    assert_eq!(read(true, "{\"other\": 1, \"id\": true}\n"), Ok("id\ta\\tb\ntrue\t\\N\n".to_owned()));
+    for (text, what) in [
+        ("{}\n{\"other\": 1}\n", "line 2: the key other"),
+        ("{\"id\": 1, \"id\": 2}\n", "line 1: the key id is there twice"),
+        ("{\"id\": 1\n", "line 1: this is no JSON object"),
+        ("{\"id\": 1} x\n", "line 1: this is no JSON object"),
+        ("{}\n[1]\n", "line 2: this is no JSON object"),
+    ] {
+        let error = read(false, text).unwrap_err();
+        assert!(error.starts_with(what), "{text:?}: {error}");
+    }
+}
+
+fn loose() -> impl Strategy<Value = Loose> {
+    let delimiter = proptest::option::of(prop_oneof![
+        Just("||".to_owned()),
+        Just(", ".to_owned()),
+        Just("aab".to_owned())
+    ]);
+    let pad = proptest::option::of(1..5usize);
+    (delimiter, any::<(bool, bool, bool, bool)>(), pad).prop_map(
+        |(delimiter, (blanks, trim, before, comment), pad)| Loose {
+            blanks: blanks && delimiter.is_none(),
+            delimiter,
+            trim,
+            space_before_quote: before,
+            comment: comment.then_some(b'#'),
+            pad,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn pieces_are_the_whole_and_lines_stay_lines(
+        loose in loose(),
+        text in "[ab,|#\" \t\r\n\\\\]{0,60}",
+        cuts in cuts(),
+        escape: bool,
+    ) {
+        let dialect = Dialect { line_end: LineEnd::Any, escape: escape.then_some(b'\\'), ..Dialect::CSV };
+        let format = Format::Loose(loose);
+        let whole = translated(&format, dialect, &[text.as_bytes()]).unwrap();
+        prop_assert_eq!(&translated(&format, dialect, &cut(text.as_bytes(), &cuts)).unwrap(), &whole);
+        let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+        prop_assert_eq!(lines(&whole), lines(&text));
+    }
+
+    #[test]
+    fn json_in_pieces_is_json(text in "[{}\\[\\]\":,a1\\\\\n ]{0,40}", cuts in cuts()) {
+        let format = Format::JsonLines(Json { keys: vec!["a".to_owned()], leave_out: true });
+        let whole = translated(&format, Dialect::LOAD_DATA, &[text.as_bytes()]);
+        prop_assert_eq!(translated(&format, Dialect::LOAD_DATA, &cut(text.as_bytes(), &cuts)), whole);
+    }
+}

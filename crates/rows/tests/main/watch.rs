@@ -1,0 +1,104 @@
+//! The rest of a file speaks against what its beginning was taken for.
+
+use proptest::prelude::*;
+use rows::{DoubtKind, Encoding, Findings, Hints, Watch, records, sniff};
+
+use crate::text::{bytes, strange_dialect};
+
+fn look(head: &str, rest: &str, hints: &Hints) -> (Findings, Vec<DoubtKind>) {
+    let found = sniff(head.as_bytes(), false, Encoding::Utf8, hints);
+    let heading = records(&found.dialect, head.as_bytes()).next().filter(|_| found.header);
+    let watch = Watch::new(found.dialect, found.nulls.clone(), found.guessed, heading);
+    let watch = watch.with_texts((0..found.columns).collect());
+    let own = &head[heading.map_or(0, <[u8]>::len)..];
+    assert_eq!(watch.look(own.trim_start().as_bytes()), [], "{head:?} against itself");
+    let kinds = watch.look(rest.as_bytes()).into_iter().map(|doubt| doubt.kind).collect();
+    (found, kinds)
+}
+
+fn doubts(head: &str, rest: &str) -> Vec<DoubtKind> {
+    look(head, rest, &Hints::default()).1
+}
+
+#[test]
+fn a_file_that_goes_on_as_it_began_is_not_doubted() {
+    for (head, rest) in [
+        ("id,name\n1,Ann\n2,Bob\n", "3,Cy\n4,\"Smith, J\"\n5,\n"),
+        ("1\tC:\\temp\\x\n2\tD:\\data\n", "3\t\\\\server\\share\n4\tE:\\0\n"),
+        ("1\t\\N\n2\ta\\\\b\n", "3\tx\\\ty\n4\tNULL\n5\tNA\n6\ta\rb\n"),
+        ("id,v\r\n1,a\r\n", "2,b\r\n3,\"c\nd\re\"\r\n"),
+        ("id,n\n1,NA\n2,7\n", "3,NA\n4,9.5\n5,2024-01-01\n"),
+        ("id,v\n1,NULL\n2,x\n", "3,NULL\n4,y\n"),
+        ("a,b\n1,\"x \"y\" z\"\n2,q\n", "3,\"x \"y\" z\"\n"),
+        ("id,name\n1,Ann\n", "2,it's\n3,'a'\n3,5' 7\"\n4,'tis\n"),
+    ] {
+        assert_eq!(doubts(head, rest), [], "{head:?} {rest:?}");
+    }
+}
+
+#[test]
+fn what_speaks_against_a_guess_is_found() {
+    for (head, rest, kind) in [
+        ("1\tx\n2\ty\n", "3\tz\n4\t\\N\n", DoubtKind::NullEscape),
+        ("1\tx\n2\ty\n", "3\tC:\\\\dir\n", DoubtKind::Escaped),
+        ("1,x\n2,y\n", "3,\"a \\\"b\\\"\"\n", DoubtKind::TextBehindQuote),
+        ("1\t\\\\\n2\ta\\\\b\n", "3\tC:\\Users\n", DoubtKind::NotEscaped),
+        ("1\ta\\\\b\n2\tNULL\n", "3\t\\N\n", DoubtKind::NullWord),
+        ("1,x\n2,y\n", "3,\"a\" b\n", DoubtKind::TextBehindQuote),
+        ("1,x\n2,y\n", "'3','a'\n", DoubtKind::OtherQuote),
+        ("1,x\n2,y\n", "3,a\rb\n", DoubtKind::LoneReturn),
+        ("1,x\n2,y\n", "3,a\r\n", DoubtKind::OtherLineEnd),
+        ("1,x\n2,y\n", "3,a\r", DoubtKind::OtherLineEnd),
+        ("1,x\r\n2,y\r\n", "3,a\n4,b\r\n", DoubtKind::OtherLineEnd),
+        ("1,x\r2,y\r", "3,a\n4,b\r", DoubtKind::OtherLineEnd),
+        ("1,x\n2,y\n", "3,NULL\n", DoubtKind::NullWord),
+        ("id,n\n1,NA\n2,7\n", "3,DE\n", DoubtKind::NoNullWord),
+        ("id,name\n1,Ann\n", "2,Bob\nid,name\n3,Cy\n", DoubtKind::HeaderAgain),
+    ] {
+        assert!(doubts(head, rest).contains(&kind), "{head:?} {rest:?}: {:?}", doubts(head, rest));
+    }
+}
+
+#[test]
+fn what_was_said_is_not_doubted() {
+    let said = Hints {
+        quote: Some(Some(b'"')),
+        escape: Some(None),
+        line_end: Some(rows::LineEnd::Lf),
+        header: Some(true),
+        ..Hints::default()
+    };
+    for rest in ["3\t\\N\n", "3\ta\\\\b\n", "3\t\"a\" b\n", "3\t'a'\n", "3\ta\rb\r\n", "id\tv\n"] {
+        assert_eq!(look("id\tv\n1\tx\n2\ty\n", rest, &said).1, [], "{rest:?}");
+    }
+}
+
+#[test]
+fn a_sample_with_the_evidence_is_read_another_way() {
+    let head: String = (0..5000).map(|id| format!("{id}\tword\t{id}.5\tanother\n")).collect();
+    for (rest, escape) in
+        [("1\t\\N\t2\tx\n", Some(b'\\')), ("1\tC:\\\\dir\t2\tx\n", Some(b'\\')), ("1\ta\\qb\t2\tx\n", None)]
+    {
+        let evidence = vec![rest.as_bytes().to_vec()];
+        let hints = Hints { evidence, ..Hints::default() };
+        let found = sniff(head.as_bytes(), false, Encoding::Utf8, &hints);
+        assert_eq!(found.dialect.escape, escape, "{rest:?}");
+    }
+    let hints = Hints { evidence: vec![b"1\tx\t2\ty\r\n".to_vec()], ..Hints::default() };
+    assert_eq!(sniff(head.as_bytes(), false, Encoding::Utf8, &hints).dialect.line_end, rows::LineEnd::Any);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_can_be_watched(head in bytes(), rest in bytes(), dialect in strange_dialect(), said: bool) {
+        let hints = if said { Hints { delimiter: Some(dialect.delimiter), ..Hints::default() } } else { Hints::default() };
+        let found = sniff(&head, false, Encoding::Utf8, &hints);
+        let dialect = if said { dialect } else { found.dialect };
+        let watch = Watch::new(dialect, found.nulls, found.guessed, Some(&head));
+        for doubt in watch.with_texts(vec![0, 1, 9]).look(&rest) {
+            prop_assert!(doubt.offset <= rest.len());
+            prop_assert!(rest[doubt.offset..].starts_with(&doubt.evidence));
+            prop_assert!(!doubt.to_string().contains('\n'));
+        }
+    }
+}
