@@ -10,6 +10,8 @@
 
 mod careful;
 pub mod chunk;
+mod connect;
+mod duplicate;
 mod error;
 mod insert;
 mod job;
@@ -21,6 +23,7 @@ mod reject;
 mod relax;
 mod request;
 mod room;
+mod rights;
 mod run;
 mod shadow;
 pub mod source;
@@ -28,8 +31,9 @@ mod survey;
 mod target;
 mod wire;
 
+pub use duplicate::Duplicates;
 pub use error::Error;
 pub use reject::Reject;
-pub use relax::undo;
-pub use request::{FieldTarget, Indexes, Input, Mode, Request};
+pub use relax::{Undone, undo};
+pub use request::{FieldTarget, Indexes, Input, Mode, OnDuplicate, Request};
 pub use run::{Preview, Summary, World, import, preview};

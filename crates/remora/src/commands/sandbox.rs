@@ -47,19 +47,20 @@ pub(crate) struct Start {
     #[arg(default_value = "default")]
     name: String,
 
-    /// mariadb-10.11, mariadb-11.4 or mysql-5.6
-    #[arg(long, value_name = "SERVER", default_value = "mariadb-10.11")]
-    server: Product,
+    /// mariadb-10.11, mariadb-11.4 or mysql-5.6 [default: what the sandbox was, or mariadb-10.11]
+    #[arg(long, value_name = "SERVER")]
+    server: Option<Product>,
 
     /// Keep it in this folder instead of the cache
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
-    /// Listen on this port of 127.0.0.1; 0 takes a free one
+    /// Listen on this port of 127.0.0.1; 0 takes a free one [default: none, or as the sandbox was started before]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
-    /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times
+    /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times; without any, a
+    /// stopped sandbox starts again with those it had. --option none starts it without
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 
@@ -116,22 +117,29 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
 }
 
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
-    let installation = match sandbox::find(places, start.server) {
-        Err(sandbox::Error::Missing { .. }) if start.server != Product::MariaDb1011 => {
-            sandbox::fetch(places, start.server, &mut |line| report.note(line))?
+    let before = sandbox::list(places).into_iter().find(|listed| listed.name == start.name);
+    let product = start.server.or(before.as_ref().map(|before| before.product)).unwrap_or(Product::MariaDb1011);
+    let installation = match sandbox::find(places, product) {
+        Err(sandbox::Error::Missing { .. }) if product != Product::MariaDb1011 => {
+            sandbox::fetch(places, product, &mut |line| report.note(line))?
         }
         found => found?,
     };
-    let libraries = if start.plugins { plugin::libraries(start.server)? } else { Vec::new() };
+    let libraries = if start.plugins { plugin::libraries(product)? } else { Vec::new() };
     let settings = Settings {
         folder: start.folder,
-        options: start.option,
+        options: match (&before, start.option.as_slice()) {
+            (Some(before), []) => before.options.clone(),
+            (_, [none]) if none == "none" => Vec::new(),
+            (_, options) => options.to_vec(),
+        },
         plugins: libraries.clone(),
-        port: start.port,
+        port: start.port.or(before.as_ref().and_then(|before| before.port)),
         tie_to_parent: start.tie,
         name: Some(start.name.clone()),
         ..Settings::default()
     };
+    let options = settings.options.clone();
     let mut signals = Signals::new(super::stop_signals())?;
     if start.tie {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -143,11 +151,14 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let socket = sandbox.socket().display();
     if report.is_json() {
         report.message(&json!({
-            "message_type": "sandbox", "name": start.name, "server": start.server.id(), "version": installation.version,
+            "message_type": "sandbox", "name": start.name, "server": product.id(), "version": installation.version,
             "folder": sandbox.folder(), "socket": sandbox.socket(), "port": sandbox.port(), "pid": sandbox.pid(),
         }))?;
     } else {
-        report.data(&format!("{} ({}) is running", start.server, installation.version))?;
+        report.data(&format!("{product} ({}) is running", installation.version))?;
+        if !options.is_empty() {
+            report.data(&format!("  with {}", options.join(" ")))?;
+        }
         report.data(&format!("  remora sandbox shell {}", start.name))?;
         report.data(&format!("  mariadb --no-defaults -u root -S {socket}"))?;
         if let Some(port) = sandbox.port() {
