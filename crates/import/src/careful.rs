@@ -123,18 +123,21 @@ impl Careful<'_> {
 
     fn reject(&mut self, range: Range<usize>, reason: String, column: Option<String>) {
         let record = self.chunk.bytes().get(range.clone()).unwrap_or_default();
-        let value = column.as_deref().and_then(|column| self.wire.job.field_of(self.chunk.file, column)).and_then(|at| {
-            let mut fields = Vec::new();
-            rows::fields(&self.wire.job.dialect, record, &mut fields);
-            let mut scratch = Vec::new();
-            let field = fields.get(at)?;
-            // What stands for NULL is shown as it stands there.
-            let shown = match field.is_null(&self.wire.job.nulls) {
-                true => field.raw,
-                false => field.text(&self.wire.job.dialect, &mut scratch),
-            };
-            Some(String::from_utf8_lossy(shown).into_owned())
-        });
+        let value = column
+            .as_deref()
+            .and_then(|column| self.wire.job.field_of(self.chunk.file, column))
+            .and_then(|at| {
+                let mut fields = Vec::new();
+                rows::fields(&self.wire.job.dialect, record, &mut fields);
+                let mut scratch = Vec::new();
+                let field = fields.get(at)?;
+                // What stands for NULL is shown as it stands there.
+                let shown = match field.is_null(&self.wire.job.nulls) {
+                    true => field.raw,
+                    false => field.text(&self.wire.job.dialect, &mut scratch),
+                };
+                Some(String::from_utf8_lossy(shown).into_owned())
+            });
         let reject = Reject {
             file: self.chunk.file,
             name: self.chunk.name.to_string(),

@@ -33,7 +33,10 @@ pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Resul
     let mut set = vec![
         format!("sql_mode = '{}'", modes.join(",").trim_start_matches(',')),
         // What INSERT IGNORE leaves out is known by its warnings, and by nothing else.
-        format!("max_error_count = {}", if job.on_duplicate == OnDuplicate::Ignore { 2 * insert::IGNORED_MAX } else { 1000 }),
+        format!(
+            "max_error_count = {}",
+            if job.on_duplicate == OnDuplicate::Ignore { 2 * insert::IGNORED_MAX } else { 1000 }
+        ),
         "wait_timeout = 31536000".to_owned(),
         "net_read_timeout = 600".to_owned(),
         "net_write_timeout = 600".to_owned(),

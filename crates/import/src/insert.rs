@@ -51,7 +51,13 @@ impl Statement {
             _ => String::new(),
         };
         let on_duplicate = job.on_duplicate;
-        Statement { head, tail, on_duplicate, fields, set: job.set.iter().map(|(_, expression)| expression.clone()).collect() }
+        Statement {
+            head,
+            tail,
+            on_duplicate,
+            fields,
+            set: job.set.iter().map(|(_, expression)| expression.clone()).collect(),
+        }
     }
 
     /// Inserts rows given as lines of LOAD DATA's dialect. Returns how many are in, and how many had a key that was there,

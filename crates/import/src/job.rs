@@ -172,10 +172,8 @@ impl Names {
             // There, tables of one name from several databases may meet.
             Some(_) => sum(&table.to_string()),
         };
-        let beside = |what: &str| TableName {
-            schema: schema.to_owned(),
-            table: format!("_remora_{what}_{sum:016x}"),
-        };
+        let beside =
+            |what: &str| TableName { schema: schema.to_owned(), table: format!("_remora_{what}_{sum:016x}") };
         Names {
             table: table.clone(),
             shadow: beside("load"),

@@ -81,12 +81,7 @@ impl Ledger {
     }
 
     /// Notes a chunk. Part of the session's transaction.
-    pub(crate) fn add(
-        &self,
-        session: &mut Session,
-        chunk: &Chunk,
-        settled: &Settled,
-    ) -> Result<(), Error> {
+    pub(crate) fn add(&self, session: &mut Session, chunk: &Chunk, settled: &Settled) -> Result<(), Error> {
         let finished = Finished {
             checksum: chunk.checksum(),
             bytes: chunk.bytes().len() as u64,
@@ -141,8 +136,12 @@ impl Ledger {
             };
             let small = |at| u32::try_from(number(at)?).map_err(|_| self.damaged("a number is too large"));
             notes.entry(small(0)?).or_default().extend(row.get(4).cloned().flatten().unwrap_or_default());
-            let chunk =
-                Finished { checksum: small(1)?, bytes: number(2)?, loaded: number(3)?, ..Finished::default() };
+            let chunk = Finished {
+                checksum: small(1)?,
+                bytes: number(2)?,
+                loaded: number(3)?,
+                ..Finished::default()
+            };
             finished.insert(small(0)?, chunk);
         }
         finished.remove(&0);

@@ -103,8 +103,13 @@ impl Load<'_> {
             workers.into_iter().filter_map(|worker| worker.join().unwrap_or(None)).next()
         });
         let rows = shared.committed.into_inner();
-        let rejects: Vec<Reject> =
-            shared.rejects.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().flatten().collect();
+        let rejects: Vec<Reject> = shared
+            .rejects
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .into_values()
+            .flatten()
+            .collect();
         if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(self.explain(error, rows));
         }
@@ -234,9 +239,7 @@ impl Load<'_> {
             });
             match result {
                 Err(Error::Server(error))
-                    if error.is_retryable()
-                        && tries < TRIES
-                        && self.wire.job.way != Way::OneTransaction =>
+                    if error.is_retryable() && tries < TRIES && self.wire.job.way != Way::OneTransaction =>
                 {
                     tries += 1;
                     tracing::debug!(chunk = chunk.number, tries, %error, "the chunk is tried again");
@@ -253,7 +256,10 @@ impl Load<'_> {
         session.execute("SAVEPOINT remora_chunk")?;
         let mut through = self.wire.first_way();
         let mut outcome = self.wire.send(session, chunk, None, through)?;
-        if outcome.clean.is_none() && self.wire.job.on_duplicate != OnDuplicate::Error && through == Through::Load {
+        if outcome.clean.is_none()
+            && self.wire.job.on_duplicate != OnDuplicate::Error
+            && through == Through::Load
+        {
             // What LOAD DATA complains of may be nothing but keys that are there already.
             session.execute(BACK)?;
             through = Through::Insert;

@@ -211,7 +211,8 @@ fn rule(column: &Column, empty_is_null: bool, sample: Option<&ColumnStats>, habi
     let kind = column.data_type.as_str();
     let time = matches!(kind, "datetime" | "timestamp");
     let whole = kind.ends_with("int") || matches!(kind, "integer" | "bool" | "boolean");
-    let number = whole || matches!(kind, "decimal" | "dec" | "numeric" | "fixed" | "float" | "double" | "real");
+    let number =
+        whole || matches!(kind, "decimal" | "dec" | "numeric" | "fixed" | "float" | "double" | "real");
     let sample = sample.map(|stats| stats.decide_by(habits));
     match sample.map(|decided| (decided.kind, decided.written)) {
         Some((ColumnKind::DateTime { utc: true, .. }, _)) if time => FieldRule::UtcDateTime,

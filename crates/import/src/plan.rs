@@ -157,7 +157,9 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     let ties: Vec<String> = [
         table.versioned.then(|| "a history of its rows".to_owned()),
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
-        table.triggers_hidden.then(|| "triggers, perhaps: this account lacks TRIGGER and can't see them".to_owned()),
+        table
+            .triggers_hidden
+            .then(|| "triggers, perhaps: this account lacks TRIGGER and can't see them".to_owned()),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
         (!table.referenced_by.is_empty())
             .then(|| format!("foreign keys of {} pointing at it", table.referenced_by.join(", "))),
@@ -244,7 +246,9 @@ fn sample(
                 let other = look_again(request, text, whole, &known.findings);
                 line_end = same_line_end((line_end, sure_line_end(text, &other)), (files, file))?;
                 if known.findings.header {
-                    known.orders.extend(order(known, (&other, text), (files, file))?.map(|order| (file, order)));
+                    known
+                        .orders
+                        .extend(order(known, (&other, text), (files, file))?.map(|order| (file, order)));
                 }
             }
         }
@@ -453,7 +457,8 @@ fn new_table(
     let mapping = mapping::onto_new(request, findings, &names, (&types, &found.columns, progress))?;
     let mut columns = Vec::new();
     for (field, (column_type, tight)) in mapping.fields.iter().zip(types.iter().zip(&tight)) {
-        let given = |name: &str| request.types.iter().find(|(typed, _)| typed == name).map(|(_, sql)| sql.clone());
+        let given =
+            |name: &str| request.types.iter().find(|(typed, _)| typed == name).map(|(_, sql)| sql.clone());
         match &field.target {
             FieldTarget::Column(name) => {
                 columns.push(Column::new(name, *column_type, tight.kind, given(name)));
@@ -473,8 +478,7 @@ fn new_table(
         }
     }
     // A type that is given is not one that was looked at.
-    let first_is_column =
-        matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(name))
+    let first_is_column = matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(name))
             if !request.types.iter().any(|(typed, _)| typed == name));
     let keyed = request.types.iter().any(|(_, sql)| sql.to_ascii_uppercase().contains("PRIMARY KEY"));
     let key = match &request.key {

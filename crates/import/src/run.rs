@@ -155,7 +155,8 @@ fn locked(
 fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Result<(), Error> {
     if session.about.galera {
         return Err(Error::Mismatch(
-            "--no-binlog on a Galera cluster would leave the other nodes without the rows; leave it out".to_owned(),
+            "--no-binlog on a Galera cluster would leave the other nodes without the rows; leave it out"
+                .to_owned(),
         ));
     }
     connect::log(session, false)?;
@@ -359,12 +360,7 @@ impl Run<'_> {
     }
 
     /// Ends the loading: builds what was put off, checks what was not checked, notes that rows are in.
-    fn close(
-        &self,
-        session: &mut Session,
-        job: &mut Job,
-        loaded: Loaded,
-    ) -> Result<Closed, Error> {
+    fn close(&self, session: &mut Session, job: &mut Job, loaded: Loaded) -> Result<Closed, Error> {
         let Loaded { rows, rejects, bytes, duplicates, open } = loaded;
         match open {
             Some(mut transaction) => {

@@ -3,11 +3,11 @@
 use server::definition::{plain_indexes, sorted};
 use server::{Session, TableName};
 
+use crate::Error;
 use crate::job::{Job, Names};
 use crate::reject::shorten;
 use crate::request::Indexes;
 use crate::target::{self, Table};
-use crate::Error;
 use progress::Progress;
 
 /// From this size of the files on, plain indexes are built when all rows are in: sorting once costs less than

@@ -84,7 +84,8 @@ impl Column {
     /// A column of a table that is to be made, by its name and its type as SQL: `decimal(10,2) NOT NULL`.
     pub(crate) fn declared(name: &str, sql: &str) -> Column {
         let sql = sql.to_ascii_lowercase();
-        let word: String = sql.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let word: String =
+            sql.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let compact = sql.split_whitespace().collect::<Vec<_>>().join(" ");
         Column {
             name: name.to_owned(),

@@ -331,7 +331,12 @@ fn has_empty_field(bytes: &[u8], delimiter: u8, line_end: LineEnd) -> bool {
 }
 
 /// The statement for records in a dialect; rewritten ones come without the fields that go nowhere.
-fn load_data((job, fields): (&Job, &[Field]), table: &TableName, dialect: &Dialect, rewritten: bool) -> String {
+fn load_data(
+    (job, fields): (&Job, &[Field]),
+    table: &TableName,
+    dialect: &Dialect,
+    rewritten: bool,
+) -> String {
     let charset = if job.encoding == Encoding::Binary { "binary" } else { "utf8mb4" };
     let mut sql = format!(
         "LOAD DATA LOCAL INFILE '{}' INTO TABLE {table} CHARACTER SET {charset} FIELDS TERMINATED BY 0x{:02x} ESCAPED BY ",

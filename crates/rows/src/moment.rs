@@ -218,7 +218,9 @@ pub(crate) fn write_decimal(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
         return Some(());
     }
     comma(plain)?;
-    out.extend(bytes.iter().filter(|byte| **byte != b'.').map(|byte| if *byte == b',' { b'.' } else { *byte }));
+    out.extend(
+        bytes.iter().filter(|byte| **byte != b'.').map(|byte| if *byte == b',' { b'.' } else { *byte }),
+    );
     Some(())
 }
 
@@ -235,7 +237,10 @@ pub(crate) fn comma(bytes: &[u8]) -> Option<(usize, usize, bool)> {
         let mut groups = whole.split(|byte| *byte == b'.');
         let first = groups.next().unwrap_or_default();
         let sound = |group: &[u8]| group.iter().all(u8::is_ascii_digit);
-        if !(1..=3).contains(&first.len()) || !sound(first) || !groups.all(|group| group.len() == 3 && sound(group)) {
+        if !(1..=3).contains(&first.len())
+            || !sound(first)
+            || !groups.all(|group| group.len() == 3 && sound(group))
+        {
             return None;
         }
     } else if whole.is_empty() || !whole.iter().all(u8::is_ascii_digit) {
@@ -269,7 +274,14 @@ mod tests {
         ] {
             assert_eq!(utc(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["2024-01-01T10:00:00", "2024-01-01", "9999-12-31T23:00:00-02:00", "1000-01-01T00:00:00+01:00", "", "x"] {
+        for text in [
+            "2024-01-01T10:00:00",
+            "2024-01-01",
+            "9999-12-31T23:00:00-02:00",
+            "1000-01-01T00:00:00+01:00",
+            "",
+            "x",
+        ] {
             assert_eq!(utc(text), None, "{text}");
         }
     }
@@ -298,7 +310,16 @@ mod tests {
         assert_eq!(read("31.12.1999", dmy).as_deref(), Some("1999-12-31"));
         assert_eq!(read("1/2/1999 3:04", mdy).as_deref(), Some("1999-01-02 3:04"));
         assert_eq!(read("1-2-1999 13:04:05.123", dmy).as_deref(), Some("1999-02-01 13:04:05.123"));
-        for text in ["31.12.1999x", "31.12/1999", "30.02.2000", "1.13.1999", "31.12.99", "1.1.1999 24:00", "1.1.1999 1:2", "1.2.3.4"] {
+        for text in [
+            "31.12.1999x",
+            "31.12/1999",
+            "30.02.2000",
+            "1.13.1999",
+            "31.12.99",
+            "1.1.1999 24:00",
+            "1.1.1999 1:2",
+            "1.2.3.4",
+        ] {
             assert_eq!(read(text, dmy), None, "{text}");
         }
         assert_eq!(read("31.12.1999", mdy), None);
@@ -310,10 +331,14 @@ mod tests {
             let mut out = Vec::new();
             write_decimal(text.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap())
         };
-        for (text, expected) in [("1,5", "1.5"), ("-1.234.567,89", "-1234567.89"), ("12", "12"), ("0,123", "0.123")] {
+        for (text, expected) in
+            [("1,5", "1.5"), ("-1.234.567,89", "-1234567.89"), ("12", "12"), ("0,123", "0.123")]
+        {
             assert_eq!(read(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["1.5", "1.234", "1,2,3", "1.23,4", "01,5", ",5", "5,", "", "-", "1e5", "1,5x", "1.2345,6"] {
+        for text in
+            ["1.5", "1.234", "1,2,3", "1.23,4", "01,5", ",5", "5,", "", "-", "1e5", "1,5x", "1.2345,6"]
+        {
             assert_eq!(read(text), None, "{text}");
         }
         assert_eq!(comma(b"1,234"), Some((1, 3, true)));

@@ -32,7 +32,10 @@ pub enum FieldRule {
 impl FieldRule {
     /// Whether it writes another text than the one in the file.
     pub fn changes_text(self) -> bool {
-        matches!(self, FieldRule::Boolean | FieldRule::UtcDateTime | FieldRule::DecimalComma | FieldRule::LocalDate(_))
+        matches!(
+            self,
+            FieldRule::Boolean | FieldRule::UtcDateTime | FieldRule::DecimalComma | FieldRule::LocalDate(_)
+        )
     }
 }
 
@@ -92,7 +95,15 @@ impl Rewriter {
         let rules = rules.into_iter().chain(std::iter::repeat(FieldRule::Copy)).take(columns);
         let columns = rules.map(|rule| Column::new(rule, &nulls)).collect();
         let same_escape = dialect.escape_byte() == Some(b'\\');
-        Rewriter { dialect, nulls, columns, scratch: Vec::new(), made: Vec::new(), tabs: Vec::new(), same_escape }
+        Rewriter {
+            dialect,
+            nulls,
+            columns,
+            scratch: Vec::new(),
+            made: Vec::new(),
+            tabs: Vec::new(),
+            same_escape,
+        }
     }
 
     /// Appends one line, its newline included.
@@ -233,7 +244,9 @@ fn value<'b>(
     made.clear();
     let written = match rule {
         FieldRule::Boolean => return Ok(Some(boolean(text))),
-        FieldRule::UtcDateTime => write_utc(text, made).ok_or("no time with Z or an offset, as others of the column are"),
+        FieldRule::UtcDateTime => {
+            write_utc(text, made).ok_or("no time with Z or an offset, as others of the column are")
+        }
         FieldRule::DecimalComma => write_decimal(text, made).ok_or("no number with a decimal comma"),
         FieldRule::LocalDate(order) => write_local(text, order, made).ok_or(match order {
             DateOrder::Dmy => "no date in the order day, month, year",

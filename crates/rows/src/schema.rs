@@ -168,14 +168,18 @@ fn fit_row(schema: &Schema, key: &[String], limits: Limits) -> Vec<ColumnKind> {
             kind => kind,
         })
         .collect();
-    let null_bits = schema.columns.iter().filter(|column| column.column_type.nullable).count().div_ceil(8).max(1);
+    let null_bits =
+        schema.columns.iter().filter(|column| column.column_type.nullable).count().div_ceil(8).max(1);
     for (bytes, overhead, limit) in [
         (row_bytes as fn(ColumnKind) -> usize, null_bits, limits.row_bytes),
         (page_bytes, null_bits + PAGE_OVERHEAD_BYTES, limits.page_bytes),
     ] {
         let size = |kinds: &[ColumnKind]| overhead + kinds.iter().map(|&kind| bytes(kind)).sum::<usize>();
         if size(&kinds) > limit {
-            kinds.iter_mut().zip(&schema.columns).for_each(|(kind, column)| *kind = smaller(*kind, column.tight, bytes));
+            kinds
+                .iter_mut()
+                .zip(&schema.columns)
+                .for_each(|(kind, column)| *kind = smaller(*kind, column.tight, bytes));
         }
         let mut total = size(&kinds);
         while total > limit {
@@ -255,7 +259,8 @@ mod tests {
     use crate::Written;
 
     fn column(name: &str, kind: ColumnKind) -> Column {
-        let column_type = ColumnType { kind, nullable: false, max_chars: 0, max_bytes: 0, written: Written::Plainly };
+        let column_type =
+            ColumnType { kind, nullable: false, max_chars: 0, max_bytes: 0, written: Written::Plainly };
         Column::new(name, column_type, kind, None)
     }
 
@@ -304,14 +309,22 @@ mod tests {
 
     #[test]
     fn room_is_given_up_where_there_is_none() {
-        let column_type =
-            ColumnType { kind: ColumnKind::Varchar { chars: 255 }, nullable: true, max_chars: 9, max_bytes: 9, written: Written::Plainly };
+        let column_type = ColumnType {
+            kind: ColumnKind::Varchar { chars: 255 },
+            nullable: true,
+            max_chars: 9,
+            max_bytes: 9,
+            written: Written::Plainly,
+        };
         let tight = ColumnKind::Varchar { chars: 9 };
         let columns: Vec<Column> =
             (0..90).map(|at| Column::new(&format!("c{at}"), column_type, tight, None)).collect();
         let schema = Schema { columns, key: vec!["c0".to_owned()] };
         let sql = create_table("t", &schema, Limits { index_bytes: 767, ..Limits::default() });
-        assert!(sql.contains("`c0` VARCHAR(9) COLLATE utf8mb4_bin NOT NULL,\n  `c1` VARCHAR(9) NULL"), "{sql}");
+        assert!(
+            sql.contains("`c0` VARCHAR(9) COLLATE utf8mb4_bin NOT NULL,\n  `c1` VARCHAR(9) NULL"),
+            "{sql}"
+        );
     }
 
     #[test]

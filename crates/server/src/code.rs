@@ -52,7 +52,10 @@ pub(crate) fn is_retryable(code: u16) -> bool {
 /// Whether the server refused to change anything at all because it is read-only.
 pub(crate) fn is_read_only(code: u16, message: &str) -> bool {
     code == READ_ONLY_MODE
-        || (code == OPTION_PREVENTS && ["--read-only", "--super-read-only", "--read_only"].iter().any(|option| message.contains(option)))
+        || (code == OPTION_PREVENTS
+            && ["--read-only", "--super-read-only", "--read_only"]
+                .iter()
+                .any(|option| message.contains(option)))
 }
 
 #[cfg(test)]
@@ -68,7 +71,11 @@ mod tests {
 
     #[test]
     fn one_code_has_several_meanings() {
-        let said = |option: &str| format!("The MariaDB server is running with the {option} option so it cannot execute this statement");
+        let said = |option: &str| {
+            format!(
+                "The MariaDB server is running with the {option} option so it cannot execute this statement"
+            )
+        };
         assert!(is_read_only(1290, &said("--read-only")) && is_read_only(1836, ""));
         assert!(!is_read_only(1290, &said("--secure-file-priv")) && !is_read_only(1142, "--read-only"));
     }

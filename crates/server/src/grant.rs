@@ -44,7 +44,8 @@ impl Grants {
     pub fn of(session: &mut Session) -> Result<Grants, Error> {
         let mut lines = session.strings("SHOW GRANTS")?;
         let about = &session.about;
-        let since_public = about.flavour == Flavour::MariaDb && (about.version.major, about.version.minor) >= (10, 11);
+        let since_public =
+            about.flavour == Flavour::MariaDb && (about.version.major, about.version.minor) >= (10, 11);
         let any_case = about.lower_case_table_names != 0;
         if since_public {
             // What everybody may is not among what one may. Nobody has to have been granted anything.
@@ -65,7 +66,9 @@ impl Grants {
             Some(grant) => self.grants.push(grant),
             None if shows_roles && (!line.contains(" ON ") || line.starts_with("SET DEFAULT ROLE")) => {}
             None if ["GRANT PROXY ", "GRANT USAGE "].iter().any(|start| line.starts_with(start)) => {}
-            None if [" ON PROCEDURE ", " ON FUNCTION ", " ON PACKAGE "].iter().any(|on| line.contains(on)) => {}
+            None if [" ON PROCEDURE ", " ON FUNCTION ", " ON PACKAGE "]
+                .iter()
+                .any(|on| line.contains(on)) => {}
             None => self.unknown = true,
         }
     }
@@ -241,7 +244,8 @@ mod tests {
     fn everything_that_is_missing_is_named_at_once() {
         let grants = grants(&["GRANT SELECT ON `d`.`t` TO `a`@`h`"]);
         let t = table("d", "t");
-        let wanted = [(Scope::Table(&t), ["SELECT", "INSERT"].as_slice()), (Scope::Schema("w"), &["CREATE", "DROP"])];
+        let wanted =
+            [(Scope::Table(&t), ["SELECT", "INSERT"].as_slice()), (Scope::Schema("w"), &["CREATE", "DROP"])];
         let error = grants.missing(&wanted).unwrap().to_string();
         assert_eq!(
             error,

@@ -343,6 +343,13 @@ fn duplicates(on: OnDuplicate, found: &Duplicates) -> String {
 impl Arguments {
     fn request(&self, target: &Target) -> anyhow::Result<Request> {
         let (table, form, run) = (&self.table, &self.form, &self.run);
+        // Clap lets them pass beside what conflicts with --create.
+        let of_new = table.tight || table.no_key || table.key.is_some() || !table.types.is_empty();
+        if of_new && !table.create {
+            return Err(exit::usage(
+                "--tight, --type, --key and --no-key are for a table that is made: add --create",
+            ));
+        }
         let mode = match (table.replace, table.append) {
             (true, _) => Mode::Replace,
             (_, true) => Mode::Append { by_chunk: table.by_chunk },
@@ -354,8 +361,16 @@ impl Arguments {
             mode,
             create: table.create,
             key: if table.no_key { Some(Vec::new()) } else { table.key.clone() },
-            types: table.types.iter().map(|text| assignment("--type", text)).collect::<anyhow::Result<_>>()?,
-            habits: Habits { date_order: form.date_order, decimal_comma: form.decimal_comma, roomy: !table.tight },
+            types: table
+                .types
+                .iter()
+                .map(|text| assignment("--type", text))
+                .collect::<anyhow::Result<_>>()?,
+            habits: Habits {
+                date_order: form.date_order,
+                decimal_comma: form.decimal_comma,
+                roomy: !table.tight,
+            },
             on_duplicate: table.on_duplicate,
             work_database: run.work_database.clone(),
             columns: table.columns.as_deref().map(columns).transpose()?,
@@ -439,7 +454,9 @@ fn assignment(option: &str, text: &str) -> anyhow::Result<(String, String)> {
 
 fn on_duplicate(text: &str) -> Result<OnDuplicate, String> {
     let all = [OnDuplicate::Error, OnDuplicate::Ignore, OnDuplicate::Replace, OnDuplicate::Update];
-    all.into_iter().find(|one| one.word() == text).ok_or_else(|| "error, ignore, replace or update".to_owned())
+    all.into_iter()
+        .find(|one| one.word() == text)
+        .ok_or_else(|| "error, ignore, replace or update".to_owned())
 }
 
 fn date_order(text: &str) -> Result<DateOrder, String> {

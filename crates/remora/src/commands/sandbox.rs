@@ -118,7 +118,8 @@ pub(crate) fn run(action: Action, report: &Report) -> anyhow::Result<Exit> {
 
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let before = sandbox::list(places).into_iter().find(|listed| listed.name == start.name);
-    let product = start.server.or(before.as_ref().map(|before| before.product)).unwrap_or(Product::MariaDb1011);
+    let product =
+        start.server.or(before.as_ref().map(|before| before.product)).unwrap_or(Product::MariaDb1011);
     let installation = match sandbox::find(places, product) {
         Err(sandbox::Error::Missing { .. }) if product != Product::MariaDb1011 => {
             sandbox::fetch(places, product, &mut |line| report.note(line))?

@@ -101,7 +101,11 @@ fn what_people_write_is_known_when_all_values_agree() {
         (&["1,5", "x"], "VARCHAR(3) NOT NULL", Written::Plainly),
         (&["2024-01-01T10:00:00Z", "2024-01-01T10:00:00+01:00"], "DATETIME NOT NULL", Written::Plainly),
     ] {
-        assert_eq!((decided(values).as_str(), observed(values).decide().written), (expected, written), "{values:?}");
+        assert_eq!(
+            (decided(values).as_str(), observed(values).decide().written),
+            (expected, written),
+            "{values:?}"
+        );
     }
     let said = Habits { date_order: Some(DateOrder::Mdy), decimal_comma: true, roomy: false };
     let decide = |values: &[&str]| observed(values).decide_by(&said).to_string();

@@ -116,7 +116,13 @@ fn local_date(bytes: &[u8], otherwise: Value) -> Value {
     if !dmy && !mdy {
         return otherwise;
     }
-    Value::LocalDate { dmy, mdy, separator: date.separator, timed: date.clock.is_some(), fraction: date.fraction }
+    Value::LocalDate {
+        dmy,
+        mdy,
+        separator: date.separator,
+        timed: date.clock.is_some(),
+        fraction: date.fraction,
+    }
 }
 
 /// The value of the digits a slice starts with, and how many they are. The value is `None` above `u64::MAX`.
@@ -219,7 +225,9 @@ fn date_or_datetime(bytes: &[u8]) -> Value {
     };
     let (time, utc) = match moment::offset(time) {
         // A moment that has no place in the calendar when it is told in UTC is none.
-        Some((minutes, _)) if minutes != 0 && moment::write_utc(bytes, &mut Vec::new()).is_none() => return Value::Text,
+        Some((minutes, _)) if minutes != 0 && moment::write_utc(bytes, &mut Vec::new()).is_none() => {
+            return Value::Text;
+        }
         Some((_, length)) => (&time[..time.len() - length], true),
         None => (time, false),
     };
