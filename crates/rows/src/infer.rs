@@ -451,7 +451,8 @@ impl ColumnStats {
                 ColumnKind::Int { bytes: 8, unsigned: i64::try_from(self.int_max).is_err() }
             }
             ColumnKind::Decimal { precision, scale } => {
-                let precision = (precision + DECIMAL_ROOM).min(u8::try_from(DECIMAL_DIGITS_MAX).unwrap_or(u8::MAX));
+                let precision =
+                    (precision + DECIMAL_ROOM).min(u8::try_from(DECIMAL_DIGITS_MAX).unwrap_or(u8::MAX));
                 ColumnKind::Decimal { precision, scale }
             }
             ColumnKind::Varchar { chars } if self.seen != 0 => {

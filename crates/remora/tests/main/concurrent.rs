@@ -145,31 +145,6 @@ fn what_is_done_to_the_table_meanwhile_is_not_undone() {
                 place.untouched("t", 1);
             }
         }
-        place.sql(&["DROP TABLE IF EXISTS child"]);
-        numbers(place, "t");
-        place.sql(&["INSERT INTO t VALUES (1, 'old')"]);
-        // Also when it is done while the names wait to be changed.
-        let mut reader = place.session();
-        reader.execute("START TRANSACTION").unwrap();
-        reader.rows("SELECT COUNT(*) FROM t").unwrap();
-        let mut writer = place.session();
-        let alter = std::thread::scope(|scope| {
-            let alter = scope.spawn(move || writer.execute("ALTER TABLE t ADD note INT").map(|_| ()));
-            place.until_renaming();
-            let file = place.file("p.csv", rows(0, 100));
-            let running =
-                place.spawn(&[&file, "--into", "t", "--replace", "--no-header", "--columns", "id,name"]);
-            place.until(&format!(
-                "SELECT COUNT(*) > 0 FROM information_schema.processlist WHERE db = '{}' AND info LIKE 'RENAME%'",
-                place.schema
-            ));
-            reader.execute("COMMIT").unwrap();
-            running.end().exits(1).says(&["was altered"]);
-            alter.join().unwrap()
-        });
-        alter.unwrap();
-        assert_eq!(place.rows("SELECT id, name, note FROM t"), ["1|old|NULL"]);
-        assert_eq!(place.leftovers(), Vec::<String>::new());
     });
 }
 
