@@ -12,8 +12,8 @@ use server::{Session, Warning};
 
 use crate::chunk::Chunk;
 use crate::reject::Reject;
-use crate::wire::{Outcome, Wire};
-use crate::{Error, reject};
+use crate::wire::{Outcome, Through, Wire};
+use crate::{Duplicates, Error, reject};
 
 /// A chunk, loaded carefully.
 #[derive(Default)]
@@ -22,35 +22,55 @@ pub(crate) struct Settled {
     pub loaded: u64,
     /// Rows that are not.
     pub rejects: Vec<Reject>,
+    /// Rows whose key was there already.
+    pub duplicates: Duplicates,
 }
 
 /// Loads a chunk inside the session's transaction, leaving bad rows out.
 pub(crate) struct Careful<'a> {
-    /// How records are sent.
+    /// What sends them.
     pub wire: &'a Arc<Wire>,
     /// The session, inside a transaction.
     pub session: &'a mut Session,
     /// The chunk.
     pub chunk: &'a Arc<Chunk>,
-    /// Stop when more rejects than this were found.
+    /// How records are sent.
+    pub through: Through,
+    /// When more rejects than this are found, only the first of them are of interest.
     pub rejects_max: u64,
-    /// What was done so far.
+    /// What was done so far, without rejects.
     pub settled: Settled,
+    /// Rejects by where they begin.
+    pub found: Vec<(usize, Reject)>,
 }
 
 impl Careful<'_> {
-    /// Loads what can be loaded. May stop early when there are more rejects than allowed.
+    /// Loads what can be loaded. When there are more rejects than allowed it stops early, but not before it knows the
+    /// first ones: what is told of a bad file must not change from run to run.
     pub(crate) fn run(mut self) -> Result<Settled, Error> {
         let all: Vec<_> = self.wire.job.records(self.chunk.bytes()).collect();
         let mut parts = vec![all];
-        while let Some(part) = parts.pop() {
-            if self.settled.rejects.len() as u64 > self.rejects_max {
-                break;
+        while let Some(mut part) = parts.pop() {
+            if let Some(enough) = self.enough() {
+                part.retain(|range| range.start < enough);
             }
             parts.extend(self.settle(part)?);
         }
-        self.settled.rejects.sort_by_key(|reject| reject.line);
+        let mut found = self.found;
+        found.sort_by_key(|(start, _)| *start);
+        self.settled.rejects = found.into_iter().map(|(_, reject)| reject).collect();
         Ok(self.settled)
+    }
+
+    /// Where the first reject begins that is one too many; what is behind it is of no interest any more.
+    fn enough(&self) -> Option<usize> {
+        let allowed = usize::try_from(self.rejects_max).ok()?;
+        if self.found.len() <= allowed {
+            return None;
+        }
+        let mut starts: Vec<usize> = self.found.iter().map(|(start, _)| *start).collect();
+        starts.sort_unstable();
+        starts.get(allowed).copied()
     }
 
     /// Loads a part; what is left to do when it was not clean, the first part last.
@@ -59,10 +79,11 @@ impl Careful<'_> {
             return Ok(Vec::new());
         }
         self.session.execute("SAVEPOINT remora")?;
-        let outcome = self.wire.send(self.session, self.chunk, Some(part.clone()))?;
+        let outcome = self.wire.send(self.session, self.chunk, Some(part.clone()), self.through)?;
         let unsent: Vec<_> = outcome.ragged.iter().map(|(range, _)| range.start).collect();
         if let Some(loaded) = outcome.clean {
             self.settled.loaded += loaded;
+            self.settled.duplicates.add(&outcome.duplicates);
             for (range, reason) in outcome.ragged {
                 self.reject(range, reason, None);
             }
@@ -102,19 +123,22 @@ impl Careful<'_> {
 
     fn reject(&mut self, range: Range<usize>, reason: String, column: Option<String>) {
         let record = self.chunk.bytes().get(range.clone()).unwrap_or_default();
-        let value = column.as_deref().and_then(|column| self.wire.job.field_of(column)).and_then(|at| {
-            let mut fields = Vec::new();
-            rows::fields(&self.wire.job.dialect, record, &mut fields);
-            let mut scratch = Vec::new();
-            let field = fields.get(at)?;
-            // What stands for NULL is shown as it stands there.
-            let shown = match field.is_null(&self.wire.job.nulls) {
-                true => field.raw,
-                false => field.text(&self.wire.job.dialect, &mut scratch),
-            };
-            Some(String::from_utf8_lossy(shown).into_owned())
-        });
-        self.settled.rejects.push(Reject {
+        let value = column
+            .as_deref()
+            .and_then(|column| self.wire.job.field_of(self.chunk.file, column))
+            .and_then(|at| {
+                let mut fields = Vec::new();
+                rows::fields(&self.wire.job.dialect, record, &mut fields);
+                let mut scratch = Vec::new();
+                let field = fields.get(at)?;
+                // What stands for NULL is shown as it stands there.
+                let shown = match field.is_null(&self.wire.job.nulls) {
+                    true => field.raw,
+                    false => field.text(&self.wire.job.dialect, &mut scratch),
+                };
+                Some(String::from_utf8_lossy(shown).into_owned())
+            });
+        let reject = Reject {
             file: self.chunk.file,
             name: self.chunk.name.to_string(),
             line: self.chunk.line_at(range.start),
@@ -122,7 +146,8 @@ impl Careful<'_> {
             column,
             value,
             record: record.to_vec(),
-        });
+        };
+        self.found.push((range.start, reject));
     }
 }
 

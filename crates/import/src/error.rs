@@ -85,7 +85,7 @@ pub enum Error {
     /// More bad rows than allowed.
     #[error("{}", too_many(rejects, *limit))]
     Rejects {
-        /// Those found so far, the first of them at least.
+        /// The first ones, in the order of the files.
         rejects: Vec<Reject>,
         /// How many were allowed.
         limit: u64,
@@ -96,7 +96,7 @@ pub enum Error {
     Stopped,
 
     /// The server went away in the middle; what it has is safe.
-    #[error("{source}; start again with --resume: {rows} rows are in and stay in")]
+    #[error("{}; start again with --resume: {rows} rows are in and stay in", cause(source))]
     Interrupted {
         /// Rows that are committed.
         rows: u64,
@@ -127,11 +127,32 @@ pub enum Error {
     },
 }
 
+/// Bad rows that are named one by one; the rest is counted.
+const NAMED_MAX: usize = 20;
+
 fn too_many(rejects: &[Reject], limit: u64) -> String {
-    let last = rejects.last().map(ToString::to_string).unwrap_or_default();
+    let named = named(rejects);
     match limit {
-        0 => format!("{last}\nnothing was imported; --max-rejects N sets up to N bad rows aside"),
-        _ => format!("more than {limit} bad rows; nothing was imported. The last: {last}"),
+        0 => format!("{named}\nnothing was imported; --max-rejects N sets up to N bad rows aside"),
+        _ => format!("{named}\nmore than {limit} bad rows; nothing was imported"),
+    }
+}
+
+/// A line for each bad row, or for the first ones of many.
+fn named(rejects: &[Reject]) -> String {
+    let mut lines: Vec<String> = rejects.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    if rejects.len() > NAMED_MAX {
+        lines.push(format!("and {} more bad rows", rejects.len() - NAMED_MAX));
+    }
+    lines.join("\n")
+}
+
+/// What ended an import of which rows stay.
+fn cause(error: &Error) -> String {
+    match error {
+        Error::Rejects { rejects, limit: 0 } => named(rejects),
+        Error::Rejects { rejects, limit } => format!("{}\nmore than {limit} bad rows", named(rejects)),
+        other => other.to_string(),
     }
 }
 
@@ -142,18 +163,8 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         match self {
             Error::Stopped | Error::Interrupted { .. } | Error::Different { .. } => true,
-            Error::Server(error) => passing(error),
+            Error::Server(error) => error.is_passing(),
             _ => false,
         }
     }
-}
-
-/// Server errors that say nothing about the rows: lost connections, locks, full disks, shutdowns, KILL.
-fn passing(error: &server::Error) -> bool {
-    const CODES: [u16; 18] = [
-        1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836, 1969,
-        3024,
-    ];
-    let gone = error.is_connection_lost() || matches!(error, server::Error::Unreachable { .. });
-    gone || error.code().is_some_and(|code| CODES.contains(&code))
 }

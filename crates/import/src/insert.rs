@@ -2,27 +2,32 @@
 
 use std::fmt::Write;
 
-use server::{Session, TableName, Warning, quote_name};
+use server::{About, Done, Flavour, Session, TableName, Warning, code, quote_name};
 
-use crate::job::Job;
-use crate::request::FieldTarget;
-use crate::{Error, careful};
+use crate::job::{Field, Job};
+use crate::request::{FieldTarget, OnDuplicate};
+use crate::{Duplicates, Error, careful};
 
 /// A statement is sent when it is this long: longer ones are no faster.
 const STATEMENT_BYTES: usize = 512 * 1024;
 
+/// Rows that one INSERT IGNORE may leave out: for each there is a warning to be read.
+pub(crate) const IGNORED_MAX: u64 = 5000;
+
 /// The INSERT of a job.
 pub(crate) struct Statement {
     head: String,
+    /// What follows the rows: what to do with one whose key is there already.
+    tail: String,
+    on_duplicate: OnDuplicate,
     /// Each field that is sent: a column, or a variable of this name.
     fields: Vec<FieldTarget>,
     set: Vec<String>,
 }
 
 impl Statement {
-    pub(crate) fn new(job: &Job, table: &TableName) -> Statement {
-        let fields: Vec<_> = job
-            .fields
+    pub(crate) fn new(job: &Job, fields: &[Field], table: &TableName, about: &About) -> Statement {
+        let fields: Vec<_> = fields
             .iter()
             .map(|field| field.target.clone())
             .filter(|target| *target != FieldTarget::Skip)
@@ -34,21 +39,39 @@ impl Statement {
             }
         }
         names.extend(job.set.iter().map(|(column, _)| quote_name(column)));
-        let head = format!("INSERT INTO {table} ({}) VALUES ", names.join(", "));
-        Statement { head, fields, set: job.set.iter().map(|(_, expression)| expression.clone()).collect() }
+        let verb = match job.on_duplicate {
+            OnDuplicate::Error | OnDuplicate::Update => "INSERT",
+            // It lets more pass than keys, but not without a warning.
+            OnDuplicate::Ignore => "INSERT IGNORE",
+            OnDuplicate::Replace => "REPLACE",
+        };
+        let head = format!("{verb} INTO {table} ({}) VALUES ", names.join(", "));
+        let tail = match job.on_duplicate {
+            OnDuplicate::Update => update(&names, about),
+            _ => String::new(),
+        };
+        let on_duplicate = job.on_duplicate;
+        Statement {
+            head,
+            tail,
+            on_duplicate,
+            fields,
+            set: job.set.iter().map(|(_, expression)| expression.clone()).collect(),
+        }
     }
 
-    /// Inserts rows given as lines of LOAD DATA's dialect. Returns how many went in when the server had no
-    /// complaint about any; otherwise adds its complaints to `warnings`.
+    /// Inserts rows given as lines of LOAD DATA's dialect. Returns how many are in, and how many had a key that was there,
+    /// when the server had no complaint about any; otherwise adds its complaints to `warnings`.
     pub(crate) fn run(
         &self,
         session: &mut Session,
         lines: &[u8],
         stop: &dyn Fn() -> bool,
         warnings: &mut Vec<Warning>,
-    ) -> Result<Option<u64>, Error> {
+    ) -> Result<Option<(u64, Duplicates)>, Error> {
         let mut sql = self.head.clone();
         let (mut pending, mut total, mut clean) = (0_u64, 0_u64, true);
+        let mut duplicates = Duplicates::default();
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             if stop() {
                 return Err(Error::Stopped);
@@ -56,9 +79,11 @@ impl Statement {
             let mut values = String::new();
             let variables = self.write_row(line, &mut values);
             // Variables are set for one row, so such rows go one by one.
-            let full = pending > 0 && (!variables.is_empty() || sql.len() + values.len() > STATEMENT_BYTES);
-            if full {
-                clean &= self.flush(session, &mut sql, &mut pending, warnings)?;
+            let long = sql.len() + values.len() > STATEMENT_BYTES || pending >= self.rows_max();
+            if pending > 0 && (!variables.is_empty() || long) {
+                let flushed = self.flush(session, &mut sql, &mut pending, warnings)?;
+                clean &= flushed.is_some();
+                duplicates.add(&flushed.unwrap_or_default());
             }
             if !variables.is_empty() {
                 session.execute(&format!("SET {variables}"))?;
@@ -71,31 +96,67 @@ impl Statement {
             total += 1;
         }
         if pending > 0 {
-            clean &= self.flush(session, &mut sql, &mut pending, warnings)?;
+            let flushed = self.flush(session, &mut sql, &mut pending, warnings)?;
+            clean &= flushed.is_some();
+            duplicates.add(&flushed.unwrap_or_default());
         }
-        Ok(clean.then_some(total))
+        Ok(clean.then(|| (total.saturating_sub(duplicates.ignored), duplicates)))
     }
 
+    /// Rows of one statement. Each that is ignored has a warning, and a session keeps only so many of them.
+    fn rows_max(&self) -> u64 {
+        if self.on_duplicate == OnDuplicate::Ignore { IGNORED_MAX } else { u64::MAX }
+    }
+
+    /// Sends the statement. Returns how many rows had a key that was there, or nothing when the server complains of any.
     fn flush(
         &self,
         session: &mut Session,
         sql: &mut String,
         pending: &mut u64,
         warnings: &mut Vec<Warning>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Duplicates>, Error> {
+        sql.push_str(&self.tail);
         let done = session.execute(sql)?;
-        let clean = done.affected == *pending && done.warnings == 0;
-        if !clean {
-            // Row numbers count from the start of this statement; the caller's begin elsewhere.
-            let complaints = session.warnings()?.into_iter().map(|mut warning| {
-                warning.message = careful::without_row(&warning.message).to_owned();
-                warning
-            });
-            warnings.extend(complaints);
-        }
+        let sent = std::mem::take(pending);
         sql.truncate(self.head.len());
-        *pending = 0;
-        Ok(clean)
+        let mut complaints = if done.warnings == 0 { Vec::new() } else { session.warnings()? };
+        // More than the session keeps: some are not known.
+        let unknown = complaints.len() < usize::from(done.warnings);
+        // Of a lost order of rows on replicas nothing is lost here.
+        complaints.retain(|warning| warning.code != code::BINLOG_UNSAFE_STATEMENT);
+        if self.on_duplicate == OnDuplicate::Ignore {
+            complaints.retain(|warning| warning.code != code::DUP_ENTRY);
+        }
+        if let Some(duplicates) = self.counted(sent, &done).filter(|_| complaints.is_empty() && !unknown) {
+            return Ok(Some(duplicates));
+        }
+        // Row numbers count from the start of this statement; the caller's begin elsewhere.
+        warnings.extend(complaints.into_iter().map(|mut warning| {
+            warning.message = careful::without_row(&warning.message).to_owned();
+            warning
+        }));
+        Ok(None)
+    }
+
+    /// What became of rows whose key was there, from the server's counts; `None` when these can't be.
+    fn counted(&self, sent: u64, done: &Done) -> Option<Duplicates> {
+        let none = Duplicates::default();
+        match self.on_duplicate {
+            OnDuplicate::Error => (done.affected == sent).then_some(none),
+            OnDuplicate::Ignore => Some(Duplicates { ignored: sent.checked_sub(done.affected)?, ..none }),
+            OnDuplicate::Replace => Some(Duplicates { replaced: done.affected.checked_sub(sent)?, ..none }),
+            OnDuplicate::Update => {
+                // A row that is updated counts twice, one that stays as it is not at all. How many were updated stands
+                // in "Records: 3  Duplicates: 1  Warnings: 0", which a statement of one row does without.
+                let updated = match sent {
+                    1 => u64::from(done.affected == 2),
+                    _ => number_after(&done.info, "Duplicates: ")?,
+                };
+                let new = done.affected.checked_sub(2 * updated)?;
+                Some(Duplicates { updated, unchanged: sent.checked_sub(new + updated)?, ..none })
+            }
+        }
     }
 
     /// Appends `(1,'a',...)` for a line; returns the assignments of its variables.
@@ -126,6 +187,25 @@ impl Statement {
         values.push(')');
         variables
     }
+}
+
+/// The clause that gives the row that is there the values of the new one.
+fn update(names: &[String], about: &About) -> String {
+    let version = (about.version.major, about.version.minor, about.version.patch);
+    // MySQL has put a name for the new row in the place of VALUES(), of which it warns.
+    let named = about.flavour == Flavour::MySql && version >= (8, 0, 19);
+    let sets = names.iter().map(|name| match named {
+        true => format!("{name} = new.{name}"),
+        false => format!("{name} = VALUES({name})"),
+    });
+    let sets: Vec<_> = sets.collect();
+    format!("{} ON DUPLICATE KEY UPDATE {}", if named { " AS new" } else { "" }, sets.join(", "))
+}
+
+/// The number that follows some words in the server's remark.
+fn number_after(info: &str, words: &str) -> Option<u64> {
+    let rest = info.split_once(words)?.1;
+    rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// A value as SQL. Bytes that are not UTF-8 can't stand in a statement and go as hexadecimal digits.

@@ -1,12 +1,14 @@
 //! What an import has decided to do. It is kept in the ledger, so that a stopped import goes on exactly
 //! as it began.
 
+use std::collections::BTreeMap;
+
 use rows::{Dialect, Encoding, FieldRule, Format, Guessed, Nulls, Watch};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
 use crate::chunk::Cut;
-use crate::request::FieldTarget;
+use crate::request::{FieldTarget, OnDuplicate};
 
 /// How rows get into the table without being seen half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,30 @@ pub(crate) struct Job {
     pub deferred: Vec<String>,
     /// `SHOW CREATE TABLE` of the shadow with all its indexes, to prove them equal at the end.
     pub definition: String,
+    /// The target's definition when the import began, to see that nobody changed it until the swap. Empty: not known.
+    #[serde(default)]
+    pub before: String,
+    /// Nothing of the import goes into the binary log.
+    #[serde(default)]
+    pub no_binlog: bool,
+    /// What becomes of a row whose key is there already.
+    #[serde(default)]
+    pub on_duplicate: OnDuplicate,
+    /// Session time zone to load with, where the files say what their times are in.
+    #[serde(default)]
+    pub time_zone: Option<String>,
+    /// Files whose header has the same names in another order than the first file's.
+    #[serde(default)]
+    pub orders: BTreeMap<usize, Order>,
+}
+
+/// The columns of a file whose header is in an order of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// For each field of this file, which field of the first file it is.
+    pub fields: Vec<usize>,
+    /// The header as it stands in this file.
+    pub heading: Vec<u8>,
 }
 
 /// A field of a record.
@@ -93,8 +119,23 @@ pub(crate) struct Field {
 }
 
 impl Job {
-    /// The version this program writes and reads.
-    pub(crate) const VERSION: u32 = 1;
+    /// The version this program writes.
+    pub(crate) const VERSION: u32 = 2;
+    /// The oldest version this program reads.
+    pub(crate) const OLDEST: u32 = 1;
+
+    /// The fields of a file's records, in its own order.
+    pub(crate) fn fields_in(&self, file: usize) -> Vec<Field> {
+        match self.orders.get(&file) {
+            None => self.fields.clone(),
+            Some(order) => order.fields.iter().filter_map(|at| self.fields.get(*at).cloned()).collect(),
+        }
+    }
+
+    /// The header of a file, as it stands there.
+    pub(crate) fn heading_in(&self, file: usize) -> &[u8] {
+        self.orders.get(&file).map_or(&self.heading, |order| &order.heading)
+    }
 
     /// How its files are cut into chunks.
     pub(crate) fn cut(&self, record_bytes_max: usize) -> Cut {
@@ -120,9 +161,9 @@ impl Job {
         Watch::new(self.dialect, self.nulls.clone(), self.guessed, heading).with_texts(self.texts.clone())
     }
 
-    /// The field that goes into a column, or into the variable of that name.
-    pub(crate) fn field_of(&self, column: &str) -> Option<usize> {
-        self.fields.iter().position(|field| match &field.target {
+    /// The field of a file that goes into a column, or into the variable of that name.
+    pub(crate) fn field_of(&self, file: usize, column: &str) -> Option<usize> {
+        self.fields_in(file).iter().position(|field| match &field.target {
             FieldTarget::Column(name) | FieldTarget::Variable(name) => name.eq_ignore_ascii_case(column),
             FieldTarget::Skip => false,
         })
@@ -139,18 +180,44 @@ pub(crate) struct Names {
     pub shadow: TableName,
     /// The replaced table on its way out.
     pub old: TableName,
+    /// The shadow, when somebody wrote to it while it had the target's name for a moment.
+    pub kept: TableName,
     /// What is in.
     pub ledger: TableName,
 }
 
 impl Names {
-    /// The names that go with a target.
-    pub(crate) fn of(table: &TableName) -> Names {
-        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, table.table.as_bytes());
-        let beside = |what: &str| TableName {
-            schema: table.schema.clone(),
-            table: format!("_remora_{what}_{sum:016x}"),
+    /// The names that go with a target, when they stand in its own database or in another one.
+    pub(crate) fn of(table: &TableName, work: Option<&str>) -> Names {
+        let apart = work.filter(|work| *work != table.schema);
+        let schema = apart.unwrap_or(&table.schema);
+        let sum = match apart {
+            None => sum(&table.table),
+            // There, tables of one name from several databases may meet.
+            Some(_) => sum(&table.to_string()),
         };
-        Names { table: table.clone(), shadow: beside("load"), old: beside("old"), ledger: beside("ledger") }
+        let beside =
+            |what: &str| TableName { schema: schema.to_owned(), table: format!("_remora_{what}_{sum:016x}") };
+        Names {
+            table: table.clone(),
+            shadow: beside("load"),
+            old: beside("old"),
+            kept: beside("kept"),
+            ledger: beside("ledger"),
+        }
     }
+
+    /// The lock that an import into the target holds, wherever its other tables are.
+    pub(crate) fn lock(&self) -> String {
+        format!("remora._remora_ledger_{:016x}.{}", sum(&self.table.table), self.table.schema)
+    }
+
+    /// The names that a ledger of this target can have: in its own database, and in any other.
+    pub(crate) fn ledgers(&self) -> [String; 2] {
+        [sum(&self.table.table), sum(&self.table.to_string())].map(|sum| format!("_remora_ledger_{sum:016x}"))
+    }
+}
+
+fn sum(name: &str) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, name.as_bytes())
 }

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use server::{Session, TableName};
 
+use crate::careful::Settled;
 use crate::chunk::Chunk;
 use crate::job::Job;
-use crate::{Error, Reject};
+use crate::{Duplicates, Error, Reject};
 
 /// Bytes of a note in one statement, where they are twice as many digits.
 const NOTE_BYTES: usize = 256 << 10;
@@ -23,6 +25,25 @@ pub(crate) struct Finished {
     pub loaded: u64,
     /// Rows that were set aside.
     pub rejects: Vec<Reject>,
+    /// Rows whose key was there already.
+    pub duplicates: Duplicates,
+}
+
+/// What else there is to say of a chunk.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Note {
+    rejects: Vec<Reject>,
+    #[serde(default)]
+    duplicates: Duplicates,
+}
+
+/// A note as any version wrote it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyNote {
+    Now(Note),
+    /// Version 1 had rejects only.
+    First(Vec<Reject>),
 }
 
 /// All of them, by number.
@@ -60,20 +81,19 @@ impl Ledger {
     }
 
     /// Notes a chunk. Part of the session's transaction.
-    pub(crate) fn add(
-        &self,
-        session: &mut Session,
-        chunk: &Chunk,
-        loaded: u64,
-        rejects: &[Reject],
-    ) -> Result<(), Error> {
+    pub(crate) fn add(&self, session: &mut Session, chunk: &Chunk, settled: &Settled) -> Result<(), Error> {
         let finished = Finished {
             checksum: chunk.checksum(),
             bytes: chunk.bytes().len() as u64,
-            loaded,
-            rejects: Vec::new(),
+            loaded: settled.loaded,
+            ..Finished::default()
         };
-        let note = if rejects.is_empty() { Vec::new() } else { self.encode(&rejects)? };
+        let note = match settled.rejects.is_empty() && settled.duplicates.is_empty() {
+            true => Vec::new(),
+            false => {
+                self.encode(&Note { rejects: settled.rejects.clone(), duplicates: settled.duplicates })?
+            }
+        };
         self.write(session, chunk.number, &finished, &note)
     }
 
@@ -116,19 +136,27 @@ impl Ledger {
             };
             let small = |at| u32::try_from(number(at)?).map_err(|_| self.damaged("a number is too large"));
             notes.entry(small(0)?).or_default().extend(row.get(4).cloned().flatten().unwrap_or_default());
-            let chunk =
-                Finished { checksum: small(1)?, bytes: number(2)?, loaded: number(3)?, rejects: Vec::new() };
+            let chunk = Finished {
+                checksum: small(1)?,
+                bytes: number(2)?,
+                loaded: number(3)?,
+                ..Finished::default()
+            };
             finished.insert(small(0)?, chunk);
         }
         finished.remove(&0);
         let job = notes.remove(&0).map(|note| self.decode::<Job>(&note)).transpose()?;
         for (number, note) in notes.into_iter().filter(|(_, note)| !note.is_empty()) {
             if let Some(chunk) = finished.get_mut(&number) {
-                chunk.rejects = self.decode(&note)?;
+                let note = match self.decode(&note)? {
+                    AnyNote::Now(note) => note,
+                    AnyNote::First(rejects) => Note { rejects, ..Note::default() },
+                };
+                (chunk.rejects, chunk.duplicates) = (note.rejects, note.duplicates);
             }
         }
         let job = job.ok_or_else(|| self.damaged("it has no first line"))?;
-        if job.version != Job::VERSION {
+        if !(Job::OLDEST..=Job::VERSION).contains(&job.version) {
             return Err(self.damaged("it was written by another version of remora"));
         }
         Ok(Some((job, finished)))
@@ -140,7 +168,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn encode<T: serde::Serialize>(&self, what: &T) -> Result<Vec<u8>, Error> {
+    fn encode<T: Serialize>(&self, what: &T) -> Result<Vec<u8>, Error> {
         serde_json::to_vec(what).map_err(|error| self.damaged(&error.to_string()))
     }
 
@@ -157,7 +185,8 @@ impl Ledger {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     if bytes.is_empty() {
-        return "''".to_owned();
+        // Not '': under EMPTY_STRING_IS_NULL that is NULL.
+        return "x''".to_owned();
     }
     bytes.iter().fold(String::from("0x"), |mut text, byte| {
         // Writing to a string can't fail.

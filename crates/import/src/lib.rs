@@ -11,6 +11,8 @@
 mod archive;
 mod careful;
 pub mod chunk;
+mod connect;
+mod duplicate;
 mod error;
 mod form;
 mod insert;
@@ -22,6 +24,7 @@ mod plan;
 mod reject;
 mod relax;
 mod request;
+mod rights;
 mod room;
 mod run;
 mod shadow;
@@ -30,8 +33,9 @@ mod survey;
 mod target;
 mod wire;
 
+pub use duplicate::Duplicates;
 pub use error::Error;
 pub use reject::Reject;
-pub use relax::undo;
-pub use request::{FieldTarget, Indexes, Input, Mode, Request};
+pub use relax::{Undone, undo};
+pub use request::{FieldTarget, Indexes, Input, Mode, OnDuplicate, Request};
 pub use run::{Preview, Summary, World, import, preview};

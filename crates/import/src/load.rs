@@ -1,20 +1,22 @@
 //! One reader and several sessions: chunks into the table, each a transaction with its ledger line.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender};
 use server::Session;
 
-use crate::Error;
 use crate::careful::{self, Careful, Settled};
 use crate::chunk::{Chunk, Chunker, Cut};
 use crate::job::Way;
 use crate::ledger::{FinishedChunks, Ledger};
 use crate::reject::Reject;
+use crate::request::OnDuplicate;
 use crate::source::Files;
 use crate::survey::Doubted;
-use crate::wire::Wire;
+use crate::wire::{Through, Wire};
+use crate::{Duplicates, Error};
 use progress::Progress;
 
 /// Times a chunk is tried again after a deadlock with another.
@@ -54,6 +56,8 @@ pub(crate) struct Loaded {
     pub rejects: Vec<Reject>,
     /// Bytes of text.
     pub bytes: u64,
+    /// Rows whose key was there already, likewise.
+    pub duplicates: Duplicates,
     /// The session of a single transaction, still open.
     pub open: Option<Session>,
 }
@@ -61,24 +65,27 @@ pub(crate) struct Loaded {
 /// What the threads share.
 struct Shared {
     error: Mutex<Option<Error>>,
-    failed: AtomicBool,
+    /// Chunks from this number on are of no interest any more.
+    end: AtomicU32,
     committed: AtomicU64,
-    rejected: AtomicU64,
-    rejects: Mutex<Vec<Reject>>,
+    /// Rejects by chunk; those of earlier runs are in chunks of theirs.
+    rejects: Mutex<BTreeMap<u32, Vec<Reject>>>,
+    duplicates: Mutex<Duplicates>,
     bytes: AtomicU64,
 }
 
 impl Load<'_> {
     /// Loads everything that is not in yet.
     pub(crate) fn run(&self) -> Result<Loaded, Error> {
-        let earlier: Vec<Reject> =
-            self.finished.values().flat_map(|chunk| chunk.rejects.iter().cloned()).collect();
+        let earlier = self.finished.iter().filter(|(_, chunk)| !chunk.rejects.is_empty());
+        let mut duplicates = Duplicates::default();
+        self.finished.values().for_each(|chunk| duplicates.add(&chunk.duplicates));
         let shared = Shared {
             error: Mutex::new(None),
-            failed: AtomicBool::new(false),
+            end: AtomicU32::new(u32::MAX),
             committed: AtomicU64::new(self.finished.values().map(|chunk| chunk.loaded).sum()),
-            rejected: AtomicU64::new(earlier.len() as u64),
-            rejects: Mutex::new(earlier),
+            rejects: Mutex::new(earlier.map(|(number, chunk)| (*number, chunk.rejects.clone())).collect()),
+            duplicates: Mutex::new(duplicates),
             bytes: AtomicU64::new(0),
         };
         let (send, chunks) = crossbeam_channel::bounded::<Chunk>(1);
@@ -97,11 +104,21 @@ impl Load<'_> {
             workers.into_iter().filter_map(|worker| worker.join().unwrap_or(None)).next()
         });
         let rows = shared.committed.into_inner();
+        let rejects: Vec<Reject> = shared
+            .rejects
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .into_values()
+            .flatten()
+            .collect();
         if let Some(error) = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(self.explain(error, rows));
         }
-        let rejects = shared.rejects.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Loaded { rows, rejects, bytes: shared.bytes.into_inner(), open })
+        if shared.end.into_inner() < u32::MAX {
+            return Err(self.explain(Error::Rejects { rejects, limit: self.rejects_max }, rows));
+        }
+        let duplicates = shared.duplicates.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Loaded { rows, rejects, bytes: shared.bytes.into_inner(), duplicates, open })
     }
 
     fn explain(&self, error: Error, rows: u64) -> Error {
@@ -124,7 +141,7 @@ impl Load<'_> {
                 return Err(Error::Stopped);
             }
             let Some(chunk) = next.map_err(|error| self.unlike(error, seen))? else { break };
-            if shared.failed.load(Ordering::Relaxed) {
+            if shared.is_over(chunk.number) {
                 return Ok(());
             }
             shared.bytes.fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
@@ -163,7 +180,8 @@ impl Load<'_> {
     fn work(&self, chunks: &Receiver<Chunk>, shared: &Shared) -> Result<Option<Session>, Error> {
         let mut session = None;
         for chunk in chunks {
-            if shared.failed.load(Ordering::Relaxed) {
+            if shared.is_over(chunk.number) {
+                // Chunks before it may still be on their way to other sessions, never behind it.
                 return Ok(None);
             }
             if session.is_none() {
@@ -174,10 +192,13 @@ impl Load<'_> {
                 return Err(doubted.error());
             }
             let chunk = Arc::new(chunk);
-            let settled = self.load_chunk(session, &chunk, shared)?;
+            let Some(settled) = self.load_chunk(session, &chunk, shared)? else {
+                session.execute("ROLLBACK")?;
+                continue;
+            };
+            shared.duplicates.lock().unwrap_or_else(PoisonError::into_inner).add(&settled.duplicates);
             shared.committed.fetch_add(settled.loaded, Ordering::Relaxed);
             self.progress.done(settled.loaded, chunk.bytes().len() as u64);
-            shared.rejects.lock().unwrap_or_else(PoisonError::into_inner).extend(settled.rejects);
         }
         match self.wire.job.way {
             // Without a chunk there is still a table to empty and a transaction to end.
@@ -198,67 +219,73 @@ impl Load<'_> {
         Ok(session)
     }
 
-    /// One chunk, its ledger line and, except in a single transaction, their commit.
+    /// One chunk, its ledger line and, except in a single transaction, their commit. `None` when there are too many bad
+    /// rows by now.
     fn load_chunk(
         &self,
         session: &mut Session,
         chunk: &Arc<Chunk>,
         shared: &Shared,
-    ) -> Result<Settled, Error> {
-        if self.wire.job.way == Way::OneTransaction {
-            return self.load_within(session, chunk, shared);
-        }
+    ) -> Result<Option<Settled>, Error> {
         let mut tries = 0;
         loop {
-            session.execute("START TRANSACTION")?;
-            let result = self.load_within(session, chunk, shared).and_then(|settled| {
-                let committed = session.execute("COMMIT");
-                if committed.is_err() {
-                    shared.rejected.fetch_sub(settled.rejects.len() as u64, Ordering::Relaxed);
+            if self.wire.job.way != Way::OneTransaction {
+                session.execute("START TRANSACTION")?;
+            }
+            let result = self.load_within(session, chunk).and_then(|settled| {
+                if shared.set_aside(chunk.number, &settled.rejects, self.rejects_max) {
+                    return Ok(None);
                 }
-                Ok(committed.map(|_| settled)?)
+                if self.wire.job.way != Way::OneTransaction {
+                    session.execute("COMMIT")?;
+                }
+                Ok(Some(settled))
             });
             match result {
-                Err(Error::Server(error)) if error.is_retryable() && tries < TRIES => {
+                Err(Error::Server(error))
+                    if error.is_retryable() && tries < TRIES && self.wire.job.way != Way::OneTransaction =>
+                {
                     tries += 1;
                     tracing::debug!(chunk = chunk.number, tries, %error, "the chunk is tried again");
                     session.execute("ROLLBACK")?;
                 }
-                Err(error) => return Err(error),
-                Ok(settled) => return Ok(settled),
+                result => return result,
             }
         }
     }
 
-    fn load_within(
-        &self,
-        session: &mut Session,
-        chunk: &Arc<Chunk>,
-        shared: &Shared,
-    ) -> Result<Settled, Error> {
+    fn load_within(&self, session: &mut Session, chunk: &Arc<Chunk>) -> Result<Settled, Error> {
+        const BACK: &str = "ROLLBACK TO SAVEPOINT remora_chunk";
         // The single transaction must not be rolled back as a whole because of one row.
         session.execute("SAVEPOINT remora_chunk")?;
-        let outcome = self.wire.send(session, chunk, None)?;
+        let mut through = self.wire.first_way();
+        let mut outcome = self.wire.send(session, chunk, None, through)?;
+        if outcome.clean.is_none()
+            && self.wire.job.on_duplicate != OnDuplicate::Error
+            && through == Through::Load
+        {
+            // What LOAD DATA complains of may be nothing but keys that are there already.
+            session.execute(BACK)?;
+            through = Through::Insert;
+            outcome = self.wire.send(session, chunk, None, through)?;
+        }
         let settled = match outcome.clean {
-            Some(loaded) if outcome.ragged.is_empty() => Settled { loaded, rejects: Vec::new() },
+            Some(loaded) if outcome.ragged.is_empty() => {
+                Settled { loaded, rejects: Vec::new(), duplicates: outcome.duplicates }
+            }
             _ if self.wire.job.way == Way::ShadowUnsafe => {
                 let reason = careful::first_complaint(&outcome)
                     .or_else(|| outcome.ragged.first().map(|(_, reason)| reason.clone()));
                 return Err(unsafe_reject(chunk, reason));
             }
             _ => {
-                session.execute("ROLLBACK TO SAVEPOINT remora_chunk")?;
-                let used = shared.rejected.load(Ordering::Relaxed);
-                let rejects_max = self.rejects_max.saturating_sub(used);
-                let settled = Settled::default();
-                Careful { wire: &self.wire, session, chunk, rejects_max, settled }.run()?
+                session.execute(BACK)?;
+                let (settled, found) = (Settled::default(), Vec::new());
+                let rejects_max = self.rejects_max;
+                Careful { wire: &self.wire, session, chunk, through, rejects_max, settled, found }.run()?
             }
         };
-        self.ledger.add(session, chunk, settled.loaded, &settled.rejects)?;
-        let rejected = settled.rejects.len() as u64;
-        if shared.rejected.fetch_add(rejected, Ordering::Relaxed) + rejected > self.rejects_max {
-            return Err(Error::Rejects { rejects: settled.rejects, limit: self.rejects_max });
-        }
+        self.ledger.add(session, chunk, &settled)?;
         Ok(settled)
     }
 }
@@ -266,9 +293,36 @@ impl Load<'_> {
 impl Shared {
     /// Notes the first error; what comes after it follows from it.
     fn fail(&self, error: Error) -> Option<Session> {
-        self.failed.store(true, Ordering::Relaxed);
+        self.end.store(0, Ordering::Relaxed);
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         None
+    }
+
+    /// Whether nobody wants a chunk any more.
+    fn is_over(&self, chunk: u32) -> bool {
+        chunk >= self.end.load(Ordering::Relaxed)
+    }
+
+    /// Notes a chunk's rejects; true when there are too many now. Then only chunks before the one in which they become
+    /// too many, in the order of the files, are still looked at: the first bad rows are to be named, whichever session
+    /// finds some first.
+    fn set_aside(&self, chunk: u32, rejects: &[Reject], rejects_max: u64) -> bool {
+        let mut all = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
+        // An earlier try may have had others.
+        all.remove(&chunk);
+        if rejects.is_empty() {
+            return false;
+        }
+        all.insert(chunk, rejects.to_vec());
+        let mut count = 0;
+        let over = all.iter().find(|(_, rejects)| {
+            count += rejects.len() as u64;
+            count > rejects_max
+        });
+        let Some((&end, _)) = over else { return false };
+        all.retain(|number, _| *number <= end);
+        self.end.fetch_min(end, Ordering::Relaxed);
+        true
     }
 }
 

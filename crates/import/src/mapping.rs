@@ -1,6 +1,6 @@
 //! Which field of a record goes where.
 
-use rows::{ColumnKind, ColumnStats, FieldRule, Findings};
+use rows::{ColumnKind, ColumnStats, ColumnType, FieldRule, Findings, Habits, Written};
 
 use crate::Error;
 use crate::job::Field;
@@ -15,6 +15,10 @@ pub(crate) struct Mapping {
     pub fields: Vec<Field>,
     /// Columns computed from `@field` variables.
     pub set: Vec<(String, String)>,
+    /// Session time zone to load with, where the files say what their times are in.
+    pub time_zone: Option<String>,
+    /// TIMESTAMP columns: name, whether their times say that they are UTC, whether there are any.
+    stamps: Vec<(String, bool, bool)>,
 }
 
 /// Maps the fields of files that were sniffed onto the columns of a table that exists. `sample` holds
@@ -32,7 +36,7 @@ pub(crate) fn onto_table(
         None => by_position(request, findings, table)?,
     };
     count(&targets, findings)?;
-    let mut mapping = Mapping { fields: Vec::new(), set: request.set.clone() };
+    let mut mapping = Mapping { set: request.set.clone(), ..Mapping::default() };
     for (at, target) in targets.into_iter().enumerate() {
         mapping.push(request, findings, table, (target, sample.get(at), progress))?;
     }
@@ -40,6 +44,7 @@ pub(crate) fn onto_table(
         settable(table, column)?;
     }
     twice(&mapping)?;
+    mapping.find_zone(request, progress)?;
     Ok(mapping)
 }
 
@@ -48,9 +53,9 @@ pub(crate) fn onto_new(
     request: &Request,
     findings: &Findings,
     names: &[String],
-    kinds: &[ColumnKind],
+    (types, stats, progress): (&[ColumnType], &[ColumnStats], &dyn Progress),
 ) -> Result<Mapping, Error> {
-    let mut mapping = Mapping { fields: Vec::new(), set: Vec::new() };
+    let mut mapping = Mapping::default();
     if let Some((column, _)) = request.set.first() {
         return Err(Error::Mismatch(format!(
             "--set {column}=... needs a table that exists: the type of an expression can't be inferred. \
@@ -59,17 +64,51 @@ pub(crate) fn onto_new(
     }
     let targets = new_targets(request, names);
     count(&targets, findings)?;
-    for (target, kind) in targets.into_iter().zip(kinds) {
-        let rule = match (&target, kind) {
-            (FieldTarget::Skip, _) => FieldRule::Skip,
-            (_, ColumnKind::Boolean) => FieldRule::Boolean,
-            (_, ColumnKind::DateTime { utc: true, .. }) => FieldRule::UtcDateTime,
+    for (target, (decided, stats)) in targets.into_iter().zip(types.iter().zip(stats)) {
+        let name = match &target {
+            FieldTarget::Column(name) => name.clone(),
+            FieldTarget::Variable(_) | FieldTarget::Skip => {
+                let rule = if target == FieldTarget::Skip { FieldRule::Skip } else { FieldRule::Copy };
+                mapping.fields.push(Field { target, rule });
+                continue;
+            }
+        };
+        if let Some((_, sql)) = request.types.iter().find(|(typed, _)| *typed == name) {
+            let column = Column::declared(&name, sql);
+            mapping.push_column(request, findings, &column, (Some(stats), progress));
+            continue;
+        }
+        if request.habits.date_order.is_none() && stats.is_ambiguous_date() {
+            progress.note(&format!(
+                "{name}: these may be dates, but the day can't be told from the month: it stays text, \
+                 unless --date-order dmy or mdy says which comes first"
+            ));
+        }
+        let rule = match (decided.kind, decided.written) {
+            (ColumnKind::Boolean, _) => FieldRule::Boolean,
+            (ColumnKind::DateTime { utc: true, .. }, _) => FieldRule::UtcDateTime,
+            (_, Written::DecimalComma) => FieldRule::DecimalComma,
+            (_, Written::Dates(order)) => FieldRule::LocalDate(order),
             _ => FieldRule::Copy,
         };
+        tell(&name, rule, progress);
         mapping.fields.push(Field { target, rule });
     }
     twice(&mapping)?;
+    mapping.find_zone(request, progress)?;
     Ok(mapping)
+}
+
+/// Says what is changed in the values of a column.
+fn tell(name: &str, rule: FieldRule, progress: &dyn Progress) {
+    let what = match rule {
+        FieldRule::UtcDateTime => "times marked Z or with an offset are stored as UTC".to_owned(),
+        FieldRule::Boolean => "true and false are stored as 1 and 0".to_owned(),
+        FieldRule::DecimalComma => "numbers have a decimal comma".to_owned(),
+        FieldRule::LocalDate(order) => format!("dates are {order}"),
+        _ => return,
+    };
+    progress.note(&format!("{name}: {what}"));
 }
 
 /// Where the fields go in a table that is made: by `--columns`, or each into a column of its name.
@@ -100,40 +139,86 @@ impl Mapping {
             }
         };
         let column = settable(table, &name)?;
+        self.push_column(request, findings, column, (sample, progress));
+        Ok(())
+    }
+
+    /// A field that goes into a column whose type is known.
+    fn push_column(
+        &mut self,
+        request: &Request,
+        findings: &Findings,
+        column: &Column,
+        (sample, progress): (Option<&ColumnStats>, &dyn Progress),
+    ) {
         let nulls = request.nulls.as_ref().unwrap_or(&findings.nulls);
-        let rule = rule(column, nulls.empty, sample);
-        match rule {
-            FieldRule::UtcDateTime => progress.note(&format!("{name}: times marked Z are stored as UTC")),
-            FieldRule::Boolean => progress.note(&format!("{name}: true and false are stored as 1 and 0")),
-            _ => {}
+        let rule = rule(column, nulls.empty, sample, &request.habits);
+        let name = &column.name;
+        tell(name, rule, progress);
+        if column.data_type == "timestamp" {
+            let has_values = sample.is_some_and(ColumnStats::has_values);
+            self.stamps.push((name.clone(), rule == FieldRule::UtcDateTime, has_values));
         }
         // `--set col=f(@col)` takes the field of that name, so the field goes to the variable instead.
-        let computed = self.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(&name));
+        let computed = self.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
         let target = if computed {
-            FieldTarget::Variable(name)
+            FieldTarget::Variable(name.clone())
         } else if let Some(conversion) = column.conversion(
-            &format!("@{}", server::quote_name(&name)),
+            &format!("@{}", server::quote_name(name)),
             findings.encoding == rows::Encoding::Binary,
         ) {
-            self.set.push((column.name.clone(), conversion));
-            FieldTarget::Variable(name)
+            self.set.push((name.clone(), conversion));
+            FieldTarget::Variable(name.clone())
         } else {
-            FieldTarget::Column(column.name.clone())
+            FieldTarget::Column(name.clone())
         };
         self.fields.push(Field { target, rule });
+    }
+
+    /// Times that say that they are UTC are written to TIMESTAMP columns in a session whose zone is UTC; in any other
+    /// they would be taken for that zone's.
+    fn find_zone(&mut self, request: &Request, progress: &dyn Progress) -> Result<(), Error> {
+        let Some((utc, ..)) = self.stamps.iter().find(|(_, utc, _)| *utc) else { return Ok(()) };
+        let given = request.time_zone.as_deref();
+        if given.is_some_and(|zone| UTC.iter().any(|name| zone.eq_ignore_ascii_case(name))) {
+            return Ok(());
+        }
+        if let Some(zone) = given {
+            return Err(Error::Mismatch(format!(
+                "the times in column {utc} say that they are UTC or what their offset is, --time-zone says {zone}; \
+                 leave it out"
+            )));
+        }
+        if let Some((other, ..)) = self.stamps.iter().find(|(_, utc, has_values)| !utc && *has_values) {
+            return Err(Error::Mismatch(format!(
+                "the times in column {utc} are in UTC, those in column {other} say nothing: --time-zone +00:00 reads \
+                 them as UTC too"
+            )));
+        }
+        progress.note("the session's time zone is UTC while loading");
+        self.time_zone = Some("+00:00".to_owned());
         Ok(())
     }
 }
 
-fn rule(column: &Column, empty_is_null: bool, sample: Option<&ColumnStats>) -> FieldRule {
+/// Names of the zone UTC.
+const UTC: [&str; 4] = ["+00:00", "-00:00", "UTC", "Etc/UTC"];
+
+fn rule(column: &Column, empty_is_null: bool, sample: Option<&ColumnStats>, habits: &Habits) -> FieldRule {
     if column.is_text() {
         return if column.nullable { FieldRule::Copy } else { FieldRule::KeepEmpty };
     }
-    let time = matches!(column.data_type.as_str(), "datetime" | "timestamp");
-    let whole = column.data_type.ends_with("int");
-    match sample.map(|stats| stats.decide().kind) {
-        Some(ColumnKind::DateTime { utc: true, .. }) if time => FieldRule::UtcDateTime,
-        Some(ColumnKind::Boolean) if whole => FieldRule::Boolean,
+    let kind = column.data_type.as_str();
+    let time = matches!(kind, "datetime" | "timestamp");
+    let whole = kind.ends_with("int") || matches!(kind, "integer" | "bool" | "boolean");
+    let number =
+        whole || matches!(kind, "decimal" | "dec" | "numeric" | "fixed" | "float" | "double" | "real");
+    let sample = sample.map(|stats| stats.decide_by(habits));
+    match sample.map(|decided| (decided.kind, decided.written)) {
+        Some((ColumnKind::DateTime { utc: true, .. }, _)) if time => FieldRule::UtcDateTime,
+        Some((ColumnKind::Boolean, _)) if whole => FieldRule::Boolean,
+        Some((_, Written::DecimalComma)) if number => FieldRule::DecimalComma,
+        Some((_, Written::Dates(order))) if time || kind == "date" => FieldRule::LocalDate(order),
         _ if empty_is_null && column.nullable => FieldRule::EmptyIsNull,
         _ => FieldRule::Copy,
     }
@@ -202,12 +287,16 @@ fn by_position(request: &Request, findings: &Findings, table: &Table) -> Result<
         return Ok(targets);
     }
     Err(Error::Mismatch(format!(
-        "the file has {} columns ({}), the table takes {}; if the file was read wrongly, give its form with \
+        "the file has {} ({}), the table takes {}; if the file was read wrongly, give its form with \
          --delimiter, --quote or --escape, otherwise say where each field goes with --columns",
-        findings.columns,
+        columns(findings.columns),
         findings.dialect,
         targets.len()
     )))
+}
+
+fn columns(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "column" } else { "columns" })
 }
 
 fn count(targets: &[FieldTarget], findings: &Findings) -> Result<(), Error> {
@@ -215,8 +304,8 @@ fn count(targets: &[FieldTarget], findings: &Findings) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Mismatch(format!(
-        "--columns names {} fields, but the file has {} ({})",
-        targets.len(),
+        "--columns names {}, but the file has {} ({})",
+        if targets.len() == 1 { "1 field".to_owned() } else { format!("{} fields", targets.len()) },
         findings.columns,
         findings.dialect
     )))

@@ -1,18 +1,20 @@
 //! Deciding what to do: what the files are, what the table is, and how the one goes into the other.
 
-use rows::{Column, ColumnKind, ColumnStats, Decoder, Encoding, Findings, Guessed, Limits, Nulls, Schema};
-use server::{Flavour, Session, TableName};
+use std::collections::BTreeMap;
 
-use crate::Error;
+use rows::{Column, ColumnStats, Decoder, Encoding, Findings, Guessed, Limits, LineEnd, Nulls, Schema};
+use server::{Flavour, Grants, Scope, Session, TableName, code};
+
 use crate::chunk::Cut;
 use crate::form::{self, Weighed};
-use crate::job::{Job, State, Way};
+use crate::job::{Job, Names, Order, State, Way};
 use crate::mapping::{self, Mapping};
-use crate::request::{FieldTarget, Mode, Request};
+use crate::request::{FieldTarget, Mode, OnDuplicate, Request};
 use crate::run::World;
 use crate::source::Files;
 use crate::survey::{Found, Survey, Surveyed};
 use crate::target::{self, Table};
+use crate::{Error, rights};
 use progress::Progress;
 
 /// The target size of a chunk: small enough that the last one of each session ends at about the same
@@ -20,6 +22,8 @@ use progress::Progress;
 const CHUNK_BYTES: usize = 8 << 20;
 /// A small file is cut so that every session gets something.
 const CHUNK_BYTES_MIN: usize = 256 << 10;
+/// Bytes of each further file that are looked at.
+const OTHER_SAMPLE_BYTES: usize = 64 << 10;
 
 /// What is decided.
 pub(crate) struct Plan {
@@ -44,6 +48,19 @@ impl Create {
     pub(crate) fn sql(&self, name: &TableName) -> String {
         rows::create_table(&name.to_string(), &self.schema, self.limits)
     }
+
+    /// A failure to make it, as the user needs it.
+    pub(crate) fn explain(&self, error: server::Error) -> Error {
+        if error.code() != Some(code::TOO_BIG_ROWSIZE) {
+            return error.into();
+        }
+        Error::Target(format!(
+            "{} columns of these types are more than one row of InnoDB takes ({} bytes, of which a TEXT needs 21): \
+             leave some out with --columns, split them over two tables, or give smaller types with --type",
+            self.schema.columns.len(),
+            self.limits.page_bytes
+        ))
+    }
 }
 
 /// What the first rows of a file show.
@@ -53,19 +70,30 @@ struct Sample {
     findings: Findings,
     stats: Vec<ColumnStats>,
     heading: Vec<u8>,
+    /// Files whose columns are in an order of their own.
+    orders: BTreeMap<usize, Order>,
 }
+
+/// The session to plan with, and for an import that is to be carried out the names of its tables.
+pub(crate) type Door<'a> = Option<(&'a mut Session, Option<&'a Names>)>;
 
 /// Makes a plan. Without a session only a table that is to be made can be planned for.
 pub(crate) fn make(
     request: &Request,
     files: &Files<'_>,
     world: &World<'_>,
-    mut session: Option<&mut Session>,
+    door: Door<'_>,
 ) -> Result<Plan, Error> {
+    let (mut session, names) = door.map_or((None, None), |(session, names)| (Some(session), names));
     let table = match session.as_deref_mut() {
         Some(session) => target::describe(session, &request.table)?,
         None => None,
     };
+    if let (None, Some(session), false) = (&table, session.as_deref_mut(), request.create) {
+        // A table that the account may not see is not there either.
+        let wanted = [(Scope::Table(&request.table), ["SELECT", "INSERT"].as_slice())];
+        Grants::of(session)?.missing(&wanted).map_or(Ok(()), Err)?;
+    }
     check_existence(request, table.as_ref(), session.is_some())?;
     let look = |weighed: &Weighed| sample(request, files, table.as_ref(), weighed, world.progress);
     let mut weighed = Weighed::default();
@@ -75,8 +103,12 @@ pub(crate) fn make(
     }
     world.progress.note(&sample.findings.to_string());
     let way = way(request, table.as_ref(), world.progress)?;
+    if let (Some(session), Some(names)) = (session.as_deref_mut(), names) {
+        rights::check(session, request, (names, way, table.is_some()), world.progress)?;
+    }
     let mut job = job(request, files, &sample, way);
     job.exists = table.is_some();
+    job.before = table.as_ref().map(|table| table.definition.clone()).unwrap_or_default();
     let mut create = None;
     let mapping = match &table {
         Some(_) if !request.create && sample.empty => Mapping::default(),
@@ -112,7 +144,8 @@ pub(crate) fn make(
             };
             // Every byte was looked at.
             job.guessed = Guessed::default();
-            let (made, mapping) = new_table(request, &sample.findings, &found, limits(session.as_deref()))?;
+            let limits = limits(session.as_deref());
+            let (made, mapping) = new_table(request, &sample.findings, &found, (limits, world.progress))?;
             create = Some(made);
             mapping
         }
@@ -136,6 +169,7 @@ pub(crate) fn make(
         job.guessed = Guessed::default();
     }
     job.set = mapping.set;
+    job.time_zone = mapping.time_zone;
     let findings = sample.findings.to_string();
     Ok(Plan { job, table, create, findings })
 }
@@ -166,6 +200,9 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     let ties: Vec<String> = [
         table.versioned.then(|| "a history of its rows".to_owned()),
         (!table.triggers.is_empty()).then(|| format!("triggers ({})", table.triggers.join(", "))),
+        table
+            .triggers_hidden
+            .then(|| "triggers, perhaps: this account lacks TRIGGER and can't see them".to_owned()),
         (!table.foreign_keys.is_empty()).then(|| "foreign keys".to_owned()),
         (!table.referenced_by.is_empty())
             .then(|| format!("foreign keys of {} pointing at it", table.referenced_by.join(", "))),
@@ -181,6 +218,12 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
                 table.engine
             ))),
             false => {
+                if request.on_duplicate != OnDuplicate::Error {
+                    return Err(Error::Target(format!(
+                        "{name} is {}, which can't undo half a chunk, so --on-duplicate does not work with it",
+                        table.engine
+                    )));
+                }
                 progress.note(&format!("{} can't roll back: one session, and no --resume", table.engine));
                 Ok(Way::ShadowUnsafe)
             }
@@ -227,44 +270,44 @@ fn sample(
         hints.columns = Some(table.columns.iter().map(|column| column.name.clone()).collect());
     }
     let mut first: Option<Sample> = None;
+    let mut line_end = None;
     for file in 0..files.len() {
         let (head, whole) = files.head(file)?;
         let known = first.as_ref().map(|sample| sample.findings.encoding);
         let encoding = form::encoding(files.name(file), &head, &hints, known)?;
         let text = decoded(&head, whole, encoding);
         form::check(files.name(file), &text, &hints)?;
-        let text = text.as_slice();
-        match &first {
-            None if text.is_empty() => {}
+        if text.is_empty() {
+            continue;
+        }
+        match &mut first {
             None => {
-                let sample = look(request, text, whole, (encoding, &hints));
+                let sample = look(request, &text, whole, (encoding, &hints));
                 let keys = form::json_keys(files, &sample.findings, &hints, progress)?;
                 let hints = rows::Hints { json_keys: keys.or(hints.json_keys.clone()), ..hints.clone() };
-                first = Some(look(request, text, whole, (encoding, &hints)));
+                let sample = look(request, &text, whole, (encoding, &hints));
+                line_end = sure_line_end(&text, &sample.findings);
+                first = Some(sample);
             }
-            Some(known) if known.findings.header => {
-                let dialect = known.findings.dialect;
-                let strict = form::strict(&known.findings, text, whole);
-                let text = strict.as_ref();
-                let mut row = Vec::new();
-                let header = rows::records(&dialect, text).next().unwrap_or_default();
-                rows::fields(&dialect, header, &mut row);
-                let mut scratch = Vec::new();
-                let names: Vec<_> = row
-                    .iter()
-                    .map(|field| String::from_utf8_lossy(field.text(&dialect, &mut scratch)).into_owned())
-                    .collect();
-                if names != known.findings.names && !text.is_empty() {
-                    return Err(Error::Mismatch(format!(
-                        "the header of {} is not that of {}: {} there, {} here",
-                        files.name(file),
-                        files.name(0),
-                        known.findings.names.join(","),
-                        names.join(",")
-                    )));
+            Some(known) => {
+                let text = form::strict(&known.findings, &text, whole);
+                let other = look_again(request, &text, whole, &known.findings);
+                line_end = same_line_end((line_end, sure_line_end(&text, &other)), (files, file))?;
+                if known.findings.header {
+                    known
+                        .orders
+                        .extend(order(known, (&other, &text), (files, file))?.map(|order| (file, order)));
                 }
             }
-            Some(_) => {}
+        }
+    }
+    if let (Some(sample), Some(line_end)) = (&mut first, line_end) {
+        if line_end == LineEnd::Any && sample.findings.dialect.line_end != LineEnd::Any {
+            progress.note("lines end with \\r\\n in some files and with \\n in others");
+        }
+        sample.findings.dialect.line_end = line_end;
+        if !sample.orders.is_empty() {
+            progress.note("the columns are in another order in some files; fields go by their names");
         }
     }
     let sample = match first {
@@ -298,7 +341,77 @@ fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encodin
             }
         }
     }
-    Sample { empty: false, findings, stats, heading }
+    Sample { empty: false, findings, stats, heading, orders: BTreeMap::new() }
+}
+
+/// What one of the further files is, as far as it may differ from the first: line ends and the order of columns.
+fn look_again(request: &Request, text: &[u8], whole: bool, first: &Findings) -> Findings {
+    let dialect = first.dialect;
+    let hints = rows::Hints {
+        delimiter: Some(dialect.delimiter),
+        quote: Some(dialect.quote),
+        escape: Some(dialect.escape),
+        line_end: request.hints.line_end,
+        header: Some(first.header),
+        encoding: Some(first.encoding),
+        // It is in the dialect already.
+        plain: true,
+        ..rows::Hints::default()
+    };
+    let start = text.get(..OTHER_SAMPLE_BYTES).unwrap_or(text);
+    rows::sniff(start, whole && start.len() == text.len(), first.encoding, &hints)
+}
+
+/// What ends the lines of a file, if it has more than one.
+fn sure_line_end(text: &[u8], findings: &Findings) -> Option<LineEnd> {
+    memchr::memchr2(b'\n', b'\r', text).map(|_| findings.dialect.line_end)
+}
+
+/// What ends the lines of all files.
+fn same_line_end(
+    (known, own): (Option<LineEnd>, Option<LineEnd>),
+    (files, file): (&Files<'_>, usize),
+) -> Result<Option<LineEnd>, Error> {
+    let (Some(known), Some(own)) = (known, own) else { return Ok(known.or(own)) };
+    match (known, own) {
+        _ if known == own => Ok(Some(known)),
+        (LineEnd::Cr, _) | (_, LineEnd::Cr) => Err(Error::Mismatch(format!(
+            "the lines of {} end with {own}, those before it with {known}; import it alone",
+            files.name(file)
+        ))),
+        _ => Ok(Some(LineEnd::Any)),
+    }
+}
+
+/// The order of a further file's columns, if it is not the first file's.
+fn order(
+    known: &Sample,
+    (other, text): (&Findings, &[u8]),
+    (files, file): (&Files<'_>, usize),
+) -> Result<Option<Order>, Error> {
+    let (wanted, own) = (&known.findings.names, &other.names);
+    if wanted == own {
+        return Ok(None);
+    }
+    let place = |name: &String| {
+        let mut places = wanted.iter().enumerate().filter(|(_, known)| *known == name).map(|(at, _)| at);
+        places.next().filter(|_| places.next().is_none())
+    };
+    let mut fields: Vec<usize> = own.iter().filter_map(place).collect();
+    let heading = rows::records(&other.dialect, text).next().unwrap_or_default().to_vec();
+    let order = Order { fields: fields.clone(), heading };
+    fields.sort_unstable();
+    fields.dedup();
+    if fields.len() == wanted.len() && own.len() == wanted.len() && wanted.len() == known.findings.columns {
+        return Ok(Some(order));
+    }
+    Err(Error::Mismatch(format!(
+        "the header of {} is not that of {}: {} there, {} here",
+        files.name(file),
+        files.name(0),
+        wanted.join(","),
+        own.join(",")
+    )))
 }
 
 /// The first bytes as text. A character that the sample cuts in two is left out, and bytes that are not in
@@ -341,6 +454,11 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         set: Vec::new(),
         deferred: Vec::new(),
         definition: String::new(),
+        before: String::new(),
+        no_binlog: request.no_binlog,
+        on_duplicate: request.on_duplicate,
+        time_zone: None,
+        orders: sample.orders.clone(),
     }
 }
 
@@ -356,6 +474,7 @@ fn survey(
         files,
         cut: cut.clone(),
         nulls: &job.nulls,
+        orders: &job.orders,
         columns: findings.columns,
         skipped: job.skipped(),
         watch: &job.watch(),
@@ -379,11 +498,13 @@ fn null_words(nulls: &Nulls) -> String {
 }
 
 fn limits(session: Option<&Session>) -> Limits {
-    let old = session.is_some_and(|session| {
-        session.about.flavour == Flavour::MySql
-            && (session.about.version.major, session.about.version.minor) < (5, 7)
-    });
-    if old { Limits { index_bytes: 767, ..Limits::default() } } else { Limits::default() }
+    let Some(about) = session.map(|session| &session.about) else { return Limits::default() };
+    let old = about.flavour == Flavour::MySql && (about.version.major, about.version.minor) < (5, 7);
+    let mut limits = Limits::of_page(about.innodb_page_size);
+    if old {
+        limits.index_bytes = 767;
+    }
+    limits
 }
 
 /// The table that holds what the survey found, and which field goes into which of its columns.
@@ -391,17 +512,22 @@ fn new_table(
     request: &Request,
     findings: &Findings,
     found: &Found,
-    limits: Limits,
+    (limits, progress): (Limits, &dyn Progress),
 ) -> Result<(Create, Mapping), Error> {
     let names = rows::column_names(&findings.names, findings.columns);
-    let types: Vec<_> = found.columns.iter().map(ColumnStats::decide).collect();
-    let kinds: Vec<ColumnKind> = types.iter().map(|found| found.kind).collect();
-    let mapping = mapping::onto_new(request, findings, &names, &kinds)?;
+    let tight: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&request.habits.tight())).collect();
+    let types: Vec<_> = found.columns.iter().map(|stats| stats.decide_by(&request.habits)).collect();
+    let mapping = mapping::onto_new(request, findings, &names, (&types, &found.columns, progress))?;
     let mut columns = Vec::new();
-    for (field, column_type) in mapping.fields.iter().zip(&types) {
+    for (field, (column_type, tight)) in mapping.fields.iter().zip(types.iter().zip(&tight)) {
+        let given =
+            |name: &str| request.types.iter().find(|(typed, _)| typed == name).map(|(_, sql)| sql.clone());
         match &field.target {
             FieldTarget::Column(name) => {
-                columns.push(Column { name: name.clone(), column_type: *column_type });
+                columns.push(Column::new(name, *column_type, tight.kind, given(name)));
+            }
+            FieldTarget::Variable(name) if given(name).is_some() => {
+                columns.push(Column::new(name, *column_type, tight.kind, given(name)));
             }
             FieldTarget::Skip => {}
             FieldTarget::Variable(name) => {
@@ -409,8 +535,15 @@ fn new_table(
             }
         }
     }
-    let first_is_column =
-        matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(_)));
+    for (name, _) in &request.types {
+        if !columns.iter().any(|column| column.name == *name) {
+            return Err(Error::Mismatch(format!("--type {name}=...: there is no such column")));
+        }
+    }
+    // A type that is given is not one that was looked at.
+    let first_is_column = matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(name))
+            if !request.types.iter().any(|(typed, _)| typed == name));
+    let keyed = request.types.iter().any(|(_, sql)| sql.to_ascii_uppercase().contains("PRIMARY KEY"));
     let key = match &request.key {
         Some(key) => {
             for name in key {
@@ -420,7 +553,7 @@ fn new_table(
             }
             key.clone()
         }
-        None if first_is_column && found.rows > 0 && found.key.unique() && suits(&types) => {
+        None if first_is_column && !keyed && found.rows > 0 && found.key.unique() && suits(&tight) => {
             columns.first().map(|column| column.name.clone()).into_iter().collect()
         }
         None => Vec::new(),

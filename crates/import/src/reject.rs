@@ -58,7 +58,12 @@ pub(crate) fn shorten(text: &str) -> String {
 /// Writes the rejects of one input: `INPUT.rejects` holds the rows as they are, with the header, to be
 /// mended and imported again; `INPUT.rejects.why` says of each where it was and what was wrong. Returns the
 /// name of the first.
-pub(crate) fn write(disk: &dyn Disk, input: &Path, job: &Job, rejects: &[&Reject]) -> Result<PathBuf, Error> {
+pub(crate) fn write(
+    disk: &dyn Disk,
+    input: &Path,
+    (job, file): (&Job, usize),
+    rejects: &[&Reject],
+) -> Result<PathBuf, Error> {
     let beside = |end: &str| {
         let mut name = input.as_os_str().to_owned();
         name.push(end);
@@ -67,7 +72,7 @@ pub(crate) fn write(disk: &dyn Disk, input: &Path, job: &Job, rejects: &[&Reject
     let end = job.dialect.line_end.bytes();
     let mut rows = Vec::new();
     if job.header {
-        rows.extend(job.format.restore(&job.dialect, &job.heading));
+        rows.extend(job.format.restore(&job.dialect, job.heading_in(file)));
         rows.extend_from_slice(end);
     }
     let mut reasons = String::new();

@@ -37,6 +37,8 @@ impl Relaxed {
             return Ok(None);
         }
         let table = TableName { schema: schema.to_owned(), table: TABLE.to_owned() };
+        // What this server was set to is nothing for its replicas.
+        session.execute("SET SESSION sql_log_bin = 0")?;
         session.execute(&format!(
             "CREATE TABLE IF NOT EXISTS {table} (name VARCHAR(64) NOT NULL PRIMARY KEY, value VARCHAR(255) NOT NULL) \
              ENGINE=InnoDB COMMENT='server settings that remora changed; remora undo puts them back'"
@@ -60,32 +62,53 @@ impl Relaxed {
     /// Puts everything back and makes what was loaded durable.
     pub(crate) fn restore(mut self) -> Result<(), Error> {
         put_back(&mut self.session, &self.table)?;
+        self.session.unlock(LOCK)?;
         Ok(())
     }
 }
 
-/// Puts back the settings that a run left relaxed which did not end as it should; returns what it did, a
-/// line for each.
+/// What [`undo`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// A line for each setting that was put back.
+    pub lines: Vec<String>,
+    /// The connection of an import that is running and needs the settings as they are; it puts them back itself.
+    pub needed_by: Option<String>,
+}
+
+/// Puts back the settings that a run left relaxed which did not end as it should.
 ///
 /// # Errors
 /// What the server reports, a missing privilege above all.
-pub fn undo(session: &mut Session) -> Result<Vec<String>, Error> {
+pub fn undo(session: &mut Session) -> Result<Undone, Error> {
     let schemas = session.strings(&format!(
         "SELECT table_schema FROM information_schema.tables WHERE table_name = '{TABLE}'"
     ))?;
-    let mut done = Vec::new();
+    let mut done = Undone::default();
     if schemas.is_empty() {
         return Ok(done);
     }
     if !session.lock(LOCK, 0)? {
+        done.needed_by = Some(session.lock_holder(LOCK)?.unwrap_or_default());
         return Ok(done);
     }
+    session.execute("SET SESSION sql_log_bin = 0")?;
     for schema in schemas.into_iter().flatten().flatten() {
         let table = TableName { schema, table: TABLE.to_owned() };
-        done.extend(put_back(session, &table)?);
+        done.lines.extend(put_back(session, &table)?);
     }
-    session.value(&format!("SELECT RELEASE_LOCK('{LOCK}')"))?;
+    session.execute("SET SESSION sql_log_bin = 1")?;
+    session.unlock(LOCK)?;
     Ok(done)
+}
+
+/// Fails where the account may not relax settings, before any work is done.
+pub(crate) fn check(session: &mut Session) -> Result<(), Error> {
+    for (name, _) in SETTINGS {
+        session.execute(&format!("SET GLOBAL {name} = @@GLOBAL.{name}"))?;
+    }
+    session.execute("SET SESSION sql_log_bin = @@SESSION.sql_log_bin")?;
+    Ok(())
 }
 
 fn put_back(session: &mut Session, table: &TableName) -> Result<Vec<String>, Error> {

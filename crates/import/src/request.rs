@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rows::{Hints, Nulls};
+use rows::{Habits, Hints, Nulls};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
@@ -19,6 +19,10 @@ pub struct Request {
     pub create: bool,
     /// Primary key of a table that is made; `None` takes a first column that is unique, an empty list none.
     pub key: Option<Vec<String>>,
+    /// Types of columns of a table that is made, as SQL; the other columns get what their values need.
+    pub types: Vec<(String, String)>,
+    /// How values are written, and how much room a table that is made gets for others.
+    pub habits: Habits,
     /// Where each field of a record goes; `None` goes by the header, or by position.
     pub columns: Option<Vec<FieldTarget>>,
     /// Computed columns: name and SQL expression over `@field` variables.
@@ -41,6 +45,10 @@ pub struct Request {
     pub resume: bool,
     /// Throw away what a stopped import left, and begin anew.
     pub restart: bool,
+    /// What becomes of a row whose key is there already.
+    pub on_duplicate: OnDuplicate,
+    /// Database of the tables that stand beside the target; `None` is the target's own.
+    pub work_database: Option<String>,
     /// When secondary indexes are built.
     pub indexes: Indexes,
     /// Relax server-wide durability settings while loading.
@@ -76,6 +84,33 @@ pub enum Mode {
         /// Commit chunk by chunk from several sessions, instead of all or nothing from one.
         by_chunk: bool,
     },
+}
+
+/// What becomes of a row whose key is there already, from the table or from earlier in the files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnDuplicate {
+    /// It is a bad row.
+    #[default]
+    Error,
+    /// It is left out, and counted.
+    Ignore,
+    /// It takes the place of every row that has one of its keys.
+    Replace,
+    /// Its values go into the row that is there; columns that the files don't have stay.
+    Update,
+}
+
+impl OnDuplicate {
+    /// Its name on the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            OnDuplicate::Error => "error",
+            OnDuplicate::Ignore => "ignore",
+            OnDuplicate::Replace => "replace",
+            OnDuplicate::Update => "update",
+        }
+    }
 }
 
 /// Where a field of a record goes.

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use disk::Disk;
-use server::{Session, snapshot};
+use server::{Session, TableName, snapshot};
 
 use crate::job::{Job, Names, State, Way};
-use crate::ledger::{FinishedChunks, Ledger};
+use crate::ledger::{Finished, FinishedChunks, Ledger};
 use crate::load::{Load, Loaded};
 use crate::plan::{self, Plan};
 use crate::relax::{self, Relaxed};
-use crate::request::Request;
+use crate::request::{OnDuplicate, Request};
 use crate::source::{Files, Stdin};
 use crate::wire::Wire;
-use crate::{Error, Input, Reject, reject, shadow, target};
+use crate::{Duplicates, Error, Input, Reject, connect, reject, shadow, target};
 use progress::Progress;
+
+/// How long to wait for the lock of the table: the server may need a moment to notice that its last owner is gone.
+const LOCK_WAIT_S: u32 = 2;
 
 /// How long purge is put off at most, in seconds.
 const SNAPSHOT_MAX_S: u32 = 600;
@@ -60,6 +63,8 @@ pub struct Summary {
     pub bytes: u64,
     /// Rows that an earlier, stopped run had loaded.
     pub resumed_rows: u64,
+    /// Rows whose key was there already, and what became of them.
+    pub duplicates: Duplicates,
 }
 
 /// What an import would do.
@@ -80,7 +85,7 @@ pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Re
     let look = || {
         let files = Files::new(world.disk, &request.inputs, stdin, (true, request.member.as_deref()))?;
         let mut session = if request.create { None } else { Some((world.connect)()?) };
-        let plan = plan::make(request, &files, world, session.as_mut())?;
+        let plan = plan::make(request, &files, world, session.as_mut().map(|session| (session, None)))?;
         Ok(Preview { create: plan.create.map(|create| create.sql(&request.table)), findings: plan.findings })
     };
     look().map_err(|error| world.stopped(error))
@@ -96,21 +101,82 @@ pub fn import(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Res
 }
 
 fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
-    let names = Names::of(&request.table);
+    let names = Names::of(&request.table, request.work_database.as_deref());
     let mut session = (world.connect)()?;
     put_back_settings(&mut session, world.progress)?;
-    take_lock(&mut session, &names)?;
-    session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
+    connect::prepare(&mut session)?;
+    if !session.lock(&names.lock(), LOCK_WAIT_S)? {
+        return Err(Error::Busy { table: names.table.to_string() });
+    }
+    let result = locked(request, stdin, world, (&names, &mut session));
+    // The next import need not wait until the server has noticed the end of this session. Where the session is lost,
+    // the lock is too.
+    session.unlock(&names.lock()).ok();
+    result
+}
+
+/// The import, with nobody else importing into the table.
+fn locked(
+    request: &Request,
+    stdin: Option<Stdin>,
+    world: &World<'_>,
+    (names, session): (&Names, &mut Session),
+) -> Result<Summary, Error> {
     let ledger = Ledger::new(&names.ledger);
-    let earlier = earlier(&mut session, request, &names, &ledger)?;
+    if request.relax_durability {
+        relax::check(session)?;
+    }
+    stop_elsewhere(session, names)?;
+    let earlier = earlier(session, request, names, &ledger)?;
+    let no_binlog = match &earlier {
+        Some((job, _)) if request.no_binlog && !job.no_binlog => {
+            return Err(Error::Mismatch(
+                "rows of the stopped import are in the binary log already; resume it without --no-binlog, \
+                 or begin anew with --restart"
+                    .to_owned(),
+            ));
+        }
+        Some((job, _)) => job.no_binlog,
+        None => request.no_binlog,
+    };
+    if no_binlog {
+        unlogged(session, names, world.progress)?;
+    }
     let twice = request.create && earlier.is_none();
     let files = Files::new(world.disk, &request.inputs, stdin, (twice, request.member.as_deref()))?;
-    let mut run = Run { request, world, names: &names, ledger: &ledger, files: &files };
+    let mut run = Run { request, world, names, ledger: &ledger, files: &files };
     let (job, finished) = match earlier {
-        Some(earlier) => run.take_up(&mut session, earlier)?,
-        None => (run.begin(&mut session)?, FinishedChunks::new()),
+        Some(earlier) => run.take_up(session, earlier)?,
+        None => (run.begin(session)?, FinishedChunks::new()),
     };
-    run.carry_out(&mut session, job, &finished)
+    run.carry_out(session, job, &finished)
+}
+
+/// Keeps the main session out of the binary log, as the others will be, and says what that means.
+fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Result<(), Error> {
+    if session.about.galera {
+        return Err(Error::Mismatch(
+            "--no-binlog on a Galera cluster would leave the other nodes without the rows; leave it out"
+                .to_owned(),
+        ));
+    }
+    connect::log(session, false)?;
+    if session.about.log_bin {
+        progress.warn(&format!(
+            "--no-binlog: nothing of this import goes into the binary log. Replicas keep {0} as it is there, or stay \
+             without it; a later statement on rows that they don't have stops them. Import the same files on each",
+            names.table
+        ));
+    }
+    Ok(())
+}
+
+/// What a load did, when all its rows are in.
+struct Closed {
+    rows: u64,
+    rejects: Vec<Reject>,
+    bytes: u64,
+    duplicates: Duplicates,
 }
 
 /// An import being carried out.
@@ -125,14 +191,16 @@ struct Run<'a> {
 impl Run<'_> {
     /// Decides what to do and makes what stands beside the target.
     fn begin(&mut self, session: &mut Session) -> Result<Job, Error> {
-        let plan = self.at_rest(plan::make(self.request, self.files, self.world, Some(session)))?;
+        let door = Some((&mut *session, Some(self.names)));
+        let plan = self.at_rest(plan::make(self.request, self.files, self.world, door))?;
         let Plan { mut job, table, create, .. } = plan;
         let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
         // A shadow without a ledger is a leftover of a run that died in between.
         shadow::discard(session, self.names)?;
         let result = (|| {
             if let Some(create) = create {
-                session.execute(&create.sql(&self.names.shadow))?;
+                let made = session.execute(&create.sql(&self.names.shadow));
+                made.map_err(|error| create.explain(error))?;
             } else if let (Some(table), false) = (&table, straight) {
                 let choice = (self.request.indexes, self.files.bytes());
                 let made = shadow::like(session, self.names, table, choice, self.world.progress)?;
@@ -214,20 +282,23 @@ impl Run<'_> {
                 _ => error,
             })?);
         }
-        let (rows, mut rejects, bytes) = loaded.unwrap_or_else(|| {
+        let closed = loaded.unwrap_or_else(|| {
             let rejects = finished.values().flat_map(|chunk| chunk.rejects.iter().cloned()).collect();
-            let sum = |field: fn(&crate::ledger::Finished) -> u64| finished.values().map(field).sum();
-            (sum(|chunk| chunk.loaded), rejects, sum(|chunk| chunk.bytes))
+            let sum = |field: fn(&Finished) -> u64| finished.values().map(field).sum();
+            let mut duplicates = Duplicates::default();
+            finished.values().for_each(|chunk| duplicates.add(&chunk.duplicates));
+            Closed { rows: sum(|chunk| chunk.loaded), rejects, bytes: sum(|chunk| chunk.bytes), duplicates }
         });
+        let Closed { rows, mut rejects, bytes, duplicates } = closed;
         rejects.sort_by_key(|reject| (reject.file, reject.line));
         let reject_files = self
             .write_rejects(&job, &rejects)
             .map_err(|error| Error::Interrupted { rows, source: Box::new(error) })?;
         if job.state == State::Swapping {
-            shadow::swap(session, self.names, &job)?;
+            shadow::swap(session, self.names, &job, rows.saturating_sub(duplicates.in_place_of_others()))?;
         }
         let resumed_rows = finished.values().map(|chunk| chunk.loaded).sum();
-        Ok(Summary { rows, rejects, reject_files, bytes, resumed_rows })
+        Ok(Summary { rows, rejects, reject_files, bytes, resumed_rows, duplicates })
     }
 
     /// What is wrong with a file that somebody is writing to is first of all that.
@@ -250,19 +321,21 @@ impl Run<'_> {
         let packet = usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX);
         let stop = Arc::clone(&self.world.stop);
         let _snapshot = self.put_off_purge(job)?;
-        let connect = || self.connect_for(job);
+        let connect = || connect::for_rows(self.request, self.world, job);
         let all = finished.is_empty();
         let opening = (job.replace && all).then(|| format!("DELETE FROM {table}"));
+        // Which of two rows with one key is the later one must not depend on which session is faster.
+        let in_order = job.on_duplicate != OnDuplicate::Error;
         let one = matches!(job.way, Way::OneTransaction | Way::ShadowUnsafe);
         let load = Load {
             files: self.files,
             cut: job.cut(packet),
-            wire: Arc::new(Wire::new(job.clone(), table, session.about.local_infile, Arc::clone(&stop))),
+            wire: Arc::new(Wire::new(job.clone(), table, &session.about, Arc::clone(&stop))),
             ledger: self.ledger,
             finished,
             connect: &connect,
             opening,
-            sessions: if one { 1 } else { self.sessions(job) },
+            sessions: if one || in_order { 1 } else { self.sessions(job) },
             rejects_max: self.request.rejects_max,
             stop,
             progress,
@@ -288,13 +361,8 @@ impl Run<'_> {
     }
 
     /// Ends the loading: builds what was put off, checks what was not checked, notes that rows are in.
-    fn close(
-        &self,
-        session: &mut Session,
-        job: &mut Job,
-        loaded: Loaded,
-    ) -> Result<(u64, Vec<Reject>, u64), Error> {
-        let Loaded { rows, rejects, bytes, open } = loaded;
+    fn close(&self, session: &mut Session, job: &mut Job, loaded: Loaded) -> Result<Closed, Error> {
+        let Loaded { rows, rejects, bytes, duplicates, open } = loaded;
         match open {
             Some(mut transaction) => {
                 self.check_foreign_keys(&mut transaction)?;
@@ -316,7 +384,7 @@ impl Run<'_> {
                 self.ledger.update(session, job)?;
             }
         }
-        Ok((rows, rejects, bytes))
+        Ok(Closed { rows, rejects, bytes, duplicates })
     }
 
     /// One anti-join for each foreign key that was not checked row by row: the table's own, and those of
@@ -343,40 +411,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A session that is ready to load rows of this job.
-    fn connect_for(&self, job: &Job) -> Result<Session, Error> {
-        let mut session = (self.world.connect)()?;
-        let about = &session.about;
-        let asked = self.request.sql_mode.as_deref().unwrap_or(&about.sql_mode);
-        let mut modes: Vec<&str> = asked.split(',').filter(|mode| *mode != "NO_BACKSLASH_ESCAPES").collect();
-        modes.extend(["STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO"]);
-        let mut set = vec![
-            format!("sql_mode = '{}'", modes.join(",").trim_start_matches(',')),
-            "max_error_count = 1000".to_owned(),
-            "wait_timeout = 31536000".to_owned(),
-            "net_read_timeout = 600".to_owned(),
-            "net_write_timeout = 600".to_owned(),
-        ];
-        if about.flavour == server::Flavour::MariaDb {
-            set.push("max_statement_time = 0".to_owned());
-        }
-        if matches!(job.way, Way::Shadow | Way::ShadowUnsafe) {
-            // Only our own sessions wait for each other here: for two rows with the same key.
-            set.push("innodb_lock_wait_timeout = 3600".to_owned());
-        }
-        if let Some(zone) = &self.request.time_zone {
-            set.push(format!("time_zone = {}", session.quote(zone)));
-        }
-        if self.request.no_binlog {
-            set.push("sql_log_bin = 0".to_owned());
-        }
-        if self.request.defer_checks {
-            set.push("foreign_key_checks = 0".to_owned());
-        }
-        session.execute(&format!("SET SESSION {}", set.join(", ")))?;
-        Ok(session)
-    }
-
     /// Writes the rejects of each file beside it: the rows as they are, and why they were set aside.
     fn write_rejects(&self, job: &Job, rejects: &[Reject]) -> Result<Vec<PathBuf>, Error> {
         let mut written = Vec::new();
@@ -389,7 +423,7 @@ impl Run<'_> {
                 Input::Path(path) => path.clone(),
                 Input::Stdin => self.world.folder.join("stdin"),
             };
-            written.push(reject::write(self.world.disk, &base, job, &of_file)?);
+            written.push(reject::write(self.world.disk, &base, (job, at), &of_file)?);
         }
         Ok(written)
     }
@@ -397,19 +431,35 @@ impl Run<'_> {
 
 /// Settings that a run left relaxed which died.
 fn put_back_settings(session: &mut Session, progress: &dyn Progress) -> Result<(), Error> {
-    for line in relax::undo(session)? {
+    for line in relax::undo(session)?.lines {
         progress.warn(&format!("an earlier run was killed before it put this back: {line}"));
     }
     Ok(())
 }
 
-fn take_lock(session: &mut Session, names: &Names) -> Result<(), Error> {
-    let lock = format!("remora.{}", names.ledger.table);
-    let lock = format!("{lock}.{}", names.table.schema);
-    if session.lock(&lock, 0)? {
-        return Ok(());
+/// A stopped import that keeps its ledger in another database than this one would is not to be passed over.
+fn stop_elsewhere(session: &mut Session, names: &Names) -> Result<(), Error> {
+    let [own, apart] = names.ledgers();
+    let mut found = session.strings(&format!(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_name = '{apart}'"
+    ))?;
+    found.extend(session.strings(&format!(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_name = '{own}' AND table_schema = {}",
+        session.quote(&names.table.schema)
+    ))?);
+    for row in found {
+        let mut cells = row.into_iter().flatten();
+        let (Some(schema), Some(table)) = (cells.next(), cells.next()) else { continue };
+        let ledger = TableName { schema, table };
+        if ledger != names.ledger {
+            return Err(Error::Target(format!(
+                "an import into {} was stopped, and its ledger is {ledger}: go on with it or throw it away with \
+                 --work-database {} and --resume or --restart",
+                names.table, ledger.schema
+            )));
+        }
     }
-    Err(Error::Busy { table: names.table.to_string() })
+    Ok(())
 }
 
 /// What a stopped import into the same table left, if the user wants to go on with it.
@@ -421,11 +471,19 @@ fn earlier(
 ) -> Result<Option<(Job, FinishedChunks)>, Error> {
     if request.restart {
         // A ledger that can't be read is thrown away.
+        let mut logged = !request.no_binlog;
         if let Ok(Some((job, finished))) = ledger.read(session) {
             restartable(names, &job, &finished)?;
+            logged = !job.no_binlog;
+        }
+        if !logged {
+            connect::log(session, false)?;
         }
         shadow::discard(session, names)?;
         ledger.remove(session)?;
+        if !logged {
+            connect::log(session, true)?;
+        }
         return Ok(None);
     }
     let Some((job, finished)) = ledger.read(session)? else {
@@ -438,6 +496,13 @@ fn earlier(
         return Ok(None);
     };
     if request.resume {
+        let other = request.on_duplicate != OnDuplicate::Error && request.on_duplicate != job.on_duplicate;
+        if other {
+            return Err(Error::Mismatch(format!(
+                "the stopped import was begun with --on-duplicate {}; resume it so",
+                job.on_duplicate.word()
+            )));
+        }
         return Ok(Some((job, finished)));
     }
     let rows = finished.values().map(|chunk| chunk.loaded).sum();

@@ -5,8 +5,9 @@ use server::{Session, TableName};
 
 use crate::Error;
 use crate::job::{Job, Names};
+use crate::reject::shorten;
 use crate::request::Indexes;
-use crate::target::Table;
+use crate::target::{self, Table};
 use progress::Progress;
 
 /// From this size of the files on, plain indexes are built when all rows are in: sorting once costs less than
@@ -82,30 +83,88 @@ pub(crate) fn build_indexes(session: &mut Session, names: &Names, job: &Job) -> 
     )))
 }
 
-/// Gives the shadow the target's name in one step. Safe to call again after it was stopped anywhere.
-pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job) -> Result<(), Error> {
+/// Gives the shadow, which has `rows` rows, the target's name in one step. Safe to call again after it was stopped
+/// anywhere.
+///
+/// What somebody did to the target meanwhile is looked for before the names change and once more when the target has
+/// another name, under which nobody can change it any more.
+pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job, rows: u64) -> Result<(), Error> {
     let Names { table, shadow, old, .. } = names;
     if exists(session, shadow)? {
-        // Not every server renames two tables as one step: a crash may have been in between.
-        if job.exists && exists(session, table)? {
+        let there = exists(session, table)?;
+        if job.exists && there {
+            refuse_changed(session, table, names, job)?;
             session.execute(&format!("RENAME TABLE {table} TO {old}, {shadow} TO {table}"))?;
+        } else if job.exists && !exists(session, old)? {
+            return Err(Error::Target(format!(
+                "{table} was dropped while the import ran, so its rows are not put in; import again with --create"
+            )));
         } else {
+            // Not every server renames two tables as one step: a crash may have been in between.
             session.execute(&format!("RENAME TABLE {shadow} TO {table}"))?;
         }
     }
     if !exists(session, old)? {
         return Ok(());
     }
-    // Rows that somebody put into the empty table while ours were loading are not thrown away.
-    if !job.replace && session.value(&format!("SELECT 1 FROM {old} LIMIT 1"))?.is_some() {
+    if let Err(changed) = refuse_changed(session, old, names, job) {
         session.execute(&format!("RENAME TABLE {table} TO {shadow}, {old} TO {table}"))?;
+        return Err(keep_theirs(session, names, rows, changed)?);
+    }
+    session.execute(&format!("DROP TABLE {old}"))?;
+    Ok(())
+}
+
+/// Fails when the target, under its own name or on its way out, is not what it was when the import began.
+fn refuse_changed(session: &mut Session, place: &TableName, names: &Names, job: &Job) -> Result<(), Error> {
+    let table = &names.table;
+    if !job.replace && session.value(&format!("SELECT 1 FROM {place} LIMIT 1"))?.is_some() {
         return Err(Error::Target(format!(
             "{table} was empty when the import began and has rows now; \
              --append adds to them, --replace replaces them"
         )));
     }
-    session.execute(&format!("DROP TABLE {old}"))?;
-    Ok(())
+    if job.before.is_empty() {
+        return Ok(());
+    }
+    let now = target::definition(session, place)?;
+    let triggers = target::triggers(session, place)?;
+    let keys = target::keys_to(session, place)?;
+    let what = if now != job.before {
+        format!("was altered ({})", first_difference(&job.before, &now))
+    } else if !triggers.is_empty() {
+        format!("got triggers ({})", triggers.join(", "))
+    } else if let Some(key) = keys.iter().find(|key| key.child != *place) {
+        format!("got a foreign key of {} that points at it", key.child)
+    } else {
+        return Ok(());
+    };
+    Err(Error::Target(format!(
+        "{table} {what} while the import ran; it stays as it is now, and nothing was imported. Import again"
+    )))
+}
+
+/// The first line of a definition that is not in another, in either direction.
+fn first_difference(before: &str, now: &str) -> String {
+    let only = |one: &str, other: &str| {
+        let line = one.lines().find(|line| !other.lines().any(|known| known == *line));
+        line.map(|line| shorten(line.trim().trim_end_matches(',')))
+    };
+    let gone = only(before, now).map(|line| format!("before: {line}"));
+    let new = only(now, before).map(|line| format!("now: {line}"));
+    gone.into_iter().chain(new).collect::<Vec<_>>().join("; ")
+}
+
+/// Rows that somebody put into the shadow in the moment that it had the target's name are not thrown away with it.
+fn keep_theirs(session: &mut Session, names: &Names, rows: u64, changed: Error) -> Result<Error, Error> {
+    let Names { shadow, kept, .. } = names;
+    let count = session.value(&format!("SELECT COUNT(*) FROM {shadow}"))?;
+    let theirs = count.and_then(|count| count.parse().ok()).is_some_and(|count: u64| count > rows);
+    if !theirs {
+        return Ok(changed);
+    }
+    session.execute(&format!("RENAME TABLE {shadow} TO {kept}"))?;
+    Ok(Error::Target(format!("{changed}. Rows that others wrote in that moment are in {kept}")))
 }
 
 /// Removes what an import leaves beside the target, all but the ledger. The target is as before: a

@@ -11,6 +11,7 @@ use rows::{ColumnStats, Dialect, Doubt, Encoding, Field, KeyStats, Nulls, Watch,
 use crate::Error;
 use crate::chunk::{Chunk, Chunker, Cut};
 use crate::form;
+use crate::job::Order;
 use crate::reject::Reject;
 use crate::source::Files;
 use progress::Progress;
@@ -23,6 +24,8 @@ pub(crate) struct Survey<'a> {
     pub cut: Cut,
     /// What stands for NULL.
     pub nulls: &'a Nulls,
+    /// Files whose columns are in an order of their own.
+    pub orders: &'a BTreeMap<usize, Order>,
     /// Fields of a record.
     pub columns: usize,
     /// A line to leave out wherever it comes again: the header.
@@ -165,6 +168,7 @@ impl Survey<'_> {
         let dialect: &Dialect = &self.cut.dialect;
         let mut scratch = Vec::new();
         let mut row: Vec<Field<'_>> = Vec::new();
+        let order = self.orders.get(&chunk.file);
         let start = chunk.bytes().as_ptr().addr();
         for record in rows::records(dialect, chunk.bytes()) {
             if (record.is_empty() && self.columns > 1) || self.skipped.is_some_and(|header| header == record)
@@ -177,6 +181,11 @@ impl Survey<'_> {
                 continue;
             }
             part.rows += 1;
+            if let Some(order) = order {
+                // As the first file has them.
+                let places = order.fields.iter().zip(row.clone());
+                places.for_each(|(at, field)| row.get_mut(*at).into_iter().for_each(|place| *place = field));
+            }
             for (at, (column, field)) in part.columns.iter_mut().zip(&row).enumerate() {
                 let value = (!field.is_null(self.nulls)).then(|| field.text(dialect, &mut scratch));
                 if !part.words.take(at, field, self.nulls) {

@@ -1,6 +1,7 @@
 //! What the table is like that rows go into.
 
-use server::{Session, TableName, quote_name};
+use server::definition::without_counter;
+use server::{Grants, Scope, Session, TableName, quote_name};
 
 use crate::Error;
 
@@ -15,8 +16,12 @@ pub(crate) struct Table {
     pub transactional: bool,
     /// It keeps the history of its rows (MariaDB's system versioning).
     pub versioned: bool,
+    /// Its definition as the server prints it, without its name and its counter.
+    pub definition: String,
     /// Names of its triggers.
     pub triggers: Vec<String>,
+    /// The account can't see whether it has triggers.
+    pub triggers_hidden: bool,
     /// Its own foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
     /// Tables whose foreign keys point at it.
@@ -76,6 +81,21 @@ impl ForeignKey {
 }
 
 impl Column {
+    /// A column of a table that is to be made, by its name and its type as SQL: `decimal(10,2) NOT NULL`.
+    pub(crate) fn declared(name: &str, sql: &str) -> Column {
+        let sql = sql.to_ascii_lowercase();
+        let word: String =
+            sql.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let compact = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        Column {
+            name: name.to_owned(),
+            data_type: word,
+            nullable: !(compact.contains("not null") || compact.contains("primary key")),
+            generated: false,
+            invisible: false,
+        }
+    }
+
     /// Holds text or bytes, for which an empty value is a value.
     #[must_use]
     pub(crate) fn is_text(&self) -> bool {
@@ -129,6 +149,8 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
     if !matches!(kind.as_str(), "BASE TABLE" | "SYSTEM VERSIONED") {
         return Err(Error::Target(format!("{name} is a {}, not a table", kind.to_lowercase())));
     }
+    // First of all: what is altered after that is noticed before the swap.
+    let definition = definition(session, name)?;
     let engine = text(1).unwrap_or_default();
     let transactions = session.value(&format!(
         "SELECT transactions FROM information_schema.engines WHERE engine = {}",
@@ -144,13 +166,23 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
         transactional: transactions.as_deref() == Some("YES"),
         engine,
         versioned: kind == "SYSTEM VERSIONED",
+        definition,
         triggers: triggers(session, name)?,
+        triggers_hidden: !Grants::of(session)?.has("TRIGGER", Scope::Table(name)),
         foreign_keys: foreign_keys(session, &place)?,
         referenced_by,
         followed_by,
         empty: session.value(&format!("SELECT 1 FROM {name} LIMIT 1"))?.is_none(),
         auto_increment: text(2).and_then(|next| next.parse().ok()),
     }))
+}
+
+/// A table's definition as the server prints it, without its name and without the counter, which moves with the rows.
+pub(crate) fn definition(session: &mut Session, name: &TableName) -> Result<String, Error> {
+    let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
+    let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+    let body = text.split_once('\n').map_or("", |(_, body)| body);
+    Ok(without_counter(body))
 }
 
 /// The condition that picks a table in `information_schema`.
@@ -182,7 +214,7 @@ fn columns(session: &mut Session, place: &str) -> Result<Vec<Column>, Error> {
     Ok(columns.collect())
 }
 
-fn triggers(session: &mut Session, name: &TableName) -> Result<Vec<String>, Error> {
+pub(crate) fn triggers(session: &mut Session, name: &TableName) -> Result<Vec<String>, Error> {
     let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
     let rows = session.strings(&format!(
         "SELECT trigger_name FROM information_schema.triggers \

@@ -5,6 +5,7 @@
 //! record is rewritten into LOAD DATA's own dialect on the way. Which of the two is decided for each
 //! chunk by looking at its bytes.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memchr::memmem;
 use rows::{Dialect, Encoding, FieldRule, LineEnd, Rewriter, Watch};
-use server::{LoadReport, Session, TableName, Warning, quote_name};
+use server::{About, LoadReport, Session, TableName, Warning, quote_name};
 
 use crate::chunk::Chunk;
-use crate::job::Job;
+use crate::job::{Field, Job};
 use crate::request::FieldTarget;
-use crate::{Error, careful, insert};
+use crate::{Duplicates, Error, careful, insert};
 
 /// What is handed to the connection at once, so that a signal is noticed soon.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -30,12 +31,11 @@ pub(crate) type Part = Option<Vec<Range<usize>>>;
 pub(crate) struct Wire {
     /// The decisions of the import.
     pub job: Job,
-    /// LOAD DATA for text as it lies in the file.
-    as_is: String,
-    /// LOAD DATA for rewritten text.
-    rewritten: String,
+    /// For files in the order of the first one.
+    usual: Layout,
+    /// For files in an order of their own.
+    others: BTreeMap<usize, Layout>,
     local_infile: bool,
-    insert: insert::Statement,
     empty_is_null: bool,
     always_rewrite: bool,
     /// What is to be confirmed by every chunk.
@@ -43,6 +43,36 @@ pub(crate) struct Wire {
     /// A line to leave out wherever it comes again.
     skipped: Option<memmem::Finder<'static>>,
     stop: Arc<AtomicBool>,
+}
+
+/// The statements for records whose fields are in one order.
+struct Layout {
+    fields: Vec<Field>,
+    /// LOAD DATA for text as it lies in the file.
+    as_is: String,
+    /// LOAD DATA for rewritten text.
+    rewritten: String,
+    insert: insert::Statement,
+}
+
+impl Layout {
+    fn new(job: &Job, fields: Vec<Field>, table: &TableName, about: &About) -> Layout {
+        Layout {
+            as_is: load_data((job, &fields), table, &job.dialect, false),
+            rewritten: load_data((job, &fields), table, &Dialect::LOAD_DATA, true),
+            insert: insert::Statement::new(job, &fields, table, about),
+            fields,
+        }
+    }
+}
+
+/// By which statement records are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// LOAD DATA LOCAL: the fastest, but it knows no row whose key may be there already.
+    Load,
+    /// INSERT of many rows.
+    Insert,
 }
 
 /// What the server said to some records.
@@ -54,8 +84,10 @@ pub(crate) struct Outcome {
     pub warnings: Vec<Warning>,
     /// The statement failed as a whole.
     pub failure: Option<server::Error>,
-    /// Records that were not sent because their number of fields is wrong: place and reason.
+    /// Records that were not sent because they are not what they should be: place and reason.
     pub ragged: Vec<(Range<usize>, String)>,
+    /// Of the records taken, those whose key was there already.
+    pub duplicates: Duplicates,
 }
 
 /// What was sent, filled in while sending.
@@ -67,20 +99,20 @@ struct Sent {
 
 impl Wire {
     /// Prepares the statements of a job for its table.
-    pub(crate) fn new(job: Job, table: &TableName, local_infile: bool, stop: Arc<AtomicBool>) -> Wire {
+    pub(crate) fn new(job: Job, table: &TableName, about: &About, stop: Arc<AtomicBool>) -> Wire {
         let rules = || job.fields.iter().map(|field| field.rule);
         let empty_is_null = rules().any(|rule| match rule {
             FieldRule::EmptyIsNull => true,
             FieldRule::Copy => job.nulls.empty,
             _ => false,
         });
-        let transforms = rules().any(|rule| matches!(rule, FieldRule::Boolean | FieldRule::UtcDateTime));
+        let transforms = rules().any(FieldRule::changes_text);
         let always_rewrite = !job.nulls.words.is_empty() || transforms;
+        let layout = |file: &usize| (*file, Layout::new(&job, job.fields_in(*file), table, about));
         Wire {
-            as_is: load_data(&job, table, &job.dialect, false),
-            rewritten: load_data(&job, table, &Dialect::LOAD_DATA, true),
-            local_infile,
-            insert: insert::Statement::new(&job, table),
+            usual: Layout::new(&job, job.fields.clone(), table, about),
+            others: job.orders.keys().map(layout).collect(),
+            local_infile: about.local_infile,
             empty_is_null,
             always_rewrite,
             watch: job.guessed.any().then(|| job.watch()),
@@ -88,6 +120,15 @@ impl Wire {
             stop,
             job,
         }
+    }
+
+    /// How a chunk is sent at first.
+    pub(crate) fn first_way(&self) -> Through {
+        if self.local_infile { Through::Load } else { Through::Insert }
+    }
+
+    fn layout(&self, chunk: &Chunk) -> &Layout {
+        self.others.get(&chunk.file).unwrap_or(&self.usual)
     }
 
     /// Sends records of a chunk as one statement (or several INSERTs).
@@ -99,12 +140,12 @@ impl Wire {
         session: &mut Session,
         chunk: &Arc<Chunk>,
         part: Part,
+        through: Through,
     ) -> Result<Outcome, Error> {
         let mut outcome = Outcome::default();
-        let result = if self.local_infile {
-            self.load(session, chunk, part, &mut outcome)
-        } else {
-            self.insert_rows(session, chunk, part, &mut outcome)
+        let result = match through {
+            Through::Load => self.load(session, chunk, part, &mut outcome),
+            Through::Insert => self.insert_rows(session, chunk, part, &mut outcome),
         };
         match result {
             Ok(clean) => outcome.clean = clean,
@@ -131,7 +172,8 @@ impl Wire {
         outcome: &mut Outcome,
     ) -> Result<Option<u64>, Error> {
         let as_is = part.is_none() && self.goes_as_is(chunk.bytes());
-        let sql = if as_is { &self.as_is } else { &self.rewritten };
+        let layout = self.layout(chunk);
+        let sql = if as_is { &layout.as_is } else { &layout.rewritten };
         let sent = Arc::new(Mutex::new(Sent::default()));
         let (wire, chunk, shared) = (Arc::clone(self), Arc::clone(chunk), Arc::clone(&sent));
         let source = move |out: &mut dyn Write| {
@@ -201,13 +243,13 @@ impl Wire {
         text: &mut Vec<u8>,
         each: &mut dyn FnMut(&mut Vec<u8>) -> io::Result<()>,
     ) -> io::Result<Sent> {
-        let mut rewriter = self.job.rewriter();
+        let mut rewriter = self.job.rewriter(&self.layout(chunk).fields);
         let mut sent = Sent::default();
         let mut one = |range: Range<usize>| {
             let record = chunk.bytes().get(range.clone()).unwrap_or_default();
             match rewriter.rewrite(record, text) {
                 Ok(()) => sent.records += 1,
-                Err(ragged) => sent.ragged.push((range, ragged.to_string())),
+                Err(unfit) => sent.ragged.push((range, unfit.to_string())),
             }
             each(text)
         };
@@ -230,7 +272,12 @@ impl Wire {
         let sent = rewritten.map_err(|source| Error::Read { name: chunk.name.to_string(), source })?;
         outcome.ragged = sent.ragged;
         let stop = || self.stop.load(Ordering::Relaxed);
-        self.insert.run(session, &lines, &stop, &mut outcome.warnings)
+        let insert = &self.layout(chunk).insert;
+        let inserted = insert.run(session, &lines, &stop, &mut outcome.warnings)?;
+        Ok(inserted.map(|(rows, duplicates)| {
+            outcome.duplicates = duplicates;
+            rows
+        }))
     }
 
     /// Why the server does not take a record: INSERT says it where LOAD DATA of MySQL 5.6 only counts. May leave the
@@ -258,9 +305,9 @@ impl Wire {
 
 impl Job {
     /// Turns records of this job's dialect into LOAD DATA's.
-    pub(crate) fn rewriter(&self) -> Rewriter {
-        let rules = self.fields.iter().map(|field| field.rule).collect();
-        Rewriter::new(self.dialect, self.nulls.clone(), rules, self.fields.len())
+    fn rewriter(&self, fields: &[Field]) -> Rewriter {
+        let rules = fields.iter().map(|field| field.rule).collect();
+        Rewriter::new(self.dialect, self.nulls.clone(), rules, fields.len())
     }
 
     /// The records of a chunk as ranges of its bytes. A blank line is no record in a file of several
@@ -293,7 +340,12 @@ fn has_empty_field(bytes: &[u8], delimiter: u8, line_end: LineEnd) -> bool {
 }
 
 /// The statement for records in a dialect; rewritten ones come without the fields that go nowhere.
-fn load_data(job: &Job, table: &TableName, dialect: &Dialect, rewritten: bool) -> String {
+fn load_data(
+    (job, fields): (&Job, &[Field]),
+    table: &TableName,
+    dialect: &Dialect,
+    rewritten: bool,
+) -> String {
     let charset = if job.encoding == Encoding::Binary { "binary" } else { "utf8mb4" };
     let mut sql = format!(
         "LOAD DATA LOCAL INFILE '{}' INTO TABLE {table} CHARACTER SET {charset} FIELDS TERMINATED BY 0x{:02x} ESCAPED BY ",
@@ -307,7 +359,7 @@ fn load_data(job: &Job, table: &TableName, dialect: &Dialect, rewritten: bool) -
     let ends: String = dialect.line_end.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     write!(sql, " LINES TERMINATED BY 0x{ends} (").ok();
     let mut separator = "";
-    for field in &job.fields {
+    for field in fields {
         let name = match &field.target {
             FieldTarget::Column(name) => quote_name(name),
             FieldTarget::Variable(name) => format!("@{}", quote_name(name)),

@@ -38,6 +38,8 @@ mod queue;
 mod reject;
 #[path = "main/round_trip.rs"]
 mod round_trip;
+#[path = "main/sandbox_command.rs"]
+mod sandbox_command;
 #[path = "main/size.rs"]
 mod size;
 #[path = "main/ssh.rs"]

@@ -48,12 +48,38 @@ pub struct BadBytes {
 
 /// A record with more or fewer fields than the file's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found} fields where {expected} are expected")]
+#[error("{found} {} where {expected} {} expected", if *.found == 1 { "field" } else { "fields" }, if *.expected == 1 { "is" } else { "are" })]
 pub struct Ragged {
     /// How many fields every record should have.
     pub expected: usize,
     /// How many this one has.
     pub found: usize,
+}
+
+/// A record that can't be written for a server as the rules for its columns want it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It has more or fewer fields than it should.
+    #[error(transparent)]
+    Ragged(#[from] Ragged),
+    /// A value is not what the others of its column are.
+    #[error("field {field}, value '{}': {what}", shown(value))]
+    Value {
+        /// Which field of the record, from 1.
+        field: usize,
+        /// Its text.
+        value: Vec<u8>,
+        /// What it is not.
+        what: &'static str,
+    },
+}
+
+/// The start of a value, on one line.
+fn shown(value: &[u8]) -> String {
+    const CHARS: usize = 80;
+    let text = String::from_utf8_lossy(value);
+    let more = if text.chars().nth(CHARS).is_some() { "..." } else { "" };
+    text.chars().take(CHARS).flat_map(char::escape_debug).collect::<String>() + more
 }
 
 /// A name that is no encoding known here.

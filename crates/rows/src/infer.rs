@@ -6,6 +6,7 @@ mod word;
 
 use std::fmt;
 
+use crate::moment::DateOrder;
 pub use key::KeyStats;
 use value::{DOUBLE_DIGITS_MAX, Value, classify};
 pub use word::WordStats;
@@ -20,6 +21,12 @@ const DECIMAL_DIGITS_MAX: usize = 65;
 const DECIMAL_SCALE_MAX: usize = 30;
 /// Above this a double leaves out integers.
 const DOUBLE_INT_MAX: u64 = 1 << 53;
+/// Numbers below fit an INT and leave half of it as room.
+const INT_ROOMY_MAX: u64 = 1 << 30;
+/// More digits before the point, as room.
+const DECIMAL_ROOM: u8 = 4;
+/// Lengths that people give to columns.
+const LENGTHS: [u32; 9] = [16, 32, 64, 128, 255, 500, 1000, 2000, 4000];
 /// What a column gets of which no value is known.
 const UNKNOWN_CHARS: u32 = 255;
 
@@ -56,7 +63,7 @@ pub enum ColumnKind {
     DateTime {
         /// Digits of a second's fraction, 0 to 6.
         fraction: u8,
-        /// Every value ends in `Z`: it must be taken off.
+        /// Every value ends in `Z` or an offset: it must be taken off, and the time is UTC.
         utc: bool,
     },
     /// Text with a limit.
@@ -83,6 +90,37 @@ pub enum ColumnKind {
     LongBlob,
 }
 
+/// How the values of a column are written, where that is not how a server reads them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Written {
+    /// As a server reads them.
+    #[default]
+    Plainly,
+    /// With a decimal comma.
+    DecimalComma,
+    /// With the year at the end.
+    Dates(DateOrder),
+}
+
+/// What is known about how people wrote the values, and what types are to be like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Habits {
+    /// What comes first in a date whose year comes last; `None` lets the values say it, if they do.
+    pub date_order: Option<DateOrder>,
+    /// A comma is a decimal comma, also where it could stand between thousands.
+    pub decimal_comma: bool,
+    /// Types have room for values that are somewhat larger than those that were seen.
+    pub roomy: bool,
+}
+
+impl Habits {
+    /// The same, with the tightest types.
+    #[must_use]
+    pub fn tight(self) -> Habits {
+        Habits { roomy: false, ..self }
+    }
+}
+
 /// What a column is declared as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnType {
@@ -94,6 +132,8 @@ pub struct ColumnType {
     pub max_chars: u64,
     /// The longest value as text, in bytes of UTF-8.
     pub max_bytes: u64,
+    /// How its values are written.
+    pub written: Written,
 }
 
 impl ColumnType {
@@ -157,6 +197,16 @@ mod class {
     pub(super) const BOOLEAN: u16 = 1 << 7;
     pub(super) const TEXT: u16 = 1 << 8;
     pub(super) const INVALID: u16 = 1 << 9;
+    pub(super) const COMMA: u16 = 1 << 10;
+    pub(super) const LOCAL_DATE: u16 = 1 << 11;
+    pub(super) const LOCAL_DATETIME: u16 = 1 << 12;
+    /// A comma that can only be a decimal comma.
+    pub(super) const COMMA_SURE: u16 = 1 << 13;
+    /// A date that is none when the day comes first; and when the month does.
+    pub(super) const NOT_DMY: u16 = 1 << 14;
+    pub(super) const NOT_MDY: u16 = 1 << 15;
+    /// What only says something about others.
+    pub(super) const MARKS: u16 = COMMA_SURE | NOT_DMY | NOT_MDY;
 }
 
 /// What is known about a column's values: enough to name the tightest type that holds them all, and nothing
@@ -173,8 +223,12 @@ mod class {
 ///   significant digits at most, integers up to 2^53, nothing that overflows or vanishes. NaN and infinity are
 ///   text.
 /// * Dates are days of the calendar of the years 1000 to 9999; DATETIME adds ` ` or `T`, a time of day and up
-///   to six digits of a fraction. Dates and DATETIMEs mix. `Z` at the end is fine if every value has it. Offsets,
-///   leap seconds and zero dates are text.
+///   to six digits of a fraction. Dates and DATETIMEs mix. `Z` or an offset such as `+01:00` at the end is fine if
+///   every value has one of them. Leap seconds and zero dates are text.
+/// * Dates with the year at the end are dates if some value shows whether the day or the month comes first, and no
+///   value contradicts it; or if [`Habits`] say it. They don't mix with others.
+/// * Numbers with a decimal comma are DECIMAL if no number of the column has a point alone, and some comma can't
+///   stand between thousands; or if [`Habits`] say so.
 /// * TIME is `HH:MM:SS` up to 838:59:59 either way, with a fraction.
 /// * `true` and `false` in any case, `t` and `f`, are booleans; 0 and 1 are integers.
 /// * Everything else is text, or binary where a value is not UTF-8.
@@ -193,6 +247,8 @@ pub struct ColumnStats {
     decimal_scale: usize,
     decimal_significant: usize,
     fraction: usize,
+    /// What stands between the numbers of dates with the year at the end, as a set of bits.
+    separators: u8,
 }
 
 impl ColumnStats {
@@ -246,6 +302,21 @@ impl ColumnStats {
                 self.fraction = self.fraction.max(fraction);
             }
             Value::Boolean => self.seen |= class::BOOLEAN,
+            Value::Comma { whole, scale, thousands } => {
+                self.seen |= class::COMMA | if thousands { 0 } else { class::COMMA_SURE };
+                self.decimal_whole = self.decimal_whole.max(whole);
+                self.decimal_scale = self.decimal_scale.max(scale);
+            }
+            Value::LocalDate { dmy, mdy, separator, timed, fraction } => {
+                self.seen |= if timed { class::LOCAL_DATETIME } else { class::LOCAL_DATE };
+                self.seen |= if dmy { 0 } else { class::NOT_DMY } | if mdy { 0 } else { class::NOT_MDY };
+                self.fraction = self.fraction.max(fraction);
+                self.separators |= match separator {
+                    b'.' => 1,
+                    b'/' => 2,
+                    _ => 4,
+                };
+            }
             Value::Text => return false,
         }
         let length = value.len() as u64;
@@ -277,11 +348,6 @@ impl ColumnStats {
         self.max_chars = self.max_chars.max(length as u64);
     }
 
-    /// Whether there was a value, as opposed to NULLs only.
-    pub(crate) fn has_values(&self) -> bool {
-        self.seen != 0
-    }
-
     /// Adds what was observed elsewhere.
     pub fn merge(&mut self, later: &ColumnStats) {
         self.seen |= later.seen;
@@ -295,18 +361,42 @@ impl ColumnStats {
         self.decimal_scale = self.decimal_scale.max(later.decimal_scale);
         self.decimal_significant = self.decimal_significant.max(later.decimal_significant);
         self.fraction = self.fraction.max(later.fraction);
+        self.separators |= later.separators;
     }
 
     /// The tightest type for all that was observed. Of a column without a value nothing is known: VARCHAR, of
     /// one character if it has rows.
     pub fn decide(&self) -> ColumnType {
-        let nullable = self.nulls > 0 || self.seen == 0;
-        ColumnType { kind: self.kind(), nullable, max_chars: self.max_chars, max_bytes: self.max_bytes }
+        self.decide_by(&Habits::default())
     }
 
-    fn kind(&self) -> ColumnKind {
+    /// The type for all that was observed, by what else is known. With [`Habits::roomy`] a column may hold NULL too,
+    /// integers are INT or BIGINT, and DECIMAL and VARCHAR take longer values.
+    pub fn decide_by(&self, habits: &Habits) -> ColumnType {
+        let (kind, written) = self.kind(habits);
+        let kind = if habits.roomy { self.with_room(kind) } else { kind };
+        let nullable = self.nulls > 0 || self.seen == 0 || habits.roomy;
+        ColumnType { kind, nullable, max_chars: self.max_chars, max_bytes: self.max_bytes, written }
+    }
+
+    /// Whether there is any value besides NULL.
+    pub fn has_values(&self) -> bool {
+        self.seen != 0
+    }
+
+    /// Whether the values are dates with the year at the end that can be read with either of day and month first.
+    pub fn is_ambiguous_date(&self) -> bool {
+        self.only(class::LOCAL_DATE | class::LOCAL_DATETIME)
+            && self.separators.is_power_of_two()
+            && self.seen & (class::NOT_DMY | class::NOT_MDY) == 0
+    }
+
+    fn kind(&self, habits: &Habits) -> (ColumnKind, Written) {
+        if let Some(found) = self.people_wrote(habits) {
+            return found;
+        }
         let fraction = u8::try_from(self.fraction).unwrap_or(6);
-        if self.only(class::INT) {
+        let kind = if self.only(class::INT) {
             self.integer().or_else(|| self.decimal())
         } else if self.only(class::INT | class::DECIMAL) {
             self.decimal()
@@ -324,13 +414,66 @@ impl ColumnStats {
             Some(ColumnKind::Boolean)
         } else {
             None
+        };
+        (kind.unwrap_or_else(|| self.text()), Written::Plainly)
+    }
+
+    /// What the values are when people wrote them their own way.
+    fn people_wrote(&self, habits: &Habits) -> Option<(ColumnKind, Written)> {
+        if self.seen & class::COMMA != 0 && self.only(class::INT | class::COMMA) {
+            let sure = habits.decimal_comma || self.seen & class::COMMA_SURE != 0;
+            return Some((self.decimal().filter(|_| sure)?, Written::DecimalComma));
         }
-        .unwrap_or_else(|| self.text())
+        if !self.only(class::LOCAL_DATE | class::LOCAL_DATETIME) || !self.separators.is_power_of_two() {
+            return None;
+        }
+        let fraction = u8::try_from(self.fraction).unwrap_or(6);
+        let kind = match self.seen & class::LOCAL_DATETIME {
+            0 => ColumnKind::Date,
+            _ => ColumnKind::DateTime { fraction, utc: false },
+        };
+        let (dmy, mdy) = (self.seen & class::NOT_DMY == 0, self.seen & class::NOT_MDY == 0);
+        let order = match habits.date_order {
+            Some(DateOrder::Dmy) => dmy.then_some(DateOrder::Dmy),
+            Some(DateOrder::Mdy) => mdy.then_some(DateOrder::Mdy),
+            None if dmy && !mdy => Some(DateOrder::Dmy),
+            None if mdy && !dmy => Some(DateOrder::Mdy),
+            None => None,
+        };
+        Some((kind, Written::Dates(order?)))
+    }
+
+    /// A type that also takes values somewhat larger than those that were seen.
+    fn with_room(&self, kind: ColumnKind) -> ColumnKind {
+        match kind {
+            ColumnKind::Int { .. } if self.int_max.max(self.int_min) < INT_ROOMY_MAX => {
+                ColumnKind::Int { bytes: 4, unsigned: false }
+            }
+            ColumnKind::Int { .. } => {
+                ColumnKind::Int { bytes: 8, unsigned: i64::try_from(self.int_max).is_err() }
+            }
+            ColumnKind::Decimal { precision, scale } => {
+                let precision =
+                    (precision + DECIMAL_ROOM).min(u8::try_from(DECIMAL_DIGITS_MAX).unwrap_or(u8::MAX));
+                ColumnKind::Decimal { precision, scale }
+            }
+            ColumnKind::Varchar { chars } if self.seen != 0 => {
+                ColumnKind::Varchar { chars: length_with_room(chars, VARCHAR_CHARS_MAX) }
+            }
+            ColumnKind::Varbinary { bytes } => {
+                ColumnKind::Varbinary { bytes: length_with_room(bytes, VARBINARY_BYTES_MAX) }
+            }
+            ColumnKind::Text if self.max_bytes > TEXT_BYTES_MAX / 2 => ColumnKind::MediumText,
+            ColumnKind::MediumText if self.max_bytes > MEDIUMTEXT_BYTES_MAX / 2 => ColumnKind::LongText,
+            ColumnKind::Blob if self.max_bytes > TEXT_BYTES_MAX / 2 => ColumnKind::MediumBlob,
+            ColumnKind::MediumBlob if self.max_bytes > MEDIUMTEXT_BYTES_MAX / 2 => ColumnKind::LongBlob,
+            other => other,
+        }
     }
 
     /// There are values, and all are of these classes.
     fn only(&self, classes: u16) -> bool {
-        self.seen != 0 && self.seen & !classes == 0
+        self.seen & !class::MARKS != 0 && self.seen & !(classes | class::MARKS) == 0
     }
 
     fn integer(&self) -> Option<ColumnKind> {
@@ -387,6 +530,13 @@ impl ColumnStats {
             (_, true) => ColumnKind::LongBlob,
         }
     }
+}
+
+/// At least twice the length, as far as there is such a type.
+fn length_with_room(length: u32, limit: u64) -> u32 {
+    let wanted = length.saturating_mul(2);
+    let round = LENGTHS.into_iter().find(|round| *round >= wanted).unwrap_or(wanted);
+    round.min(u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
 /// Whether the value is a number, a date or the like: anything but text.

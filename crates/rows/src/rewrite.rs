@@ -2,7 +2,8 @@
 
 use crate::escape::{needs_escape, write_load_data};
 use crate::field::{Field, each_field};
-use crate::{Dialect, Nulls, Ragged};
+use crate::moment::{write_decimal, write_local, write_utc};
+use crate::{DateOrder, Dialect, Nulls, Ragged, Unfit};
 use serde::{Deserialize, Serialize};
 
 /// What becomes of one column's fields on their way to the server. In all of them but `Skip`, what [`Nulls`]
@@ -18,10 +19,24 @@ pub enum FieldRule {
     EmptyIsNull,
     /// `true` and `t` are 1, `false` and `f` are 0, in any case; anything else as it is, for the server to judge.
     Boolean,
-    /// A `Z` at the end is left out; the column holds UTC.
+    /// A time with `Z` or an offset at its end becomes the same moment in UTC; one without is [`Unfit`].
     UtcDateTime,
+    /// A number with a decimal comma gets a point; what may be another number is [`Unfit`].
+    DecimalComma,
+    /// A date whose year comes last becomes `YYYY-MM-DD`; any other is [`Unfit`].
+    LocalDate(DateOrder),
     /// The field does not appear in the line at all.
     Skip,
+}
+
+impl FieldRule {
+    /// Whether it writes another text than the one in the file.
+    pub fn changes_text(self) -> bool {
+        matches!(
+            self,
+            FieldRule::Boolean | FieldRule::UtcDateTime | FieldRule::DecimalComma | FieldRule::LocalDate(_)
+        )
+    }
 }
 
 /// Turns records of one dialect into lines of LOAD DATA's default dialect.
@@ -33,6 +48,8 @@ pub struct Rewriter {
     nulls: Nulls,
     columns: Vec<Column>,
     scratch: Vec<u8>,
+    /// A value in another writing.
+    made: Vec<u8>,
     /// Delimiters to change.
     tabs: Vec<usize>,
     /// A backslash means the same in the file and to the server.
@@ -51,10 +68,11 @@ impl Column {
     fn new(rule: FieldRule, nulls: &Nulls) -> Column {
         let words = nulls.words.iter().fold(u64::from(nulls.empty), |bits, word| bits | length_bit(word));
         let lengths = match rule {
-            FieldRule::Copy => words,
             FieldRule::KeepEmpty => words & !1,
             FieldRule::EmptyIsNull => words | 1,
-            FieldRule::Boolean | FieldRule::UtcDateTime | FieldRule::Skip => u64::MAX,
+            FieldRule::Skip => u64::MAX,
+            rule if rule.changes_text() => u64::MAX,
+            _ => words,
         };
         Column { rule, lengths }
     }
@@ -77,17 +95,25 @@ impl Rewriter {
         let rules = rules.into_iter().chain(std::iter::repeat(FieldRule::Copy)).take(columns);
         let columns = rules.map(|rule| Column::new(rule, &nulls)).collect();
         let same_escape = dialect.escape_byte() == Some(b'\\');
-        Rewriter { dialect, nulls, columns, scratch: Vec::new(), tabs: Vec::new(), same_escape }
+        Rewriter {
+            dialect,
+            nulls,
+            columns,
+            scratch: Vec::new(),
+            made: Vec::new(),
+            tabs: Vec::new(),
+            same_escape,
+        }
     }
 
     /// Appends one line, its newline included.
     ///
     /// # Errors
     ///
-    /// The record has not the expected number of fields; `out` is as it was.
-    pub fn rewrite(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Ragged> {
-        let Rewriter { dialect, nulls, columns, scratch, tabs, same_escape } = self;
-        let (start, mut found) = (out.len(), 0);
+    /// The record has not the expected number of fields, or a value is not as its rule wants it; `out` is as it was.
+    pub fn rewrite(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Unfit> {
+        let Rewriter { dialect, nulls, columns, scratch, made, tabs, same_escape } = self;
+        let (start, mut found, mut unfit) = (out.len(), 0, None);
         // Well-formed unquoted fields have no delimiter in them, and where a backslash is an escape it may stay one.
         let backslash = if *same_escape { b'\\' } else { dialect.delimiter };
         let clean = !needs_escape(record, [dialect.delimiter, backslash]);
@@ -107,14 +133,23 @@ impl Rewriter {
             } else if quoted_clean && !field.escaped && field.quoted && column.is_copied(field.raw) {
                 line.write(field.raw);
             } else if column.rule != FieldRule::Skip {
-                let value = value(column.rule, &field, (dialect, nulls), scratch);
-                line.write_value(value);
+                match value(column.rule, &field, (dialect, nulls), (scratch, made)) {
+                    Ok(value) => line.write_value(value),
+                    Err(what) => {
+                        let value = field.text(dialect, scratch).to_vec();
+                        unfit.get_or_insert(Unfit::Value { field: found, value, what });
+                    }
+                }
             }
         });
         line.flush();
         if found != columns.len() {
             out.truncate(start);
-            return Err(Ragged { expected: columns.len(), found });
+            return Err(Ragged { expected: columns.len(), found }.into());
+        }
+        if let Some(unfit) = unfit {
+            out.truncate(start);
+            return Err(unfit);
         }
         out.push(b'\n');
         Ok(())
@@ -185,29 +220,41 @@ impl Line<'_> {
     }
 }
 
+/// The value to write, or what it is not.
 #[inline]
 fn value<'b>(
     rule: FieldRule,
     field: &Field<'b>,
     (dialect, nulls): (&Dialect, &Nulls),
-    scratch: &'b mut Vec<u8>,
-) -> Option<&'b [u8]> {
+    (scratch, made): (&'b mut Vec<u8>, &'b mut Vec<u8>),
+) -> Result<Option<&'b [u8]>, &'static str> {
     if field.raw.is_empty() {
         match rule {
-            FieldRule::KeepEmpty => return Some(b""),
-            FieldRule::EmptyIsNull => return None,
+            FieldRule::KeepEmpty => return Ok(Some(b"")),
+            FieldRule::EmptyIsNull => return Ok(None),
+            // As for any other number or date.
+            FieldRule::DecimalComma | FieldRule::LocalDate(_) if nulls.empty => return Ok(None),
             _ => {}
         }
     }
     if field.is_null(nulls) {
-        return None;
+        return Ok(None);
     }
     let text = field.text(dialect, scratch);
-    match rule {
-        FieldRule::Boolean => Some(boolean(text)),
-        FieldRule::UtcDateTime => Some(text.strip_suffix(b"Z").unwrap_or(text)),
-        _ => Some(text),
-    }
+    made.clear();
+    let written = match rule {
+        FieldRule::Boolean => return Ok(Some(boolean(text))),
+        FieldRule::UtcDateTime => {
+            write_utc(text, made).ok_or("no time with Z or an offset, as others of the column are")
+        }
+        FieldRule::DecimalComma => write_decimal(text, made).ok_or("no number with a decimal comma"),
+        FieldRule::LocalDate(order) => write_local(text, order, made).ok_or(match order {
+            DateOrder::Dmy => "no date in the order day, month, year",
+            DateOrder::Mdy => "no date in the order month, day, year",
+        }),
+        _ => return Ok(Some(text)),
+    };
+    written.map(|()| Some(made.as_slice()))
 }
 
 fn boolean(text: &[u8]) -> &[u8] {

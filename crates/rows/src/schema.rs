@@ -17,6 +17,18 @@ pub struct Column {
     pub name: String,
     /// What it holds.
     pub column_type: ColumnType,
+    /// The tightest type that holds it, for where there is not room for more.
+    pub tight: ColumnKind,
+    /// The type as SQL, when the user gave it.
+    pub sql: Option<String>,
+}
+
+impl Column {
+    /// A column; `tight` is what it has to be at least.
+    #[must_use]
+    pub fn new(name: &str, column_type: ColumnType, tight: ColumnKind, sql: Option<String>) -> Column {
+        Column { name: name.to_owned(), column_type, tight, sql }
+    }
 }
 
 /// A table to be created, without its name.
@@ -35,11 +47,25 @@ pub struct Limits {
     pub index_bytes: usize,
     /// The longest row as declared, in bytes, large objects not counted.
     pub row_bytes: usize,
+    /// The longest row that InnoDB takes within a page, in bytes: half of what a page has room for.
+    pub page_bytes: usize,
+}
+
+impl Limits {
+    /// The limits of a server whose InnoDB has pages of so many bytes; 0 when that is not known.
+    #[must_use]
+    pub fn of_page(page_bytes: u64) -> Limits {
+        let page = usize::try_from(page_bytes).unwrap_or(0);
+        // A page's headers and its directory take 132 bytes; and a record of 16 KiB is too long in any page.
+        let half = page.saturating_sub(132) / 2;
+        let limits = Limits::default();
+        if page == 0 { limits } else { Limits { page_bytes: half.min(16_383), ..limits } }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { index_bytes: 3072, row_bytes: 65_535 }
+        Limits { index_bytes: 3072, row_bytes: 65_535, page_bytes: 8126 }
     }
 }
 
@@ -75,7 +101,8 @@ fn clean(name: &str, position: usize) -> String {
 /// The statement that creates the table, over several lines and without a semicolon. `quoted_name` goes in as
 /// it is.
 ///
-/// The widest VARCHARs become TEXT until the row fits, key columns last. Key columns are NOT NULL, and text
+/// Where a row is too long with types that have room for more, they get the tightest types. Then the widest VARCHARs
+/// become TEXT until the row fits, but for key columns. Key columns are NOT NULL, and text
 /// among them is compared byte by byte; a key that does not fit an index is left out.
 pub fn create_table(quoted_name: &str, schema: &Schema, limits: Limits) -> String {
     let key = usable_key(schema, limits);
@@ -83,10 +110,14 @@ pub fn create_table(quoted_name: &str, schema: &Schema, limits: Limits) -> Strin
     let mut sql = format!("CREATE TABLE {quoted_name} (");
     for (position, (column, kind)) in schema.columns.iter().zip(kinds).enumerate() {
         let in_key = key.contains(&column.name);
+        let comma = if position == 0 { "" } else { "," };
         let collation =
             if in_key && matches!(kind, ColumnKind::Varchar { .. }) { " COLLATE utf8mb4_bin" } else { "" };
         let null = if column.column_type.nullable && !in_key { "NULL" } else { "NOT NULL" };
-        let comma = if position == 0 { "" } else { "," };
+        if let Some(given) = &column.sql {
+            write!(sql, "{comma}\n  {} {given}", quote_name(&column.name)).unwrap_or_default();
+            continue;
+        }
         // Writing to a String cannot fail.
         write!(sql, "{comma}\n  {} {kind}{collation} {null}", quote_name(&column.name)).unwrap_or_default();
     }
@@ -106,9 +137,7 @@ fn quote_name(name: &str) -> String {
 fn usable_key(schema: &Schema, limits: Limits) -> Vec<String> {
     let fits = |name: &String| {
         let column = schema.columns.iter().find(|column| column.name == *name);
-        column
-            .and_then(|column| key_bytes(column.column_type.kind))
-            .is_some_and(|bytes| bytes <= limits.index_bytes)
+        column.is_some_and(|column| column.sql.is_some() || fits_index(column.tight, limits))
     };
     if schema.key.iter().all(fits) { schema.key.clone() } else { Vec::new() }
 }
@@ -124,21 +153,68 @@ fn key_bytes(kind: ColumnKind) -> Option<usize> {
     }
 }
 
-/// The kinds of the columns, changed so that the row is within its limit if that is possible at all.
+fn fits_index(kind: ColumnKind, limits: Limits) -> bool {
+    key_bytes(kind).is_some_and(|bytes| bytes <= limits.index_bytes)
+}
+
+/// The kinds of the columns, changed so that the row is within its limits if that is possible at all.
 fn fit_row(schema: &Schema, key: &[String], limits: Limits) -> Vec<ColumnKind> {
-    let mut kinds: Vec<ColumnKind> = schema.columns.iter().map(|column| column.column_type.kind).collect();
-    let null_bits = schema.columns.iter().filter(|column| column.column_type.nullable).count().div_ceil(8);
-    let mut total = null_bits.max(1) + kinds.iter().map(|&kind| row_bytes(kind)).sum::<usize>();
-    while total > limits.row_bytes {
-        let widest = (0..kinds.len())
-            .filter(|&at| !key.contains(&schema.columns[at].name))
-            .filter(|&at| row_bytes(off_row(kinds[at])) < row_bytes(kinds[at]))
-            .max_by_key(|&at| (row_bytes(kinds[at]), std::cmp::Reverse(at)));
-        let Some(at) = widest else { break };
-        total -= row_bytes(kinds[at]) - row_bytes(off_row(kinds[at]));
-        kinds[at] = off_row(kinds[at]);
+    let in_key = |column: &Column| key.contains(&column.name);
+    let mut kinds: Vec<ColumnKind> = schema
+        .columns
+        .iter()
+        .map(|column| match column.column_type.kind {
+            wide if in_key(column) && !fits_index(wide, limits) => column.tight,
+            kind => kind,
+        })
+        .collect();
+    let null_bits =
+        schema.columns.iter().filter(|column| column.column_type.nullable).count().div_ceil(8).max(1);
+    for (bytes, overhead, limit) in [
+        (row_bytes as fn(ColumnKind) -> usize, null_bits, limits.row_bytes),
+        (page_bytes, null_bits + PAGE_OVERHEAD_BYTES, limits.page_bytes),
+    ] {
+        let size = |kinds: &[ColumnKind]| overhead + kinds.iter().map(|&kind| bytes(kind)).sum::<usize>();
+        if size(&kinds) > limit {
+            kinds
+                .iter_mut()
+                .zip(&schema.columns)
+                .for_each(|(kind, column)| *kind = smaller(*kind, column.tight, bytes));
+        }
+        let mut total = size(&kinds);
+        while total > limit {
+            let widest = (0..kinds.len())
+                .filter(|&at| !in_key(&schema.columns[at]))
+                .filter(|&at| bytes(off_row(kinds[at])) < bytes(kinds[at]))
+                .max_by_key(|&at| (bytes(kinds[at]), std::cmp::Reverse(at)));
+            let Some(at) = widest else { break };
+            total -= bytes(kinds[at]) - bytes(off_row(kinds[at]));
+            kinds[at] = off_row(kinds[at]);
+        }
     }
     kinds
+}
+
+/// The tight kind where it takes less.
+fn smaller(kind: ColumnKind, tight: ColumnKind, bytes: fn(ColumnKind) -> usize) -> ColumnKind {
+    if bytes(tight) < bytes(kind) { tight } else { kind }
+}
+
+/// What InnoDB adds to a row: its header, the row id where there is no key, transaction and undo pointer.
+const PAGE_OVERHEAD_BYTES: usize = 5 + 6 + 6 + 7;
+
+/// What a column takes at most of a page, as InnoDB counts it when a table is created (ROW_FORMAT=DYNAMIC, and
+/// `dict_index_t::record_size_info()` of MariaDB 10.11): what is longer than 255 bytes by its type may go to pages of its
+/// own, and leaves 20 bytes and a length.
+fn page_bytes(kind: ColumnKind) -> usize {
+    let own_page = 21;
+    match kind {
+        ColumnKind::Varchar { chars } if chars as usize * UTF8MB4_BYTES > 255 => own_page,
+        ColumnKind::Varbinary { bytes } if bytes > 255 => own_page,
+        ColumnKind::Text | ColumnKind::MediumText | ColumnKind::LongText => own_page,
+        ColumnKind::Blob | ColumnKind::MediumBlob | ColumnKind::LongBlob => own_page,
+        other => row_bytes(other),
+    }
 }
 
 /// The same content kept outside of the row.
@@ -180,10 +256,12 @@ fn decimal_bytes(digits: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Written;
 
     fn column(name: &str, kind: ColumnKind) -> Column {
-        let column_type = ColumnType { kind, nullable: false, max_chars: 0, max_bytes: 0 };
-        Column { name: name.to_owned(), column_type }
+        let column_type =
+            ColumnType { kind, nullable: false, max_chars: 0, max_bytes: 0, written: Written::Plainly };
+        Column::new(name, column_type, kind, None)
     }
 
     #[test]
@@ -206,6 +284,46 @@ mod tests {
             sql,
             "CREATE TABLE `t` (\n  `a` VARCHAR(9000) NOT NULL,\n  `b` TEXT NOT NULL,\n  `c` VARCHAR(3000) NOT NULL\n\
              ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+        );
+    }
+
+    #[test]
+    fn short_texts_that_are_too_many_for_a_page_leave_it() {
+        let many = |count: usize, chars| {
+            let columns: Vec<Column> =
+                (0..count).map(|at| column(&format!("c{at}"), ColumnKind::Varchar { chars })).collect();
+            let sql = create_table("t", &Schema { columns, key: Vec::new() }, Limits::default());
+            (sql.matches("TEXT").count(), sql.matches("VARCHAR").count())
+        };
+        // As many as MariaDB 10.11 takes without.
+        assert_eq!(many(100, 20), (0, 100));
+        assert_eq!(many(197, 10), (0, 197));
+        assert_eq!(many(32, 63), (0, 32));
+        assert_eq!(many(101, 20), (2, 99));
+        let (texts, rest) = many(250, 20);
+        assert_eq!(texts + rest, 250);
+        assert!(texts * 21 + rest * 81 <= 8126, "{texts} {rest}");
+        assert_eq!(Limits::of_page(16_384), Limits::default());
+        assert_eq!((Limits::of_page(4096).page_bytes, Limits::of_page(65_536).page_bytes), (1982, 16_383));
+    }
+
+    #[test]
+    fn room_is_given_up_where_there_is_none() {
+        let column_type = ColumnType {
+            kind: ColumnKind::Varchar { chars: 255 },
+            nullable: true,
+            max_chars: 9,
+            max_bytes: 9,
+            written: Written::Plainly,
+        };
+        let tight = ColumnKind::Varchar { chars: 9 };
+        let columns: Vec<Column> =
+            (0..90).map(|at| Column::new(&format!("c{at}"), column_type, tight, None)).collect();
+        let schema = Schema { columns, key: vec!["c0".to_owned()] };
+        let sql = create_table("t", &schema, Limits { index_bytes: 767, ..Limits::default() });
+        assert!(
+            sql.contains("`c0` VARCHAR(9) COLLATE utf8mb4_bin NOT NULL,\n  `c1` VARCHAR(9) NULL"),
+            "{sql}"
         );
     }
 

@@ -97,6 +97,23 @@ pub(crate) fn enlist(places: &Places, name: &str, folder: &Path) -> Result<(), E
     symlink(folder, &entry).at("cannot link", &entry)
 }
 
+/// Removes what a start has laid out in a folder that was empty, and the sandbox's place in the list.
+pub(crate) fn clear(folder: &Path, places: &Places, name: Option<&str>) -> Result<(), Error> {
+    let entries = std::fs::read_dir(folder).at("cannot read folder", folder)?;
+    for entry in entries {
+        let path = entry.at("cannot read folder", folder)?.path();
+        match path.is_dir() && !path.is_symlink() {
+            true => folder::remove(&path)?,
+            false => folder::remove_file(&path)?,
+        }
+    }
+    let Some(entry) = name.map(|name| places.sandboxes().join(name)) else { return Ok(()) };
+    if entry.is_symlink() {
+        return folder::remove_file(&entry);
+    }
+    folder::remove(&entry)
+}
+
 /// Waits until nobody else starts a server in the folder.
 pub(crate) fn lock(folder: &Path) -> Result<File, Error> {
     folder::lock(&folder.join("lock"))

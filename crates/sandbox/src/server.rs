@@ -66,6 +66,7 @@ impl Sandbox {
             port: settings.port,
             pid: 0,
         };
+        let is_new = State::read(&folder).is_err();
         place::prepare(&folder, &state, settings.data.as_deref(), places)?;
         plugin::lay_out(&folder, installation, &settings.plugins)?;
         let mut sandbox = Sandbox {
@@ -80,7 +81,13 @@ impl Sandbox {
         if let Some(name) = &settings.name {
             place::enlist(places, name, &sandbox.folder)?;
         }
-        sandbox.launch()?;
+        if let Err(failed) = sandbox.launch() {
+            if is_new {
+                // What never ran is no sandbox, and would be listed as a stopped one. What it said is in the error.
+                place::clear(&sandbox.folder, places, settings.name.as_deref())?;
+            }
+            return Err(failed);
+        }
         Ok(sandbox)
     }
 

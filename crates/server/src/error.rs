@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::code;
+
 /// An error of this crate. No variant ever carries a password, neither in `Display` nor in `Debug`.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +106,18 @@ pub enum Error {
         statement: String,
     },
 
+    /// The server takes no changes.
+    #[error(
+        "{target} is read-only, as replicas are: write to its primary, or let an administrator run \
+         SET GLOBAL read_only = OFF"
+    )]
+    ReadOnly {
+        /// Who we were, and where.
+        target: String,
+        /// The server's error code; 0 when it was not asked.
+        code: u16,
+    },
+
     /// A statement or a row does not fit into one packet.
     #[error("{what} of {size_bytes} bytes exceeds max_allowed_packet of {limit_bytes} bytes; {hint}")]
     PacketTooLarge {
@@ -173,9 +187,10 @@ impl Error {
     /// The server's error code, where a server gave one.
     pub fn code(&self) -> Option<u16> {
         match self {
-            Error::Sql { code, .. } | Error::Refused { code, .. } | Error::Privilege { code, .. } => {
-                Some(*code)
-            }
+            Error::Sql { code, .. }
+            | Error::Refused { code, .. }
+            | Error::Privilege { code, .. }
+            | Error::ReadOnly { code, .. } => Some(*code),
             _ => None,
         }
     }
@@ -183,7 +198,15 @@ impl Error {
     /// Whether the same transaction may well succeed if it is run again: deadlock (1213) or lock wait
     /// timeout (1205).
     pub fn is_retryable(&self) -> bool {
-        matches!(self.code(), Some(1205 | 1213))
+        self.code().is_some_and(code::is_retryable)
+    }
+
+    /// Whether it says nothing about the statement or its rows, which may well succeed later: lost connections, locks,
+    /// full disks, shutdowns, KILL.
+    pub fn is_passing(&self) -> bool {
+        self.is_connection_lost()
+            || matches!(self, Error::Unreachable { .. })
+            || self.code().is_some_and(code::is_passing)
     }
 
     /// Whether the session is gone and a new one must be opened.

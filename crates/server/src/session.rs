@@ -11,7 +11,7 @@ use mysql::{Conn, Value};
 use crate::load::{self, LoadReport, Refused, SinkFailed, Source, SourceFailed};
 use crate::privilege::{self, Denial};
 use crate::stream::{self, Broken, RowSink};
-use crate::{About, Error, redact};
+use crate::{About, Error, code, redact};
 
 /// One row of the text protocol: a value per column as the server printed it, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
@@ -254,17 +254,40 @@ impl Session {
     /// until the session ends. Names over 64 characters, which servers refuse, are shortened to their
     /// first 23 and a hash. Before MySQL 5.7 and MariaDB 10.0.2 a session holds one lock at a time.
     pub fn lock(&mut self, name: &str, wait_s: u32) -> Result<bool, Error> {
-        let quoted = self.quote(name);
-        let name = if name.chars().count() > 64 {
-            format!("CONCAT(LEFT({quoted}, 23), '-', SHA1({quoted}))")
-        } else {
-            quoted
-        };
+        let name = self.lock_name(name);
         match self.value(&format!("SELECT GET_LOCK({name}, {wait_s})"))?.as_deref() {
             Some("1") => Ok(true),
             Some("0") => Ok(false),
             _ => Err(Error::Protocol { what: "GET_LOCK returned neither 0 nor 1".into() }),
         }
+    }
+
+    /// Gives a lock of [`Session::lock`] back, for the next one not to have to wait until the server has noticed that this
+    /// session is over.
+    pub fn unlock(&mut self, name: &str) -> Result<(), Error> {
+        let name = self.lock_name(name);
+        self.value(&format!("SELECT RELEASE_LOCK({name})"))?;
+        Ok(())
+    }
+
+    /// The connection that has a lock of [`Session::lock`], if any has.
+    pub fn lock_holder(&mut self, name: &str) -> Result<Option<String>, Error> {
+        let name = self.lock_name(name);
+        self.value(&format!("SELECT IS_USED_LOCK({name})"))
+    }
+
+    /// The SQL expression for a lock's name.
+    fn lock_name(&self, name: &str) -> String {
+        let quoted = self.quote(name);
+        match name.chars().count() > 64 {
+            true => format!("CONCAT(LEFT({quoted}, 23), '-', SHA1({quoted}))"),
+            false => quoted,
+        }
+    }
+
+    /// The error of a server that takes no changes, for who finds out before trying.
+    pub fn read_only(&self) -> Error {
+        Error::ReadOnly { target: self.target.clone(), code: 0 }
     }
 
     /// Runs `job` on the connection. The connection is put back only when it is known to be in step with
@@ -322,6 +345,9 @@ impl Session {
         }
         if ends_connection(said.code) {
             return self.lost(&said.message, sql);
+        }
+        if code::is_read_only(said.code, &said.message) {
+            return Error::ReadOnly { target: self.target.clone(), code: said.code };
         }
         if privilege::is_denial(said.code)
             && let Some(error) = self.missing_privilege(&said, sql)

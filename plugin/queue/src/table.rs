@@ -25,11 +25,7 @@ unsafe fn path<'bytes>(folder: RqSlice) -> &'bytes Path {
 /// # Safety
 /// The pointers are valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rq_start(
-    server: *const RqServer,
-    files_max: usize,
-    error: *mut RqError,
-) -> c_int {
+pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, error: *mut RqError) -> c_int {
     guard(error, None, || {
         // SAFETY: the caller's structure.
         let server = unsafe { *server };

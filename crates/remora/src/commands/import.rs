@@ -7,9 +7,9 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use import::source::Stdin;
-use import::{FieldTarget, Indexes, Input, Mode, Request, Summary, World};
+use import::{Duplicates, FieldTarget, Indexes, Input, Mode, OnDuplicate, Request, Summary, World};
 use progress::Progress;
-use rows::{Encoding, Hints, Json, LineEnd, Loose, Nulls};
+use rows::{DateOrder, Encoding, Habits, Hints, Json, LineEnd, Loose, Nulls};
 use serde_json::json;
 use server::Target;
 
@@ -31,6 +31,8 @@ const EXAMPLES: &str = "EXAMPLES
       add rows from a pipe; up to 100 bad ones go to stdin.rejects
   remora import dirty.csv --into t.people --columns 'name,-,@born' --set 'born=STR_TO_DATE(@born,\"%d.%m.%Y\")'
       leave the second field out, compute a column from the third
+  remora import stock.csv --into shop.stock --append --on-duplicate update
+      add what is new, and give rows whose key is there the values of the file
   remora import hits.csv --into web.hits --create --dry-run
       print the CREATE TABLE and what was recognised, change nothing";
 
@@ -70,9 +72,17 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Table")]
 struct TableArgs {
-    /// Make the table, with the tightest types that hold every value of the whole file
+    /// Make the table, with types that hold every value of the whole file and have room for somewhat larger ones
     #[arg(long)]
     create: bool,
+
+    /// With --create: the tightest types that hold every value
+    #[arg(long, requires = "create")]
+    tight: bool,
+
+    /// With --create: the type of a column, such as 'price=DECIMAL(12,4) NOT NULL'. May be given several times
+    #[arg(long = "type", value_name = "COLUMN=SQL", requires = "create")]
+    types: Vec<String>,
 
     /// Primary key of a table that is made [default: the first column, if its values are unique]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', requires = "create")]
@@ -93,6 +103,11 @@ struct TableArgs {
     /// With --append: several sessions that commit as they go; faster, and readers see rows come in
     #[arg(long, requires = "append")]
     by_chunk: bool,
+
+    /// What becomes of a row whose key is there already: error (a bad row), ignore (it is left out), replace (it takes
+    /// the place of the row that is there) or update (that row gets its values)
+    #[arg(long, value_name = "WHAT", default_value = "error", value_parser = on_duplicate, hide_default_value = true)]
+    on_duplicate: OnDuplicate,
 
     /// Where each field goes, in the order of the file: a column, - to leave it out, @name to use it in --set
     #[arg(long, value_name = "LIST")]
@@ -155,6 +170,14 @@ struct FormArgs {
     #[arg(long, conflicts_with = "null")]
     no_null: bool,
 
+    /// What comes first in dates such as 1/2/1999: dmy or mdy [default: what all values of the column agree on]
+    #[arg(long, value_name = "ORDER", value_parser = date_order)]
+    date_order: Option<DateOrder>,
+
+    /// Numbers have a decimal comma, also where it might stand between thousands (1,234)
+    #[arg(long)]
+    decimal_comma: bool,
+
     /// Lines to skip at the start of each file, before the header
     #[arg(long, value_name = "N")]
     skip_lines: Option<u64>,
@@ -207,9 +230,13 @@ struct RunArgs {
     #[arg(long)]
     relax_durability: bool,
 
-    /// Keep the rows out of the binary log: replicas will not have them
+    /// Keep the whole import out of the binary log: replicas will have neither the rows nor the table
     #[arg(long)]
     no_binlog: bool,
+
+    /// Database for the tables that stand beside the target while the import runs [default: the target's]
+    #[arg(long, value_name = "DB")]
+    work_database: Option<String>,
 
     /// Check foreign keys once at the end instead of at every row
     #[arg(long)]
@@ -291,10 +318,9 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     }
     let result = import::import(&request, stdin, &world);
     report.end();
-    if let Err(import::Error::Rejects { rejects, .. }) = &result {
-        // The error itself names the last.
-        let told = if report.is_json() { rejects.len() } else { rejects.len().saturating_sub(1) };
-        tell_rejects(rejects.get(..told).unwrap_or_default(), report)?;
+    if let (Err(import::Error::Rejects { rejects, .. }), true) = (&result, report.is_json()) {
+        // In words the error names them itself.
+        tell_rejects(rejects, report)?;
     }
     let summary = result?;
     tell_rejects(&summary.rejects, report)?;
@@ -328,6 +354,7 @@ fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report
         report.message(&json!({
             "message_type": "summary", "table": format!("{}.{}", request.table.schema, request.table.table),
             "rows": summary.rows, "rows_resumed": summary.resumed_rows, "rejects": summary.rejects.len(),
+            "duplicates": summary.duplicates,
             "reject_files": summary.reject_files, "bytes": summary.bytes, "seconds": seconds, "rows_per_second": rate,
         }))?;
         return Ok(());
@@ -337,11 +364,12 @@ fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report
         rows => format!(" ({rows} of them by the run before)"),
     };
     report.note(&format!(
-        "{} {} in {}.{}{resumed}, {} rejected, {:.1} s, {} rows/s, {}B of text",
+        "{} {} in {}.{}{resumed}{}, {} rejected, {:.1} s, {} rows/s, {}B of text",
         summary.rows,
         if summary.rows == 1 { "row" } else { "rows" },
         request.table.schema,
         request.table.table,
+        duplicates(request.on_duplicate, &summary.duplicates),
         summary.rejects.len(),
         seconds,
         report::short(rate),
@@ -353,9 +381,29 @@ fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report
     Ok(())
 }
 
+/// What became of rows whose key was there already.
+fn duplicates(on: OnDuplicate, found: &Duplicates) -> String {
+    match on {
+        OnDuplicate::Error => String::new(),
+        OnDuplicate::Ignore => format!(", {} ignored because their key was there", found.ignored),
+        OnDuplicate::Replace => format!(", in place of {} that had their keys", found.replaced),
+        OnDuplicate::Update => format!(
+            ", of which {} updated the row with their key and {} found it just so",
+            found.updated, found.unchanged
+        ),
+    }
+}
+
 impl Arguments {
     fn request(&self, target: &Target) -> anyhow::Result<Request> {
         let (table, form, run) = (&self.table, &self.form, &self.run);
+        // Clap lets them pass beside what conflicts with --create.
+        let of_new = table.tight || table.no_key || table.key.is_some() || !table.types.is_empty();
+        if of_new && !table.create {
+            return Err(exit::usage(
+                "--tight, --type, --key and --no-key are for a table that is made: add --create",
+            ));
+        }
         let mode = match (table.replace, table.append) {
             (true, _) => Mode::Replace,
             (_, true) => Mode::Append { by_chunk: table.by_chunk },
@@ -367,8 +415,20 @@ impl Arguments {
             mode,
             create: table.create,
             key: if table.no_key { Some(Vec::new()) } else { table.key.clone() },
+            types: table
+                .types
+                .iter()
+                .map(|text| assignment("--type", text))
+                .collect::<anyhow::Result<_>>()?,
+            habits: Habits {
+                date_order: form.date_order,
+                decimal_comma: form.decimal_comma,
+                roomy: !table.tight,
+            },
+            on_duplicate: table.on_duplicate,
+            work_database: run.work_database.clone(),
             columns: table.columns.as_deref().map(columns).transpose()?,
-            set: table.set.iter().map(|text| assignment(text)).collect::<anyhow::Result<_>>()?,
+            set: table.set.iter().map(|text| assignment("--set", text)).collect::<anyhow::Result<_>>()?,
             hints: Hints {
                 delimiter: match &form.delimiter {
                     Some(Delimiter::Byte(byte)) => Some(*byte),
@@ -440,14 +500,32 @@ fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
     targets.collect()
 }
 
-fn assignment(text: &str) -> anyhow::Result<(String, String)> {
+fn assignment(option: &str, text: &str) -> anyhow::Result<(String, String)> {
     match text.split_once('=') {
         Some((column, expression)) if !column.trim().is_empty() && !expression.trim().is_empty() => {
             Ok((unquoted(column.trim()), expression.trim().to_owned()))
         }
+        _ if option == "--type" => {
+            Err(exit::usage(format!("{option} {text}: write column=type, for example price=DECIMAL(12,4)")))
+        }
         _ => Err(exit::usage(format!(
-            "--set {text}: write column=expression, for example total=@price*@count"
+            "{option} {text}: write column=expression, for example total=@price*@count"
         ))),
+    }
+}
+
+fn on_duplicate(text: &str) -> Result<OnDuplicate, String> {
+    let all = [OnDuplicate::Error, OnDuplicate::Ignore, OnDuplicate::Replace, OnDuplicate::Update];
+    all.into_iter()
+        .find(|one| one.word() == text)
+        .ok_or_else(|| "error, ignore, replace or update".to_owned())
+}
+
+fn date_order(text: &str) -> Result<DateOrder, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "dmy" => Ok(DateOrder::Dmy),
+        "mdy" => Ok(DateOrder::Mdy),
+        _ => Err("dmy (31/12/1999) or mdy (12/31/1999)".to_owned()),
     }
 }
 

@@ -54,11 +54,12 @@ pub(crate) struct Start {
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
-    /// Listen on this port of 127.0.0.1; 0 takes a free one
+    /// Listen on this port of 127.0.0.1; 0 takes a free one [default: none, or as the sandbox was started before]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
-    /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times
+    /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times; without any, a
+    /// stopped sandbox starts again with those it had. --option none starts it without
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 
@@ -120,7 +121,7 @@ fn server_help() -> String {
 
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     let before = sandbox::list(places).into_iter().find(|listed| listed.name == start.name);
-    let server = start.server.or(before.map(|listed| listed.product)).unwrap_or(Product::ALL[0]);
+    let server = start.server.or(before.as_ref().map(|before| before.product)).unwrap_or(Product::ALL[0]);
     let installation = match sandbox::find(places, server) {
         Err(sandbox::Error::Missing { .. }) => sandbox::fetch(places, server, &mut |line| report.note(line))?,
         found => found?,
@@ -133,13 +134,18 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     }
     let settings = Settings {
         folder: start.folder,
-        options: start.option,
+        options: match (&before, start.option.as_slice()) {
+            (Some(before), []) => before.options.clone(),
+            (_, [none]) if none == "none" => Vec::new(),
+            (_, options) => options.to_vec(),
+        },
         plugins: libraries.clone(),
-        port: start.port,
+        port: start.port.or(before.as_ref().and_then(|before| before.port)),
         tie_to_parent: start.tie,
         name: Some(start.name.clone()),
         ..Settings::default()
     };
+    let options = settings.options.clone();
     let mut signals = Signals::new(super::stop_signals())?;
     if start.tie {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -156,6 +162,9 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         }))?;
     } else {
         report.data(&format!("{server} ({}) is running", installation.version))?;
+        if !options.is_empty() {
+            report.data(&format!("  with {}", options.join(" ")))?;
+        }
         report.data(&format!("  remora sandbox shell {}", start.name))?;
         report.data(&format!("  mariadb --no-defaults -u root -S {socket}"))?;
         if let Some(port) = sandbox.port() {

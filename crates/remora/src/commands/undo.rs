@@ -4,14 +4,15 @@ use clap::Args;
 use progress::Progress;
 
 use crate::args::ServerArgs;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::report::Report;
 
 /// Put back server settings that a run changed which was killed
 ///
 /// `remora import --relax-durability` changes server-wide settings. It writes the old values into the
 /// server first and puts them back when it ends. When it was killed, the next import puts them back, or
-/// this command does, from any machine. With nothing to put back it does nothing.
+/// this command does, from any machine. With nothing to put back it does nothing. While an import is running
+/// that needs the settings as they are, they stay so, and the exit code is 11.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -21,10 +22,16 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let mut session = arguments.server.target(password)?.connect()?;
     let done = import::undo(&mut session)?;
-    if done.is_empty() {
+    if let Some(connection) = done.needed_by {
+        return Err(exit::Held(format!(
+            "an import is running that has changed settings (connection {connection}); it puts them back when it ends"
+        ))
+        .into());
+    }
+    if done.lines.is_empty() {
         report.note("nothing to put back");
     }
-    for line in done {
+    for line in done.lines {
         report.note(&line);
     }
     Ok(Exit::Done)

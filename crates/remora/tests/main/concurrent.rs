@@ -117,6 +117,63 @@ fn two_imports_into_one_table_do_not_mix() {
     });
 }
 
+#[test]
+fn what_is_done_to_the_table_meanwhile_is_not_undone() {
+    on_every_server(|place| {
+        for (change, said) in [
+            ("ALTER TABLE t ADD note VARCHAR(20) DEFAULT 'theirs'", "was altered (now: `note`"),
+            (
+                "CREATE TRIGGER guard BEFORE INSERT ON t FOR EACH ROW SET NEW.name = 'x'",
+                "got triggers (guard)",
+            ),
+            ("CREATE TABLE child (id INT, FOREIGN KEY (id) REFERENCES t (id))", "foreign key"),
+            ("DROP TABLE t", "was dropped"),
+        ] {
+            place.sql(&["DROP TABLE IF EXISTS child", "DROP TABLE IF EXISTS t"]);
+            numbers(place, "t");
+            place.sql(&["INSERT INTO t VALUES (1, 'old')"]);
+            let (running, stdin) = halfway(place, "t", &["--replace"]);
+            place.sql(&[change]);
+            let dropped = change.starts_with("DROP");
+            let after = if dropped { Vec::new() } else { place.rows("SHOW CREATE TABLE t") };
+            drop(stdin);
+            running.end().exits(1).says(&[said]);
+            assert_eq!(place.leftovers(), Vec::<String>::new(), "{change}");
+            assert_eq!(place.rows("SHOW TABLES LIKE 't'").is_empty(), dropped);
+            if !dropped {
+                assert_eq!(place.rows("SHOW CREATE TABLE t"), after);
+                place.untouched("t", 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn an_import_waits_a_moment_for_the_one_before() {
+    on_every_server(|place| {
+        numbers(place, "t");
+        let (running, stdin) = halfway(place, "t", &[]);
+        let ledger = place.leftovers().into_iter().find(|name| name.contains("ledger")).unwrap();
+        drop(stdin);
+        running.end().exits(0);
+        let lock = format!("remora.{ledger}.{}", place.schema);
+        // It gave the lock back before it left.
+        assert_eq!(place.value(&format!("SELECT IS_USED_LOCK('{lock}')")), "NULL");
+        let mut other = place.session();
+        assert!(other.lock(&lock, 0).unwrap());
+        let file = place.file("p.csv", rows(0, 10));
+        let mut next = place.spawn(&[&file, "--into", "t", "--replace", "--no-header"]);
+        place.until(&format!(
+            "SELECT COUNT(*) > 0 FROM information_schema.processlist WHERE db = '{}' AND state = 'User lock'",
+            place.schema
+        ));
+        next.must_run();
+        other.unlock(&lock).unwrap();
+        next.end().exits(0);
+        place.untouched("t", 10);
+    });
+}
+
 fn settings(place: &Place) -> String {
     place.value("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.sync_binlog")
 }
@@ -142,7 +199,7 @@ fn relaxed_settings_are_put_back() {
             command.args(["undo", "--no-defaults", "-u", "root", "-S"]).arg(&place.socket);
             Ended::of(&command.output().unwrap())
         };
-        undo(&place).exits(0);
+        undo(&place).exits(11).says(&["an import is running", "connection"]);
         assert_eq!(settings(&place), "0|0");
         drop(stdin);
         running.end().exits(0).says(&["1 again afterwards"]);

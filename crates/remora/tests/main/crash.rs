@@ -166,22 +166,35 @@ fn a_swap_that_stopped_between_two_names_goes_on() {
     // Before MariaDB 10.6, RENAME of two tables is two steps to a crash.
     on_every_server(|place| {
         let straight = expected(place);
-        prepare(place, MODES[1]);
-        let mut reader = place.session();
-        reader.execute("START TRANSACTION").unwrap();
-        reader.rows("SELECT COUNT(*) FROM t").unwrap();
-        let running = place.spawn(&["straight.csv", "--into", "t", "--replace"]);
-        let id = place.until_renaming();
-        running.kill();
-        place.sql(&[&format!("KILL {id}")]);
-        place.until(&format!("SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE id = {id}"));
-        drop(reader);
-        idle(place);
-        let shadow = place.leftovers().into_iter().find(|name| name.contains("load")).unwrap();
-        place.sql(&[&format!("RENAME TABLE t TO {}", shadow.replace("load", "old"))]);
-        place.import(&["straight.csv", "--into", "t", "--replace", "--resume"]).exits(0);
-        assert_eq!(content(place, "t"), straight);
-        assert_eq!(place.leftovers(), Vec::<String>::new());
+        for change in [false, true] {
+            prepare(place, MODES[1]);
+            let mut reader = place.session();
+            reader.execute("START TRANSACTION").unwrap();
+            reader.rows("SELECT COUNT(*) FROM t").unwrap();
+            let running = place.spawn(&["straight.csv", "--into", "t", "--replace"]);
+            let id = place.until_renaming();
+            running.kill();
+            place.sql(&[&format!("KILL {id}")]);
+            place.until(&format!("SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE id = {id}"));
+            drop(reader);
+            idle(place);
+            let shadow = place.leftovers().into_iter().find(|name| name.contains("load")).unwrap();
+            let old = shadow.replace("load", "old");
+            place.sql(&[&format!("RENAME TABLE t TO {old}")]);
+            if change {
+                // As if somebody's ALTER TABLE had gone before the change of names, which waited behind it.
+                place.sql(&[&format!("ALTER TABLE {old} ADD note INT")]);
+                place
+                    .import(&["straight.csv", "--into", "t", "--replace", "--resume"])
+                    .exits(1)
+                    .says(&["was altered"]);
+                assert_eq!(place.rows("SELECT id, note FROM t ORDER BY id"), ["-2|NULL", "-1|NULL"]);
+            } else {
+                place.import(&["straight.csv", "--into", "t", "--replace", "--resume"]).exits(0);
+                assert_eq!(content(place, "t"), straight);
+            }
+            assert_eq!(place.leftovers(), Vec::<String>::new());
+        }
     });
 }
 

@@ -119,3 +119,117 @@ fn a_unique_secondary_key_is_a_key_too() {
         assert_eq!(place.read("p.csv.rejects"), "id,mail\n3,a@x\n2,c@x\n");
     });
 }
+
+/// A table with rows that are there, one of which a file brings just so.
+fn stock(place: &Place) {
+    place.sql(&[
+        "DROP TABLE IF EXISTS t",
+        "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(100) NOT NULL, note VARCHAR(20) DEFAULT 'new')",
+        "INSERT INTO t VALUES (3, 'old', 'kept'), (700, 'old', 'kept'), (5, 'five', 'kept')",
+    ]);
+}
+
+const SUMS: &str = "SELECT COUNT(*), SUM(name = 'old'), SUM(note = 'kept'), SUM(name = 'later') FROM t";
+
+#[test]
+fn a_key_that_is_there_does_what_was_asked_for() {
+    on_every_server(|place| {
+        let text = format!("id,name\n{}5,five\n{}900,later\n", rows(0, 5), rows(6, 1000));
+        let file = place.file("p.csv", text);
+        for (on, sums, said) in [
+            ("ignore", "1000|2|3|0", "997 rows in {}.t, 4 ignored because their key was there, 0 rejected"),
+            ("replace", "1000|0|0|1", "1001 rows in {}.t, in place of 4 that had their keys, 0 rejected"),
+            (
+                "update",
+                "1000|0|3|1",
+                "1001 rows in {}.t, of which 3 updated the row with their key and 1 found it just so, 0 rejected",
+            ),
+        ] {
+            for mode in [&["--append"][..], &["--append", "--by-chunk"]] {
+                stock(place);
+                let import =
+                    [&[file.as_str(), "--into", "t", "--chunk", "4K", "--on-duplicate", on], mode].concat();
+                let ended = place.import(&import).exits(0);
+                ended.says(&[&said.replace("{}", &place.schema)]);
+                assert_eq!(place.value(SUMS), sums, "{on} {mode:?}");
+                assert_eq!(place.leftovers(), Vec::<String>::new());
+            }
+        }
+        place
+            .import(&[&file, "--into", "t", "--append", "--on-duplicate", "drop"])
+            .exits(2)
+            .says(&["ignore"]);
+    });
+}
+
+#[test]
+fn bad_rows_among_duplicates_are_still_bad() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT)", "INSERT INTO t VALUES (1, 1), (2, 2)"]);
+        let file = place.file("p.csv", "id,n\n1,9\n3,300\n4,4\n2,301\n4,5\n5,5\n");
+        for on in ["ignore", "replace", "update"] {
+            let import = [file.as_str(), "--into", "t", "--append", "--on-duplicate", on];
+            place.import(&import).exits(1).says(&["p.csv:3: column n, value '300'"]);
+            assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|1", "2|2"]);
+            place.import(&[import.as_slice(), &["--max-rejects", "2"]].concat()).exits(3);
+            let expected =
+                if on == "ignore" { ["1|1", "2|2", "4|4", "5|5"] } else { ["1|9", "2|2", "4|5", "5|5"] };
+            assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), expected, "{on}");
+            assert_eq!(place.read("p.csv.rejects"), "id,n\n3,300\n2,301\n");
+            place.sql(&["DELETE FROM t", "INSERT INTO t VALUES (1, 1), (2, 2)"]);
+        }
+    });
+}
+
+#[test]
+fn the_later_of_two_rows_in_the_files_wins_or_loses_in_any_way() {
+    on_every_server(|place| {
+        numbers(place);
+        let file = place.file("p.csv", format!("id,name\n{}5,later\n1500,later\n", rows(0, 2000)));
+        for (on, later) in [("ignore", "0"), ("replace", "2"), ("update", "2")] {
+            let import = [
+                file.as_str(),
+                "--into",
+                "t",
+                "--replace",
+                "--chunk",
+                "4K",
+                "--sessions",
+                "4",
+                "--on-duplicate",
+                on,
+            ];
+            place.import(&import).exits(0);
+            assert_eq!(place.value("SELECT COUNT(*), SUM(name = 'later') FROM t"), format!("2000|{later}"));
+        }
+        place
+            .import(&[&file, "--into", "u", "--create", "--key", "id", "--on-duplicate", "replace"])
+            .exits(0);
+        assert_eq!(place.value("SELECT COUNT(*), SUM(name = 'later') FROM u"), "2000|2");
+    });
+}
+
+#[test]
+fn counts_of_duplicates_outlive_a_kill() {
+    on_every_server(|place| {
+        stock(place);
+        let text = format!("id,name\n{}", rows(0, 20_000));
+        let import = ["--into", "t", "--append", "--by-chunk", "--chunk", "4K", "--on-duplicate", "update"];
+        let mut running = place.spawn(&[&["-"], import.as_slice()].concat());
+        let mut stdin = running.stdin();
+        std::io::Write::write_all(&mut stdin, &text.as_bytes()[..1_500_000]).unwrap();
+        place.until_chunks(&mut running, 30);
+        running.kill();
+        let file = place.file("p.csv", &text);
+        let mut resume = import.to_vec();
+        resume[7] = "ignore";
+        crate::support::until("the lock is free", || {
+            place.import(&[&[file.as_str(), "--resume"], resume.as_slice()].concat()).code == 1
+        });
+        place
+            .import(&[&[file.as_str(), "--resume"], import.as_slice()].concat())
+            .exits(0)
+            .says(&["20000 rows in", "of which 3 updated the row with their key and 0 found it just so"]);
+        assert_eq!(place.value(SUMS), "20000|0|3|0");
+    });
+}

@@ -368,26 +368,290 @@ fn exit_codes_tell_what_went_wrong() {
         let mut command = remora(&place.path(""));
         command.args(["import", &file, "--into", "a.t", "--no-defaults", "-S", "/nowhere/socket"]);
         Ended::of(&command.output().unwrap()).exits(10).says(&["/nowhere/socket"]);
-        // Without the privilege to make tables.
-        let user = format!("poor_{}", place.schema);
-        place.sql(&[
-            &format!("CREATE USER {user}@localhost"),
-            &format!("GRANT SELECT, INSERT ON {}.* TO {user}@localhost", place.schema),
-        ]);
-        let mut command = remora(&place.path(""));
-        command.args([
-            "import",
-            &file,
-            "--into",
-            &format!("{}.t", place.schema),
-            "--no-defaults",
-            "-u",
-            &user,
-            "-S",
-        ]);
-        Ended::of(&command.arg(&place.socket).output().unwrap()).exits(10).says(&["GRANT DROP"]);
-        place.untouched("t", 0);
     });
+}
+
+#[test]
+fn all_that_is_missing_is_asked_for_at_once() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)", "INSERT INTO u VALUES (7)"]);
+        let schema = place.schema.as_str();
+        let file = place.file("p.csv", "1\n");
+        let grants = |ended: &Ended| -> Vec<String> {
+            let told = ended.err.split("an administrator run: ").nth(1).unwrap_or_default();
+            told.trim().split("; ").map(str::to_owned).collect()
+        };
+        for (table, mode) in
+            [("t", vec![]), ("u", vec!["--append"]), ("u", vec!["--replace"]), ("v", vec!["--create"])]
+        {
+            let account = place.account(&format!("poor{}{}", table, mode.len() + mode.concat().len()));
+            let import = [vec![file.as_str(), "--into", table], mode].concat();
+            let mut said = Vec::new();
+            // Of a table that it may not see it only hears that.
+            for _ in 0..2 {
+                let ended = place.import_as(&account, &import);
+                if ended.code == 0 {
+                    break;
+                }
+                let all = grants(&ended.exits(10));
+                assert!(
+                    all.iter().all(|grant| grant.starts_with("GRANT ") && !grant.contains("_remora")),
+                    "{all:?}"
+                );
+                place.sql(&all.iter().map(String::as_str).collect::<Vec<_>>());
+                said.push(all);
+            }
+            place
+                .import_as(&account, &[import.as_slice(), &["--resume"]].concat())
+                .exits(1)
+                .says(&["nothing to resume"]);
+            assert!(!said.is_empty());
+            assert_eq!(place.leftovers(), Vec::<String>::new());
+        }
+        // Rights on the table are enough, with a database for the rest.
+        let (account, work) = (place.account("narrow"), format!("{schema}_work"));
+        place.sql(&[
+            &format!("CREATE DATABASE {work}"),
+            &format!("GRANT SELECT, INSERT, CREATE, ALTER, DROP, TRIGGER ON {schema}.u TO {account}"),
+            &format!("GRANT ALL ON {work}.* TO {account}"),
+        ]);
+        let import = [file.as_str(), "--into", "u", "--replace"];
+        place.import_as(&account, &import).exits(10).says(&["--work-database"]);
+        place.import_as(&account, &[import.as_slice(), &["--work-database", &work]].concat()).exits(0);
+        place.untouched("u", 1);
+        place.import_as(&account, &[&file, "--into", "u", "--append", "--work-database", &work]).exits(0);
+        place.untouched("u", 2);
+        assert_eq!(place.rows(&format!("SHOW TABLES FROM {work}")), Vec::<String>::new());
+        // A stopped import is found wherever its ledger is.
+        let bad = place.file("q.csv", "1\nx\n");
+        let by_chunk = [bad.as_str(), "--into", "u", "--append", "--by-chunk", "--no-header"];
+        place
+            .import(&[by_chunk.as_slice(), &["--work-database", &work]].concat())
+            .exits(1)
+            .says(&["--resume"]);
+        place.import(&by_chunk).exits(1).says(&["--work-database"]);
+        place.sql(&[&format!("DROP DATABASE {work}")]);
+    });
+}
+
+#[test]
+fn a_server_that_is_read_only_says_so_before_the_work() {
+    for product in support::products() {
+        support::tell(product);
+        let server = support::start(product, &[]);
+        let place = Place::new(&server);
+        place.sql(&["CREATE TABLE t (id INT)"]);
+        let account = place.account("reader");
+        place.sql(&[&format!("GRANT ALL ON {}.* TO {account}", place.schema), "SET GLOBAL read_only = 1"]);
+        let file = place.file("p.csv", "1\n");
+        for import in [vec!["--into", "t"], vec!["--into", "u", "--create"]] {
+            let ended = place.import_as(&account, &[vec![file.as_str()], import].concat()).exits(1);
+            assert!(ended.err.contains("read-only") && !ended.err.contains("CREATE TABLE"), "{}", ended.err);
+        }
+        place.sql(&["SET GLOBAL read_only = 0"]);
+        place.import_as(&account, &[&file, "--into", "t"]).exits(0);
+    }
+}
+
+#[test]
+fn all_of_an_import_is_in_the_binary_log_or_nothing() {
+    for product in support::products() {
+        support::tell(product);
+        let server = support::start(product, &["--log-bin=log", "--server-id=1", "--binlog-format=ROW"]);
+        let place = Place::new(&server);
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)"]);
+        let file = place.file("p.csv", "5\n6\n7\n");
+        let position = || place.rows("SHOW MASTER STATUS");
+        let before = position();
+        for (table, mode) in [
+            ("t", ["--replace", "--relax-durability"].as_slice()),
+            ("u", &["--create"]),
+            ("t", &["--append", "--on-duplicate", "ignore"]),
+            ("t", &["--replace", "--restart"]),
+        ] {
+            let import = [&[file.as_str(), "--into", table, "--no-binlog"], mode].concat();
+            place.import(&import).exits(0).says(&["nothing of this import goes into the binary log"]);
+            assert_eq!(position(), before, "{mode:?}");
+            place.untouched(table, 3);
+        }
+        place.import(&[&file, "--into", "t", "--replace"]).exits(0);
+        assert_ne!(position(), before);
+        // A stopped import goes on as it began.
+        place.sql(&["ALTER TABLE t ADD n TINYINT"]);
+        let bad = place.file("q.csv", "8,1\n9,1\n");
+        let stopped = [bad.as_str(), "--into", "t", "--append", "--by-chunk", "--no-header"];
+        let folder = place.path("q.csv.rejects");
+        std::fs::create_dir(&folder).unwrap();
+        place.file("q.csv", "8,1\n9,900\n");
+        let before = position();
+        let once = [stopped.as_slice(), &["--max-rejects", "1"]].concat();
+        place.import(&[once.as_slice(), &["--no-binlog"]].concat()).exits(1).says(&["--resume"]);
+        std::fs::remove_dir(&folder).unwrap();
+        place.import(&[once.as_slice(), &["--resume"]].concat()).exits(3);
+        assert_eq!(position(), before);
+        std::fs::remove_file(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        place.sql(&["DELETE FROM t WHERE id = 8"]);
+        place.import(&once).exits(1).says(&["--resume"]);
+        place
+            .import(&[once.as_slice(), &["--resume", "--no-binlog"]].concat())
+            .exits(1)
+            .says(&["without --no-binlog"]);
+    }
+}
+
+#[test]
+fn files_that_differ_in_spaces_line_ends_and_order_are_one() {
+    on_every_server(|place| {
+        let files = [
+            place.file("a.csv", "id, name\n1,a\n2,b\n"),
+            place.file("b.csv", "id, name\r\n3,c\r\n4,d\r\n"),
+            place.file("c.csv", "name,id\ne,5\nf,6\n"),
+            place.file("d.csv", "id, name\n"),
+        ];
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        let expected = ["1|a", "2|b", "3|c", "4|d", "5|e", "6|f"];
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(5))"]);
+        for (table, create) in [("t", &[][..]), ("u", &["--create"])] {
+            place
+                .import(&[files.as_slice(), &["--into", table], create].concat())
+                .exits(0)
+                .says(&["other order", "\\r\\n"]);
+            assert_eq!(place.rows(&format!("SELECT * FROM {table} ORDER BY id")), expected);
+        }
+        // A bad row goes back in the order of its own file.
+        let bad = place.file("e.csv", "name,id\ng,x\n");
+        place
+            .import(&["a.csv", &bad, "--into", "t", "--replace", "--max-rejects", "1"])
+            .exits(3)
+            .says(&["e.csv:2: column id, value 'x'"]);
+        assert_eq!(place.read("e.csv.rejects"), "name,id\ng,x\n");
+        let old = place.file("f.csv", "id, name\r9,z\r");
+        place.import(&["a.csv", &old, "--into", "t", "--replace"]).exits(1).says(&["f.csv", "\\r"]);
+        let other = place.file("g.csv", "id,id\n9,9\n");
+        place.import(&["a.csv", &other, "--into", "t", "--replace"]).exits(1).says(&["header of g.csv"]);
+    });
+}
+
+#[test]
+fn types_are_roomy_tight_or_given() {
+    on_every_server(|place| {
+        let file = place.file("p.csv", "id,n,price,name\n1,5,1.25,ann\n2,6,2.5,bob\n");
+        let types = || {
+            place.value(&format!(
+                "SELECT GROUP_CONCAT(CONCAT(REPLACE(REPLACE(column_type, '(11)', ''), '(3) unsigned', ' unsigned'), \
+                 IF(is_nullable = 'YES', ' null', '')) ORDER BY ordinal_position SEPARATOR '; ') \
+                 FROM information_schema.columns WHERE table_schema = '{}' AND table_name = 't'",
+                place.schema
+            ))
+        };
+        let import = [file.as_str(), "--into", "t", "--create", "--replace"];
+        place.import(&import).exits(0);
+        assert_eq!(types(), "int; int null; decimal(7,2) null; varchar(16) null");
+        place.import(&[import.as_slice(), &["--tight"]].concat()).exits(0);
+        assert_eq!(types(), "tinyint unsigned; tinyint unsigned; decimal(3,2); varchar(3)");
+        let given =
+            ["--type", "price=DECIMAL(12,4) NOT NULL", "--type", "name=CHAR(9)", "--type", "n=bit(4)"];
+        place.import(&[import.as_slice(), &given].concat()).exits(0);
+        assert_eq!(types(), "int; bit(4) null; decimal(12,4); char(9) null");
+        assert_eq!(
+            place.rows("SELECT id, n + 0, price, name FROM t ORDER BY id"),
+            ["1|5|1.2500|ann", "2|6|2.5000|bob"]
+        );
+        place
+            .import(&[import.as_slice(), &["--type", "name=INT"]].concat())
+            .exits(1)
+            .says(&["p.csv:2: column name"]);
+        place.import(&[import.as_slice(), &["--type", "nope=INT"]].concat()).exits(1).says(&["nope"]);
+        place.import(&[import.as_slice(), &["--type", "name"]].concat()).exits(2).says(&["column=type"]);
+        place.import(&[&file, "--into", "t", "--append", "--tight"]).exits(2);
+    });
+}
+
+#[test]
+fn numbers_and_dates_as_people_write_them() {
+    on_every_server(|place| {
+        let file = place.file(
+            "p.csv",
+            "id;price;born;sold\n1;1.234,50;31.12.1999;12/31/1999 8:05\n2;2,5;1.2.2000;1/2/2000 10:00\n",
+        );
+        let expected = ["1|1234.50|1999-12-31|1999-12-31 08:05:00", "2|2.50|2000-02-01|2000-01-02 10:00:00"];
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, price DECIMAL(9,2), born DATE, sold DATETIME)"]);
+        for (table, create) in [("t", &[][..]), ("u", &["--create"])] {
+            place.import(&[&[file.as_str(), "--into", table], create].concat()).exits(0).says(&[
+                "price: numbers have a decimal comma",
+                "born: dates are day, month, year",
+                "sold: dates are month",
+            ]);
+            assert_eq!(place.rows(&format!("SELECT * FROM {table} ORDER BY id")), expected);
+        }
+        // What contradicts the others is a bad row, and what can't be told stays text.
+        let late = format!(
+            "id;price;born\n{}9;1.5;1.2.2000\n10;1,5;12/31/1999\n",
+            "1;2,5;31.12.1999\n".repeat(11_000)
+        );
+        let late = place.file("q.csv", late);
+        place.sql(&["CREATE TABLE w (id INT, price DOUBLE, born DATE)"]);
+        place.import(&[&late, "--into", "w", "--max-rejects", "2"]).exits(3).says(&[
+            "q.csv:11002: field 2, value '1.5': no number with a decimal comma",
+            "q.csv:11003: field 3",
+        ]);
+        let open = place.file("r.csv", "id;n;d\n1;1,234;1/2/1999\n2;2,345;3/4/1999\n");
+        let columns = "SELECT GROUP_CONCAT(data_type ORDER BY ordinal_position) FROM information_schema.columns \
+                       WHERE table_schema = DATABASE() AND table_name = 'x'";
+        let import = [open.as_str(), "--into", "x", "--create", "--replace"];
+        place.import(&import).exits(0).says(&["d: these may be dates", "--date-order"]);
+        assert_eq!(place.value(columns), "int,varchar,varchar");
+        place.import(&[import.as_slice(), &["--date-order", "mdy", "--decimal-comma"]].concat()).exits(0);
+        assert_eq!(place.value(columns), "int,decimal,date");
+        assert_eq!(place.rows("SELECT * FROM x ORDER BY id"), ["1|1.234|1999-01-02", "2|2.345|1999-03-04"]);
+    });
+}
+
+#[test]
+fn a_moment_stays_the_moment_whatever_the_servers_zone() {
+    for product in support::products() {
+        support::tell(product);
+        let server = support::start(product, &["--default-time-zone=+05:00"]);
+        let place = Place::new(&server);
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, at TIMESTAMP NULL, told DATETIME)"]);
+        let file = place.file(
+            "p.csv",
+            "id,at,told\n1,2024-01-01T00:30:00+01:00,2024-01-01T00:30:00+01:00\n2,2024-01-01T12:00:00Z,\n",
+        );
+        place.import(&[&file, "--into", "t"]).exits(0).says(&["stored as UTC", "time zone is UTC"]);
+        let moments = "SELECT id, UNIX_TIMESTAMP(at), told FROM t ORDER BY id";
+        assert_eq!(place.rows(moments), ["1|1704065400|2023-12-31 23:30:00", "2|1704110400|NULL"]);
+        place
+            .import(&[&file, "--into", "t", "--replace", "--time-zone", "+02:00"])
+            .exits(1)
+            .says(&["--time-zone"]);
+        place.import(&[&file, "--into", "t", "--replace", "--time-zone", "+00:00"]).exits(0);
+        assert_eq!(place.rows(moments).len(), 2);
+        place.import(&[&file, "--into", "u", "--create"]).exits(0);
+        assert_eq!(
+            place.rows("SELECT at FROM u ORDER BY id"),
+            ["2023-12-31 23:30:00", "2024-01-01 12:00:00"]
+        );
+        place.sql(&["ALTER TABLE t MODIFY told TIMESTAMP NULL"]);
+        let mixed = place.file("q.csv", "id,at,told\n1,2024-01-01T00:30:00Z,2024-01-01 00:30:00\n");
+        place.import(&[&mixed, "--into", "t", "--replace"]).exits(1).says(&["told", "--time-zone +00:00"]);
+    }
+}
+
+#[test]
+fn a_server_for_which_an_empty_string_is_null_keeps_them_apart() {
+    for product in support::products().into_iter().filter(|product| product.id() != "mysql-5.6") {
+        support::tell(product);
+        for local_infile in ["--local-infile=1", "--local-infile=0"] {
+            let server = support::start(product, &["--sql-mode=EMPTY_STRING_IS_NULL", local_infile]);
+            let place = Place::new(&server);
+            place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"]);
+            let file = place.file("p.csv", "id,v\n1,\"\"\n2,\n3,x\n");
+            place.import(&[&file, "--into", "t"]).exits(0);
+            assert_eq!(place.rows("SELECT id, v IS NULL FROM t ORDER BY id"), ["1|0", "2|1", "3|0"]);
+        }
+    }
 }
 
 #[test]
@@ -412,7 +676,7 @@ fn sigusr1_prints_the_progress_line() {
 fn short_h_alone_says_that_it_is_the_host() {
     let place = tempfile::tempdir().unwrap();
     for arguments in [&["-h"][..], &["prune", "-h"], &["import", "-h"], &["list", "-h"]] {
-        let output = support::remora(place.path()).args(arguments).output().unwrap();
+        let output = remora(place.path()).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains("-h is --host"), "{arguments:?}: {said}");

@@ -83,7 +83,7 @@ fn a_wrong_delimiter_is_told() {
         place
             .import(&[&file, "--into", "people", "--delimiter", "semicolon", "--no-header"])
             .exits(1)
-            .says(&["1 columns", "--delimiter"]);
+            .says(&["1 column (", "--delimiter"]);
         place.untouched("people", 0);
     });
 }
@@ -208,7 +208,7 @@ fn ragged_rows_of_a_table_that_is_made_are_named() {
         place
             .import(&[&file, "--into", "t", "--create"])
             .exits(1)
-            .says(&["p.csv:3: 1 fields where 2 are expected"]);
+            .says(&["p.csv:3: 1 field where 2 are expected"]);
         assert_eq!(place.rows("SHOW TABLES"), Vec::<String>::new());
         place.import(&[&file, "--into", "t", "--create", "--max-rejects", "2"]).exits(3);
         assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["1|a", "3|c"]);
@@ -241,5 +241,32 @@ fn a_file_of_nothing_but_bad_rows_is_set_aside() {
         place.import(&import).exits(3).says(&["900 rejected", "1 row in"]);
         assert_eq!(place.read("p.csv.rejects"), format!("id,name\n{rows}"));
         place.untouched("t", 1);
+    });
+}
+
+#[test]
+fn the_first_bad_row_is_named_whoever_finds_one_first() {
+    on_every_server(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT, name VARCHAR(100))"]);
+        // The later a chunk, the worse: its many bad rows are found at once, the first one after a search.
+        let rows: String = (0..4000)
+            .map(|id| match id {
+                1500 => format!("{id},1\n"),
+                1501 => "7,1,twice\n".to_owned(),
+                _ => format!("{id},{},{id:0>90}\n", if id > 1502 { 300 } else { 1 }),
+            })
+            .collect();
+        let file = place.file("p.csv", format!("id,n,name\n{rows}"));
+        for _ in 0..5 {
+            let import = [file.as_str(), "--into", "t", "--chunk", "4K", "--sessions", "6"];
+            let ended = place.import(&import).exits(1);
+            let first = ended.err.lines().find(|line| line.contains("p.csv:")).unwrap().to_owned();
+            assert!(first.ends_with("p.csv:1502: 2 fields where 3 are expected"), "{}", ended.err);
+            let ended = place.import(&[import.as_slice(), &["--max-rejects", "2"]].concat()).exits(1);
+            let lines: Vec<&str> = ended.err.lines().filter(|line| line.contains("p.csv:")).collect();
+            assert!(lines[0].contains("p.csv:1502: ") && lines[1].contains("p.csv:1503: "), "{}", ended.err);
+            assert!(lines[2].contains("p.csv:1505: column n, value '300'"), "{}", ended.err);
+        }
+        place.untouched("t", 0);
     });
 }

@@ -213,6 +213,22 @@ impl Place {
         Ended::of(&self.command(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
+    /// Makes an account without any rights.
+    pub(crate) fn account(&self, name: &str) -> String {
+        let account = format!("{name}_{}", self.schema);
+        self.sql(&[&format!("CREATE USER {account}@localhost")]);
+        format!("{account}@localhost")
+    }
+
+    /// Runs `remora import` as another account than root.
+    pub(crate) fn import_as(&self, account: &str, arguments: &[&str]) -> Ended {
+        let user = account.split('@').next().unwrap_or_default();
+        let mut command = remora(self.folder.path());
+        command.arg("import").args(["--no-defaults", "-u", user, "-S"]).arg(&self.socket);
+        command.args(["-D", &self.schema]).args(arguments);
+        Ended::of(&command.stdin(Stdio::null()).output().unwrap())
+    }
+
     /// Starts `remora import` with a pipe to each of its streams.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Running {
         let mut command = self.command(arguments);

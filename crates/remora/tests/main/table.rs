@@ -319,3 +319,53 @@ fn an_engine_that_cannot_roll_back_is_loaded_whole_or_not_at_all() {
         place.untouched("t", 1);
     });
 }
+
+#[test]
+fn many_short_texts_fit_into_a_row() {
+    on_every_server(|place| {
+        let names: Vec<String> = (0..250).map(|at| format!("c{at}")).collect();
+        let row = vec!["some twenty letters"; 250].join(",");
+        let file = place.file("p.csv", format!("{}\n{row}\n{row}\n", names.join(",")));
+        for tight in [&[][..], &["--tight"]] {
+            place
+                .import(&[&[file.as_str(), "--into", "t", "--create", "--replace"], tight].concat())
+                .exits(0);
+            assert_eq!(place.value("SELECT COUNT(*), MIN(c249) FROM t"), "2|some twenty letters");
+        }
+        if place.is_mariadb() {
+            // More than fit in any form are told in words that help.
+            let names: Vec<String> = (0..500).map(|at| format!("c{at}")).collect();
+            let file = place.file("q.csv", format!("{}\n{row},{row}\n", names.join(",")));
+            place.import(&[&file, "--into", "u", "--create"]).exits(1).says(&[
+                "500 columns",
+                "--columns",
+                "--type",
+            ]);
+            assert_eq!(place.leftovers(), Vec::<String>::new());
+        }
+    });
+}
+
+#[test]
+fn triggers_that_an_account_cannot_see_are_kept() {
+    on_every_server(|place| {
+        place.sql(&[
+            "CREATE TABLE t (id INT PRIMARY KEY, n INT)",
+            "INSERT INTO t VALUES (1, 1)",
+            "CREATE TRIGGER twice BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 2 * NEW.n",
+        ]);
+        let account = place.account("blind");
+        place.sql(&[&format!(
+            "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER ON {}.* TO {account}",
+            place.schema
+        )]);
+        let file = csv(place, "id,n\n5,5\n");
+        let as_account = |arguments: &[&str]| {
+            place.import_as(&account, &[&[file.as_str(), "--into", "t"], arguments].concat())
+        };
+        as_account(&["--replace"]).exits(0).says(&["TRIGGER", "one transaction"]);
+        assert_eq!(place.rows("SELECT * FROM t"), ["5|10"]);
+        as_account(&["--replace", "--create"]).exits(1).says(&["TRIGGER"]);
+        assert_eq!(place.rows("SHOW TRIGGERS").len(), 1);
+    });
+}

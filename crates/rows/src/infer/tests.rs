@@ -86,6 +86,56 @@ fn dates_times_and_booleans() {
 }
 
 #[test]
+fn what_people_write_is_known_when_all_values_agree() {
+    for (values, expected, written) in [
+        (&["31.12.1999", "1.2.2000", "NULL"][..], "DATE NULL", Written::Dates(DateOrder::Dmy)),
+        (&["12/31/1999", "1/2/2000 10:00"], "DATETIME NOT NULL", Written::Dates(DateOrder::Mdy)),
+        (&["1/2/2000", "3/4/2000"], "VARCHAR(8) NOT NULL", Written::Plainly),
+        (&["31/12/1999", "12/31/1999"], "VARCHAR(10) NOT NULL", Written::Plainly),
+        (&["31/12/1999", "31.12.1999"], "VARCHAR(10) NOT NULL", Written::Plainly),
+        (&["31/12/1999", "1999-12-31"], "VARCHAR(10) NOT NULL", Written::Plainly),
+        (&["1,5", "-1.234,25", "7"], "DECIMAL(6,2) NOT NULL", Written::DecimalComma),
+        (&["1,234", "2,345"], "VARCHAR(5) NOT NULL", Written::Plainly),
+        (&["1,234", "2,5"], "DECIMAL(4,3) NOT NULL", Written::DecimalComma),
+        (&["1,5", "2.5"], "VARCHAR(3) NOT NULL", Written::Plainly),
+        (&["1,5", "x"], "VARCHAR(3) NOT NULL", Written::Plainly),
+        (&["2024-01-01T10:00:00Z", "2024-01-01T10:00:00+01:00"], "DATETIME NOT NULL", Written::Plainly),
+    ] {
+        assert_eq!(
+            (decided(values).as_str(), observed(values).decide().written),
+            (expected, written),
+            "{values:?}"
+        );
+    }
+    let said = Habits { date_order: Some(DateOrder::Mdy), decimal_comma: true, roomy: false };
+    let decide = |values: &[&str]| observed(values).decide_by(&said).to_string();
+    assert!(observed(&["1/2/2000"]).is_ambiguous_date() && !observed(&["31/2/2000"]).is_ambiguous_date());
+    assert_eq!(decide(&["1/2/2000", "3/4/2000"]), "DATE NOT NULL");
+    assert_eq!(decide(&["31/12/1999"]), "VARCHAR(10) NOT NULL");
+    assert_eq!(decide(&["1,234"]), "DECIMAL(4,3) NOT NULL");
+}
+
+#[test]
+fn types_may_have_room() {
+    let roomy = Habits { roomy: true, ..Habits::default() };
+    for (values, expected) in [
+        (&["1", "200"][..], "INT NULL"),
+        (&["1073741824"], "BIGINT NULL"),
+        (&["18446744073709551615"], "BIGINT UNSIGNED NULL"),
+        (&["1.25"], "DECIMAL(7,2) NULL"),
+        (&["123456789"], "INT NULL"),
+        (&["some words"], "VARCHAR(32) NULL"),
+        (&["2024-01-01"], "DATE NULL"),
+        (&["true"], "BOOLEAN NULL"),
+        (&["NULL"], "VARCHAR(1) NULL"),
+    ] {
+        assert_eq!(observed(values).decide_by(&roomy).to_string(), expected, "{values:?}");
+    }
+    let long = observed(&["x".repeat(40_000).as_str()]).decide_by(&roomy);
+    assert_eq!(long.kind, ColumnKind::MediumText);
+}
+
+#[test]
 fn text_is_measured_in_characters_and_long_text_in_bytes() {
     assert_eq!(decided(&["na\u{ef}ve", "x"]), "VARCHAR(5) NOT NULL");
     assert_eq!(decided(&[""]), "VARCHAR(1) NOT NULL");

@@ -1,5 +1,7 @@
 //! What a single value could be besides text.
 
+use crate::moment::{self, DateOrder};
+
 /// The narrowest class a value belongs to, with what its column has to remember of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
@@ -30,6 +32,20 @@ pub(crate) enum Value {
         fraction: usize,
     },
     Boolean,
+    /// A number with a decimal comma; `thousands`: the comma could also stand between thousands.
+    Comma {
+        whole: usize,
+        scale: usize,
+        thousands: bool,
+    },
+    /// A date whose year comes last, and which orders of day and month it can be read in.
+    LocalDate {
+        dmy: bool,
+        mdy: bool,
+        separator: u8,
+        timed: bool,
+        fraction: usize,
+    },
     Text,
 }
 
@@ -54,9 +70,14 @@ fn number_or_time(bytes: &[u8]) -> Value {
     let (magnitude, digits) = leading_digits(bytes);
     match bytes.get(digits) {
         None => integer(bytes, magnitude, false),
-        Some(b'.' | b'e' | b'E') => decimal(bytes, digits),
+        Some(b'.' | b'e' | b'E') => match decimal(bytes, digits) {
+            Value::Text => local_date(bytes, comma(bytes)),
+            number => number,
+        },
         Some(b'-') if digits == 4 => date_or_datetime(bytes),
         Some(b':') => time(bytes),
+        Some(b'/' | b'-') => local_date(bytes, Value::Text),
+        Some(b',') => comma(bytes),
         Some(_) => Value::Text,
     }
 }
@@ -70,11 +91,37 @@ fn negative(bytes: &[u8]) -> Value {
         Some(b'.' | b'e' | b'E') => match decimal(bytes, digits) {
             // Only a double knows a negative zero.
             Value::Decimal { significant: 0, .. } => Value::Float,
+            Value::Text => comma(bytes),
             other => other,
         },
+        Some(b',') => comma(bytes),
         // TIME has no negative zero.
         Some(b':') if bytes.iter().any(|byte| matches!(byte, b'1'..=b'9')) => time(bytes),
         Some(_) => Value::Text,
+    }
+}
+
+/// A number with a decimal comma, without its sign.
+fn comma(bytes: &[u8]) -> Value {
+    match moment::comma(bytes) {
+        Some((whole, scale, thousands)) => Value::Comma { whole, scale, thousands },
+        None => Value::Text,
+    }
+}
+
+/// A date whose year comes last, or something else.
+fn local_date(bytes: &[u8], otherwise: Value) -> Value {
+    let Some(date) = moment::local(bytes) else { return otherwise };
+    let (dmy, mdy) = (date.is(DateOrder::Dmy), date.is(DateOrder::Mdy));
+    if !dmy && !mdy {
+        return otherwise;
+    }
+    Value::LocalDate {
+        dmy,
+        mdy,
+        separator: date.separator,
+        timed: date.clock.is_some(),
+        fraction: date.fraction,
     }
 }
 
@@ -176,9 +223,13 @@ fn date_or_datetime(bytes: &[u8]) -> Value {
         [b' ' | b'T', time @ ..] => time,
         _ => return Value::Text,
     };
-    let (time, utc) = match time {
-        [time @ .., b'Z'] => (time, true),
-        _ => (time, false),
+    let (time, utc) = match moment::offset(time) {
+        // A moment that has no place in the calendar when it is told in UTC is none.
+        Some((minutes, _)) if minutes != 0 && moment::write_utc(bytes, &mut Vec::new()).is_none() => {
+            return Value::Text;
+        }
+        Some((_, length)) => (&time[..time.len() - length], true),
+        None => (time, false),
     };
     let Some((clock, fraction)) = time.split_at_checked(8) else { return Value::Text };
     let hour = two_digits(&clock[..2]);
@@ -197,15 +248,7 @@ fn is_date(bytes: &[u8]) -> bool {
         two_digits(&bytes[8..]),
     );
     let (Some(century), Some(rest), Some(month), Some(day)) = parts else { return false };
-    let year = century * 100 + rest;
-    let days = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        1..=12 => 31,
-        _ => return false,
-    };
-    bytes[7] == b'-' && year >= 1000 && (1..=days).contains(&day)
+    bytes[7] == b'-' && moment::is_day(century * 100 + rest, month, day)
 }
 
 /// `:MM:SS`.
@@ -259,7 +302,7 @@ mod tests {
         assert_eq!(classify(b"18446744073709551615"), int(false, u64::MAX));
         assert_eq!(classify(b"18446744073709551616"), Value::BigInt { digits: 20 });
         for text in
-            ["007", "+7", "-0", "-", "", "-01", " 1", "1 ", "1,000", "0x10", "00000000000000000000001"]
+            ["007", "+7", "-0", "-", "", "-01", " 1", "1 ", "1,000,000", "0x10", "00000000000000000000001"]
         {
             assert_eq!(classify(text.as_bytes()), Value::Text, "{text}");
         }
@@ -296,6 +339,7 @@ mod tests {
         assert_eq!(classify(b"2024-02-29"), Value::Date);
         assert_eq!(classify(b"2024-02-29 23:59:59"), Value::DateTime { fraction: 0, utc: false });
         assert_eq!(classify(b"2024-02-29T00:00:00.123Z"), Value::DateTime { fraction: 3, utc: true });
+        assert_eq!(classify(b"2024-02-29 00:00:00.5+05:30"), Value::DateTime { fraction: 1, utc: true });
         for text in [
             "2023-02-29",
             "1900-02-29",
@@ -309,7 +353,10 @@ mod tests {
             "2024-01-01 10:00:60",
             "2024-01-01 10:00:00.",
             "2024-01-01 10:00:00.1234567",
-            "2024-01-01T10:00:00+01:00",
+            "2024-01-01T10:00:00+1",
+            "2024-01-01T10:00:00+16:00",
+            "2024-01-01T10:00+01:00",
+            "9999-12-31T23:00:00-02:00",
             "2024-01-01Z",
             "2024-01-0",
             "2024-",

@@ -42,7 +42,7 @@ fn infer(findings: &Findings, text: &[u8]) -> (Schema, String) {
     let columns: Vec<Column> = names
         .into_iter()
         .zip(stats)
-        .map(|(name, stats)| Column { name, column_type: stats.decide() })
+        .map(|(name, stats)| Column::new(&name, stats.decide(), stats.decide().kind, None))
         .collect();
     let has_key = key.unique() && columns[0].column_type.suits_key();
     let key = columns.iter().take(usize::from(has_key)).map(|column| column.name.clone()).collect();

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use rows::{Dialect, FieldRule, Nulls, Ragged, Rewriter, records};
+use rows::{DateOrder, Dialect, FieldRule, Nulls, Ragged, Rewriter, records};
 
 use crate::field::values;
 use crate::text::{dialect, strange_dialect, text};
@@ -79,7 +79,7 @@ proptest! {
         if found == columns {
             prop_assert_eq!(rewriter.rewrite(&text, &mut out), Ok(()));
         } else {
-            prop_assert_eq!(rewriter.rewrite(&text, &mut out), Err(Ragged { expected: columns, found }));
+            prop_assert_eq!(rewriter.rewrite(&text, &mut out), Err(Ragged { expected: columns, found }.into()));
             prop_assert_eq!(out, b"before");
         }
     }
@@ -93,9 +93,26 @@ fn rules_change_what_the_server_would_not_take() {
     let mut out = Vec::new();
     rewriter.rewrite(b"True,2024-01-01T10:00:00Z,x,,\"a\tb\"", &mut out).unwrap();
     rewriter.rewrite(b"f,-,x,\"\",-", &mut out).unwrap();
-    rewriter.rewrite(b"2,2024-01-01,x,7,\"-\"", &mut out).unwrap();
-    let expected = "1\t2024-01-01T10:00:00\t\\N\ta\\tb\n0\t\\N\t\\N\t\\N\n2\t2024-01-01\t7\t-\n";
+    rewriter.rewrite(b"2,2024-01-01T10:00:00+02:00,x,7,\"-\"", &mut out).unwrap();
+    // A time without a zone among such with one says nothing about when it was.
+    let unfit = rewriter.rewrite(b"2,2024-01-01T10:00:00,x,7,-", &mut out).unwrap_err();
+    assert!(unfit.to_string().starts_with("field 2, value '2024-01-01T10:00:00': no time with Z"), "{unfit}");
+    let expected = "1\t2024-01-01T10:00:00\t\\N\ta\\tb\n0\t\\N\t\\N\t\\N\n2\t2024-01-01 08:00:00\t7\t-\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+#[test]
+fn what_people_write_becomes_what_a_server_reads() {
+    let rules = vec![FieldRule::DecimalComma, FieldRule::LocalDate(DateOrder::Dmy)];
+    let mut rewriter = Rewriter::new(Dialect::TSV, Nulls { empty: true, words: Vec::new() }, rules, 2);
+    let mut out = Vec::new();
+    rewriter.rewrite(b"1.234,5\t31.12.1999", &mut out).unwrap();
+    rewriter.rewrite(b"\t\"\"", &mut out).unwrap();
+    assert_eq!(String::from_utf8_lossy(&out), "1234.5\t1999-12-31\n\\N\t\\N\n");
+    for (record, what) in [("1.5\t1.2.1999", "field 1, value '1.5'"), ("1\t31.02.1999", "day, month, year")] {
+        let unfit = rewriter.rewrite(record.as_bytes(), &mut out).unwrap_err().to_string();
+        assert!(unfit.contains(what), "{unfit}");
+    }
 }
 
 #[test]

@@ -41,7 +41,10 @@ fn a_statement_that_fails_takes_nothing() {
         assert_eq!(waiting(&mut two), [1, 2], "{statement}");
         assert_eq!(one.value("SELECT @@queue_owner"), Some(0), "{statement}");
     }
-    let failed = one.exec::<mysql::Row, _, _>("SELECT v, (SELECT 1 UNION SELECT ?) FROM t WHERE queue_wait('t', 1)", (2,));
+    let failed = one.exec::<mysql::Row, _, _>(
+        "SELECT v, (SELECT 1 UNION SELECT ?) FROM t WHERE queue_wait('t', 1)",
+        (2,),
+    );
     assert!(failed.unwrap_err().to_string().contains("more than 1 row"));
     assert_eq!(waiting(&mut two), [1, 2], "prepared");
     // The natural retry gets what it would have got.
@@ -183,13 +186,18 @@ fn a_row_that_is_taken_and_not_shown_is_told() {
     let server = Server::start();
     let (mut one, _) = server.queue("hidden");
     one.run("INSERT INTO t VALUES (1), (2), (3)");
-    for statement in ["SELECT v FROM t WHERE queue_wait('t', 0)", "SELECT v FROM t WHERE queue_wait('t', 0) AND v > 1"] {
+    for statement in
+        ["SELECT v FROM t WHERE queue_wait('t', 0)", "SELECT v FROM t WHERE queue_wait('t', 0) AND v > 1"]
+    {
         one.column(statement);
         let warnings: Vec<(String, u32, String)> = one.rows("SHOW WARNINGS");
         assert!(warnings.is_empty(), "{statement}: {warnings:?}");
     }
     assert!(one.column("SELECT v FROM t WHERE v = 1 AND queue_wait('t', 0)").is_empty());
     let warning = one.warning();
-    assert!(warning.contains("hidden.t is owned") && warning.contains("queue_wait('t:CONDITION')"), "{warning}");
+    assert!(
+        warning.contains("hidden.t is owned") && warning.contains("queue_wait('t:CONDITION')"),
+        "{warning}"
+    );
     assert_eq!(one.column("SELECT v FROM t"), [3]);
 }

@@ -1,0 +1,62 @@
+//! The sessions of an import: how each is set before it does anything.
+
+use server::{Flavour, Session};
+
+use crate::job::{Job, Way};
+use crate::request::{OnDuplicate, Request};
+use crate::run::World;
+use crate::{Error, insert};
+
+/// sql_modes that change what remora's own statements mean: `'\\'`, and `''` for an empty string.
+const NOT_OURS: [&str; 2] = ["NO_BACKSLASH_ESCAPES", "EMPTY_STRING_IS_NULL"];
+
+/// Sets the session that makes tables, keeps the ledger and swaps names.
+pub(crate) fn prepare(session: &mut Session) -> Result<(), Error> {
+    session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
+    Ok(())
+}
+
+/// Sets whether what a session does goes into the binary log. All sessions of an import do, or none: the swap without
+/// the rows would empty the table on every replica.
+pub(crate) fn log(session: &mut Session, logged: bool) -> Result<(), Error> {
+    session.execute(&format!("SET SESSION sql_log_bin = {}", u8::from(logged)))?;
+    Ok(())
+}
+
+/// A session that is ready to load rows of a job.
+pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Result<Session, Error> {
+    let mut session = (world.connect)()?;
+    let about = &session.about;
+    let asked = request.sql_mode.as_deref().unwrap_or(&about.sql_mode);
+    let mut modes: Vec<&str> = asked.split(',').filter(|mode| !NOT_OURS.contains(&mode.trim())).collect();
+    modes.extend(["STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO"]);
+    let mut set = vec![
+        format!("sql_mode = '{}'", modes.join(",").trim_start_matches(',')),
+        // What INSERT IGNORE leaves out is known by its warnings, and by nothing else.
+        format!(
+            "max_error_count = {}",
+            if job.on_duplicate == OnDuplicate::Ignore { 2 * insert::IGNORED_MAX } else { 1000 }
+        ),
+        "wait_timeout = 31536000".to_owned(),
+        "net_read_timeout = 600".to_owned(),
+        "net_write_timeout = 600".to_owned(),
+    ];
+    if about.flavour == Flavour::MariaDb {
+        set.push("max_statement_time = 0".to_owned());
+    }
+    if matches!(job.way, Way::Shadow | Way::ShadowUnsafe) {
+        // Only our own sessions wait for each other here: for two rows with the same key.
+        set.push("innodb_lock_wait_timeout = 3600".to_owned());
+    }
+    if let Some(zone) = job.time_zone.as_ref().or(request.time_zone.as_ref()) {
+        set.push(format!("time_zone = {}", session.quote(zone)));
+    }
+    if job.no_binlog {
+        set.push("sql_log_bin = 0".to_owned());
+    }
+    if request.defer_checks {
+        set.push("foreign_key_checks = 0".to_owned());
+    }
+    session.execute(&format!("SET SESSION {}", set.join(", ")))?;
+    Ok(session)
+}
