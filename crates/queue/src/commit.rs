@@ -102,7 +102,9 @@ impl Queue {
             other => other.map(|()| Written { offset: 0, file: None }),
         };
         let outcome = match written {
-            Ok(written) => self.apply(&mut state, &gather, written).inspect_err(|error| fail(&mut state, error)),
+            Ok(written) => {
+                self.apply(&mut state, &gather, written).inspect_err(|error| fail(&mut state, error))
+            }
             Err(error) => {
                 // Nothing of it is there; the next batch may be luckier.
                 fail_if_lost(&mut state, &error);

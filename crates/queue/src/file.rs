@@ -88,7 +88,12 @@ impl std::fmt::Debug for SegmentFile {
 
 impl SegmentFile {
     pub(crate) fn new(folder: &Arc<Folder>, place: Place) -> Arc<SegmentFile> {
-        Arc::new(SegmentFile { folder: folder.clone(), place, open: Mutex::new(None), used: AtomicU64::new(0) })
+        Arc::new(SegmentFile {
+            folder: folder.clone(),
+            place,
+            open: Mutex::new(None),
+            used: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn place(&self) -> &Place {

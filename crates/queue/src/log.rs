@@ -47,12 +47,7 @@ impl Log {
     }
 
     /// Writes the header of a segment. What is there after a failure is removed, now or when it is begun again.
-    fn begin(
-        folder: &Arc<Folder>,
-        incarnation: Incarnation,
-        number: u64,
-        next: RowId,
-    ) -> Result<Log, Error> {
+    fn begin(folder: &Arc<Folder>, incarnation: Incarnation, number: u64, next: RowId) -> Result<Log, Error> {
         let place = Place { incarnation, name: SegmentName { number, generation: 0 } };
         let file = SegmentFile::new(folder, place);
         let path = file.path();

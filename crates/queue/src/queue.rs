@@ -80,7 +80,20 @@ impl Queue {
         // Without a description of its rows every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));
-        Queue { me, shared, folder, number, definition, schema, state, live, used, contenders, turn, successor }
+        Queue {
+            me,
+            shared,
+            folder,
+            number,
+            definition,
+            schema,
+            state,
+            live,
+            used,
+            contenders,
+            turn,
+            successor,
+        }
     }
 
     /// What the queue was created as.

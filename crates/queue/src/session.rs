@@ -305,7 +305,11 @@ impl Session {
         if let Published::New(first) = published {
             let ids = (first.0..first.0 + rows.len() as u64).map(RowId);
             let (queue, epoch) = (queue.clone(), queue.lock().epoch);
-            match self.unsettled.last_mut().filter(|held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch) {
+            match self
+                .unsettled
+                .last_mut()
+                .filter(|held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch)
+            {
                 Some(held) => held.rows.extend(ids),
                 None => self.unsettled.push(Held { queue, epoch, rows: ids.collect() }),
             }

@@ -39,6 +39,21 @@ pub(crate) fn libraries(product: Product) -> anyhow::Result<Vec<PathBuf>> {
     Ok(libraries)
 }
 
+/// What is not among these libraries and could be on this server, and how to have it.
+pub(crate) fn absent(product: Product, libraries: &[PathBuf]) -> Vec<String> {
+    let is_there = |plugin: &&Plugin| libraries.iter().any(|library| library.ends_with(plugin.library));
+    let fits = |plugin: &&Plugin| plugin.only.is_none_or(|only| only == product);
+    let absent = PLUGINS.iter().filter(fits).filter(|plugin| !is_there(plugin));
+    absent
+        .map(|plugin| {
+            format!(
+                "{} is not beside this program, so the server has it not: cargo xtask plugin builds it",
+                plugin.library
+            )
+        })
+        .collect()
+}
+
 fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
     match places.iter().map(|place| place.join(library)).find(|path| path.is_file()) {
         Some(path) => Ok(path),

@@ -3,10 +3,10 @@
 
 #[path = "main/case.rs"]
 mod case;
-#[path = "../../../examples/crawler/crawl.rs"]
-mod crawl;
 #[path = "main/change.rs"]
 mod change;
+#[path = "../../../examples/crawler/crawl.rs"]
+mod crawl;
 #[path = "main/crawler.rs"]
 mod crawler;
 #[path = "main/crowd.rs"]

@@ -189,7 +189,8 @@ fn an_opening_that_failed_is_tried_again() {
     let disk = FaultDisk::default();
     let (_engine, queue) = queue(&disk, Sync::Always, 1 << 20);
     put(&queue, "one");
-    let segment = disk.names().into_iter().find(|name| name.extension().is_some_and(|end| end == "seg")).unwrap();
+    let segment =
+        disk.names().into_iter().find(|name| name.extension().is_some_and(|end| end == "seg")).unwrap();
     let aside = Path::new("/db/aside");
     disk.rename(&segment, aside).unwrap();
     is_full(session(1).cursor(&queue).advance().map(|row| row.is_some()));

@@ -200,8 +200,7 @@ fn what_is_ended_when_the_copy_is_complete_is_gone_in_both() {
         three.abort().unwrap();
         old.sync().unwrap();
         for folder in [from, other] {
-            let engine =
-                Engine::start(Arc::new(disk.after_crash(Unsynced::Keep)), options(1 << 20)).unwrap();
+            let engine = Engine::start(Arc::new(disk.after_crash(Unsynced::Keep)), options(1 << 20)).unwrap();
             let queue = engine.open(folder).unwrap();
             assert_eq!(rows(&session(7), &queue), ["three", "four", "five", "six"], "{folder:?}");
             assert_eq!(queue.publish(&[b"one"], Some(&origin)).unwrap(), Published::Duplicate);

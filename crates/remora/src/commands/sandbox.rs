@@ -123,6 +123,9 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         found => found?,
     };
     let libraries = if start.plugins { plugin::libraries(start.server)? } else { Vec::new() };
+    if start.plugins {
+        plugin::absent(start.server, &libraries).iter().for_each(|absent| report.warn(absent));
+    }
     let settings = Settings {
         folder: start.folder,
         options: start.option,

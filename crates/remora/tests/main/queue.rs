@@ -107,6 +107,12 @@ fn a_sandbox_with_plugins_has_the_engine() {
         assert!(run(&["start", &name]).status.success());
     }
     assert!(run(&["stop", &name, "--remove"]).status.success());
+    // Without the engine the server starts, and that it is not there is said.
+    std::fs::remove_file(folder.path().join("ha_queue.so")).unwrap();
+    let started = run(&["start", &name, "--plugins", "--folder", data.to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert!(started.status.success() && told.contains("ha_queue.so is not beside"), "{told}");
+    assert!(run(&["stop", &name, "--remove"]).status.success());
 }
 
 #[test]
@@ -133,7 +139,7 @@ fn a_relay_carries_every_type_without_loss() {
     Ended::of(&forward(&from, &to, &["--once"]).output().unwrap()).exits(0).says(&["3 rows forwarded"]);
     assert_eq!(sum(&mut destination), before);
     let output = remora(&PathBuf::from("/"))
-        .args(["queue", "status", "--url", &url(&to), "--no-defaults", "-uroot", "--json"])
+        .args(["queue", "status", &url(&to), "--no-defaults", "-uroot", "--json"])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

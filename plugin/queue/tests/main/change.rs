@@ -112,9 +112,9 @@ impl Load<'_> {
         loop {
             let row = sending.load(Ordering::Relaxed);
             let v = row * RELAYS + slot;
-            let sent = client
-                .query_drop(format!("DO queue_set_srcid({slot}, 'a', {row})"))
-                .and_then(|()| client.query_drop(format!("INSERT INTO t (v, body) VALUES ({v}, REPEAT('k', 300))")));
+            let sent = client.query_drop(format!("DO queue_set_srcid({slot}, 'a', {row})")).and_then(|()| {
+                client.query_drop(format!("INSERT INTO t (v, body) VALUES ({v}, REPEAT('k', 300))"))
+            });
             match sent {
                 Ok(()) => {
                     self.known.lock().unwrap().published.insert(v);
@@ -165,8 +165,10 @@ impl Load<'_> {
 
     fn change(&self) {
         let mut client = self.server.connect_as("root");
-        let shape = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'c' AND column_name = 'w'";
-        let Ok(Some(begun)) = client.query_drop("USE c").and_then(|()| client.query_first::<usize, _>(shape)) else {
+        let shape =
+            "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'c' AND column_name = 'w'";
+        let Ok(Some(begun)) = client.query_drop("USE c").and_then(|()| client.query_first::<usize, _>(shape))
+        else {
             return;
         };
         // A crash may have left it with the column.
@@ -193,7 +195,11 @@ fn check(client: &mut Client, known: &mut Known) -> Result<(), String> {
     if set.len() != there.len() {
         return Err("a row is there twice".to_owned());
     }
-    if let Some(v) = known.published.iter().find(|v| !set.contains(v) && !known.ended.contains(v) && !known.ending.contains(v)) {
+    if let Some(v) = known
+        .published
+        .iter()
+        .find(|v| !set.contains(v) && !known.ended.contains(v) && !known.ending.contains(v))
+    {
         return Err(format!("{v} is lost"));
     }
     if let Some(v) = set.iter().find(|v| known.ended.contains(v)) {
