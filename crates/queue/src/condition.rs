@@ -47,9 +47,19 @@ pub trait Collate: Send + Sync {
     /// no such characters: then nothing is equal to it.
     fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>>;
 
-    /// Whether a string of this collation is LIKE a pattern in the same character set. `padded`: with spaces at its end that
-    /// are none of the text.
-    fn like(&self, collation: u32, text: &[u8], padded: bool, pattern: &[u8], escape: char) -> bool;
+    /// Whether a string of this collation is LIKE a pattern.
+    fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool;
+}
+
+/// What LIKE compares with.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// In the character set of the column.
+    pub bytes: Vec<u8>,
+    /// The character that takes the next one as it is.
+    pub escape: char,
+    /// Texts have spaces at their ends that are none of theirs: those of CHAR.
+    pub padded: bool,
 }
 
 /// Why a text is no condition on a table.

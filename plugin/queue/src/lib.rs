@@ -12,7 +12,7 @@ pub mod table;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use queue::{Collate, Engine};
+use queue::{Collate, Engine, Pattern};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -84,11 +84,10 @@ impl Collate for Server {
         SERVER.get().is_some_and(|server| (server.equal)(collation, one, other) != 0)
     }
 
-    fn like(&self, collation: u32, text: &[u8], padded: bool, pattern: &[u8], escape: char) -> bool {
-        let (text, pattern) = (RqSlice::new(text), RqSlice::new(pattern));
-        SERVER.get().is_some_and(|server| {
-            (server.like)(collation, text, padded.into(), pattern, u32::from(escape)) != 0
-        })
+    fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool {
+        let (text, bytes) = (RqSlice::new(text), RqSlice::new(&pattern.bytes));
+        let (padded, escape) = (pattern.padded.into(), pattern.escape.into());
+        SERVER.get().is_some_and(|server| (server.like)(collation, text, padded, bytes, escape) != 0)
     }
 
     fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>> {

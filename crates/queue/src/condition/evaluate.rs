@@ -1,8 +1,8 @@
 //! A condition as a tree, and what it is for a row.
 
-use super::Collate;
 use super::number::Number;
 use super::schema::{Value, Values};
+use super::{Collate, Pattern};
 
 /// Operations on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,10 +59,8 @@ pub(crate) enum Node {
     /// A column and an encoded pattern.
     Like {
         column: usize,
-        padded: bool,
         collation: u32,
-        pattern: Vec<u8>,
-        escape: char,
+        pattern: Pattern,
     },
     /// Two columns of one collation.
     SameColumns {
@@ -101,10 +99,8 @@ impl Node {
                 Value::Text(text) => Some(Number::from(collate.equal(*collation, text, literal))),
                 _ => None,
             },
-            Node::Like { column, padded, collation, pattern, escape } => match row.get(*column) {
-                Value::Text(text) => {
-                    Some(Number::from(collate.like(*collation, text, *padded, pattern, *escape)))
-                }
+            Node::Like { column, collation, pattern } => match row.get(*column) {
+                Value::Text(text) => Some(Number::from(collate.like(*collation, text, pattern))),
                 _ => None,
             },
             Node::SameColumns { one, two, collation } => match (row.get(*one), row.get(*two)) {

@@ -4,7 +4,7 @@ use super::evaluate::{Is, Node, Operation};
 use super::lexer::{Token, next};
 use super::schema::{Kind, Place, Schema};
 use super::time::{Shape, literal};
-use super::{Collate, Column};
+use super::{Collate, Column, Pattern};
 
 /// Parentheses, signs and operators inside each other at most: a server's thread has 292 KiB of stack.
 const DEPTH_MAX: usize = 60;
@@ -303,28 +303,24 @@ impl Parser<'_> {
             };
         }
         match left {
-            Part::Text(column, collation) => Ok(match self.collate.encode(collation, &pattern) {
-                Some(pattern) => {
-                    Node::Like { column, padded: self.is_padded(column), collation, pattern, escape }
-                }
-                None => Node::NeverSame(column),
-            }),
+            Part::Text(column, collation) => {
+                let padded = matches!(self.schema.columns[column].place, Place::Fixed(..));
+                Ok(match self.collate.encode(collation, &pattern) {
+                    Some(bytes) => {
+                        Node::Like { column, collation, pattern: Pattern { bytes, escape, padded } }
+                    }
+                    None => Node::NeverSame(column),
+                })
+            }
             Part::Enum(column, collation) => {
-                let pattern = self.collate.encode(collation, &pattern);
-                let is_like = |member: &[u8]| {
-                    pattern
-                        .as_ref()
-                        .is_some_and(|pattern| self.collate.like(collation, member, false, pattern, escape))
-                };
-                Ok(self.members(column, is_like))
+                let bytes = self.collate.encode(collation, &pattern);
+                let pattern = bytes.map(|bytes| Pattern { bytes, escape, padded: false });
+                Ok(self.members(column, |member| {
+                    pattern.as_ref().is_some_and(|pattern| self.collate.like(collation, member, pattern))
+                }))
             }
             _ => Err((left_at, "only strings can be asked by LIKE".to_owned())),
         }
-    }
-
-    /// Whether a column is of fixed length: CHAR.
-    fn is_padded(&self, column: usize) -> bool {
-        matches!(self.schema.columns[column].place, Place::Fixed(..))
     }
 
     fn literal(&mut self, otherwise: &str) -> Result<String, Wrong> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::{any, prop, proptest};
 
-use super::{Collate, Column, Condition, Kind, Place, Schema};
+use super::{Collate, Column, Condition, Kind, Pattern, Place, Schema};
 use crate::Filter;
 
 /// Case does not matter in collation 1.
@@ -19,18 +19,17 @@ impl Collate for Simple {
         literal.is_ascii().then(|| literal.as_bytes().to_vec())
     }
 
-    fn like(&self, collation: u32, text: &[u8], padded: bool, pattern: &[u8], escape: char) -> bool {
-        match pattern {
+    fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool {
+        let rest = |from: usize| Pattern { bytes: pattern.bytes[from..].to_vec(), ..pattern.clone() };
+        match pattern.bytes.as_slice() {
             [] => text.is_empty(),
-            [b'%', rest @ ..] => {
-                (0..=text.len()).any(|at| self.like(collation, &text[at..], padded, rest, escape))
+            [b'%', ..] => (0..=text.len()).any(|at| self.like(collation, &text[at..], &rest(1))),
+            [first, literal, ..] if char::from(*first) == pattern.escape => {
+                text.first() == Some(literal) && self.like(collation, &text[1..], &rest(2))
             }
-            [first, literal, rest @ ..] if char::from(*first) == escape => {
-                text.first() == Some(literal) && self.like(collation, &text[1..], padded, rest, escape)
-            }
-            [first, rest @ ..] => {
+            [first, ..] => {
                 let same = |byte: &u8| *first == b'_' || self.equal(collation, &[*byte], &[*first]);
-                text.first().is_some_and(same) && self.like(collation, &text[1..], padded, rest, escape)
+                text.first().is_some_and(same) && self.like(collation, &text[1..], &rest(1))
             }
         }
     }
