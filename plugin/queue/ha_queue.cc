@@ -64,7 +64,8 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     return HA_ERR_UNSUPPORTED;
   }
   uint fixed= 0;
-  std::vector<rq_column> columns= queue_columns(form, &fixed);
+  std::deque<std::vector<rq_slice>> members;
+  std::vector<rq_column> columns= queue_columns(form, &fixed, &members);
   rq_definition definition{info->option_struct->sync, form->s->null_bytes, fixed, columns.data(), columns.size()};
   rq_error error;
   return fail(rq_create(slice_of(folder_of(name)), &definition, &error), error);

@@ -41,7 +41,8 @@ enum {
   RQ_DATETIME = 5,  /* the same */
   RQ_TIMESTAMP = 6, /* the same */
   RQ_TEXT = 7,      /* one: collation */
-  RQ_OPAQUE = 8
+  RQ_OPAQUE = 8,
+  RQ_ENUM = 9       /* one: collation */
 };
 
 typedef struct rq_queue rq_queue;
@@ -65,6 +66,8 @@ typedef struct {
   uint32_t is_variable;
   uint32_t place, len; /* fixed: offset and length; variable: how many are before it */
   int32_t null_bit;    /* -1: NOT NULL */
+  const rq_slice *members; /* of an ENUM */
+  size_t member_count;
 } rq_column;
 
 typedef struct {
@@ -127,6 +130,8 @@ typedef struct {
   rq_slice fault; /* for tests: an INSERT of a row that has these bytes panics while it is written; empty: none does */
   int (*equal)(uint32_t collation, rq_slice one, rq_slice other);
   long (*encode)(uint32_t collation, rq_slice literal, unsigned char *out, size_t room);
+  /* `padded`: with spaces at its end that are none of the text. */
+  int (*like)(uint32_t collation, rq_slice text, int padded, rq_slice pattern, uint32_t escape);
 } rq_server;
 
 /* `files_max`: how many files may be open at once for all queues. */

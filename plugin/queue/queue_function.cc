@@ -30,7 +30,6 @@ LEX_CSTRING *thd_current_db(THD *thd);
 CHARSET_INFO *thd_charset(THD *thd);
 int thd_is_connected(THD *thd);
 int thd_binlog_format(const THD *thd);
-bool thd_sqlcom_can_generate_row_events(const THD *thd);
 }
 
 /* How long queue_wait() waits when it is not told. */
@@ -128,11 +127,24 @@ static bool is_read_only(THD *thd)
 */
 static bool is_logged_as_text(THD *thd, const char *name)
 {
-  const int command= thd_sql_command(thd);
   if (thd_binlog_format(thd) != BINLOG_FORMAT_STMT || thd->is_current_stmt_binlog_format_row() ||
-      thd->get_binlog_local_stmt_filter() == THD::BINLOG_FILTER_SET ||
-      !(thd_sqlcom_can_generate_row_events(thd) || command == SQLCOM_CREATE_TABLE))
+      thd->get_binlog_local_stmt_filter() == THD::BINLOG_FILTER_SET)
     return false;
+  switch (thd_sql_command(thd)) {
+  case SQLCOM_INSERT:
+  case SQLCOM_INSERT_SELECT:
+  case SQLCOM_REPLACE:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+  case SQLCOM_DELETE:
+  case SQLCOM_DELETE_MULTI:
+  case SQLCOM_LOAD:
+  case SQLCOM_CREATE_TABLE:
+    break;
+  default:
+    return false;
+  }
   my_printf_error(ER_GET_ERRMSG,
                   "Queue: %s() in a statement that changes a replicated table needs binlog_format=ROW or MIXED: a replica "
                   "would ask its own queues",

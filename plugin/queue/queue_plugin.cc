@@ -69,6 +69,17 @@ static long server_encode(uint32_t collation, rq_slice literal, unsigned char *o
   return errors ? -1 : static_cast<long>(length);
 }
 
+static int server_like(uint32_t collation, rq_slice text, int padded, rq_slice pattern, uint32_t escape)
+{
+  CHARSET_INFO *cs= get_charset(collation, MYF(0));
+  const auto chars= [](const uchar *bytes) { return reinterpret_cast<const char *>(bytes); };
+  const int sign= static_cast<int>(escape);
+  if (cs && padded)
+    text.len= cs->lengthsp(chars(text.bytes), text.len);
+  return cs && !cs->wildcmp(chars(text.bytes), chars(text.bytes + text.len), chars(pattern.bytes),
+                            chars(pattern.bytes + pattern.len), sign, sign == '_' ? -1 : '_', sign == '%' ? -1 : '%');
+}
+
 /* The plugin ------------------------------------------------------------------------------------------------------- */
 
 static handler *queue_create_handler(handlerton *hton, TABLE_SHARE *table, MEM_ROOT *mem_root)
@@ -90,7 +101,8 @@ static int queue_init(void *plugin)
   queue_hton->table_options= queue_table_options;
   queue_hton->tablefile_extensions= queue_extensions;
   const char *fault= queue_fault();
-  const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, server_equal, server_encode};
+  const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, server_equal, server_encode,
+                            server_like};
   rq_error error;
   /* The core's threads must leave the server's signals to the server. */
   sigset_t all, before;

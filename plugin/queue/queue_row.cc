@@ -15,7 +15,8 @@ static bool is_variable(const Field *field)
   return field->real_type() == MYSQL_TYPE_VARCHAR || (field->flags & BLOB_FLAG);
 }
 
-static void describe(const Field *field, rq_column *column)
+/* `members` are those of an ENUM, to be kept as long as the column. */
+static void describe(const Field *field, rq_column *column, std::vector<rq_slice> *members)
 {
   column->kind= RQ_OPAQUE;
   switch (field->real_type()) {
@@ -53,6 +54,16 @@ static void describe(const Field *field, rq_column *column)
     column->kind= RQ_TIMESTAMP;
     column->one= field->decimals();
     break;
+  case MYSQL_TYPE_ENUM: {
+    const TYPELIB *typelib= static_cast<const Field_enum *>(field)->typelib;
+    for (uint at= 0; at < typelib->count; at++)
+      members->push_back({reinterpret_cast<const uchar *>(typelib->type_names[at]), typelib->type_lengths[at]});
+    column->kind= RQ_ENUM;
+    column->one= field->charset()->number;
+    column->members= members->data();
+    column->member_count= members->size();
+    break;
+  }
   case MYSQL_TYPE_STRING:
     /* UUID and INET6 look like CHAR and are none. */
     if (field->type_handler() != &type_handler_string)
@@ -70,7 +81,7 @@ static void describe(const Field *field, rq_column *column)
   }
 }
 
-std::vector<rq_column> queue_columns(const TABLE *table, uint *fixed)
+std::vector<rq_column> queue_columns(const TABLE *table, uint *fixed, std::deque<std::vector<rq_slice>> *members)
 {
   std::vector<rq_column> columns;
   *fixed= 0;
@@ -79,7 +90,8 @@ std::vector<rq_column> queue_columns(const TABLE *table, uint *fixed)
     const Field *field= *at;
     rq_column column{};
     column.name= {reinterpret_cast<const uchar *>(field->field_name.str), field->field_name.length};
-    describe(field, &column);
+    members->emplace_back();
+    describe(field, &column, &members->back());
     column.is_variable= is_variable(field);
     if (column.is_variable)
       column.place= variable++;

@@ -5,7 +5,9 @@
 //! or   = xor { ("||" | "or") xor }          xor = and { "xor" and }
 //! and  = not { ("&&" | "and") not }         not = { "not" | "!" } comparison
 //! comparison = bits { ("=" | "<=>" | "!=" | "<>" | "<" | "<=" | ">" | ">=") bits
-//!            | "is" [ "not" ] ( "null" | "true" | "false" ) }
+//!            | "is" [ "not" ] ( "null" | "true" | "false" )
+//!            | [ "not" ] "in" "(" or { "," or } ")" | [ "not" ] "between" bits "and" bits
+//!            | [ "not" ] "like" string [ "escape" string ] }
 //! bits = mask { "|" mask }                  mask = shift { "&" shift }
 //! shift = sum { ("<<" | ">>") sum }         sum = product { ("+" | "-") product }
 //! product = power { ("*" | "div" | "%" | "mod") power }
@@ -14,7 +16,7 @@
 //! ```
 //!
 //! Words are not case-sensitive, columns neither. A value is NULL, an exact number, or a string. Strings are compared
-//! for equality, by the collation of the column; temporal columns with strings that are a time, and as numbers as SQL
+//! for equality and with LIKE, by the collation of the column; so is ENUM, which beside a number is its index; temporal columns with strings that are a time, and as numbers as SQL
 //! shows them (20261121235959), but TIMESTAMP as seconds since 1970, and strings for it are UTC. NULL goes as in SQL: a row
 //! matches when the condition is neither NULL nor 0. What does not fit into 128 bits is NULL, so is division by 0.
 
@@ -44,6 +46,20 @@ pub trait Collate: Send + Sync {
     /// A literal of the condition, which is UTF-8, in the character set of the collation; `None` when it has
     /// no such characters: then nothing is equal to it.
     fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>>;
+
+    /// Whether a string of this collation is LIKE a pattern.
+    fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool;
+}
+
+/// What LIKE compares with.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// In the character set of the column.
+    pub bytes: Vec<u8>,
+    /// The character that takes the next one as it is.
+    pub escape: char,
+    /// Texts have spaces at their ends that are none of theirs: those of CHAR.
+    pub padded: bool,
 }
 
 /// Why a text is no condition on a table.

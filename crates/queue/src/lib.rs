@@ -57,7 +57,7 @@ mod wire;
 pub use disk::RealDisk;
 
 pub use checkpoint::{Definition, Sync};
-pub use condition::{Collate, Column, Condition, ConditionError, Kind, Place, Schema};
+pub use condition::{Collate, Column, Condition, ConditionError, Kind, Pattern, Place, Schema};
 pub use counters::{Counters, Status};
 pub use cursor::Cursor;
 pub use engine::{Engine, Options};

@@ -34,6 +34,8 @@ pub struct RqColumn {
     pub(crate) place: u32,
     pub(crate) len: u32,
     pub(crate) null_bit: i32,
+    pub(crate) members: *const RqSlice,
+    pub(crate) member_count: usize,
 }
 
 /// A table that is created.
@@ -67,6 +69,7 @@ pub struct RqServer {
     pub(crate) fault: RqSlice,
     pub(crate) equal: extern "C" fn(u32, RqSlice, RqSlice) -> c_int,
     pub(crate) encode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> c_long,
+    pub(crate) like: extern "C" fn(u32, RqSlice, c_int, RqSlice, u32) -> c_int,
 }
 
 /// Asked now and then by a wait.

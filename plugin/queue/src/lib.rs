@@ -12,7 +12,7 @@ pub mod table;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use queue::{Collate, Engine};
+use queue::{Collate, Engine, Pattern};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +29,7 @@ static SERVER: OnceLock<Collations> = OnceLock::new();
 struct Collations {
     equal: extern "C" fn(u32, RqSlice, RqSlice) -> std::ffi::c_int,
     encode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> std::ffi::c_long,
+    like: extern "C" fn(u32, RqSlice, std::ffi::c_int, RqSlice, u32) -> std::ffi::c_int,
 }
 
 /// For tests: a row that has these bytes makes the core panic while it is written.
@@ -81,6 +82,12 @@ impl Collate for Server {
     fn equal(&self, collation: u32, one: &[u8], other: &[u8]) -> bool {
         let (one, other) = (RqSlice::new(one), RqSlice::new(other));
         SERVER.get().is_some_and(|server| (server.equal)(collation, one, other) != 0)
+    }
+
+    fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool {
+        let (text, bytes) = (RqSlice::new(text), RqSlice::new(&pattern.bytes));
+        let (padded, escape) = (pattern.padded.into(), pattern.escape.into());
+        SERVER.get().is_some_and(|server| (server.like)(collation, text, padded, bytes, escape) != 0)
     }
 
     fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>> {

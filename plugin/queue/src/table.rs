@@ -29,7 +29,7 @@ pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, err
     guard(error, None, || {
         // SAFETY: the caller's structure.
         let server = unsafe { *server };
-        SERVER.get_or_init(|| Collations { equal: server.equal, encode: server.encode });
+        SERVER.get_or_init(|| Collations { equal: server.equal, encode: server.encode, like: server.like });
         // SAFETY: the caller's string.
         FAULT.get_or_init(|| unsafe { server.fault.get() }.to_vec());
         let engine = Options { files_max, ..Options::new(now_ms, random) };
@@ -62,6 +62,7 @@ fn kind(column: &RqColumn) -> Result<Kind, Fault> {
         6 => Kind::Timestamp(one?),
         7 => Kind::Text(column.one),
         8 => Kind::Opaque,
+        9 => Kind::Enum(column.one),
         _ => return Err(wrong()),
     })
 }
@@ -78,7 +79,11 @@ unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
             0 => Place::Fixed(column.place, column.len),
             _ => Place::Variable(column.place),
         };
+        // SAFETY: the caller promises it.
+        let members = unsafe { array(column.members, column.member_count) }.iter();
         columns.push(Column {
+            // SAFETY: the caller promises it.
+            members: members.map(|member| unsafe { member.get() }.to_vec()).collect(),
             name,
             kind: kind(column)?,
             place,

@@ -1,8 +1,8 @@
 //! A condition as a tree, and what it is for a row.
 
-use super::Collate;
 use super::number::Number;
 use super::schema::{Value, Values};
+use super::{Collate, Pattern};
 
 /// Operations on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub(crate) enum Is {
 }
 
 /// A part of a condition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Node {
     Null,
     Number(Number),
@@ -55,6 +55,12 @@ pub(crate) enum Node {
         column: usize,
         collation: u32,
         literal: Vec<u8>,
+    },
+    /// A column and an encoded pattern.
+    Like {
+        column: usize,
+        collation: u32,
+        pattern: Pattern,
     },
     /// Two columns of one collation.
     SameColumns {
@@ -91,6 +97,10 @@ impl Node {
             }
             Node::SameText { column, collation, literal } => match row.get(*column) {
                 Value::Text(text) => Some(Number::from(collate.equal(*collation, text, literal))),
+                _ => None,
+            },
+            Node::Like { column, collation, pattern } => match row.get(*column) {
+                Value::Text(text) => Some(Number::from(collate.like(*collation, text, pattern))),
                 _ => None,
             },
             Node::SameColumns { one, two, collation } => match (row.get(*one), row.get(*two)) {
@@ -130,7 +140,22 @@ impl Node {
             Node::Not(node) | Node::Negate(node) | Node::Invert(node) | Node::Is(_, _, node) => {
                 node.has_columns()
             }
-            Node::Column(_) | Node::SameText { .. } | Node::SameColumns { .. } | Node::NeverSame(_) => true,
+            Node::Column(_)
+            | Node::SameText { .. }
+            | Node::Like { .. }
+            | Node::SameColumns { .. }
+            | Node::NeverSame(_) => true,
+        }
+    }
+
+    /// How many operations it has.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Node::Binary(_, one, two) => 1 + one.size() + two.size(),
+            Node::Not(node) | Node::Negate(node) | Node::Invert(node) | Node::Is(_, _, node) => {
+                1 + node.size()
+            }
+            _ => 0,
         }
     }
 }

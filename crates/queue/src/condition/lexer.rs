@@ -72,6 +72,10 @@ fn quoted(rest: &str, start: usize, quote: char) -> Result<(String, usize), (usi
             }
         } else if c == '\\' && quote != '`' {
             let Some((_, next)) = chars.next() else { break };
+            if matches!(next, '%' | '_') {
+                // For LIKE, as SQL keeps it.
+                out.push('\\');
+            }
             out.push(match next {
                 'n' => '\n',
                 't' => '\t',

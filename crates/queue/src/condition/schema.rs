@@ -32,6 +32,8 @@ pub enum Kind {
     Timestamp(u8),
     /// A string with this collation.
     Text(u32),
+    /// ENUM, stored as the number of a member in as many bytes as that takes; the members have this collation.
+    Enum(u32),
     /// Something that conditions can only ask for NULL.
     Opaque,
 }
@@ -56,6 +58,8 @@ pub struct Column {
     pub place: Place,
     /// The number of its NULL bit, from the lowest of the first byte; none for NOT NULL.
     pub null_bit: Option<u32>,
+    /// The members of an ENUM, in order, in its character set.
+    pub members: Vec<Vec<u8>>,
 }
 
 /// The layout of a table's rows: bytes of NULL bits; the columns of fixed length; for each other column the length of
@@ -93,6 +97,7 @@ impl Schema {
                 Kind::Timestamp(digits) => (6, u64::from(digits), 0),
                 Kind::Text(collation) => (7, u64::from(collation), 0),
                 Kind::Opaque => (8, 0, 0),
+                Kind::Enum(collation) => (9, u64::from(collation), column.members.len() as u64),
             };
             out.push(kind);
             put_varint(&mut out, one);
@@ -105,6 +110,10 @@ impl Schema {
             put_varint(&mut out, u64::from(one));
             put_varint(&mut out, u64::from(two));
             put_varint(&mut out, column.null_bit.map_or(0, |bit| u64::from(bit) + 1));
+            for member in &column.members {
+                put_varint(&mut out, member.len() as u64);
+                out.extend(member);
+            }
         }
         out
     }
@@ -135,8 +144,10 @@ impl Schema {
                 6 => Kind::Timestamp(small.ok()?),
                 7 => Kind::Text(one),
                 8 => Kind::Opaque,
+                9 => Kind::Enum(one),
                 _ => return None,
             };
+            let count = if matches!(kind, Kind::Enum(_)) { two } else { 0 };
             let place = reader.u8()?;
             let (one, two) = (number(&mut reader)?, number(&mut reader)?);
             let place = match place {
@@ -145,7 +156,12 @@ impl Schema {
                 _ => return None,
             };
             let null_bit = number(&mut reader)?.checked_sub(1);
-            columns.push(Column { name, kind, place, null_bit });
+            let mut members = Vec::new();
+            for _ in 0..count {
+                let len = reader.count()?;
+                members.push(reader.take(len)?.to_vec());
+            }
+            columns.push(Column { name, kind, place, null_bit, members });
         }
         reader.is_empty().then_some(Schema { null_bytes, fixed_bytes, columns })
     }
@@ -191,6 +207,7 @@ impl<'row> Values<'row> {
         let number = match column.kind {
             Kind::Text(_) => return Value::Text(bytes),
             Kind::Opaque => return Value::Opaque,
+            Kind::Enum(_) => integer(bytes, false),
             Kind::Integer { signed } => integer(bytes, signed),
             Kind::Decimal { precision, scale } => decimal(bytes, precision, scale),
             Kind::Year => time::year(bytes),

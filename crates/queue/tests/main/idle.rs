@@ -83,3 +83,43 @@ fn thousands_of_queues_hold_no_files() {
     }
     until(&parent, <[PathBuf]>::is_empty);
 }
+
+/// More queues, and more segments in one of them, than files may be open: those used longest ago are closed, nothing fails.
+#[test]
+fn files_have_a_bound_and_those_used_longest_ago_are_closed() {
+    const BOUND: usize = 16;
+    let parent = tempfile::tempdir().unwrap();
+    let parent = parent.path().canonicalize().unwrap();
+    let options = Options { threads: 0, files_max: BOUND, ..options(600) };
+    let engine = Engine::start(std::sync::Arc::new(RealDisk), options).unwrap();
+    let queues: Vec<_> = (0..60)
+        .map(|nth| {
+            let folder = parent.join(nth.to_string());
+            engine.create(&folder, &definition(Sync::Never)).unwrap();
+            engine.open(&folder).unwrap()
+        })
+        .collect();
+    let bounded = || assert!(open_files(&parent).len() <= BOUND + 4, "{:?}", open_files(&parent));
+    for round in 0..30 {
+        queues[0].publish(&[&[b'x'; 200]], None).unwrap();
+        for queue in &queues {
+            queue.publish(&[format!("row {round}").as_bytes()], None).unwrap();
+        }
+        bounded();
+        let folder = queues[0].folder();
+        assert!(round == 0 || open_files(&parent).iter().any(|file| !file.starts_with(&folder)));
+    }
+    let mut one = session(1);
+    for queue in &queues {
+        let mut rows = 0;
+        let mut cursor = one.cursor(queue);
+        while cursor.advance().unwrap().is_some() {
+            rows += 1;
+        }
+        drop(cursor);
+        assert_eq!(rows, if std::sync::Arc::ptr_eq(queue, &queues[0]) { 60 } else { 30 });
+        assert_eq!(one.wait(&[all(queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
+        one.end().unwrap();
+        bounded();
+    }
+}

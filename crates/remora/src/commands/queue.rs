@@ -14,6 +14,7 @@ use crate::report::Report;
 const EXAMPLES: &str = "EXAMPLES
   remora queue status                 every queue of the server: what waits, what is owned, how old
   remora queue status --every 1       the same each second, with rates
+  remora queue status unix:///a.sock  those of this server
   remora queue forward unix:///a.sock shop.jobs unix:///b.sock
       move rows from a queue to one of the same name on another server, each exactly once
   remora queue forward mysql://app@db1 shop.jobs mysql://app@db2 shop.from_db1 --once

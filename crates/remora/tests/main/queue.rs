@@ -150,7 +150,7 @@ fn a_relay_carries_every_type_without_loss() {
     Ended::of(&forward(&from, &to, &["--once"]).output().unwrap()).exits(0).says(&["3 rows forwarded"]);
     assert_eq!(sum(&mut destination), before);
     let output = remora(&PathBuf::from("/"))
-        .args(["queue", "status", "--url", &url(&to), "--no-defaults", "-uroot", "--json"])
+        .args(["queue", "status", &url(&to), "--no-defaults", "-uroot", "--json"])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

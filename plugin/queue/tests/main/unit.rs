@@ -201,3 +201,143 @@ fn a_row_that_is_taken_and_not_shown_is_told() {
     );
     assert_eq!(one.column("SELECT v FROM t"), [3]);
 }
+
+/// A dump misses no row, when it is told to see those that somebody owns.
+#[test]
+fn a_dump_can_have_the_rows_that_somebody_owns() {
+    let server = Server::start();
+    let (mut one, mut two) = server.queue("dumped");
+    one.run("INSERT INTO t VALUES (1), (2), (3)");
+    assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
+    assert_eq!(two.column("SELECT /*!40001 SQL_NO_CACHE */ * FROM t"), [2, 3]);
+    two.run("SET queue_show_owned = ON");
+    assert_eq!(two.column("SELECT /*!40001 SQL_NO_CACHE */ * FROM t"), [1, 2, 3]);
+    two.run("DELETE FROM t WHERE v < 3");
+    assert_eq!(two.column("SELECT v FROM t"), [1, 3], "it is for looking");
+    assert_eq!(two.column("SELECT v FROM t WHERE queue_wait('t', 0)"), [3], "an owner sees its own");
+    two.value("SELECT queue_abort()");
+    two.run("SET GLOBAL queue_show_owned = ON");
+    assert_eq!(server.connect("dumped").column("SELECT v FROM t"), [1, 3]);
+    assert_eq!(one.column("SELECT v FROM t"), [1]);
+}
+
+#[test]
+fn what_a_replica_would_do_itself_is_not_logged_as_text() {
+    let server = Server::start_with(&["--log-bin=log", "--server-id=1"]);
+    let (mut one, _) = server.queue("logged");
+    one.run("CREATE TABLE i (v INT)");
+    one.run("CREATE TABLE q LIKE t");
+    one.run("INSERT INTO t VALUES (1), (2), (3), (4)");
+    one.run("SET binlog_format = STATEMENT");
+    for statement in [
+        "INSERT INTO i SELECT v FROM t WHERE queue_wait('t', 0)",
+        "CREATE TABLE n SELECT v FROM t WHERE queue_wait('t', 0)",
+    ] {
+        assert!(one.error(statement).contains("binlog_format=ROW"), "{statement}");
+    }
+    assert_eq!(one.value("SELECT @@queue_owner"), Some(0));
+    // What goes into a queue is not logged at all.
+    one.run("INSERT INTO q SELECT v FROM t WHERE queue_wait('t', 0)");
+    assert_eq!(one.column("SELECT v FROM t WHERE queue_wait('t', 0)"), [2]);
+    one.run("SET binlog_format = MIXED");
+    one.run("INSERT INTO i SELECT v FROM t WHERE queue_wait('t', 0)");
+    one.value("SELECT queue_end()");
+    one.run("FLUSH BINARY LOGS");
+    type Event = (String, u64, String, u32, u64, String);
+    let events: Vec<Event> = one.rows("SHOW BINLOG EVENTS IN 'log.000001'");
+    assert!(events.iter().any(|event| event.2 == "Write_rows_v1"), "{events:?}");
+    let as_text = |event: &&Event| event.2 == "Query" && event.5.contains("queue_wait('t'");
+    assert_eq!(events.iter().find(as_text), None);
+}
+
+#[test]
+fn read_only_and_definers_hold_for_taking_too() {
+    let server = Server::start();
+    let (mut root, _) = server.queue("rights");
+    root.run("INSERT INTO t VALUES (1), (2), (3)");
+    root.run("CREATE USER some@localhost");
+    root.run("CREATE USER taker@localhost");
+    root.run("GRANT SELECT, DELETE ON rights.t TO taker@localhost");
+    root.run("CREATE DEFINER=taker@localhost VIEW w AS SELECT v FROM t WHERE queue_wait('rights.t', 0)");
+    root.run("CREATE DEFINER=taker@localhost SQL SECURITY INVOKER VIEW x AS SELECT v FROM t WHERE queue_wait('rights.t', 0)");
+    root.run("GRANT SELECT ON rights.w TO some@localhost");
+    root.run("GRANT SELECT ON rights.x TO some@localhost");
+    let mut some = server.connect_as("some");
+    assert_eq!(some.column("SELECT v FROM rights.w"), [1]);
+    some.error("SELECT v FROM rights.x");
+    assert_eq!(some.value("SELECT queue_end()"), Some(1));
+    assert_eq!(some.value("SELECT queue_wait('rights.t', 0)"), None);
+    assert!(some.warning().contains("no privilege to take rows from rights.t"));
+    assert_eq!(root.value("SELECT queue_wait('nosuch', 0)"), None);
+    assert_eq!(root.warning(), "Queue: there is no queue rights.nosuch");
+    root.value("SELECT queue_end()");
+    let mut taker = server.connect_as("taker");
+    assert_eq!(taker.column("SELECT v FROM rights.t WHERE queue_wait('rights.t', 0)"), [2]);
+    root.run("SET GLOBAL read_only = ON");
+    for statement in
+        ["SELECT queue_end()", "SELECT queue_wait('rights.t', 0)", "SELECT queue_compact('rights.t')"]
+    {
+        assert!(taker.error(statement).contains("--read-only"), "{statement}");
+    }
+    assert_eq!(taker.column("SELECT v FROM rights.t"), [2]);
+    assert_eq!(taker.value("SELECT queue_abort()"), Some(1));
+    assert_eq!(
+        root.column("SELECT v FROM t WHERE queue_wait('t', 0)"),
+        [2],
+        "who is allowed to write may take"
+    );
+    root.run("SET GLOBAL read_only = OFF");
+}
+
+/// More queues than the server may have files: its own tables stay open to it.
+#[test]
+fn many_queues_leave_files_to_the_server() {
+    const QUEUES: usize = 400;
+    let server =
+        Server::start_with(&["--open-files-limit=300", "--max-connections=10", "--table-open-cache=50"]);
+    let mut one = server.connect("many");
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", server.0.pid())).unwrap().count();
+    for number in 0..QUEUES {
+        one.run(&format!("CREATE TABLE q{number} (v INT) ENGINE=QUEUE SYNC=none"));
+        one.run(&format!("INSERT INTO q{number} VALUES ({number})"));
+    }
+    let limit: i64 = one.value("SELECT @@open_files_limit").unwrap();
+    assert!(open() < usize::try_from(limit).unwrap() * 3 / 4, "{} of {limit}", open());
+    one.run("CREATE TABLE i (v INT) ENGINE=InnoDB");
+    one.run("INSERT INTO i VALUES (1)");
+    for number in 0..i64::try_from(QUEUES).unwrap() {
+        assert_eq!(
+            one.column(&format!("SELECT v FROM q{number} WHERE queue_wait('q{number}', 0)")),
+            [number]
+        );
+    }
+    assert!(open() < usize::try_from(limit).unwrap() * 3 / 4, "{} of {limit}", open());
+    assert_eq!(one.column("SELECT v FROM i"), [1]);
+}
+
+#[test]
+fn conditions_know_in_between_like_and_enum() {
+    let server = Server::start();
+    let mut one = server.connect("conditions");
+    one.run(
+        "CREATE TABLE t (v INT NOT NULL, name VARCHAR(20), wide CHAR(20) CHARACTER SET ucs2, \
+         kind ENUM('mail', 'Gr\u{fc}n', 'x,y') CHARACTER SET latin1) ENGINE=QUEUE",
+    );
+    one.run("INSERT INTO t VALUES (1, 'one', 'eins', 'mail'), (2, 't_o', 'zwei', 'Gr\u{fc}n'), (3, NULL, NULL, NULL)");
+    for (condition, rows) in [
+        ("v in (2, 9)", vec![2]),
+        ("v between 2 and 3", vec![2, 3]),
+        ("name like ''o%''", vec![1]),
+        ("name like ''%|_o'' escape ''|''", vec![2]),
+        ("wide like ''Z_EI''", vec![2]),
+        ("wide not like ''z%''", vec![1]),
+        ("kind = ''MAIL''", vec![1]),
+        ("kind in (''gr\u{fc}n'', ''x,y'')", vec![2]),
+        ("kind like ''%\u{fc}%''", vec![2]),
+        ("kind is null", vec![3]),
+    ] {
+        assert_eq!(one.value(&format!("SELECT queue_wait_n(9, 't:{condition}', 0)")), Some(1), "{condition}");
+        assert_eq!(one.column("SELECT v FROM t"), rows, "{condition}");
+        one.value("SELECT queue_abort()");
+    }
+}

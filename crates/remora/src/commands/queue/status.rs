@@ -23,6 +23,10 @@ const HEAD: &str =
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    /// The server: mysql://user@host:port or unix:///path [default: as the options and option files say]
+    #[arg(value_name = "SERVER")]
+    at: Option<String>,
+
     /// Show it again every so many seconds, until stopped
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
@@ -45,7 +49,11 @@ struct Line {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
-    let mut session = arguments.server.target(password)?.connect()?;
+    let server = match &arguments.at {
+        Some(at) => arguments.server.at(at),
+        None => arguments.server.clone(),
+    };
+    let mut session = server.target(password)?.connect()?;
     let stop = stop_flag(report)?;
     let opened = open(&mut session, report)?;
     if opened > 0 && lines(&mut session)?.is_empty() {
