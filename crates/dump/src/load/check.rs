@@ -131,15 +131,16 @@ pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Ma
         }
     }
     for object in &manifest.objects {
-        let privilege = match object.kind {
-            Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => "CREATE ROUTINE",
-            Kind::View => "CREATE VIEW",
-            Kind::Trigger => "TRIGGER",
-            Kind::Event => "EVENT",
-            Kind::Sequence => "CREATE",
+        let privileges: &[&str] = match object.kind {
+            Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => &["CREATE ROUTINE"],
+            // What was made is looked at in the end.
+            Kind::View => &["CREATE VIEW", "SHOW VIEW"],
+            Kind::Trigger => &["TRIGGER"],
+            Kind::Event => &["EVENT"],
+            Kind::Sequence => &["CREATE"],
             _ => continue,
         };
-        wanted.entry(object.schema.clone()).or_default().insert(privilege);
+        wanted.entry(object.schema.clone()).or_default().extend(privileges);
     }
     wanted.values().for_each(|own| all.extend(own.iter().copied()));
     if !manifest.tables.is_empty() {

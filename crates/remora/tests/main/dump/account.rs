@@ -138,7 +138,8 @@ fn all_missing_rights_are_told_before_the_work() {
         let mut target = pair.target();
         run(&mut target, &["CREATE USER small@localhost", "GRANT CREATE, SELECT ON d.* TO small@localhost"]);
         let ended = as_small("load", pair.to.socket(), &["d.dump", "--definer", "me"]).exits(10);
-        let ended = ended.says(&["`_remora`.*", "CREATE ROUTINE, CREATE VIEW, INSERT, TRIGGER ON `d`.*"]);
+        let ended =
+            ended.says(&["`_remora`.*", "CREATE ROUTINE, CREATE VIEW, INSERT, SHOW VIEW, TRIGGER ON `d`.*"]);
         assert_eq!(
             target
                 .value("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'd'")
