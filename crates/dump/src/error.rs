@@ -30,7 +30,9 @@ pub enum Error {
     Mismatch(String),
 
     /// A table was altered, emptied or dropped while its rows were read.
-    #[error("table {table} was changed by DDL while it was dumped ({what}); dump again when that is over")]
+    #[error(
+        "table {table} was changed by DDL while it was dumped ({what}), and the snapshot does not have it as it is now; --resume, when that is over, dumps what is not whole"
+    )]
     Altered {
         /// The table.
         table: String,

@@ -36,6 +36,8 @@ pub(crate) enum Step {
     Chunk(usize, Chunk),
     /// A table is: it has no more chunks, and was the same all the time.
     Table(usize),
+    /// A table was altered: what is known of it counts no more, and it is read once more under its new definition.
+    Again(usize),
     /// The dump has failed.
     Failed(String),
 }
@@ -198,16 +200,20 @@ pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, E
     let strange = || manifest::corrupt(&folder.join(NAME), "it tells of a table that it does not describe");
     let mut chunks: Vec<Vec<Chunk>> = manifest.tables.iter().map(|_| Vec::new()).collect();
     let mut whole = vec![false; manifest.tables.len()];
+    let mut again = whole.clone();
     for step in steps {
         match step {
             Step::Chunk(table, chunk) => chunks.get_mut(table).ok_or_else(strange)?.push(chunk),
             Step::Table(table) => *whole.get_mut(table).ok_or_else(strange)? = true,
+            // Its definition is not the one above.
+            Step::Again(table) => *again.get_mut(table).ok_or_else(strange)? = true,
             Step::Begin(_) | Step::Failed(_) => {}
         }
     }
     let at = manifest.earlier.len();
     let source = &manifest.source;
     manifest.earlier.push(manifest::Earlier { snapshot: source.snapshot, position: source.position.clone() });
+    let whole = whole.into_iter().zip(again).map(|(whole, again)| whole && !again);
     for ((entry, chunks), whole) in manifest.tables.iter_mut().zip(chunks).zip(whole) {
         if whole && entry.earlier.is_none() {
             entry.set_chunks(chunks);

@@ -127,6 +127,7 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     manifest.states().iter().chain(&manifest.age()).for_each(|line| world.progress.note(line));
     check::files(world, request, &manifest)?;
     check::target(&mut session, request, &manifest, &ledger)?;
+    check::rights(&mut session, request, &manifest)?;
     if !request.resume {
         trial::run(&mut session, &manifest, &ledger)?;
     }

@@ -1,5 +1,6 @@
 //! A dump from begin to end.
 
+mod identity;
 mod pace;
 mod part;
 mod resume;
@@ -14,14 +15,16 @@ use std::time::Duration;
 
 use codec::Codec;
 use disk::Disk;
-use server::catalogue::{Catalogue, Kind, Object, Origin, Table};
+use server::catalogue::{Catalogue, Kind, Object, Origin, Table, Wanted};
 use server::definition::without_counter;
 use server::snapshot::{self, Snapshot, SnapshotRequest, Way};
-use server::{Flavour, Session, TableName, Target, Version};
+use server::{Flavour, Rights, Session, TableName, Target, Version};
 
 pub use selection::{Conditions, Pattern, Selection};
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
+
+use identity::Identities;
 
 use crate::definer::{self, Definer};
 use crate::hash::Sum;
@@ -126,6 +129,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
         }
         None => Vec::new(),
     };
+    let identities = Identities::read(&mut session)?;
     let held = hold_off_ddl(target, &tables, request.block_ddl)?;
     let mut snapshot = begin(world, target, request, &tables)?;
     let mut manifest = describe(&mut session, &mut snapshot, request)?;
@@ -136,12 +140,13 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let journal = Journal::begin(disk, folder, &manifest)?;
     let run = || -> Result<Vec<String>, Error> {
         make_folders(disk, folder, &manifest)?;
-        worker::run(world, request, &mut snapshot, (&mut manifest, &journal))?;
+        worker::run(world, request, (&mut snapshot, &identities), (&mut manifest, &journal))?;
         // Whoever waits to alter one of them may go on.
         drop(held);
         let after = Catalogue::definitions(&mut session, &request.selection)?;
         let mut omitted = left_out(&before, &manifest, request);
-        omitted.extend(changes(&before, &after));
+        omitted.extend(unseen(&mut session, &before, request)?);
+        omitted.extend(changes((&manifest, &before), &after));
         manifest.omitted = omitted.clone();
         schema::write(disk, folder, &manifest)?;
         manifest.write(disk, folder)?;
@@ -360,15 +365,36 @@ fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -
     lines
 }
 
+/// What this account would not be shown if it were there: the server says nothing then.
+fn unseen(session: &mut Session, catalogue: &Catalogue, request: &DumpRequest) -> Result<Vec<String>, Error> {
+    let rights = Rights::read(session)?;
+    let mut lines = Vec::new();
+    for object in catalogue.objects.iter().filter(|object| object.kind == Kind::Database) {
+        let has_tables = catalogue.tables.iter().any(|table| table.name.schema == object.name);
+        let programs = request.selection.programs(&object.name);
+        for (privilege, what, counts) in [("TRIGGER", "triggers", has_tables), ("EVENT", "events", programs)]
+        {
+            if counts && !rights.has(privilege, &object.name) {
+                lines.push(format!(
+                    "{what} of {}, if there are any: this account lacks {privilege}, and is shown none",
+                    object.title()
+                ));
+            }
+        }
+    }
+    Ok(lines)
+}
+
 /// What was made, changed or removed while the dump ran. Tables that were read have been compared by then.
-fn changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
+fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Vec<String> {
+    let dumped = || manifest.tables.iter().map(|entry| &entry.table);
     let mut lines = Vec::new();
     for table in &after.tables {
-        if !before.tables.iter().any(|known| known.name == table.name) {
+        if !dumped().any(|known| known.name == table.name) {
             lines.push(format!("table {}: made while the dump ran", table.name));
         }
     }
-    for table in &before.tables {
+    for table in dumped() {
         let now = after.tables.iter().find(|known| known.name == table.name);
         match now {
             None => {

@@ -1,9 +1,9 @@
 //! What would go wrong halfway is refused before anything is changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use server::catalogue::{Kind, Object, Wanted, database};
-use server::{Flavour, Session, Version, quote_name};
+use server::{Flavour, Rights, Session, Version, quote_name};
 
 use super::{Ledger, LoadRequest};
 use crate::manifest::Manifest;
@@ -117,6 +117,43 @@ pub(super) fn target(
         }
     }
     Ok(())
+}
+
+/// The account may do all that this load will ask of the server, before the first of it is done.
+pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
+    let mut wanted: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut all = BTreeSet::new();
+    for entry in &manifest.tables {
+        let own = wanted.entry(entry.table.name.schema.clone()).or_default();
+        own.insert("CREATE");
+        if request.data && entry.sum.rows > 0 {
+            own.extend(["INSERT", "SELECT"]);
+        }
+    }
+    for object in &manifest.objects {
+        let privileges: &[&str] = match object.kind {
+            Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => &["CREATE ROUTINE"],
+            // What was made is looked at in the end.
+            Kind::View => &["CREATE VIEW", "SHOW VIEW"],
+            Kind::Trigger => &["TRIGGER"],
+            Kind::Event => &["EVENT"],
+            Kind::Sequence => &["CREATE"],
+            _ => continue,
+        };
+        wanted.entry(object.schema.clone()).or_default().extend(privileges);
+    }
+    wanted.values().for_each(|own| all.extend(own.iter().copied()));
+    if !manifest.tables.is_empty() {
+        wanted.insert("_remora".to_owned(), ["CREATE", "DROP", "INSERT", "SELECT"].into());
+    }
+    if session.about.release() != manifest.source.release() {
+        // Definitions are tried there; the name is a pattern of GRANT's.
+        all.extend(["CREATE", "DROP"]);
+        wanted.insert("_remora_trial_%".to_owned(), all);
+    }
+    let wanted: Vec<(String, Vec<&str>)> =
+        wanted.into_iter().map(|(schema, own)| (schema, own.into_iter().collect())).collect();
+    Rights::read(session)?.missing(&wanted).map_or(Ok(()), |error| Err(Error::Server(error)))
 }
 
 /// Databases that are there already are those of the dump.

@@ -89,6 +89,10 @@ impl Follow {
             for step in std::mem::take(&mut self.steps) {
                 let at = match &step {
                     Step::Chunk(table, _) | Step::Table(table) => places.get(*table).copied().flatten(),
+                    Step::Again(table) if places.get(*table).copied().flatten().is_none() => None,
+                    Step::Again(_) => {
+                        return Err(self.ended("a table was altered meanwhile, and is read again"));
+                    }
                     Step::Failed(why) => return Err(self.ended(why)),
                     Step::Begin(_) => return Err(self.ended("it was begun anew")),
                 };
@@ -147,7 +151,7 @@ impl State {
                 let known = std::mem::take(&mut self.all);
                 self.rest(feed, (at, entry), &known)?;
             }
-            Step::Begin(_) | Step::Failed(_) => {}
+            Step::Begin(_) | Step::Failed(_) | Step::Again(_) => {}
         }
         Ok(())
     }

@@ -50,7 +50,8 @@ fn chains(text: &str) -> Vec<Chain> {
     let (mut at, mut joined) = (0, false);
     while let Some(start) = text[at..].find('`').map(|start| at + start) {
         let end = start + closing(&text[start..], '`');
-        let name = text[start..end].trim_matches('`').replace("``", "`");
+        // One without an end is none, and no database is called like it.
+        let name = text.get(start + 1..end.saturating_sub(1)).unwrap_or_default().replace("``", "`");
         match found.last_mut().filter(|_| joined && start == at) {
             Some(chain) => chain.names.push((start, name)),
             None => found.push(Chain { names: vec![(start, name)] }),

@@ -130,7 +130,7 @@ fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
 }
 
 /// Removes a folder of data files.
-fn clear(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
+pub(super) fn clear(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let names = match disk.list(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         names => names.map_err(Error::file(folder))?,

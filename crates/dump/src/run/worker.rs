@@ -1,5 +1,6 @@
 //! One session plans, the others read: chunks of the largest tables first.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +8,12 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 use disk::Output;
-use server::catalogue::{Table, table_state};
+use server::catalogue::{Catalogue, Table, Wanted, table_state};
 use server::definition::{counted, counter, with_counter, without_counter};
 use server::snapshot::Snapshot;
-use server::{Hold, Session};
+use server::{Hold, Session, TableName};
 
+use super::identity::Identities;
 use super::pace::Pace;
 use super::throttle::Throttle;
 use super::{DumpRequest, World, part};
@@ -59,6 +61,8 @@ struct Shared<'a> {
     tallies: Vec<Tally>,
     /// Tables that are locked because no snapshot covers them, until all are read.
     locked: Mutex<(usize, Option<Hold>)>,
+    /// Tables that DDL got hold of, and what was seen of it.
+    altered: Mutex<BTreeMap<usize, String>>,
     failure: Failure,
 }
 
@@ -66,31 +70,14 @@ struct Shared<'a> {
 pub(super) fn run(
     world: &World,
     request: &DumpRequest,
-    snapshot: &mut Snapshot,
+    (snapshot, identities): (&mut Snapshot, &Identities),
     (manifest, journal): (&mut Manifest, &Journal),
 ) -> Result<(), Error> {
     let total = manifest.tables.iter().filter(|entry| entry.is_due()).map(|entry| entry.table.bytes).sum();
     world.progress.phase("dumping", Some(total));
-    let unversioned =
-        manifest.tables.iter().filter(|entry| entry.is_due() && !entry.table.is_transactional()).count();
-    let shared = Shared {
-        world,
-        request,
-        manifest,
-        journal,
-        throttle: Throttle::new(request.limits, request.sessions),
-        pace: Mutex::new(request.chunk_bytes.map_or_else(|| Pace::new(total, request.sessions), Pace::fixed)),
-        states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
-        tallies: manifest
-            .tables
-            .iter()
-            .map(|entry| Tally::new(&entry.table.name, entry.table.bytes))
-            .collect(),
-        locked: Mutex::new((unversioned, snapshot.take_locks())),
-        failure: Failure::default(),
-    };
+    let shared = Shared::new(world, request, manifest, journal, snapshot.take_locks());
     let mut sessions = std::mem::take(&mut snapshot.sessions).into_iter();
-    let planner = sessions.next();
+    let mut planner = sessions.next();
     std::thread::scope(|scope| {
         let (send, tasks) = crossbeam_channel::bounded::<Task>(request.sessions);
         for session in sessions {
@@ -98,28 +85,145 @@ pub(super) fn run(
             scope.spawn(move || shared.failure.guard(|| shared.work(session, &tasks)));
         }
         drop(tasks);
-        shared.failure.guard(|| match planner {
+        shared.failure.guard(|| match &mut planner {
             Some(session) => shared.plan(session, &send),
             None => Ok(()),
         });
         drop(send);
     });
     shared.failure.into_result()?;
+    let altered = shared.altered.into_inner().unwrap_or_else(PoisonError::into_inner);
     let states: Vec<State> = shared
         .states
         .into_iter()
         .map(|state| state.into_inner().unwrap_or_else(PoisonError::into_inner))
         .collect();
     for (entry, state) in manifest.tables.iter_mut().zip(states).filter(|(entry, _)| entry.is_due()) {
-        if let Some(counter) = state.counter {
-            entry.table.definition = with_counter(&entry.table.definition, counter);
-        }
-        entry.set_chunks(state.chunks);
+        state.give(entry);
     }
+    let Some(mut session) = planner else { return Ok(()) };
+    altered.into_iter().try_for_each(|(at, what)| {
+        let name = &manifest.tables[at].table.name;
+        if !identities.same(&Identities::read(&mut session)?, name) {
+            return Err(Error::Altered { table: name.to_string(), what });
+        }
+        again(world, request, &mut session, (manifest, journal), (at, what))
+    })
+}
+
+/// Reads a table once more that was altered, in one piece and under its new definition, if the snapshot allows that. When
+/// it does not, all others are whole by now, and a dump that goes on has to read this one only.
+fn again(
+    world: &World,
+    request: &DumpRequest,
+    session: &mut Session,
+    (manifest, journal): (&mut Manifest, &Journal),
+    (at, what): (usize, String),
+) -> Result<(), Error> {
+    let name = manifest.tables[at].table.name.clone();
+    journal.add(&Step::Again(at))?;
+    let found = Catalogue::read(session, &Only(&name)).map_err(Error::from)?;
+    session.execute(plan::FORGET)?;
+    let Some(table) = found.tables.into_iter().find(|table| table.name == name) else {
+        return Err(Error::Altered { table: name.to_string(), what });
+    };
+    manifest.tables[at] = super::entry(&table, request);
+    let entry = &manifest.tables[at];
+    let folder = request.folder.join(&entry.folder);
+    super::resume::clear(&*world.disk, &folder)?;
+    world.disk.create_folder(&folder).map_err(Error::file(&folder))?;
+    let shared = Shared::new(world, request, manifest, journal, None);
+    (shared.state(at).planned, shared.state(at).open) = (true, 1);
+    let chunk = Chunk::planned(0, Vec::new(), None);
+    let path = manifest.path(&request.folder, entry, &chunk);
+    let output = Output::create(&*world.disk, &path).map_err(Error::file(&path))?;
+    let (chunk, output) = shared.read(session, at, chunk, (output, &path))?;
+    output.finish().map_err(Error::file(&path))?;
+    shared.close(session, at, Some(chunk))?;
+    let state = std::mem::take(&mut *shared.state(at));
+    state.give(&mut manifest.tables[at]);
+    world.progress.note(&format!(
+        "table {name} was altered while it was dumped ({what}); it was read again, and is in the dump under its new definition"
+    ));
     Ok(())
 }
 
-impl Shared<'_> {
+/// One table.
+struct Only<'a>(&'a TableName);
+
+impl Wanted for Only<'_> {
+    fn schema(&self, schema: &str) -> bool {
+        self.0.schema == schema
+    }
+
+    fn table(&self, schema: &str, table: &str) -> bool {
+        self.0.schema == schema && self.0.table == table
+    }
+
+    fn programs(&self, _: &str) -> bool {
+        false
+    }
+
+    fn accounts(&self) -> bool {
+        false
+    }
+}
+
+impl State {
+    /// What was found out about a table that was read.
+    fn give(self, entry: &mut TableEntry) {
+        if let Some(counter) = self.counter {
+            entry.table.definition = with_counter(&entry.table.definition, counter);
+        }
+        entry.set_chunks(self.chunks);
+    }
+}
+
+impl<'a> Shared<'a> {
+    fn new(
+        world: &'a World,
+        request: &'a DumpRequest,
+        manifest: &'a Manifest,
+        journal: &'a Journal,
+        locks: Option<Hold>,
+    ) -> Shared<'a> {
+        let due = || manifest.tables.iter().filter(|entry| entry.is_due());
+        let total = due().map(|entry| entry.table.bytes).sum();
+        let unversioned = due().filter(|entry| !entry.table.is_transactional()).count();
+        let tally = |entry: &TableEntry| Tally::new(&entry.table.name, entry.table.bytes);
+        Shared {
+            world,
+            request,
+            manifest,
+            journal,
+            throttle: Throttle::new(request.limits, request.sessions),
+            pace: Mutex::new(
+                request.chunk_bytes.map_or_else(|| Pace::new(total, request.sessions), Pace::fixed),
+            ),
+            states: manifest.tables.iter().map(|_| Mutex::default()).collect(),
+            tallies: manifest.tables.iter().map(tally).collect(),
+            locked: Mutex::new((unversioned, locks)),
+            altered: Mutex::default(),
+            failure: Failure::default(),
+        }
+    }
+
+    /// Goes on without a table that was altered; it is looked at again in the end.
+    fn survive(&self, at: usize, done: Result<(), Error>) -> Result<(), Error> {
+        match done {
+            Err(Error::Altered { what, .. }) => {
+                let mut altered = self.altered.lock().unwrap_or_else(PoisonError::into_inner);
+                altered.entry(at).or_insert(what);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn is_altered(&self, at: usize) -> bool {
+        self.altered.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&at)
+    }
+
     fn must_end(&self) -> bool {
         self.failure.is_there() || self.world.is_stopped()
     }
@@ -132,7 +236,7 @@ impl Shared<'_> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn plan(&self, mut session: Session, tasks: &Sender<Task>) -> Result<(), Error> {
+    fn plan(&self, session: &mut Session, tasks: &Sender<Task>) -> Result<(), Error> {
         let mut order: Vec<usize> = (0..self.manifest.tables.len()).collect();
         order.retain(|at| self.manifest.tables[*at].is_due());
         order.sort_by_key(|at| {
@@ -149,11 +253,12 @@ impl Shared<'_> {
                 self.state(at).open += 1;
                 self.give(tasks, Task::Chunk { table: at, chunk, bytes })
             };
-            let planned = part::plan(table, &mut session, &|| self.pace().bytes(), &mut hand_on);
-            planned.map_err(|error| explain(error, table))?;
+            let planned = part::plan(table, session, &|| self.pace().bytes(), &mut hand_on);
+            self.survive(at, planned.map_err(|error| explain(error, table)))?;
             session.execute(plan::FORGET)?;
             self.state(at).planned = true;
-            self.close(&mut session, at, None)?;
+            let closed = self.close(session, at, None);
+            self.survive(at, closed)?;
         }
         // Behind the files that a stopped dump has left.
         let chunks = self.manifest.tables.iter().flat_map(|entry| &entry.chunks);
@@ -181,37 +286,74 @@ impl Shared<'_> {
             }
             self.throttle.begin(&mut session, &|| self.must_end())?;
             match task {
+                Task::Chunk { table, .. } if self.is_altered(table) => {}
                 Task::Chunk { table, chunk, bytes } => {
                     let began = Instant::now();
-                    let entry = &self.manifest.tables[table];
-                    let path = self.manifest.path(&self.request.folder, entry, &chunk);
-                    let output = Output::create(&*self.world.disk, &path).map_err(Error::file(&path))?;
-                    let (chunk, output) = self.read(&mut session, table, chunk, (output, &path))?;
-                    output.finish().map_err(Error::file(&path))?;
+                    let done = self.alone(&mut session, table, chunk);
+                    self.survive(table, done)?;
                     self.pace().note(bytes, began.elapsed());
-                    self.close(&mut session, table, Some(chunk))?;
                 }
-                Task::Together { tables, file } => self.together(&mut session, &tables, file)?,
+                Task::Together { tables, file } => self.together(&mut session, tables, file)?,
             }
         }
         Ok(())
     }
 
-    /// Reads small tables into one file, one behind the other.
-    fn together(&self, session: &mut Session, tables: &[usize], file: u32) -> Result<(), Error> {
+    /// Reads a chunk into a file of its own.
+    fn alone(&self, session: &mut Session, table: usize, chunk: Chunk) -> Result<(), Error> {
+        let path = self.manifest.path(&self.request.folder, &self.manifest.tables[table], &chunk);
+        let output = Output::create(&*self.world.disk, &path).map_err(Error::file(&path))?;
+        let (chunk, output) = self.read(session, table, chunk, (output, &path))?;
+        output.finish().map_err(Error::file(&path))?;
+        self.close(session, table, Some(chunk))
+    }
+
+    /// Reads small tables into one file, one behind the other. When one was altered the file is begun anew without it.
+    fn together(&self, session: &mut Session, mut tables: Vec<usize>, file: u32) -> Result<(), Error> {
         let path = self.manifest.path_together(&self.request.folder, file);
-        let mut output = Output::create(&*self.world.disk, &path).map_err(Error::file(&path))?;
-        let (mut chunks, mut offset) = (Vec::new(), 0);
+        let chunks = loop {
+            if tables.is_empty() {
+                return Ok(());
+            }
+            let mut chunks = Vec::new();
+            let read = self.parts(session, &tables, (file, &path), &mut chunks);
+            match tables.get(chunks.len()).copied() {
+                Some(at) => {
+                    self.survive(at, read)?;
+                    session.execute(plan::FORGET)?;
+                    tables.retain(|other| *other != at);
+                }
+                None => {
+                    read?;
+                    break chunks;
+                }
+            }
+        };
+        tables.into_iter().zip(chunks).try_for_each(|(at, chunk)| {
+            let closed = self.close(session, at, Some(chunk));
+            self.survive(at, closed)
+        })
+    }
+
+    /// The parts of such a file, as far as they could be read.
+    fn parts(
+        &self,
+        session: &mut Session,
+        tables: &[usize],
+        (file, path): (u32, &Path),
+        chunks: &mut Vec<Chunk>,
+    ) -> Result<(), Error> {
+        let mut output = Output::create(&*self.world.disk, path).map_err(Error::file(path))?;
+        let mut offset = 0;
         for at in tables {
             let mut chunk = Chunk::planned(0, Vec::new(), None);
             chunk.within = Some(Within { file, offset });
-            let (chunk, rest) = self.read(session, *at, chunk, (output, &path))?;
+            let (chunk, rest) = self.read(session, *at, chunk, (output, path))?;
             output = rest;
             offset += chunk.file_bytes;
-            chunks.push((*at, chunk));
+            chunks.push(chunk);
         }
-        output.finish().map_err(Error::file(&path))?;
-        chunks.into_iter().try_for_each(|(at, chunk)| self.close(session, at, Some(chunk)))
+        output.finish().map_err(Error::file(path))
     }
 
     /// Reads a chunk into a file, and says what is wrong in the user's words.

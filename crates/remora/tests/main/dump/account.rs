@@ -108,6 +108,53 @@ fn an_account_that_sees_no_replicas_needs_no_locks() {
     }
 }
 
+/// All rights that are missing are told at once and before the work, and what an account is not shown is not taken for absent.
+#[test]
+fn all_missing_rights_are_told_before_the_work() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        run(
+            &mut pair.source(),
+            &[
+                "CREATE DATABASE d",
+                "CREATE TABLE d.t (id INT PRIMARY KEY)",
+                "INSERT INTO d.t VALUES (1)",
+                "CREATE SQL SECURITY INVOKER VIEW d.v AS SELECT id FROM d.t",
+                "CREATE TRIGGER d.tr BEFORE INSERT ON d.t FOR EACH ROW SET NEW.id = NEW.id",
+                "CREATE PROCEDURE d.p() SELECT 1",
+                "CREATE USER small@localhost",
+                "GRANT SELECT, SHOW VIEW, LOCK TABLES ON d.* TO small@localhost",
+            ],
+        );
+        let as_small = |word: &str, socket: &std::path::Path, more: &[&str]| {
+            let mut command = remora(pair.folder.path());
+            command.args([word, "--no-defaults", "-u", "small", "-S"]).arg(socket).args(more);
+            Ended::of(&command.output().unwrap())
+        };
+        as_small("dump", pair.from.socket(), &["d.*", "-o", "part"])
+            .exits(3)
+            .says(&["triggers of database `d`", "lacks TRIGGER"]);
+        pair.dump(&["d", "-o", "d.dump"]).exits(0);
+        let mut target = pair.target();
+        run(&mut target, &["CREATE USER small@localhost", "GRANT CREATE, SELECT ON d.* TO small@localhost"]);
+        let ended = as_small("load", pair.to.socket(), &["d.dump", "--definer", "me"]).exits(10);
+        let ended =
+            ended.says(&["`_remora`.*", "CREATE ROUTINE, CREATE VIEW, INSERT, SHOW VIEW, TRIGGER ON `d`.*"]);
+        assert_eq!(
+            target
+                .value("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'd'")
+                .unwrap()
+                .as_deref(),
+            Some("0")
+        );
+        // What it says is enough.
+        let (_, statements) = ended.err.split_once("administrator run: ").unwrap();
+        let statements: Vec<&str> = statements.lines().next().unwrap().split("; ").collect();
+        run(&mut target, &statements);
+        as_small("load", pair.to.socket(), &["d.dump", "--definer", "me"]).exits(0);
+    });
+}
+
 /// Functions in libraries can't be dumped: a line for each library says how to have them.
 #[test]
 fn functions_of_libraries_are_named_together() {

@@ -3,10 +3,13 @@
 use std::path::Path;
 
 /// Every file with tests that the page may name.
-const TESTS: [&str; 15] = [
+const TESTS: [&str; 18] = [
+    include_str!("account.rs"),
     include_str!("change.rs"),
     include_str!("damage.rs"),
+    include_str!("exact.rs"),
     include_str!("follow.rs"),
+    include_str!("format.rs"),
     include_str!("hostile.rs"),
     include_str!("interrupt.rs"),
     include_str!("replica.rs"),
