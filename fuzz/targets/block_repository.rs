@@ -53,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
     tree::layout_of(&repository(&disk), None).ok();
     let changed = changed && files.iter().any(|file| disk.bytes(file) != pristine.bytes(file));
     for (generation, state) in (1..).zip(states) {
-        let request = restore::Request { generation: Some(generation), delta: false, jobs: 1 };
+        let request = restore::Request::new(Some(generation), 1);
         let target = Path::new("/restored");
         if restore::to_new_file(&repository(&disk), &disk, target, request, WORLD).is_ok() {
             assert!(disk.bytes(target).as_ref() == Some(state));

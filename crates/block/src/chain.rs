@@ -112,9 +112,7 @@ impl Chain {
                     }
                 });
             };
-            if let Some(child) =
-                chain.last().filter(|child| child.header.parent_content != file.trailer.content)
-            {
+            if let Some(child) = chain.last().filter(|child| !file.may_be(&child.header.parent_content)) {
                 return Err(Error::corrupt(
                     &child.shown,
                     format!("it builds upon another generation {wanted} than {}", file.shown),

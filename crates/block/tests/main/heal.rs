@@ -33,6 +33,11 @@ fn lost(summary: &Summary) -> Vec<Range<u64>> {
     summary.losses.iter().map(|loss| loss.bytes.clone()).collect()
 }
 
+/// A list of one range.
+fn vec_of(range: Range<u64>) -> Vec<Range<u64>> {
+    std::iter::once(range).collect()
+}
+
 /// Damages the place where a block's bytes are stored as they are.
 fn damage_block(disk: &FaultDisk, number: u64, block: &[u8]) {
     let bytes = disk.bytes(&file(number)).unwrap();
@@ -119,7 +124,7 @@ fn a_damaged_record_costs_its_chunk_until_the_next_backup() {
     let second = records.nth(1).unwrap();
     disk.corrupt(&file(1), second + 60, 1);
     let (restored_bytes, summary) = kept_going(&disk, None).unwrap();
-    assert_eq!(lost(&summary), [CHUNK as u64..2 * CHUNK as u64]);
+    assert_eq!(lost(&summary), vec_of(CHUNK as u64..2 * CHUNK as u64));
     assert!(restored_bytes[..CHUNK] == states[2][..CHUNK]);
     assert!(restored_bytes[2 * CHUNK..] == states[2][2 * CHUNK..]);
     // A prune of what hangs on it keeps all of it.
@@ -259,7 +264,7 @@ fn a_prune_that_can_not_copy_out_of_a_file_leaves_it() {
     keep(&disk, &[2]).unwrap();
     assert!(disk.bytes(&file(1)).is_some(), "what is sound in it is needed");
     let (bytes, summary) = kept_going(&disk, None).unwrap();
-    assert_eq!(lost(&summary), std::iter::once(0..16 * BLOCK as u64).collect::<Vec<_>>());
+    assert_eq!(lost(&summary), vec_of(0..16 * BLOCK as u64));
     assert!(bytes[16 * BLOCK..] == volume[16 * BLOCK..]);
     damages(&disk);
     assert_eq!(back_up(&disk, false).unwrap().healed, 16);

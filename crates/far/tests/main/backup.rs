@@ -36,7 +36,7 @@ fn back_up_tracked(
 }
 
 fn restored(here: &FaultDisk) -> Vec<u8> {
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     restore::to_new_file(&repository(here), here, Path::new("/restored"), request, WORLD).unwrap();
     let bytes = here.bytes(Path::new("/restored")).unwrap();
     disk::Disk::remove(here, Path::new("/restored")).unwrap();
@@ -116,7 +116,7 @@ fn a_restore_goes_there_too() {
     back_up(&connection, &here).unwrap();
     // The feed of a backup ends with it.
     let far = connection.disk();
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     restore::to_new_file(&repository(&here), &far, Path::new("/copy"), request, WORLD).unwrap();
     assert!(there.bytes(Path::new("/copy")).unwrap() == bytes);
     there.put(Path::new("/copy"), &volume(600, 2));

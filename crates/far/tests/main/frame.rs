@@ -52,6 +52,9 @@ fn request() -> impl Strategy<Value = Request> {
             Request::SetAttributes(path, link, Attributes { mode, uid: 1, gid: 2, modified_ns })
         }),
         path().prop_map(Request::Entry),
+        (path(), path(), proptest::collection::vec(0u8.., 0..50))
+            .prop_map(|(path, name, value)| Request::SetExtended(path, name.into_os_string(), value)),
+        (path(), path()).prop_map(|(path, file)| Request::MakeHardLink(path, file)),
         path().prop_map(Request::Extents),
         (0u64..).prop_map(Request::Join),
         (0u32.., 0u64.., proptest::collection::vec(0u8.., 0..50))

@@ -49,7 +49,7 @@ fn a_tree_goes_there_and_back() {
     backup(&repository, &mut feed, &request, WORLD).unwrap();
     drop(feed);
     assert_eq!(tree::layout_of(&repository, None).unwrap(), layout);
-    let request = restore::Request { generation: None, delta: false, jobs: 2 };
+    let request = restore::Request::new(None, 2);
     let disk: Arc<dyn Disk> = Arc::new(connection.disk());
     let back = folder.path().join("back");
     tree::restore(&repository, (&disk, &there), &back, request, WORLD).unwrap();

@@ -108,7 +108,8 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
     place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
     place.change("disk.img", 0, b"changed");
     place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
-    place.change("repo/disk.img/000001.blk", 60_000, b"!");
+    // Behind the record of the first chunk, in one of its sixteen groups.
+    place.change("repo/disk.img/000001.blk", 7_300, b"!");
     place.run(&["restore", "repo", "--to", "back"]).exits(4).says(&["--keep-going"]);
     let kept = place.run(&["restore", "repo", "--to", "back", "--keep-going"]).exits(4);
     let lost = kept.out.lines().find_map(|line| line.strip_prefix("lost: bytes ")).unwrap();
@@ -139,8 +140,6 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
         .says(&["@4 (changes to 2)", "is whole, but"]);
     place.run(&["prune", "repo", "--keep-last", "1"]).exits(4).says(&["forgotten: 1 2"]);
     place.run(&["list", "repo"]).exits(0);
-    std::fs::remove_file(place.path("repo/disk.img/000004.blk")).ok();
-    place.run(&["verify", "repo"]).exits(4);
 }
 
 #[test]
