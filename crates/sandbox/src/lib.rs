@@ -18,6 +18,7 @@
 
 mod archive;
 mod client;
+mod cluster;
 mod error;
 mod fetch;
 mod folder;
@@ -25,6 +26,7 @@ mod greeting;
 mod installation;
 mod list;
 mod matrix;
+mod member;
 mod place;
 mod plugin;
 mod pristine;
@@ -36,6 +38,7 @@ mod state;
 mod table;
 
 pub use archive::Archive;
+pub use cluster::start_cluster;
 pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};

@@ -23,6 +23,8 @@ pub struct Listed {
     pub socket: PathBuf,
     /// The port on 127.0.0.1, if it has one.
     pub port: Option<u16>,
+    /// The Galera cluster that it is a member of.
+    pub cluster: Option<String>,
     /// The process id of the server, none when it is stopped.
     pub pid: Option<u32>,
     /// When it was last started, in seconds since 1970 (UTC).
@@ -47,6 +49,7 @@ pub fn list(places: &Places) -> Vec<Listed> {
                 folder,
                 socket: state.socket,
                 port: state.port,
+                cluster: state.member.map(|member| member.cluster),
                 pid,
                 started_unix_s: started.map(|since| since.as_secs()),
             })
