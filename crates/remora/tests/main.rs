@@ -22,6 +22,8 @@ mod cron;
 mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
+#[path = "main/galera.rs"]
+mod galera;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/lvm.rs"]

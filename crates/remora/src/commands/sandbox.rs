@@ -179,10 +179,11 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
 fn tell(name: &str, sandbox: &Sandbox, report: &Report) -> anyhow::Result<()> {
     let (server, version) = (sandbox.product(), &sandbox.installation().version);
     if report.is_json() {
-        return report.message(&json!({
+        report.message(&json!({
             "message_type": "sandbox", "name": name, "server": server.id(), "version": version,
             "folder": sandbox.folder(), "socket": sandbox.socket(), "port": sandbox.port(), "pid": sandbox.pid(),
-        }));
+        }))?;
+        return Ok(());
     }
     report.data(&format!("{server} ({version}) is running"))?;
     report.data(&format!("  remora sandbox shell {name}"))?;
