@@ -21,6 +21,9 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
+/// What makes servers a Galera cluster.
+const CLUSTER: [(&str, &str); 1] = [("/usr/lib/galera/libgalera_smm.so", "galera-4")];
+
 /// What builds the queue engine.
 const ENGINE: [(&str, &str); 3] =
     [("mariadbd", "mariadb-server-core"), ("c++", "g++"), ("readelf", "binutils")];
@@ -36,6 +39,7 @@ pub(crate) fn run_quietly() -> Result<()> {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     install(&NEEDED)?;
     if arguments.iter().any(|argument| argument == "--all-servers") {
+        install(&CLUSTER)?;
         let places = places()?;
         let missing = |product: &Product| sandbox::find(&places, *product).is_err();
         for product in Product::ALL.into_iter().filter(missing) {

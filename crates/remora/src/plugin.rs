@@ -30,7 +30,9 @@ pub(crate) struct Libraries {
 }
 
 /// The libraries, which lie beside the program or in `lib/remora` beside its folder.
-pub(crate) fn libraries(product: Product) -> anyhow::Result<Libraries> {
+///
+/// A member of a cluster gets no engine whose rows the other members would not have.
+pub(crate) fn libraries(product: Product, is_member: bool) -> anyhow::Result<Libraries> {
     let program = std::env::current_exe().context("where this program is")?;
     let beside = program.parent().unwrap_or(Path::new("/"));
     let places = [beside.to_owned(), beside.join("../lib/remora")];
@@ -40,6 +42,10 @@ pub(crate) fn libraries(product: Product) -> anyhow::Result<Libraries> {
             libraries.found.push(find(plugin.library, &places)?);
             continue;
         };
+        if is_member {
+            libraries.notes.push("without ENGINE=QUEUE: Galera replicates InnoDB only".to_owned());
+            continue;
+        }
         if !product.can(ability) {
             let able: Vec<String> = Product::that_can(ability).map(|product| product.to_string()).collect();
             libraries.notes.push(format!("without ENGINE=QUEUE, which is there for {}", able.join(" and ")));

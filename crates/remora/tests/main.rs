@@ -26,6 +26,8 @@ mod dump;
 mod duplicate;
 #[path = "main/form.rs"]
 mod form;
+#[path = "main/galera.rs"]
+mod galera;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/lvm.rs"]

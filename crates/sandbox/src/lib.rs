@@ -18,6 +18,7 @@
 
 mod archive;
 mod client;
+mod cluster;
 mod covered;
 mod error;
 mod fetch;
@@ -26,6 +27,7 @@ mod greeting;
 mod installation;
 mod list;
 mod matrix;
+mod member;
 mod place;
 mod plugin;
 mod pristine;
@@ -37,6 +39,7 @@ mod state;
 mod table;
 
 pub use archive::Archive;
+pub use cluster::start_cluster;
 pub use covered::covered;
 pub use error::Error;
 pub use fetch::fetch;

@@ -25,6 +25,8 @@ pub struct Listed {
     pub port: Option<u16>,
     /// The options it was last started with, besides those that every sandbox gets.
     pub options: Vec<String>,
+    /// The Galera cluster that it is a member of.
+    pub cluster: Option<String>,
     /// The process id of the server, none when it is stopped.
     pub pid: Option<u32>,
     /// When it was last started, in seconds since 1970 (UTC).
@@ -50,6 +52,7 @@ pub fn list(places: &Places) -> Vec<Listed> {
                 socket: state.socket,
                 port: state.port,
                 options: state.options,
+                cluster: state.member.map(|member| member.cluster),
                 pid,
                 started_unix_s: started.map(|since| since.as_secs()),
             })

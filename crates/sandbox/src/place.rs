@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::error::At;
 use crate::state::{self, State};
-use crate::{Error, Places, Settings, folder, pristine};
+use crate::{Error, Places, Settings, folder};
 
 /// The folder that was asked for, and its guard when it is a temporary one.
 pub(crate) fn choose(places: &Places, settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
@@ -50,7 +50,7 @@ pub(crate) fn prepare(
     folder: &Path,
     wanted: &State,
     given: Option<&Path>,
-    places: &Places,
+    fill: &dyn Fn(&Path) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let occupied = |why: String| Error::Occupied { folder: folder.to_owned(), why };
     let data = state::data(folder);
@@ -81,7 +81,7 @@ pub(crate) fn prepare(
     }
     let new = folder.join("data.new");
     folder::remove(&new)?;
-    pristine::copy(&wanted.installation, places, &new)?;
+    fill(&new)?;
     folder::rename(&new, &data)
 }
 

@@ -30,10 +30,10 @@ const KILL_WAIT: Duration = Duration::from_secs(60);
 /// parent can be asked for without unsafe code, and such a signal would follow the thread that started the
 /// daemon, not the process.
 ///
-/// $1 is the log, $2 a folder to remove after such a stop or nothing, the rest is the command. It prints the
+/// $1 is the log, $2 a folder to remove after such a stop or nothing, $3 what is put before the search path, the rest is the command. It prints the
 /// daemon's process id, which stays the daemon's until this shell has waited for it.
 const TIED: &str = r#"
-log=$1 scratch=$2; shift 2
+log=$1 scratch=$2 PATH=$3$PATH; shift 3
 exec 3<&0
 "$@" 3<&- </dev/null >>"$log" 2>&1 &
 daemon=$!
@@ -56,7 +56,7 @@ wait $watch
 
 /// Leaves the daemon behind as a child of init.
 const FREE: &str = r#"
-log=$1; shift 2
+log=$1 PATH=$3$PATH; shift 3
 "$@" </dev/null >>"$log" 2>&1 &
 echo $!
 "#;
@@ -68,6 +68,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) arguments: &'a [String],
     /// Searched for shared libraries before the system's folders.
     pub(crate) libraries: Option<&'a Path>,
+    /// Searched for programs before the folders where everybody looks.
+    pub(crate) programs: Option<&'a Path>,
     /// Receives what it says.
     pub(crate) log: &'a Path,
     /// Whether it ends with this process; the folder, if any, is removed when it ended because of that.
@@ -91,7 +93,8 @@ impl Process {
         let scratch = launch.tie.clone().flatten().unwrap_or_default();
         let mut command = Command::new("sh");
         command.args(["-c", if tied { TIED } else { FREE }, "sh"]);
-        command.arg(launch.log).arg(scratch).args(launch.line).args(launch.arguments);
+        let programs = launch.programs.map_or_else(String::new, |path| format!("{}:", path.display()));
+        command.arg(launch.log).arg(scratch).arg(programs).args(launch.line).args(launch.arguments);
         if let Some(libraries) = launch.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
         }

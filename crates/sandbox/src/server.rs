@@ -9,9 +9,10 @@ use tempfile::TempDir;
 
 use crate::error::At;
 use crate::greeting::is_greeted;
+use crate::member::Member;
 use crate::process::{Launch, Process};
 use crate::state::{self, State};
-use crate::{Error, Installation, Places, Product, Settings, folder, place, plugin};
+use crate::{Error, Installation, Places, Product, Settings, folder, place, plugin, pristine};
 
 /// How long a server may take until it answers: it may have to recover from a crash first.
 const START_WAIT: Duration = Duration::from_secs(180);
@@ -55,21 +56,57 @@ impl Sandbox {
         places: &Places,
         settings: &Settings,
     ) -> Result<Sandbox, Error> {
+        Sandbox::start_as(installation, places, settings, None, None)
+    }
+
+    /// The same, as a member of a cluster.
+    pub(crate) fn start_as(
+        installation: &Installation,
+        places: &Places,
+        settings: &Settings,
+        member: Option<Member>,
+        fill: Option<&Fill<'_>>,
+    ) -> Result<Sandbox, Error> {
+        let (mut sandbox, is_new) = Sandbox::prepared(installation, places, settings, member, fill)?;
+        let _lock = place::lock(&sandbox.folder)?;
+        if let Err(failed) = sandbox.launch() {
+            if is_new {
+                // What never ran is no sandbox, and would be listed as a stopped one. What it said is in the error.
+                place::clear(&sandbox.folder, places, settings.name.as_deref())?;
+            }
+            return Err(failed);
+        }
+        Ok(sandbox)
+    }
+
+    /// Everything but the start, and whether there was no sandbox before. `fill` makes the data folder of a new sandbox, if they are to be other data than
+    /// those that every server begins with.
+    pub(crate) fn prepared(
+        installation: &Installation,
+        places: &Places,
+        settings: &Settings,
+        member: Option<Member>,
+        fill: Option<&Fill<'_>>,
+    ) -> Result<(Sandbox, bool), Error> {
         let (folder, temporary) = place::choose(places, settings)?;
         folder::create_private(&folder)?;
         let folder = folder.canonicalize().at("cannot enter", &folder)?;
         let _lock = place::lock(&folder)?;
+        let before = State::read(&folder).ok();
+        // What was said at an earlier start holds until something else is said.
+        let is_new = before.is_none();
         let state = State {
             installation: installation.clone(),
             options: settings.options.clone(),
             socket: PathBuf::new(),
-            port: settings.port,
+            port: settings.port.or(before.as_ref().and_then(|before| before.port)),
+            member: member.or(before.and_then(|before| before.member)),
             pid: 0,
         };
-        let is_new = State::read(&folder).is_err();
-        place::prepare(&folder, &state, settings.data.as_deref(), places)?;
+        let pristine = |to: &Path| pristine::copy(installation, places, to);
+        place::prepare(&folder, &state, settings.data.as_deref(), fill.unwrap_or(&pristine))?;
         plugin::lay_out(&folder, installation, &settings.plugins)?;
-        let mut sandbox = Sandbox {
+        let sandbox = Sandbox {
             data: state::data(&folder),
             folder,
             state,
@@ -81,14 +118,7 @@ impl Sandbox {
         if let Some(name) = &settings.name {
             place::enlist(places, name, &sandbox.folder)?;
         }
-        if let Err(failed) = sandbox.launch() {
-            if is_new {
-                // What never ran is no sandbox, and would be listed as a stopped one. What it said is in the error.
-                place::clear(&sandbox.folder, places, settings.name.as_deref())?;
-            }
-            return Err(failed);
-        }
-        Ok(sandbox)
+        Ok((sandbox, is_new))
     }
 
     /// The sandbox in a folder, running or not. It is not tied to this process.
@@ -244,12 +274,18 @@ impl Sandbox {
         folder::remove_file(&self.state.socket)?;
         let log = self.error_log();
         let log_start = folder::len(&log);
-        let arguments = self.arguments();
+        let mut arguments = self.arguments();
+        let mut programs = None;
+        if let Some(member) = &self.state.member {
+            arguments.extend(member.options(&self.state.installation, &self.folder, &self.data)?);
+            programs = Some(member.script(&self.folder)?);
+        }
         let scratch = self.temporary.as_ref().map(|folder| folder.path().to_owned());
         let process = Process::start(&Launch {
             line: &self.state.installation.line(),
             arguments: &arguments,
             libraries: self.state.installation.library_path(),
+            programs: programs.as_deref(),
             log: &log,
             tie: self.tied.then_some(scratch),
         })?;
@@ -261,7 +297,8 @@ impl Sandbox {
         };
         let Some(mut process) = process else { return Err(failed("it ended at once")) };
         let end = Instant::now() + START_WAIT;
-        while !is_greeted(&self.state.socket) {
+        let is_member = self.state.member.is_some();
+        while !is_greeted(&self.state.socket) || is_member && !Member::is_ready(&log, log_start) {
             if process.wait(LOOK_AGAIN) {
                 process.kill()?;
                 return Err(failed("it ended"));
@@ -338,10 +375,20 @@ fn is_short(socket: &Path) -> bool {
     socket.as_os_str().as_bytes().len() <= SOCKET_PATH_MAX
 }
 
+/// Makes a data folder.
+pub(crate) type Fill<'a> = dyn Fn(&Path) -> Result<(), Error> + 'a;
+
 /// A port nobody listens on at this moment.
 fn free_port() -> Result<u16, Error> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
+    Ok(free_ports(1)?[0])
+}
+
+/// Different ports nobody listens on at this moment.
+pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
+    let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let listeners = (0..count).map(listen).collect::<Result<Vec<_>, _>>();
+    let port = |listener: &TcpListener| Ok(listener.local_addr()?.port());
+    listeners
+        .and_then(|listeners| listeners.iter().map(port).collect())
         .at("cannot find a free port on", Path::new("127.0.0.1"))
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::At;
 use crate::folder;
+use crate::member::Member;
 use crate::process::Process;
 use crate::{Error, Installation};
 
@@ -21,6 +22,9 @@ pub(crate) struct State {
     pub(crate) options: Vec<String>,
     pub(crate) socket: PathBuf,
     pub(crate) port: Option<u16>,
+    /// Which member of a cluster it is.
+    #[serde(default)]
+    pub(crate) member: Option<Member>,
     /// The server's process id, 0 before the first start. Whether it still runs is for [`State::process`] to
     /// say.
     pub(crate) pid: u32,

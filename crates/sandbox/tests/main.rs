@@ -5,6 +5,8 @@
 
 #[path = "main/cache.rs"]
 mod cache;
+#[path = "main/cluster.rs"]
+mod cluster;
 #[path = "main/folder.rs"]
 mod folder;
 #[path = "main/life.rs"]

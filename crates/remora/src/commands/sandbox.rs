@@ -20,6 +20,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora sandbox shell -- -e 'SELECT 1'   the SQL client on it
   remora sandbox start old --server mysql-5.6 --port 0 --option --max-allowed-packet=64M
   remora sandbox start urls --plugins     with url_pack() and its companions
+  remora sandbox start many --galera      a cluster: many-1, many-2 and many-3
   remora sandbox stop old                 its data stays, and 'start old' finds it again
   remora sandbox stop --all --remove      no trace";
 
@@ -66,6 +67,13 @@ pub(crate) struct Start {
     /// Load remora's plugins: the URL functions, and ENGINE=QUEUE where it was built for this server
     #[arg(long)]
     plugins: bool,
+
+    /// Start a Galera cluster of N servers called NAME-1, NAME-2 and so on [N: 3 without a number]
+    #[arg(
+        long, value_name = "N", num_args = 0..=1, default_missing_value = "3", require_equals = true,
+        conflicts_with_all = ["folder", "port"], value_parser = clap::value_parser!(u8).range(2..=9),
+    )]
+    galera: Option<u8>,
 
     /// Stay in the foreground, and stop the server when this command ends or whoever started it does
     #[arg(long)]
@@ -120,15 +128,19 @@ fn server_help() -> String {
 }
 
 fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
-    let before = sandbox::list(places).into_iter().find(|listed| listed.name == start.name);
-    let server = start.server.or(before.as_ref().map(|before| before.product)).unwrap_or(Product::ALL[0]);
+    let known = sandbox::list(places);
+    let before = known.iter().find(|listed| listed.name == start.name);
+    let members = known.iter().filter(|listed| listed.cluster.as_ref() == Some(&start.name));
+    let size = members.clone().count().max(usize::from(start.galera.unwrap_or(0)));
+    let before = before.or(members.clone().next());
+    let server = start.server.or(before.map(|before| before.product)).unwrap_or(Product::ALL[0]);
     let installation = match sandbox::find(places, server) {
         Err(sandbox::Error::Missing { .. }) => sandbox::fetch(places, server, &mut |line| report.note(line))?,
         found => found?,
     };
     let mut libraries = Vec::new();
     if start.plugins {
-        let plugins = plugin::libraries(server)?;
+        let plugins = plugin::libraries(server, size > 0)?;
         plugins.notes.iter().for_each(|note| report.note(note));
         libraries = plugins.found;
     }
@@ -145,31 +157,22 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         name: Some(start.name.clone()),
         ..Settings::default()
     };
-    let options = settings.options.clone();
     let mut signals = Signals::new(super::stop_signals())?;
     if start.tie {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
-    let sandbox = Sandbox::start(&installation, places, &settings)?;
-    if start.plugins {
-        plugin::install(sandbox.socket(), &libraries)?;
-    }
-    let socket = sandbox.socket().display();
-    if report.is_json() {
-        report.message(&json!({
-            "message_type": "sandbox", "name": start.name, "server": server.id(), "version": installation.version,
-            "folder": sandbox.folder(), "socket": sandbox.socket(), "port": sandbox.port(), "pid": sandbox.pid(),
-        }))?;
+    let sandboxes = if size > 0 {
+        sandbox::start_cluster(&installation, places, &settings, size)?
     } else {
-        report.data(&format!("{server} ({}) is running", installation.version))?;
-        if !options.is_empty() {
-            report.data(&format!("  with {}", options.join(" ")))?;
-        }
-        report.data(&format!("  remora sandbox shell {}", start.name))?;
-        report.data(&format!("  mariadb --no-defaults -u root -S {socket}"))?;
-        if let Some(port) = sandbox.port() {
-            report.data(&format!("  mariadb --no-defaults -u root -h 127.0.0.1 -P {port}"))?;
-        }
+        vec![Sandbox::start(&installation, places, &settings)?]
+    };
+    if start.plugins {
+        // What makes functions known reaches the other members of a cluster by itself.
+        plugin::install(sandboxes[0].socket(), &libraries)?;
+    }
+    for (number, sandbox) in sandboxes.iter().enumerate() {
+        let name = if size > 0 { format!("{}-{}", start.name, number + 1) } else { start.name.clone() };
+        tell(&name, sandbox, &settings.options, report)?;
     }
     if start.tie {
         signals.forever().next();
@@ -177,9 +180,37 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Says how a server that was started is reached.
+fn tell(name: &str, sandbox: &Sandbox, options: &[String], report: &Report) -> anyhow::Result<()> {
+    let (server, version) = (sandbox.product(), &sandbox.installation().version);
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "sandbox", "name": name, "server": server.id(), "version": version,
+            "folder": sandbox.folder(), "socket": sandbox.socket(), "port": sandbox.port(), "pid": sandbox.pid(),
+        }))?;
+        return Ok(());
+    }
+    report.data(&format!("{server} ({version}) is running"))?;
+    if !options.is_empty() {
+        report.data(&format!("  with {}", options.join(" ")))?;
+    }
+    report.data(&format!("  remora sandbox shell {name}"))?;
+    report.data(&format!("  mariadb --no-defaults -u root -S {}", sandbox.socket().display()))?;
+    if let Some(port) = sandbox.port() {
+        report.data(&format!("  mariadb --no-defaults -u root -h 127.0.0.1 -P {port}"))?;
+    }
+    Ok(())
+}
+
 fn stop(stop: &Stop, places: &Places, report: &Report) -> anyhow::Result<()> {
     let chosen: Vec<Listed> = match &stop.name {
-        Some(name) => vec![find(name, places)?],
+        Some(name) => {
+            let all = sandbox::list(places);
+            let members: Vec<_> =
+                all.into_iter().filter(|listed| listed.cluster.as_ref() == Some(name)).rev().collect();
+            // The first one is stopped last, so that it knows most and begins the next time.
+            if members.is_empty() { vec![find(name, places)?] } else { members }
+        }
         None => sandbox::list(places),
     };
     for listed in chosen {
@@ -209,8 +240,10 @@ fn list(places: &Places, report: &Report) -> anyhow::Result<()> {
     for listed in all {
         let state = listed.pid.map_or("stopped".to_owned(), |pid| format!("running, pid {pid}"));
         let port = listed.port.map_or(String::new(), |port| format!(", port {port}"));
+        let cluster = listed.cluster.map_or(String::new(), |cluster| format!(", of cluster {cluster}"));
         let (name, version) = (&listed.name, &listed.version);
-        report.data(&format!("{name:<16} {version:<28} {state}{port}, {}", listed.socket.display()))?;
+        report
+            .data(&format!("{name:<16} {version:<28} {state}{port}{cluster}, {}", listed.socket.display()))?;
     }
     Ok(())
 }

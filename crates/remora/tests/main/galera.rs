@@ -1,0 +1,51 @@
+//! A Galera cluster: what is written through one member is on the others.
+
+use std::path::Path;
+
+use sandbox::{Product, Sandbox, Settings, start_cluster};
+
+use crate::support::{Ended, connect, places, remora};
+
+/// What a member has once it has everything that was committed before.
+fn value(member: &Sandbox, sql: &str) -> String {
+    let mut session = connect(member.socket());
+    session.execute("SET wsrep_sync_wait = 1").unwrap();
+    session.value(sql).unwrap().unwrap_or_default()
+}
+
+#[test]
+fn rows_come_and_go_through_any_member() {
+    let possible = Path::new("/usr/lib/galera/libgalera_smm.so").is_file();
+    let all = std::env::var_os("REMORA_TEST_ALL_SERVERS").is_some();
+    assert!(possible || !all, "apt-get install galera-4");
+    if !possible {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
+    let settings =
+        Settings { options: vec!["--innodb-buffer-pool-size=64M".to_owned()], ..Settings::default() };
+    let members = start_cluster(&installation, &places(), &settings, 3).unwrap();
+    let url = |number: usize| format!("unix://{}", members[number].socket().display());
+    let run = |arguments: &[&str]| {
+        let mut command = remora(folder.path());
+        Ended::of(&command.args(arguments).args(["--no-defaults", "--user=root"]).output().unwrap())
+    };
+    connect(members[0].socket()).execute("CREATE DATABASE shop").unwrap();
+    let rows: String = (0..20_000).map(|id| format!("{id},name {id}\n")).collect();
+    std::fs::write(folder.path().join("a.csv"), format!("id,name\n{rows}")).unwrap();
+    run(&["import", "a.csv", "--into=shop.a", "--create", "--url", &url(0)]).exits(0);
+    assert_eq!(value(&members[2], "SELECT COUNT(*) FROM shop.a"), "20000");
+    // Again, over rows that are there: the swap of names reaches the others too.
+    std::fs::write(folder.path().join("a.csv"), "id,name\n1,one\n2,two\n").unwrap();
+    run(&["import", "a.csv", "--into=shop.a", "--replace", "--url", &url(1)]).exits(0);
+    assert_eq!(value(&members[2], "SELECT GROUP_CONCAT(name ORDER BY id) FROM shop.a"), "one,two");
+    run(&["dump", "shop", "--output=d", "--url", &url(2)]).exits(0);
+    run(&["diff", "d", &url(0), "--no-users"]).exits(0);
+    connect(members[1].socket()).execute("DROP DATABASE shop").unwrap();
+    run(&["load", "d", "--no-users", "--url", &url(1)]).exits(0);
+    for member in &members {
+        assert_eq!(value(member, "SELECT GROUP_CONCAT(name ORDER BY id) FROM shop.a"), "one,two");
+    }
+    run(&["diff", "d", &url(0), "--no-users"]).exits(0);
+}
