@@ -201,6 +201,23 @@ impl Watch {
         if self.may_doubt(chunk) { self.examine(chunk) } else { Vec::new() }
     }
 
+    /// Whether a record at this offset of a chunk, which has the wrong number of fields, would have the right one if
+    /// backslashes were escapes: one stands before a delimiter or a line end.
+    #[must_use]
+    pub fn ragged(&self, chunk: &[u8], offset: usize) -> Option<Doubt> {
+        let rest = chunk.get(offset..).unwrap_or_default();
+        let record = records(&self.dialect, rest).next()?;
+        let escapes =
+            memmem::find(record, &[b'\\', self.dialect.delimiter]).is_some() || record.ends_with(b"\\");
+        let guessed = self.guessed.escape && self.dialect.escape_byte().is_none();
+        (guessed && escapes).then(|| Doubt {
+            kind: DoubtKind::Escaped,
+            offset,
+            field: shown(record),
+            evidence: self.evidence(rest),
+        })
+    }
+
     /// A quick look; when it says no there is surely nothing.
     fn may_doubt(&self, chunk: &[u8]) -> bool {
         let has = |byte| memchr(byte, chunk).is_some();
