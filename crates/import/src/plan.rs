@@ -95,69 +95,38 @@ pub(crate) fn make(
         Grants::of(session)?.missing(&wanted).map_or(Ok(()), Err)?;
     }
     check_existence(request, table.as_ref(), session.is_some())?;
-    let look = |weighed: &Weighed| sample(request, files, table.as_ref(), weighed, world.progress);
-    let mut weighed = Weighed::default();
-    let mut sample = look(&weighed)?;
-    if request.create && sample.empty {
+    let mut first = sample(request, files, table.as_ref(), &Weighed::default(), world.progress)?;
+    if request.create && first.empty {
         return Err(Error::Mismatch(format!("{} is empty: no table can be made of it", files.name(0))));
     }
-    world.progress.note(&sample.findings.to_string());
+    world.progress.note(&first.findings.to_string());
     let way = way(request, table.as_ref(), world.progress)?;
     if let (Some(session), Some(names)) = (session.as_deref_mut(), names) {
         rights::check(session, request, (names, way, table.is_some()), world.progress)?;
     }
-    let mut job = job(request, files, &sample, way);
+    let mut job = job(request, files, &first, way);
     job.exists = table.is_some();
     job.before = table.as_ref().map(|table| table.definition.clone()).unwrap_or_default();
     let mut create = None;
     let mapping = match &table {
-        Some(_) if !request.create && sample.empty => Mapping::default(),
+        Some(_) if !request.create && first.empty => Mapping::default(),
         Some(table) if !request.create => {
-            mapping::onto_table(request, &sample.findings, table, &sample.stats, world.progress)?
+            mapping::onto_table(request, &first.findings, table, &first.stats, world.progress)?
         }
         _ => {
             let packet = session.as_ref().map_or(usize::MAX, |session| {
                 usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX)
             });
-            let mut cut = job.cut(packet);
-            let found = loop {
-                let doubted = match survey(request, files, world, (&cut, &job), &sample.findings)? {
-                    Surveyed::Doubted(doubted) => doubted,
-                    Surveyed::Found(mut found) => {
-                        match found.words.settle(&job.nulls, &mut found.columns) {
-                            None => break found,
-                            Some(nulls) => (job.nulls, job.guessed.nulls) = (nulls, false),
-                        }
-                        world.progress.note(&format!("the whole file shows that {}", null_words(&job.nulls)));
-                        continue;
-                    }
-                };
-                let kind = doubted.doubt.kind;
-                world.progress.note(&format!("{doubted}: looking again"));
-                weighed.take(doubted)?;
-                let mut now = look(&weighed)?;
-                weighed.compare(kind, &sample.findings, &mut now.findings);
-                world.progress.note(&now.findings.to_string());
-                sample = now;
-                job = Job { exists: job.exists, ..self::job(request, files, &sample, way) };
-                cut = job.cut(packet);
-            };
-            // Every byte was looked at.
-            job.guessed = Guessed::default();
+            let look = |weighed: &Weighed| sample(request, files, table.as_ref(), weighed, world.progress);
+            let found = surveyed(request, files, world, (&mut first, &mut job, packet), &look)?;
             let limits = limits(session.as_deref());
-            let (made, mapping) = new_table(request, &sample.findings, &found, (limits, world.progress))?;
+            let (made, mapping) = new_table(request, &first.findings, &found, (limits, world.progress))?;
             create = Some(made);
             mapping
         }
     };
     if let Some(table) = &table {
-        let is_text = |name: &str| table.columns.iter().any(|column| column.name == name && column.is_text());
-        let into_text = |field: &crate::job::Field| match &field.target {
-            FieldTarget::Column(name) => is_text(name),
-            FieldTarget::Variable(_) => true,
-            FieldTarget::Skip => false,
-        };
-        job.texts = (0..mapping.fields.len()).filter(|&at| into_text(&mapping.fields[at])).collect();
+        job.texts = into_text(&mapping, table);
     }
     job.fields = mapping.fields;
     if job.way == Way::ByChunk
@@ -170,8 +139,55 @@ pub(crate) fn make(
     }
     job.set = mapping.set;
     job.time_zone = mapping.time_zone;
-    let findings = sample.findings.to_string();
+    let findings = first.findings.to_string();
     Ok(Plan { job, table, create, findings })
+}
+
+/// The fields that go into columns of text, or into variables, where any word may be a value.
+fn into_text(mapping: &Mapping, table: &Table) -> Vec<usize> {
+    let is_text = |name: &str| table.columns.iter().any(|column| column.name == name && column.is_text());
+    let fields = mapping.fields.iter().enumerate().filter(|(_, field)| match &field.target {
+        FieldTarget::Column(name) => is_text(name),
+        FieldTarget::Variable(_) => true,
+        FieldTarget::Skip => false,
+    });
+    fields.map(|(at, _)| at).collect()
+}
+
+/// Looks at every value, and begins again when one speaks against what the sample was taken for. Both it and the job
+/// are those that all values agree with in the end.
+fn surveyed(
+    request: &Request,
+    files: &Files<'_>,
+    world: &World<'_>,
+    (sample, job, packet): (&mut Sample, &mut Job, usize),
+    look: &dyn Fn(&Weighed) -> Result<Sample, Error>,
+) -> Result<Box<Found>, Error> {
+    let mut weighed = Weighed::default();
+    loop {
+        match survey(request, files, world, (&job.cut(packet), job), &sample.findings)? {
+            Surveyed::Found(mut found) => {
+                let Some(nulls) = found.words.settle(&job.nulls, &mut found.columns) else {
+                    // Every byte was looked at.
+                    job.guessed = Guessed::default();
+                    return Ok(found);
+                };
+                world.progress.note(&format!("the whole file shows that {}", null_words(&nulls)));
+                (job.nulls, job.guessed.nulls) = (nulls, false);
+            }
+            Surveyed::Doubted(doubted) => {
+                let kind = doubted.doubt.kind;
+                world.progress.note(&format!("{doubted}: looking again"));
+                weighed.take(doubted)?;
+                let mut now = look(&weighed)?;
+                weighed.compare(kind, &sample.findings, &mut now.findings);
+                world.progress.note(&now.findings.to_string());
+                let before = std::mem::take(&mut job.before);
+                *job = Job { exists: job.exists, before, ..self::job(request, files, &now, job.way) };
+                *sample = now;
+            }
+        }
+    }
 }
 
 fn check_existence(request: &Request, table: Option<&Table>, connected: bool) -> Result<(), Error> {

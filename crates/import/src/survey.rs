@@ -82,7 +82,11 @@ impl Doubted {
     /// The first doubt about a chunk.
     pub(crate) fn of(chunk: &Chunk, watch: &Watch) -> Option<Doubted> {
         let doubt = watch.look(chunk.bytes()).into_iter().min_by_key(|doubt| doubt.offset)?;
-        Some(Doubted { name: chunk.name.to_string(), line: chunk.line_at(doubt.offset), doubt })
+        Some(Doubted::at(chunk, doubt))
+    }
+
+    fn at(chunk: &Chunk, doubt: Doubt) -> Doubted {
+        Doubted { name: chunk.name.to_string(), line: chunk.line_at(doubt.offset), doubt }
     }
 
     /// The import can't go on before the user has decided.
@@ -177,6 +181,10 @@ impl Survey<'_> {
             }
             rows::fields(dialect, record, &mut row);
             if row.len() != self.columns {
+                if let Some(doubt) = self.watch.ragged(chunk.bytes(), record.as_ptr().addr() - start) {
+                    part.trouble = Some(Ok(Doubted::at(chunk, doubt)));
+                    return part;
+                }
                 part.ragged.push(self.ragged(chunk, record, record.as_ptr().addr() - start, row.len()));
                 continue;
             }

@@ -1,7 +1,7 @@
 //! JSON lines: an object on each line, its keys the columns.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -16,7 +16,7 @@ pub(crate) fn is_json_lines(text: &[u8]) -> bool {
     let object = |line: &[u8]| {
         let line = line.trim_ascii();
         line.first() == Some(&b'{')
-            && serde_json::from_slice::<HashMap<Cow<'_, str>, IgnoredAny>>(line).is_ok()
+            && serde_json::from_slice::<BTreeMap<Cow<'_, str>, IgnoredAny>>(line).is_ok()
     };
     lines.next().is_some_and(object)
 }
@@ -37,7 +37,7 @@ pub fn json_keys(lines: &[u8], keys: &mut Vec<String>) {
 
 /// Makes lines of LOAD DATA's dialect of JSON lines, the first of them the names of the columns.
 pub(crate) struct JsonLines {
-    keys: HashMap<String, usize>,
+    keys: BTreeMap<String, usize>,
     /// Keys that were not chosen are left out; otherwise they are an error.
     leave_out: bool,
     header: Option<Vec<u8>>,
@@ -136,12 +136,15 @@ fn text(value: &RawValue) -> Option<Vec<u8>> {
     }
 }
 
+/// What takes a key and its value.
+type Take<'f> = dyn FnMut(Cow<'_, str>, &RawValue) -> Result<(), String> + 'f;
+
 /// Hands each key and value of the object on a line to `take`.
 fn each_value(
     line: &[u8],
     mut take: impl FnMut(Cow<'_, str>, &RawValue) -> Result<(), String>,
 ) -> Result<(), String> {
-    struct Each<'f>(&'f mut dyn FnMut(Cow<'_, str>, &RawValue) -> Result<(), String>);
+    struct Each<'f>(&'f mut Take<'f>);
 
     impl<'de> Visitor<'de> for Each<'_> {
         type Value = Result<(), String>;

@@ -201,13 +201,30 @@ impl Watch {
         if self.may_doubt(chunk) { self.examine(chunk) } else { Vec::new() }
     }
 
+    /// Whether a record at this offset of a chunk, which has the wrong number of fields, would have the right one if
+    /// backslashes were escapes: one stands before a delimiter or a line end.
+    #[must_use]
+    pub fn ragged(&self, chunk: &[u8], offset: usize) -> Option<Doubt> {
+        let rest = chunk.get(offset..).unwrap_or_default();
+        let record = records(&self.dialect, rest).next()?;
+        let escapes =
+            memmem::find(record, &[b'\\', self.dialect.delimiter]).is_some() || record.ends_with(b"\\");
+        let guessed = self.guessed.escape && self.dialect.escape_byte().is_none();
+        (guessed && escapes).then(|| Doubt {
+            kind: DoubtKind::Escaped,
+            offset,
+            field: shown(record),
+            evidence: self.evidence(rest),
+        })
+    }
+
     /// A quick look; when it says no there is surely nothing.
     fn may_doubt(&self, chunk: &[u8]) -> bool {
         let has = |byte| memchr(byte, chunk).is_some();
         let Guessed { escape, quote, other_quote, line_end, nulls, .. } = self.guessed;
         (escape || nulls) && self.has_telling_backslash(chunk)
             || line_end && self.has_odd_line_end(chunk)
-            || quote && self.dialect.quote.is_some_and(has)
+            || quote && self.dialect.quote.is_some_and(|quote| self.has_odd_quote(chunk, quote))
             || other_quote && self.other_quotes().any(has)
             || nulls && !self.knows(b"NULL") && self.null_word.find(chunk).is_some()
             || self.heading.as_ref().is_some_and(|heading| heading.find(chunk).is_some())
@@ -235,12 +252,42 @@ impl Watch {
             behind = at + 2;
             match chunk.get(at + 1) {
                 Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => !escaped,
-                // By itself only: the fields tell.
-                Some(b'N') => true,
+                Some(b'N') => match (self.is_whole(chunk, at, at + 2), escaped) {
+                    (true, true) => self.guessed.nulls && !self.nulls.words.is_empty(),
+                    (true, false) => !self.knows(b"\\N"),
+                    (false, escaped) => escaped,
+                },
                 Some(b'n' | b't' | b'r' | b'b' | b'Z') => false,
                 Some(byte) if *byte == self.dialect.delimiter => false,
                 _ => escaped,
             }
+        })
+    }
+
+    /// A byte that a field ends before, or the end of the text.
+    fn is_border(&self, byte: Option<&u8>) -> bool {
+        byte.is_none_or(|byte| {
+            *byte == self.dialect.delimiter
+                || matches!(byte, b'\n' | b'\r')
+                || Some(*byte) == self.dialect.quote
+        })
+    }
+
+    /// There is a border at either side of these bytes.
+    fn is_whole(&self, chunk: &[u8], from: usize, to: usize) -> bool {
+        self.is_border(from.checked_sub(1).and_then(|at| chunk.get(at))) && self.is_border(chunk.get(to))
+    }
+
+    /// A quote with text on both sides, which neither opens nor closes a field.
+    fn has_odd_quote(&self, chunk: &[u8], quote: u8) -> bool {
+        memchr_iter(quote, chunk).any(|at| {
+            if self.is_border(chunk.get(at + 1)) {
+                return false;
+            }
+            // An even run of quotes at the start of a field is an empty one with text behind it.
+            let run = chunk[..at].iter().rev().take_while(|byte| **byte == quote).count() + 1;
+            let before = (at + 1).checked_sub(run + 1).and_then(|at| chunk.get(at));
+            run % 2 == usize::from(!self.is_border(before))
         })
     }
 

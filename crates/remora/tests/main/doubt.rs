@@ -34,6 +34,13 @@ fn a_late_escape_is_read_by_a_table_that_is_made() {
             "escaped with \\",
         ]);
         holds_outfile(place);
+        // Also where the first of them makes a row of the wrong number of fields.
+        let file = place.file("q.tsv", rows(5000, '\t', &[(4000, "a\\\tb"), (4700, "two\\\nlines")]));
+        place.import(&[&file, "--into", "u", "--create"]).exits(0).says(&["q.tsv:4000"]);
+        assert_eq!(
+            place.rows("SELECT col_1, col_2 FROM u WHERE col_2 <> 'word' ORDER BY col_1"),
+            ["4000|a\tb", "4700|two\nlines"]
+        );
     });
 }
 

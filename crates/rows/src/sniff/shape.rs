@@ -34,30 +34,30 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     if hints.skip_lines.is_none() {
         let comments = comment_lines(text, whole, &hints);
         if comments > 0 {
-            return behind(text, whole, &hints, comments, "begin with #");
+            return behind(text, whole, &hints, comments, ["begins with #", "begin with #"]);
         }
     }
     let (found, fit) = read(text, whole, &hints);
     if hints.skip_lines.is_none() && hints.header != Some(false) {
         let lines = preamble(text, &found, &fit, &hints);
         if lines > 0 {
-            return behind(text, whole, &hints, lines, "have fewer fields than what follows");
+            let why = ["has fewer fields than what follows", "have fewer fields than what follows"];
+            return behind(text, whole, &hints, lines, why);
         }
     }
     Findings { skip_lines: skip, ..loosened(text, whole, &hints, (found, fit)) }
 }
 
 /// The text behind lines that are no part of the table.
-fn behind(text: &[u8], whole: bool, hints: &Hints, lines: u64, why: &str) -> Findings {
+fn behind(text: &[u8], whole: bool, hints: &Hints, lines: u64, [one, many]: [&str; 2]) -> Findings {
     let rest = behind_lines(text, lines);
     let mut found = loosened(rest, whole, hints, read(rest, whole, hints));
     found.skip_lines = lines;
-    let (first, are) = if lines == 1 { ("line is", "it") } else { ("lines are", "they") };
-    let which = if lines == 1 { String::new() } else { format!(" {lines}") };
-    found.notes.insert(
-        0,
-        format!("the first{which} {first} skipped, because {are} {why}; --skip-lines 0 reads everything"),
-    );
+    let skipped = match lines {
+        1 => format!("the first line is skipped, because it {one}"),
+        lines => format!("the first {lines} lines are skipped, because they {many}"),
+    };
+    found.notes.insert(0, format!("{skipped}; --skip-lines 0 reads everything"));
     found
 }
 
@@ -168,11 +168,13 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
         }
     }
     if hints.delimiter.is_none() && best.0.columns == 1 {
-        let rare = RARE.into_iter().find_map(|delimiter| {
-            let said = Hints { delimiter: Some(delimiter), ..hints.clone() };
-            let found = memchr(delimiter, text).map(|_| read(text, whole, &said))?;
-            divides(delimiter, &found.0, &found.1).then_some(found)
-        });
+        let rare = || {
+            RARE.into_iter().find_map(|delimiter| {
+                let said = Hints { delimiter: Some(delimiter), ..hints.clone() };
+                let found = memchr(delimiter, text).map(|_| read(text, whole, &said))?;
+                divides(delimiter, &found.0, &found.1).then_some(found)
+            })
+        };
         let blanks = || {
             let loose = Loose { blanks: true, ..Loose::default() };
             let runs = memmem::find(text, b"  ").is_some()
@@ -181,7 +183,7 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
             let found = (runs && !whole_is_prose(text)).then(|| tight(text, whole, hints, loose))?;
             divides(b' ', &found.0, &found.1).then_some(found)
         };
-        if let Some(found) = rare.or_else(blanks) {
+        if let Some(found) = blanks().or_else(rare) {
             best = found;
         }
     }
@@ -198,7 +200,8 @@ fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
     let rows = &fit.table.rows;
     let Some((first, body)) = rows.split_first() else { return false };
     // A header may lack the name of the first column.
-    let alike = body.iter().all(|row| row.len() == found.columns) && found.columns <= first.len() + 1;
+    let alike = body.iter().all(|row| row.len() == found.columns)
+        && (first.len()..=first.len() + 1).contains(&found.columns);
     if found.columns < 2 || body.is_empty() || !alike {
         return false;
     }
@@ -213,9 +216,13 @@ fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
         return false;
     }
     let cells = || rows.iter().flatten();
+    // What ends in a mark is a part of a sentence, and two spaces have nothing between them.
+    let is_part = |cell: &super::Cell| match cell.text.last() {
+        Some(last) => matches!(last, b':' | b',' | b';'),
+        None => !cell.quoted,
+    };
     match delimiter {
-        // What ends in a mark is a part of a sentence.
-        b' ' if cells().any(|cell| matches!(cell.text.last(), Some(b':' | b',' | b';'))) => false,
+        b' ' if cells().any(is_part) => false,
         b' ' => typed > 0 && (rows.len() > 2 || found.header),
         b':' => {
             let hexadecimal = cells().all(|cell| cell.text.iter().all(u8::is_ascii_hexdigit));

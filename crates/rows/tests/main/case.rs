@@ -18,6 +18,12 @@ fn report(input: &[u8]) -> String {
     for note in &findings.notes {
         out += &format!("note: {note}\n");
     }
+    let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    let mut text = lines[usize::try_from(findings.skip_lines).unwrap()..].concat();
+    if let Some(mut translator) = findings.format.translator(findings.dialect, 0) {
+        let loose = std::mem::take(&mut text);
+        translator.translate(&loose, true, &mut text).unwrap();
+    }
     let (schema, counts) = infer(&findings, &text);
     out + &counts + "\n" + &create_table("`t`", &schema, Limits::default()) + "\n"
 }

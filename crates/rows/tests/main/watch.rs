@@ -45,6 +45,8 @@ fn what_speaks_against_a_guess_is_found() {
         ("1\t\\\\\n2\ta\\\\b\n", "3\tC:\\Users\n", DoubtKind::NotEscaped),
         ("1\ta\\\\b\n2\tNULL\n", "3\t\\N\n", DoubtKind::NullWord),
         ("1,x\n2,y\n", "3,\"a\" b\n", DoubtKind::TextBehindQuote),
+        ("1,x\n2,y\n", "3,\"\"b\n", DoubtKind::TextBehindQuote),
+        ("1,x\n2,y\n", "3,\"\"\"a\" b\"\n", DoubtKind::TextBehindQuote),
         ("1,x\n2,y\n", "'3','a'\n", DoubtKind::OtherQuote),
         ("1,x\n2,y\n", "3,a\rb\n", DoubtKind::LoneReturn),
         ("1,x\n2,y\n", "3,a\r\n", DoubtKind::OtherLineEnd),
