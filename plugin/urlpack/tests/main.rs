@@ -375,7 +375,8 @@ fn installed_beside_the_binary_log(server: &Server) {
     // What the manual says of MIXED: a replica gets rows, not calls.
     server.do_it("SET binlog_format = 'MIXED'; INSERT INTO t.e VALUES (url_pack('http://a.example/'))");
     let events = server.run("SHOW BINLOG EVENTS");
-    assert!(events.contains("Write_rows") && !events.contains("INSERT INTO t.e"), "{events}");
+    let calls = events.lines().any(|event| event.contains("\tQuery\t") && event.contains("url_pack"));
+    assert!(events.contains("Write_rows") && !calls, "{events}");
 }
 
 /// The SQL of the manual's chapters on moving a column and on other strings, as it stands there.
@@ -389,7 +390,7 @@ fn manual(server: &Server) {
     server.do_it("CREATE DATABASE m");
     run(
         "CREATE TABLE page (id INT AUTO_INCREMENT PRIMARY KEY, url VARCHAR(500) CHARACTER SET latin1 NOT NULL); \
-         INSERT INTO page (url) SELECT CONCAT(s, '/\u{e9}') FROM t.p",
+         INSERT INTO page (url) SELECT CONCAT(CONVERT(s USING utf8mb4), '/\u{e9}') FROM t.p",
     );
     let urls = run("SELECT url FROM page ORDER BY id");
     assert!(urls.ends_with("/\u{e9}"), "{urls}");
