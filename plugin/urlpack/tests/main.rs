@@ -231,7 +231,17 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     // In place, as cp does it: the same length at every moment that matters.
     std::fs::write(server.models().join("site.urlmodel"), &model).unwrap();
     well();
-    std::fs::remove_file(server.models().join("site.urlmodel")).unwrap();
+    // A change in place that leaves length and time of the content as they were.
+    let path = server.models().join("site.urlmodel");
+    let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let mut changed = model.clone();
+    changed[1_000] ^= 1;
+    for (file, why) in [(&changed, Some("checksum differs")), (&model, None)] {
+        std::fs::write(&path, file).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        why.map_or_else(well, refused);
+    }
+    std::fs::remove_file(&path).unwrap();
     refused("No such file");
     odd_files(server, "site", &|| refused(""));
     server.place("site.urlmodel", &model);
