@@ -231,7 +231,17 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     // In place, as cp does it: the same length at every moment that matters.
     std::fs::write(server.models().join("site.urlmodel"), &model).unwrap();
     well();
-    std::fs::remove_file(server.models().join("site.urlmodel")).unwrap();
+    // A change in place that leaves length and time of the content as they were.
+    let path = server.models().join("site.urlmodel");
+    let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let mut changed = model.clone();
+    changed[1_000] ^= 1;
+    for (file, why) in [(&changed, Some("checksum differs")), (&model, None)] {
+        std::fs::write(&path, file).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        why.map_or_else(well, refused);
+    }
+    std::fs::remove_file(&path).unwrap();
     refused("No such file");
     odd_files(server, "site", &|| refused(""));
     server.place("site.urlmodel", &model);
@@ -375,7 +385,8 @@ fn installed_beside_the_binary_log(server: &Server) {
     // What the manual says of MIXED: a replica gets rows, not calls.
     server.do_it("SET binlog_format = 'MIXED'; INSERT INTO t.e VALUES (url_pack('http://a.example/'))");
     let events = server.run("SHOW BINLOG EVENTS");
-    assert!(events.contains("Write_rows") && !events.contains("INSERT INTO t.e"), "{events}");
+    let calls = events.lines().any(|event| event.contains("\tQuery\t") && event.contains("url_pack"));
+    assert!(events.contains("Write_rows") && !calls, "{events}");
 }
 
 /// The SQL of the manual's chapters on moving a column and on other strings, as it stands there.
@@ -389,7 +400,7 @@ fn manual(server: &Server) {
     server.do_it("CREATE DATABASE m");
     run(
         "CREATE TABLE page (id INT AUTO_INCREMENT PRIMARY KEY, url VARCHAR(500) CHARACTER SET latin1 NOT NULL); \
-         INSERT INTO page (url) SELECT CONCAT(s, '/\u{e9}') FROM t.p",
+         INSERT INTO page (url) SELECT CONCAT(CONVERT(s USING utf8mb4), '/\u{e9}') FROM t.p",
     );
     let urls = run("SELECT url FROM page ORDER BY id");
     assert!(urls.ends_with("/\u{e9}"), "{urls}");

@@ -200,6 +200,12 @@ fn a_model_gets_a_free_number_and_everybody_may_read_it() {
         assert_eq!(summary["number"], number, "{summary}");
         assert_eq!(std::fs::metadata(&model).unwrap().permissions().mode() & 0o777, 0o644);
     }
+    // The same where the model's name has no folder.
+    let arguments =
+        ["url", "train", "urls.txt", "-o", "d.urlmodel", "--size", "100K", "--no-estimate", "--json"];
+    let output = Command::new(PROGRAM).args(arguments).current_dir(&folder).output().unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(last_line(&output.stdout)).unwrap();
+    assert_eq!(summary["number"], 4, "{summary}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
             list::shown(&arguments.files)
         );
     }
-    report.note(&format!("trained on {} URLs, measured on {} others", train_on.len(), test_on.len()));
+    report.note(&format!("trained on {} strings, measured on {} others", train_on.len(), test_on.len()));
     let mut outcomes = Vec::new();
     let given = given(&arguments.model)?;
     let trained = [urlpack_standard, urlpack_small, zstd_large, zstd_small];

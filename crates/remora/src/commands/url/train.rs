@@ -89,7 +89,8 @@ fn number(arguments: &Arguments) -> anyhow::Result<u8> {
     if let Some(number) = arguments.number {
         return Ok(number);
     }
-    let taken = super::model::numbers(arguments.output.parent().unwrap_or(Path::new("")))?;
+    let folder = arguments.output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let taken = super::model::numbers(folder.unwrap_or(Path::new(".")))?;
     (1..=15)
         .find(|number| !taken.contains(number))
         .context("the folder has models of all 15 numbers; give one with --number")
