@@ -13,6 +13,7 @@ pub mod chunk;
 mod connect;
 mod duplicate;
 mod error;
+mod further;
 mod insert;
 mod job;
 mod ledger;
