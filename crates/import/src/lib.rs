@@ -15,6 +15,7 @@ mod connect;
 mod duplicate;
 mod error;
 mod form;
+mod further;
 mod insert;
 mod job;
 mod ledger;

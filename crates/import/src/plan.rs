@@ -14,7 +14,7 @@ use crate::run::World;
 use crate::source::Files;
 use crate::survey::{Found, Survey, Surveyed};
 use crate::target::{self, Table};
-use crate::{Error, rights};
+use crate::{Error, further, rights};
 use progress::Progress;
 
 /// The target size of a chunk: small enough that the last one of each session ends at about the same
@@ -22,8 +22,6 @@ use progress::Progress;
 const CHUNK_BYTES: usize = 8 << 20;
 /// A small file is cut so that every session gets something.
 const CHUNK_BYTES_MIN: usize = 256 << 10;
-/// Bytes of each further file that are looked at.
-const OTHER_SAMPLE_BYTES: usize = 64 << 10;
 
 /// What is decided.
 pub(crate) struct Plan {
@@ -302,17 +300,17 @@ fn sample(
                 let keys = form::json_keys(files, &sample.findings, &hints, progress)?;
                 let hints = rows::Hints { json_keys: keys.or(hints.json_keys.clone()), ..hints.clone() };
                 let sample = look(request, &text, whole, (encoding, &hints));
-                line_end = sure_line_end(&text, &sample.findings);
+                line_end = further::sure_line_end(&text, &sample.findings);
                 first = Some(sample);
             }
             Some(known) => {
                 let text = form::strict(&known.findings, &text, whole);
-                let other = look_again(request, &text, whole, &known.findings);
-                line_end = same_line_end((line_end, sure_line_end(&text, &other)), (files, file))?;
+                let other = further::look_again(request, &text, whole, &known.findings);
+                let own = further::sure_line_end(&text, &other);
+                line_end = further::same_line_end((line_end, own), (files, file))?;
                 if known.findings.header {
-                    known
-                        .orders
-                        .extend(order(known, (&other, &text), (files, file))?.map(|order| (file, order)));
+                    let order = further::order(&known.findings, (&other, &text), (files, file))?;
+                    known.orders.extend(order.map(|order| (file, order)));
                 }
             }
         }
@@ -358,76 +356,6 @@ fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encodin
         }
     }
     Sample { empty: false, findings, stats, heading, orders: BTreeMap::new() }
-}
-
-/// What one of the further files is, as far as it may differ from the first: line ends and the order of columns.
-fn look_again(request: &Request, text: &[u8], whole: bool, first: &Findings) -> Findings {
-    let dialect = first.dialect;
-    let hints = rows::Hints {
-        delimiter: Some(dialect.delimiter),
-        quote: Some(dialect.quote),
-        escape: Some(dialect.escape),
-        line_end: request.hints.line_end,
-        header: Some(first.header),
-        encoding: Some(first.encoding),
-        // It is in the dialect already.
-        plain: true,
-        ..rows::Hints::default()
-    };
-    let start = text.get(..OTHER_SAMPLE_BYTES).unwrap_or(text);
-    rows::sniff(start, whole && start.len() == text.len(), first.encoding, &hints)
-}
-
-/// What ends the lines of a file, if it has more than one.
-fn sure_line_end(text: &[u8], findings: &Findings) -> Option<LineEnd> {
-    memchr::memchr2(b'\n', b'\r', text).map(|_| findings.dialect.line_end)
-}
-
-/// What ends the lines of all files.
-fn same_line_end(
-    (known, own): (Option<LineEnd>, Option<LineEnd>),
-    (files, file): (&Files<'_>, usize),
-) -> Result<Option<LineEnd>, Error> {
-    let (Some(known), Some(own)) = (known, own) else { return Ok(known.or(own)) };
-    match (known, own) {
-        _ if known == own => Ok(Some(known)),
-        (LineEnd::Cr, _) | (_, LineEnd::Cr) => Err(Error::Mismatch(format!(
-            "the lines of {} end with {own}, those before it with {known}; import it alone",
-            files.name(file)
-        ))),
-        _ => Ok(Some(LineEnd::Any)),
-    }
-}
-
-/// The order of a further file's columns, if it is not the first file's.
-fn order(
-    known: &Sample,
-    (other, text): (&Findings, &[u8]),
-    (files, file): (&Files<'_>, usize),
-) -> Result<Option<Order>, Error> {
-    let (wanted, own) = (&known.findings.names, &other.names);
-    if wanted == own {
-        return Ok(None);
-    }
-    let place = |name: &String| {
-        let mut places = wanted.iter().enumerate().filter(|(_, known)| *known == name).map(|(at, _)| at);
-        places.next().filter(|_| places.next().is_none())
-    };
-    let mut fields: Vec<usize> = own.iter().filter_map(place).collect();
-    let heading = rows::records(&other.dialect, text).next().unwrap_or_default().to_vec();
-    let order = Order { fields: fields.clone(), heading };
-    fields.sort_unstable();
-    fields.dedup();
-    if fields.len() == wanted.len() && own.len() == wanted.len() && wanted.len() == known.findings.columns {
-        return Ok(Some(order));
-    }
-    Err(Error::Mismatch(format!(
-        "the header of {} is not that of {}: {} there, {} here",
-        files.name(file),
-        files.name(0),
-        wanted.join(","),
-        own.join(",")
-    )))
 }
 
 /// The first bytes as text. A character that the sample cuts in two is left out, and bytes that are not in

@@ -185,27 +185,25 @@ fn bad_rows_among_duplicates_are_still_bad() {
 fn the_later_of_two_rows_in_the_files_wins_or_loses_in_any_way() {
     on_every_server(|place| {
         numbers(place);
-        let file = place.file("p.csv", format!("id,name\n{}5,later\n1500,later\n", rows(0, 2000)));
-        for (on, later) in [("ignore", "0"), ("replace", "2"), ("update", "2")] {
-            let import = [
-                file.as_str(),
-                "--into",
-                "t",
-                "--replace",
-                "--chunk",
-                "4K",
-                "--sessions",
-                "4",
-                "--on-duplicate",
-                on,
-            ];
-            place.import(&import).exits(0);
-            assert_eq!(place.value("SELECT COUNT(*), SUM(name = 'later') FROM t"), format!("2000|{later}"));
+        // Each block of rows is followed by one with the same keys, which is the next chunk or the one after.
+        let blocks = (0..50).map(|block| {
+            let block = rows(block * 40, block * 40 + 40);
+            let later: String =
+                block.lines().map(|line| format!("{},later\n", line.split(',').next().unwrap())).collect();
+            block + &later
+        });
+        let file = place.file("p.csv", format!("id,name\n{}", blocks.collect::<String>()));
+        for (on, later) in [("ignore", "0"), ("replace", "2000"), ("update", "2000")] {
+            let import =
+                ["--into", "t", "--replace", "--chunk", "4K", "--sessions", "4", "--on-duplicate", on];
+            place.import(&[&[file.as_str()], import.as_slice()].concat()).exits(0);
+            let sums = place.value("SELECT COUNT(*), SUM(name = 'later') FROM t");
+            assert_eq!(sums, format!("2000|{later}"), "{on}");
         }
         place
             .import(&[&file, "--into", "u", "--create", "--key", "id", "--on-duplicate", "replace"])
             .exits(0);
-        assert_eq!(place.value("SELECT COUNT(*), SUM(name = 'later') FROM u"), "2000|2");
+        assert_eq!(place.value("SELECT COUNT(*), SUM(name = 'later') FROM u"), "2000|2000");
     });
 }
 
