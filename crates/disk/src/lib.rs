@@ -27,12 +27,14 @@ pub mod faults;
 mod mount;
 mod output;
 mod real;
+mod reflink;
 mod residency;
 mod tree;
 
 pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::RealDisk;
+pub use reflink::{Reflink, Vanish};
 pub use tree::{Attributes, Entry, Extent, Kind, Tree};
 
 use std::ffi::OsString;

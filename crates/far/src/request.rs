@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use block::{Blocks, Want};
 use disk::Attributes;
 
+use crate::clone::Cloning;
 use crate::wire::{BLOCKS, In, Out, corrupt};
 
 /// The state of a block device or file that was opened: its number is what later requests call it.
@@ -77,6 +78,8 @@ pub enum Request {
     AddFile(Handle, u64, u64, u64, PathBuf),
     /// What there is at a path: an entry.
     Entry(PathBuf),
+    /// Copies a folder whose files share their blocks: how many files, and how long that took.
+    Clone(Cloning),
 }
 
 impl Request {
@@ -128,6 +131,7 @@ impl Request {
                 (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
             }
             Request::Entry(path) => (32, out.path(path)),
+            Request::Clone(cloning) => (40, out.cloning(cloning)),
         };
         (kind, out.0)
     }
@@ -170,6 +174,7 @@ impl Request {
             30 => Request::AddBytes(input.u32()?, input.u64()?, input.rest().to_vec()),
             31 => Request::AddFile(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
             32 => Request::Entry(input.path()?),
+            40 => Request::Clone(input.cloning()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;
