@@ -11,7 +11,9 @@ mod password;
 mod plugin;
 mod report;
 mod repository;
+mod sound;
 mod stdin;
+mod trial;
 mod volume;
 
 use std::process::ExitCode;
