@@ -34,6 +34,8 @@ mod queue;
 mod reject;
 #[path = "main/round_trip.rs"]
 mod round_trip;
+#[path = "main/server.rs"]
+mod server;
 #[path = "main/size.rs"]
 mod size;
 #[path = "main/ssh.rs"]
