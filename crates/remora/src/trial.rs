@@ -21,7 +21,7 @@ use crate::volume::start::Start;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A folder for the socket, the log and temporary files: a short name, because that of a socket must be.
-const FOLDER: &str = "umask 077; mktemp -d /tmp/remora-trial-XXXXXX";
+const FOLDER: &str = "umask 077; mktemp -d -p /tmp";
 
 /// Starts the program of process $1 as the owner of the data $2, with the folder $3 and the options behind it. It ends
 /// when the folder or the one who asked is gone. What tells a replica where its source is would lead it to files of the
@@ -53,7 +53,7 @@ const RUNS: &str =
     r#"case $(tr '\0' ' ' <"/proc/$(cat "$1/server")/cmdline") in *"$1/socket"*) ;; *) exit 1;; esac"#;
 
 /// Ends it, and waits until nobody writes to its data any more. The folder goes where $2 says so.
-const END: &str = r#"server=$(cat "$1/server") || exit 0
+const END: &str = r#"server=$(cat "$1/server") || server=none
 runs() { case $(tr '\0' ' ' <"/proc/$server/cmdline") in *"$1/socket"*) ;; *) return 1;; esac; }
 while runs "$1"; do kill -9 "$server"; sleep 0.02; done 2>/dev/null
 [ "$2" != too ] || rm -rf "$1""#;

@@ -99,9 +99,11 @@ impl Run<'_> {
         // The server's protocol goes through a connection of its own.
         let through = match machine {
             Machine::Here => Machine::Here,
-            Machine::There(_) => {
-                self.source.reach(call).map_err(|error| Unknown::Because(error.to_string()))?
-            }
+            Machine::There(_) => self.source.reach(call).map_err(|error| {
+                // Nobody has put anything into it.
+                machine.disk().remove_folder(&folder).ok();
+                Unknown::Because(error.to_string())
+            })?,
         };
         let socket = through.sockets().pop().unwrap_or(there);
         let time = Duration::from_secs(self.arguments.prove_for);
