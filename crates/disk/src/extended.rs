@@ -58,6 +58,17 @@ pub(crate) fn set(path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
     Ok(lsetxattr(path, name.as_bytes(), value, XattrFlags::empty())?)
 }
 
+/// Gives something all of another's, but those that it can't have, such as labels of a security module that gives its own.
+pub(crate) fn copy(path: &Path, all: &Extended) -> io::Result<()> {
+    for (name, value) in all {
+        match lsetxattr(path, name.as_bytes(), value, XattrFlags::empty()) {
+            Err(error) if none(error) => {}
+            set => set?,
+        }
+    }
+    Ok(())
+}
+
 /// Takes away what something has got from its folder's list when it was made.
 pub(crate) fn remove_lists(path: &Path) -> io::Result<()> {
     for name in [ACCESS_LIST, DEFAULT_LIST] {

@@ -29,12 +29,14 @@ mod lease;
 mod mount;
 mod output;
 mod real;
+mod reflink;
 mod residency;
 mod tree;
 
 pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::RealDisk;
+pub use reflink::{Reflink, Vanish};
 pub use tree::{Attributes, Entry, Extended, Extent, Kind, Tree};
 
 use std::ffi::OsString;

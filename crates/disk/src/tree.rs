@@ -158,11 +158,7 @@ impl Tree for RealDisk {
             // After the owner, because a change of that takes set-user-id away.
             rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(attributes.mode & 0o7777), AtFlags::empty())?;
         }
-        let whole = i64::try_from(attributes.modified_ns.div_euclid(1_000_000_000)).unwrap_or(0);
-        let rest = i64::try_from(attributes.modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
-        let time = Timespec { tv_sec: whole, tv_nsec: rest };
-        let times = Timestamps { last_access: time, last_modification: time };
-        Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+        set_times(path, attributes.modified_ns)
     }
 
     fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
@@ -179,7 +175,21 @@ impl Tree for RealDisk {
     }
 }
 
-fn describe(name: OsString, path: &Path, metadata: &Metadata, buffer: &mut [u8]) -> io::Result<Entry> {
+/// Sets the time of the last change, and that of the last use with it.
+pub(crate) fn set_times(path: &Path, modified_ns: i128) -> io::Result<()> {
+    let whole = i64::try_from(modified_ns.div_euclid(1_000_000_000)).unwrap_or(0);
+    let rest = i64::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
+    let time = Timespec { tv_sec: whole, tv_nsec: rest };
+    let times = Timestamps { last_access: time, last_modification: time };
+    Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+pub(crate) fn describe(
+    name: OsString,
+    path: &Path,
+    metadata: &Metadata,
+    buffer: &mut [u8],
+) -> io::Result<Entry> {
     let kind = if metadata.is_file() {
         Kind::File
     } else if metadata.is_dir() {

@@ -1,9 +1,11 @@
 //! Running a command.
 
-use std::ffi::OsString;
-use std::io;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
 
 use crate::wire::Ran;
 
@@ -13,8 +15,113 @@ use crate::wire::Ran;
 /// When it can't be started.
 pub fn run(command: &[OsString]) -> io::Result<Ran> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let ran = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
-    let code = ran.status.code().or_else(|| ran.status.signal().map(|signal| 128 + signal));
+    Ok(ran(Command::new(program).args(arguments).stdin(Stdio::null()).output()?))
+}
+
+fn ran(output: Output) -> Ran {
+    let code = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
-    Ok(Ran { code, output: ran.stdout, errors: ran.stderr })
+    Ran { code, output: output.stdout, errors: output.stderr }
+}
+
+/// Says that it runs, and waits until it may end. The pipes go by their names, because many programs close what they do not
+/// know.
+const WAIT: &str = r#"echo >"$1" && read -r line <"$2""#;
+
+/// A command that holds a lock while it runs another, which waits until this is released.
+pub(crate) struct Held {
+    go: PipeWriter,
+    command: String,
+    running: JoinHandle<io::Result<Ran>>,
+    // The other command opens them by their names.
+    _ends: (io::PipeReader, io::PipeReader),
+}
+
+impl Held {
+    /// Returns when the lock is held.
+    ///
+    /// # Errors
+    /// When the command can't be started or ends before it runs another.
+    pub(crate) fn new(lock: &OsStr) -> io::Result<Held> {
+        let ((mut said, says), (waits, go)) = (io::pipe()?, io::pipe()?);
+        let name = |number| format!("/proc/{}/fd/{number}", std::process::id());
+        let (command, mut line) = (lock.to_string_lossy().into_owned(), lock.to_owned());
+        line.push(" \"$@\"");
+        let child = Command::new("sh")
+            .arg("-c")
+            .arg(line)
+            .args(["sh", "sh", "-c", WAIT, "sh", &name(says.as_raw_fd()), &name(waits.as_raw_fd())])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let running = std::thread::spawn(move || {
+            let output = child.wait_with_output();
+            // Whoever waits for the lock learns that nobody says anything any more.
+            (&says).write_all(b"!").ok();
+            output.map(ran)
+        });
+        let mut first = [0];
+        said.read_exact(&mut first)?;
+        let held = Held { go, command, running, _ends: (said, waits) };
+        if first == *b"\n" {
+            Ok(held)
+        } else {
+            Err(held
+                .release()
+                .err()
+                .unwrap_or_else(|| io::Error::other("the lock's command has run nothing")))
+        }
+    }
+
+    /// Lets go.
+    ///
+    /// # Errors
+    /// When the command fails, or has ended before: then nothing that was done under its lock can be relied on.
+    pub(crate) fn release(mut self) -> io::Result<()> {
+        // When nobody reads that, the command has ended, and says with which code.
+        self.go.write_all(b"\n").ok();
+        let ran = self.running.join().unwrap_or_else(|_| Err(io::Error::other("a thread ended early")))?;
+        match ran.code {
+            0 => Ok(()),
+            code => {
+                let errors = String::from_utf8_lossy(&ran.errors);
+                let lines: Vec<&str> =
+                    errors.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+                Err(io::Error::other(format!("{}: {} (exit code {code})", self.command, lines.join("; "))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_until_it_is_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let lock = format!(
+            "f() {{ touch {}; \"$@\" && touch {}; }}; f",
+            file("held").display(),
+            file("done").display()
+        );
+        let held = Held::new(OsStr::new(&lock)).unwrap();
+        assert!(file("held").exists() && !file("done").exists());
+        held.release().unwrap();
+        assert!(file("done").exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_not_had_or_is_lost_is_told() {
+        let said = |lock: &str| Held::new(OsStr::new(lock)).and_then(Held::release).unwrap_err().to_string();
+        assert!(said("false &&").ends_with("(exit code 1)"));
+        assert!(said("echo busy >&2; exit 7;").contains("busy (exit code 7)"));
+        assert!(said("true #").contains("has run nothing"), "{}", said("true #"));
+        assert!(said("f() { \"$@\"; echo lost >&2; return 3; }; f").contains("lost (exit code 3)"));
+        // It ends by itself, before it is released.
+        let gone = said("f() { \"$@\" & sleep 0.05; kill $!; exit 5; }; f");
+        assert!(gone.contains("(exit code 5)"), "{gone}");
+    }
 }

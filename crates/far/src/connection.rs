@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::CHUNK;
 use block::tree::{Layout, Part};
 
+use crate::clone::{Cloned, Cloning};
 use crate::feed::FarFeed;
 use crate::file::FarDisk;
 use crate::request::Request;
@@ -154,6 +155,14 @@ impl Connection {
     /// When it can't be started, or the connection ends.
     pub fn run(&self, command: &[OsString]) -> io::Result<Ran> {
         Ran::decode(&self.ask(&Request::Run(command.to_vec()))?)
+    }
+
+    /// Copies a folder there whose files share their blocks.
+    ///
+    /// # Errors
+    /// As [`crate::clone()`], and when the connection ends.
+    pub fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+        Cloned::decode(&self.ask(&Request::Clone(cloning.clone()))?)
     }
 
     /// Its files.

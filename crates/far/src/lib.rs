@@ -9,6 +9,7 @@
 //!
 //! It does not start ssh, and knows no path that it was not told.
 
+mod clone;
 mod command;
 mod connection;
 mod feed;
@@ -16,8 +17,10 @@ mod file;
 mod request;
 mod script;
 mod serve;
+mod still;
 mod wire;
 
+pub use clone::{Cloned, Cloning, clone};
 pub use command::run;
 pub use connection::{Connection, Greeting};
 pub use feed::FarFeed;
@@ -25,4 +28,5 @@ pub use file::FarDisk;
 pub use request::{Handle, Request};
 pub use script::script;
 pub use serve::{Machine, serve};
+pub use still::Still;
 pub use wire::{Ran, VERSION};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use disk::{Disk, RealDisk, Tree};
-use far::{Greeting, Machine, Ran, serve};
+use far::{Cloned, Cloning, Greeting, Machine, Ran, serve};
 
 struct Real;
 
@@ -22,6 +22,10 @@ impl Machine for Real {
 
     fn run(&self, command: &[OsString]) -> io::Result<Ran> {
         far::run(command)
+    }
+
+    fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+        far::clone(cloning)
     }
 }
 

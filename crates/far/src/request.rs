@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use block::{Blocks, Want};
 use disk::Attributes;
 
+use crate::clone::Cloning;
 use crate::wire::{BLOCKS, In, Out, corrupt};
 
 /// The state of a block device or file that was opened: its number is what later requests call it.
@@ -81,6 +82,8 @@ pub enum Request {
     SetExtended(PathBuf, OsString, Vec<u8>),
     /// Gives a file, named second, another name: nothing.
     MakeHardLink(PathBuf, PathBuf),
+    /// Copies a folder whose files share their blocks: how many files, and how long that took.
+    Clone(Cloning),
 }
 
 impl Request {
@@ -136,6 +139,7 @@ impl Request {
                 (40, out.path(path).bytes(name.as_encoded_bytes()).rest(value))
             }
             Request::MakeHardLink(path, file) => (41, out.path(path).path(file)),
+            Request::Clone(cloning) => (42, out.cloning(cloning)),
         };
         (kind, out.0)
     }
@@ -180,6 +184,7 @@ impl Request {
             32 => Request::Entry(input.path()?),
             40 => Request::SetExtended(input.path()?, input.text()?, input.rest().to_vec()),
             41 => Request::MakeHardLink(input.path()?, input.path()?),
+            42 => Request::Clone(input.cloning()?),
             _ => return Err(corrupt("a request that nobody knows")),
         };
         input.end()?;

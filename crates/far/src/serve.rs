@@ -10,6 +10,7 @@ use block::{CHUNK, Feed, Scan, Seen, Want};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use disk::{Disk, Kind, Sink, Source, Tree, Volume};
 
+use crate::clone::{Cloned, Cloning};
 use crate::connection::Greeting;
 use crate::feed;
 use crate::request::Request;
@@ -33,6 +34,12 @@ pub trait Machine: Sync {
     /// # Errors
     /// When it can't be started.
     fn run(&self, command: &[OsString]) -> io::Result<Ran>;
+
+    /// Copies a folder whose files share their blocks.
+    ///
+    /// # Errors
+    /// As [`crate::clone()`].
+    fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned>;
 }
 
 /// Something open.
@@ -244,6 +251,7 @@ impl Session<'_> {
                 return Ok(Out::default().list(names.iter().map(OsString::as_os_str)).0);
             }
             Request::Run(command) => return Ok(self.machine.run(&command)?.encode()),
+            Request::Clone(cloning) => return Ok(self.machine.clone_folder(&cloning)?.encode()),
             Request::StatOf(handle) => return self.stat_of(handle),
             Request::ReadAt(handle, at, len) => return self.read_at(handle, at, len as usize),
             Request::SkipHole(handle, at) => return self.skip_hole(handle, at),

@@ -136,6 +136,11 @@ impl ServerArgs {
         ServerArgs { url: None, host, port: None, socket, ..self.clone() }
     }
 
+    /// The server of a socket where its administrator needs no password, and nothing is read from option files.
+    pub(crate) fn sandbox(&self, socket: &Path) -> ServerArgs {
+        ServerArgs { user: Some("root".to_owned()), no_defaults: true, ..self.through(socket) }
+    }
+
     /// Where the server may be reached on its machine, as ssh takes it: sockets, or host and port.
     pub(crate) fn places(&self) -> Vec<String> {
         let host = self.host.as_deref().filter(|host| *host != "localhost");

@@ -13,7 +13,7 @@ use block::tree::{Layout, Reader};
 use block::{Feed, Scan};
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, RealDisk, Tree};
-use far::{Connection, Ran};
+use far::{Cloned, Cloning, Connection, Ran};
 use tempfile::TempDir;
 
 /// The program for the far side, static, for machines of our own kind.
@@ -23,6 +23,9 @@ const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
 const TOOL: &str = "PATH=$PATH:/usr/sbin:/sbin LC_ALL=C exec \"$@\"";
 /// The exit code of a shell that does not find a program.
 const NO_PROGRAM: u8 = 127;
+/// Kinds of errors of a connection that is no more.
+const BROKEN: [io::ErrorKind; 3] =
+    [io::ErrorKind::ConnectionAborted, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
 /// What of ssh's messages is kept.
 const SAID_MAX: usize = 4 << 10;
 
@@ -199,6 +202,21 @@ impl Machine {
         self.tool(&[&shell, command].concat())
     }
 
+    /// Copies a folder whose files share their blocks with the original.
+    pub(crate) fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+        match self {
+            Machine::Here => far::clone(cloning),
+            Machine::There(host) => {
+                host.connection.clone_folder(cloning).map_err(|error| self.explain(error))
+            }
+        }
+    }
+
+    /// Whether an error says that the connection is no more, so that another one may help.
+    pub(crate) fn is_gone(error: &io::Error) -> bool {
+        BROKEN.contains(&error.kind())
+    }
+
     fn ran(&self, command: &[&OsStr]) -> io::Result<Ran> {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
         match self {
@@ -210,10 +228,8 @@ impl Machine {
     /// An error of the connection, with what ssh said.
     pub(crate) fn explain(&self, error: io::Error) -> io::Error {
         let Machine::There(host) = self else { return error };
-        let broken =
-            [io::ErrorKind::ConnectionAborted, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
         match words(&host.said).as_str() {
-            said if broken.contains(&error.kind()) && !said.is_empty() => {
+            said if Machine::is_gone(&error) && !said.is_empty() => {
                 io::Error::new(error.kind(), format!("{error}; ssh: {said}"))
             }
             _ => error,

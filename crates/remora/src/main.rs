@@ -12,7 +12,9 @@ mod plugin;
 mod report;
 mod repository;
 mod shown;
+mod sound;
 mod stdin;
+mod trial;
 mod volume;
 
 use std::process::ExitCode;

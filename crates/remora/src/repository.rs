@@ -68,7 +68,7 @@ fn holds_backups(folder: &Path) -> bool {
 /// All names in a repository. `root` may also be the folder of one name itself.
 pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
     if !root.is_dir() {
-        bail!("{}: there is no such folder", root.display());
+        return Err(missing(root));
     }
     let open = |folder: PathBuf| Named {
         name: folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned(),
@@ -86,6 +86,18 @@ pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
     }
     folders.sort();
     Ok(folders.into_iter().map(open).collect())
+}
+
+/// That a folder is not there, with the names that are, if it was to be one of a repository's.
+fn missing(root: &Path) -> anyhow::Error {
+    let above = root.parent().filter(|above| above.is_dir() && !holds_backups(above));
+    let names = above.and_then(|above| all(above).ok()).unwrap_or_default();
+    let (Some(name), false) = (root.file_name(), names.is_empty()) else {
+        return anyhow::anyhow!("{}: there is no such folder", root.display());
+    };
+    let names: Vec<&str> = names.iter().map(|named| &*named.name).collect();
+    let (name, above) = (name.display(), above.unwrap_or(root).display());
+    anyhow::anyhow!("{above} has no backups called {name}; it has those of {}", names.join(", "))
 }
 
 /// The same, when there is nothing to be done without any.

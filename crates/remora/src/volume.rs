@@ -1,10 +1,13 @@
 //! What can be backed up, as it is written on the command line.
 
+mod belongs;
 mod folder;
 mod lvm;
 pub(crate) mod server;
 pub(crate) mod snapshot;
+pub(crate) mod start;
 
+use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -129,11 +132,23 @@ impl Source {
     /// The name of its backups when none is given: that of the file, or of the machine for a server.
     pub(crate) fn default_name(&self) -> Option<String> {
         let name = match (self.kind, &self.place.host) {
-            (Kind::Mysql, None) => "mysql",
-            (Kind::Mysql, Some(host)) => host.host(),
-            _ => self.place.path.file_name()?.to_str()?,
+            (Kind::Mysql, host) => {
+                let host = host.as_ref().map(Address::host);
+                let socket = name_of_socket(&self.place.path).filter(|name| is_name(name));
+                match (host, socket) {
+                    (Some(host), Some(socket)) => format!("{host}-{socket}"),
+                    (Some(one), None) | (None, Some(one)) => one.to_owned(),
+                    (None, None) => "mysql".to_owned(),
+                }
+            }
+            _ => self.place.path.file_name()?.to_str()?.to_owned(),
         };
-        is_name(name).then(|| name.to_owned())
+        is_name(&name).then_some(name)
+    }
+
+    /// What is said of the server: nothing, the path of its socket, or the name of a sandbox, which is no path from the top.
+    pub(crate) fn server(&self) -> Option<&Path> {
+        Some(&*self.place.path).filter(|path| self.kind == Kind::Mysql && !path.as_os_str().is_empty())
     }
 
     /// The machine that it lies on.
@@ -217,18 +232,30 @@ impl Source {
     }
 }
 
-/// The machine of a server: this one where nothing is said.
+/// Which server, of this machine where no other is named: the usual one, or that of a socket, or a sandbox by its name.
 fn server_place(text: &str) -> Result<Place, String> {
-    match text.strip_prefix("ssh://") {
-        None if text.is_empty() => Ok(Place { host: None, path: PathBuf::new() }),
-        None => Err(format!(
-            "'mysql:{text}' is no server: write mysql: for one here, mysql:ssh://user@host for others"
-        )),
-        Some(host) => {
-            let host = host.strip_suffix('/').unwrap_or(host);
-            Ok(Place { host: Some(host.parse()?), path: PathBuf::new() })
-        }
+    if let Some(rest) = text.strip_prefix("ssh://") {
+        let (host, socket) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let path = if socket == "/" { PathBuf::new() } else { socket.into() };
+        return Ok(Place { host: Some(host.parse()?), path });
     }
+    let path = text.strip_prefix("unix:").map_or(text, |rest| rest.strip_prefix("//").unwrap_or(rest));
+    let plain = |c: char| c.is_alphanumeric() || "._-".contains(c);
+    if path.starts_with('/') && !path.starts_with("//") || path == text && path.chars().all(plain) {
+        return Ok(Place { host: None, path: path.into() });
+    }
+    Err(format!(
+        "'mysql:{text}' is no server: write mysql: for the usual one here, mysql:/path/to.sock for that of a socket, mysql:NAME \
+         for a sandbox, mysql:ssh://user@host or mysql:ssh://user@host/path/to.sock for others"
+    ))
+}
+
+/// The name of the backups of a server with this socket: that of the file, or of its folder where all are called so.
+fn name_of_socket(socket: &Path) -> Option<&str> {
+    const USUAL: [&str; 7] = ["mysql", "mysqld", "mariadb", "mariadbd", "server", "run", "tmp"];
+    let stem = socket.file_stem()?.to_str()?;
+    let folder = socket.parent().and_then(Path::file_name).and_then(OsStr::to_str);
+    [Some(stem), folder].into_iter().flatten().find(|name| !USUAL.contains(name))
 }
 
 /// Opens the files of a snapshot as one volume.
@@ -288,6 +315,9 @@ mod tests {
             "file:ssh://h/x@y",
             "mysql:",
             "mysql:ssh://root@db1:22",
+            "mysql:ssh://root@db1/run/db2.sock",
+            "mysql:/run/mysqld/mysqld.sock",
+            "mysql:scratch-1",
             "btrfs:/var/lib/mysql",
             "xfs:ssh://db1/var/lib/mysql",
         ] {
@@ -296,7 +326,7 @@ mod tests {
         let text = "'/dev/sdb' does not say what it is; write file:/dev/sdb or block:/dev/sdb";
         assert_eq!(parsed("/dev/sdb"), Err(text.to_owned()));
         for bad in
-            ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x", "mysql:db1", "btrfs:"]
+            ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x", "mysql:a b", "btrfs:"]
         {
             assert!(parsed(bad).is_err(), "{bad}");
         }
@@ -313,5 +343,18 @@ mod tests {
         let name = |text: &str| text.parse::<Source>().unwrap().default_name();
         assert_eq!(name("file:/x/.."), None);
         assert_eq!(name("file:ssh://db1/x/disk.img"), Some("disk.img".into()));
+        for (source, known) in [
+            ("mysql:", "mysql"),
+            ("mysql:/run/mysqld/mysqld.sock", "mysql"),
+            ("mysql:unix:///run/mysqld/second.sock", "second"),
+            ("mysql:/srv/shop/mysql.sock", "shop"),
+            ("mysql:scratch", "scratch"),
+            ("mysql:ssh://root@db1", "db1"),
+            ("mysql:ssh://root@db1/", "db1"),
+            ("mysql:ssh://root@db1/run/second.sock", "db1-second"),
+        ] {
+            assert_eq!(name(source).as_deref(), Some(known), "{source}");
+        }
+        assert_eq!(parsed("mysql:unix:///run/a.sock").as_deref(), Ok("mysql:/run/a.sock"));
     }
 }

@@ -42,6 +42,8 @@ mod reject;
 mod round_trip;
 #[path = "main/sandbox_command.rs"]
 mod sandbox_command;
+#[path = "main/server.rs"]
+mod server;
 #[path = "main/size.rs"]
 mod size;
 #[path = "main/ssh.rs"]

@@ -139,6 +139,15 @@ impl Hold {
         self.session.source_position()
     }
 
+    /// Writes out what engines have logged and keep in memory. Without it the last transaction may stand in the files as
+    /// one about which the binary log decides, and several may be missing where a commit does not wait for the disk.
+    ///
+    /// # Errors
+    /// What the server reports.
+    pub fn flush_logs(&mut self) -> Result<(), Error> {
+        self.session.execute("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map(drop)
+    }
+
     /// Lets go. Fails when the lock was lost meanwhile: then nothing that was done under it can be relied on.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use block::Want;
 use disk::Attributes;
-use far::{Connection, Request};
+use far::{Cloning, Connection, Request, Still};
 use proptest::prelude::*;
 
 fn path() -> impl Strategy<Value = PathBuf> {
@@ -59,6 +59,13 @@ fn request() -> impl Strategy<Value = Request> {
         (0u64..).prop_map(Request::Join),
         (0u32.., 0u64.., proptest::collection::vec(0u8.., 0..50))
             .prop_map(|(handle, at, bytes)| Request::AddBytes(handle, at, bytes)),
+        (path(), path(), path(), proptest::bool::ANY, proptest::option::of((0u32.., 0u64..))).prop_map(
+            |(from, to, lock, first, still)| {
+                let still = still
+                    .map(|(process, bound)| Still { process, bound: std::time::Duration::from_nanos(bound) });
+                Request::Clone(Cloning { from, to, own: "x".into(), first, lock: lock.into(), still })
+            }
+        ),
         (0u32.., 0u64.., 0u64.., 0u64.., path())
             .prop_map(|(handle, at, len, offset, path)| Request::AddFile(handle, at, len, offset, path)),
     ]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::faults::FaultDisk;
 use disk::{Disk, RealDisk, Tree};
-use far::{Connection, Greeting, Machine, Ran, serve};
+use far::{Cloned, Cloning, Connection, Greeting, Machine, Ran, serve};
 
 struct Memory(FaultDisk);
 
@@ -31,6 +31,10 @@ impl Machine for Memory {
         let output = rest.join(&OsString::from(" ")).into_encoded_bytes();
         Ok(Ran { code: 0, output, errors: Vec::new() })
     }
+
+    fn clone_folder(&self, _cloning: &Cloning) -> io::Result<Cloned> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// The machine we are on.
@@ -47,6 +51,10 @@ impl Machine for Real {
 
     fn run(&self, command: &[OsString]) -> io::Result<Ran> {
         far::run(command)
+    }
+
+    fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
+        far::clone(cloning)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `remora backup`
 
+mod prove;
 mod run;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use self::run::Run;
 const EXAMPLES: &str = "EXAMPLES
   remora backup file:/vm/disk.img --to /backup        full the first time, then what changed
   remora backup mysql: --to /backup                   a server that runs, under its own lock
+  remora backup mysql:/run/mysqld/second.sock --to /backup
   remora backup mysql:ssh://root@db1 --to /backup --track
   remora backup lvm:ssh://root@db1/dev/vg/data --to /backup --name db1 --nice
   remora backup btrfs:/srv/files --to /backup
@@ -39,7 +41,8 @@ const EXAMPLES: &str = "EXAMPLES
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER, where a path may be
-    /// ssh://user@host/PATH; mysql: or mysql:ssh://user@host for a whole server
+    /// ssh://user@host/PATH; a whole server: mysql: for the usual one here, mysql:/path/to.sock, mysql:NAME of a sandbox,
+    /// mysql:ssh://user@host and mysql:ssh://user@host/path/to.sock
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
@@ -99,8 +102,30 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
 
+    /// Seconds that a server on XFS may stand still while its files are cloned; a run that would take longer is refused
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    still: f64,
+
+    /// Start a server on a copy of the snapshot and check its tables before it counts as a backup: the default for mysql: on
+    /// btrfs and XFS. Where it can't be done the exit code is 3
+    #[arg(long, conflicts_with = "no_prove")]
+    prove: bool,
+
+    /// Start no server on a copy
+    #[arg(long)]
+    no_prove: bool,
+
+    /// How long tables may be checked for that; when it is too short for all it is others each time
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = calendar::duration_s)]
+    prove_for: u64,
+
     #[command(flatten)]
     server: ServerArgs,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "write a number of seconds up to 3600, such as 10 or 0.5".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
@@ -122,14 +147,17 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
     let wait = Duration::from_secs(arguments.wait);
-    let login = Login { server: &arguments.server, password, wait, stop: Arc::clone(&stop) };
-    let (mut failures, mut partial, mut damaged) = (Vec::new(), false, false);
-    for (source, name) in arguments.sources.iter().zip(&names) {
+    let still = Duration::from_secs_f64(arguments.still);
+    let servers = arguments.sources.iter().map(|source| server_of(source, &arguments.server));
+    let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
+    let (mut failures, mut worst) = (Vec::new(), Exit::Done);
+    for ((source, name), server) in arguments.sources.iter().zip(&names).zip(&servers) {
+        let login = Login { server, password: password.clone(), wait, still, stop: Arc::clone(&stop) };
         match (Run { source, name, arguments, login: &login, world, report }).go() {
-            Ok(exit) => {
-                partial |= exit == Exit::Partial;
-                damaged |= exit == Exit::Damaged;
-            }
+            // What is not sound weighs more than what is missing.
+            Ok(Exit::Done) => {}
+            Ok(Exit::Partial) if worst == Exit::Damaged => {}
+            Ok(exit) => worst = exit,
             Err(error @ block::Error::Stopped) => return Err(error.into()),
             Err(error) => failures.push((source, error)),
         }
@@ -144,11 +172,23 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return Err(error.into());
     }
     failures.iter().for_each(|(source, error)| report.warn(&format!("{source} is not backed up: {error}")));
-    Ok(match failures.is_empty() && !partial {
-        _ if damaged => Exit::Damaged,
-        true => Exit::Done,
-        false => Exit::Partial,
-    })
+    Ok(if worst == Exit::Done && !failures.is_empty() { Exit::Partial } else { worst })
+}
+
+/// How to reach the server of a source.
+fn server_of(source: &Source, server: &ServerArgs) -> anyhow::Result<ServerArgs> {
+    let Some(said) = source.server() else { return Ok(server.clone()) };
+    if said.is_absolute() {
+        return Ok(server.through(said));
+    }
+    let name = said.to_string_lossy();
+    let listed = commands::sandbox::find(&name, &commands::sandbox::places()?).map_err(|error| {
+        exit::usage(format!("{error}; for a server of another machine write mysql:ssh://user@{name}"))
+    })?;
+    if listed.pid.is_none() {
+        return Err(exit::usage(format!("{source}: {name} is stopped; remora sandbox start {name}")));
+    }
+    Ok(server.sandbox(&listed.socket))
 }
 
 /// A name for each source.

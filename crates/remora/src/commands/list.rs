@@ -97,10 +97,24 @@ fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
     };
     let size = report::size;
     report.data(&format!(
-        "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored",
+        "{number:<24} {}  {kind:<16} {:>9}  {:>9} stored{}",
         calendar::shown(generation.taken_s),
         size(generation.len),
         size(generation.file_bytes),
+        known(generation),
     ))?;
     Ok(())
+}
+
+/// What is known of a server's data since the backup was made.
+fn known(generation: &Generation) -> &'static str {
+    let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
+    if note.get("unsound").is_some() {
+        return "  NOT SOUND";
+    }
+    match note.get("proven") {
+        Some(proof) if proof.get("checked") == proof.get("tables") => "  proven",
+        Some(_) => "  booted",
+        None => "",
+    }
 }

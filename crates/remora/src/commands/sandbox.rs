@@ -260,7 +260,8 @@ fn shell(shell: &Shell, places: &Places) -> anyhow::Result<()> {
     Err(error).context("the SQL client can't be started")
 }
 
-fn find(name: &str, places: &Places) -> anyhow::Result<Listed> {
+/// The sandbox of a name.
+pub(crate) fn find(name: &str, places: &Places) -> anyhow::Result<Listed> {
     let all = sandbox::list(places);
     let names: Vec<_> = all.iter().map(|listed| listed.name.clone()).collect();
     all.into_iter().find(|listed| listed.name == name).ok_or_else(|| {

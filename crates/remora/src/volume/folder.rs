@@ -3,7 +3,8 @@
 //!
 //! Both are made beside what they are of, or in it where there is no beside on the same file system, under names that begin
 //! with [`OWN`]. A snapshot is of one moment. A copy is not: each file is of the moment when it was copied, so whoever
-//! writes to several must be held while it is made.
+//! writes to several must be held while it is made. It is made twice: the first time everything is new and takes long, while
+//! nobody is held; the second time only what has changed since has to be shared anew.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,6 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use block::tree::{OWN, differing};
+use far::{Cloned, Cloning};
 use progress::Progress;
 
 use crate::host::Machine;
@@ -43,6 +45,12 @@ pub(crate) struct FolderSnapshot {
     made: Option<PathBuf>,
     /// The one that was kept of the generation before.
     kept: Option<PathBuf>,
+    /// What stands still while a copy is made.
+    holds: Option<far::Still>,
+    /// What was copied at last.
+    cloned: Option<Cloned>,
+    /// A second one that may be written to, from the moment on when it may be there.
+    spare: Option<PathBuf>,
 }
 
 /// A file system, as findmnt(8) tells.
@@ -88,7 +96,28 @@ impl FolderSnapshot {
             Some(parent) if FileSystem::of(machine, parent)?.device == here.device => parent.to_owned(),
             _ => origin.clone(),
         };
-        Ok(FolderSnapshot { still, origin, below, room, mark: String::new(), made: None, kept: None })
+        Ok(FolderSnapshot {
+            still,
+            origin,
+            below,
+            room,
+            mark: String::new(),
+            made: None,
+            kept: None,
+            holds: None,
+            cloned: None,
+            spare: None,
+        })
+    }
+
+    /// Lets a process stand still while files are copied. A snapshot of a subvolume needs no such thing.
+    pub(super) fn holding(self, still: far::Still) -> FolderSnapshot {
+        FolderSnapshot { holds: Some(still), ..self }
+    }
+
+    /// How many files were copied, and how long that took.
+    pub(super) fn cloned(&self) -> Option<Cloned> {
+        self.cloned
     }
 
     /// Whether it is made inside of the folder that it is of.
@@ -96,32 +125,49 @@ impl FolderSnapshot {
         self.room.starts_with(self.origin.join(&self.below))
     }
 
-    fn copy(&self, machine: &Machine, to: &Path, lock: Option<&str>) -> io::Result<()> {
-        let copy = ["cp", "--archive", "--reflink=always"];
-        if self.room != self.origin {
-            let paths = [self.origin.as_path(), to];
-            return machine
-                .tool_locked(&words(&[&copy[..], &["--no-target-directory", "--"]].concat(), &paths), lock)
-                .map(drop);
+    /// Copies files; `first` while nobody is held.
+    fn copy(&self, machine: &Machine, to: &Path, first: bool, lock: Option<&str>) -> io::Result<Cloned> {
+        machine.clone_folder(&Cloning {
+            from: self.origin.clone(),
+            to: to.to_owned(),
+            own: OWN.into(),
+            first,
+            lock: lock.unwrap_or_default().into(),
+            still: self.holds.filter(|_| !first),
+        })
+    }
+
+    /// Makes all that can be made of a copy before anybody is held, and finds out how long the rest will take.
+    fn rehearse(&mut self, machine: &Machine) -> io::Result<()> {
+        let to = self.named(&new_name()?);
+        self.made = Some(to.clone());
+        self.copy(machine, &to, true, None)?;
+        let Some(holds) = self.holds else { return Ok(()) };
+        let again = self.copy(machine, &to, true, None)?;
+        let (wanted, allowed) = (again.lasted.as_secs_f64(), holds.bound.as_secs_f64());
+        if again.lasted < holds.bound {
+            return Ok(());
         }
-        // All that is in it but what we keep there ourselves.
-        machine.disk().create_folder(to)?;
-        let ours = format!("{OWN}*");
-        let mut all = words(&["find"], &[&self.origin]);
-        all.extend(["-mindepth", "1", "-maxdepth", "1", "!", "-name", &ours, "-exec"].map(OsStr::new));
-        all.extend(copy.map(OsStr::new));
-        all.extend([
-            "--target-directory".as_ref(),
-            to.as_os_str(),
-            "--".as_ref(),
-            "{}".as_ref(),
-            "+".as_ref(),
-        ]);
-        machine.tool_locked(&all, lock)?;
-        for program in ["chown", "chmod"] {
-            machine.tool(&words(&[program], &[&reference(&self.origin), to]))?;
+        Err(io::Error::other(format!(
+            "to clone its {} files takes {wanted:.3} s, and the server may stand still for {allowed:.3} s: --still allows more, \
+             xfs_fsr(8) makes large files of fewer pieces",
+            again.files
+        )))
+    }
+
+    /// The place of one of ours.
+    fn named(&self, rest: &str) -> PathBuf {
+        self.room.join(format!("{}{rest}", self.prefix()))
+    }
+
+    /// Removes one of ours, if it is there.
+    fn delete_if_there(&self, machine: &Machine, path: &Path) -> io::Result<()> {
+        match machine.disk().list(path) {
+            Ok(_) => self.delete(machine, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // It may well be there.
+            Err(error) => Err(error),
         }
-        machine.tool(&words(&["touch", "--no-create"], &[&reference(&self.origin), to])).map(drop)
     }
 
     fn delete(&self, machine: &Machine, path: &Path) -> io::Result<()> {
@@ -160,20 +206,49 @@ impl Snapshot for FolderSnapshot {
             }
             self.delete(machine, &path)?;
         }
-        machine.tool(&words(&["sync", "--file-system", "--"], &[&self.origin])).map(drop)
+        machine.tool(&words(&["sync", "--file-system", "--"], &[&self.origin]))?;
+        match self.still {
+            Still::Subvolume => Ok(()),
+            Still::Clone => self.rehearse(machine),
+        }
     }
 
     fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
-        let name = format!("{}{}", self.prefix(), new_name()?);
-        let to = self.room.join(name);
-        self.made = Some(to.clone());
+        match (self.still, self.made.clone()) {
+            (Still::Clone, Some(to)) => self.cloned = Some(self.copy(machine, &to, false, lock)?),
+            _ => {
+                let to = self.named(&new_name()?);
+                self.made = Some(to.clone());
+                let snapshot = ["btrfs", "--quiet", "subvolume", "snapshot", "-r", "--"];
+                machine.tool_locked(&words(&snapshot, &[&self.origin, &to]), lock)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spare(&mut self, machine: &Machine) -> io::Result<Option<PathBuf>> {
+        let Some(made) = self.made.clone() else { return Ok(None) };
+        let to = self.named(&format!("spare-{}", new_name()?));
+        self.spare = Some(to.clone());
         match self.still {
             Still::Subvolume => {
-                let snapshot = ["btrfs", "--quiet", "subvolume", "snapshot", "-r", "--"];
-                machine.tool_locked(&words(&snapshot, &[&self.origin, &to]), lock).map(drop)
+                let snapshot = ["btrfs", "--quiet", "subvolume", "snapshot", "--"];
+                machine.tool(&words(&snapshot, &[&made, &to]))?;
             }
-            Still::Clone => self.copy(machine, &to, lock),
+            Still::Clone => {
+                let (own, lock) = (OWN.into(), OsString::new());
+                let cloning = Cloning { from: made, to: to.clone(), own, first: false, lock, still: None };
+                machine.clone_folder(&cloning)?;
+            }
         }
+        Ok(Some(if self.below.as_os_str().is_empty() { to } else { to.join(&self.below) }))
+    }
+
+    fn remove_spare(&mut self, machine: &Machine) -> io::Result<()> {
+        let Some(spare) = &self.spare else { return Ok(()) };
+        self.delete_if_there(machine, spare)?;
+        self.spare = None;
+        Ok(())
     }
 
     fn is_tree(&self) -> bool {
@@ -209,18 +284,29 @@ impl Snapshot for FolderSnapshot {
     }
 
     fn keep(&mut self, machine: &Machine, stamp: &str) -> io::Result<()> {
+        self.remove_spare(machine)?;
         let Some(made) = &self.made else { return Ok(()) };
-        let name = self.room.join(format!("{}kept-{stamp}", self.prefix()));
-        machine.disk().rename(made, &name)?;
+        let name = self.named(&format!("kept-{stamp}"));
+        match machine.disk().rename(made, &name) {
+            // A connection that broke may have taken the answer with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && machine.disk().list(&name).is_ok() => {}
+            renamed => renamed?,
+        }
         self.made = None;
-        self.kept.take().map_or(Ok(()), |kept| self.delete(machine, &kept))
+        match self.kept.clone() {
+            None => Ok(()),
+            Some(kept) => {
+                self.delete_if_there(machine, &kept)?;
+                self.kept = None;
+                Ok(())
+            }
+        }
     }
 
     fn remove(&mut self, machine: &Machine) -> io::Result<()> {
+        self.remove_spare(machine)?;
         let Some(made) = &self.made else { return Ok(()) };
-        if machine.disk().list(made).is_ok() {
-            self.delete(machine, made)?;
-        }
+        self.delete_if_there(machine, made)?;
         self.made = None;
         Ok(())
     }
@@ -238,12 +324,6 @@ fn subvolume(machine: &Machine, path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::other("lies in no subvolume"))
-}
-
-fn reference(path: &Path) -> PathBuf {
-    let mut option = OsString::from("--reference=");
-    option.push(path);
-    option.into()
 }
 
 /// The first line of what a program printed.

@@ -1,8 +1,10 @@
 //! A whole server: the volume or folder that its data lie in, held still while the server's own lock keeps it from committing.
 
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -15,21 +17,14 @@ use crate::args::ServerArgs;
 use crate::commands;
 use crate::hold;
 use crate::host::Machine;
+use crate::volume::belongs::{self, Reach, resolve, setting};
 use crate::volume::folder::{FileSystem, FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot};
+use crate::volume::start::{self, Start};
 
-/// Settings that say where else a server keeps what belongs to its data.
-const ELSEWHERE: [&str; 5] = [
-    "innodb_data_home_dir",
-    "innodb_log_group_home_dir",
-    "innodb_undo_directory",
-    "aria_log_dir_path",
-    "log_bin_basename",
-];
-/// Runs the command behind it while a process is stopped. Should we be killed meanwhile, it goes on by itself after a minute.
-const STOPPED: &str = r#"sh -c 'trap "kill -CONT PID" EXIT; (sleep 60; kill -CONT PID) >/dev/null 2>&1 & guard=$!;
-    kill -STOP PID || exit 1; "$@"; code=$?; kill -CONT PID; kill "$guard"; exit "$code"' stopped"#;
+/// Why no server is started on a copy.
+const LINKED: &str = "links in its data folder would lead a second server to files of the original";
 
 /// How to reach the server.
 pub(crate) struct Login<'a> {
@@ -37,6 +32,8 @@ pub(crate) struct Login<'a> {
     pub(crate) password: Option<String>,
     /// How long to try for its lock.
     pub(crate) wait: Duration,
+    /// How long it may stand still while its files are copied.
+    pub(crate) still: Duration,
     /// Set when the run is to stop.
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -52,6 +49,9 @@ impl Login<'_> {
         let mut failed = None;
         for server in all {
             let target = server.target(self.password.clone()).map_err(io::Error::other)?;
+            if matches!(machine, Machine::Here) {
+                is_here(&target, machine)?;
+            }
             match target.connect() {
                 Ok(session) => return Ok((target, session)),
                 // Of several places where a socket may be the first one is the usual one.
@@ -70,11 +70,40 @@ impl Login<'_> {
 /// A server's data, and the snapshot that is made of them.
 pub(crate) struct ServerSnapshot<'a> {
     login: &'a Login<'a>,
-    inner: Box<dyn Snapshot + 'a>,
-    /// The server's process, when it has to be stopped for a moment.
-    process: Option<u32>,
+    inner: Inner,
+    /// The data folder, without links.
+    data: PathBuf,
+    /// What the user should know of what will not be in it.
+    lacks: Vec<String>,
+    start: Result<Start, String>,
     /// Where the server stood.
     position: Option<Value>,
+}
+
+/// What is made of the data.
+enum Inner {
+    Folder(FolderSnapshot),
+    Volume(LogicalVolume),
+}
+
+impl std::ops::Deref for Inner {
+    type Target = dyn Snapshot;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Inner::Folder(folder) => folder,
+            Inner::Volume(volume) => volume,
+        }
+    }
+}
+
+impl std::ops::DerefMut for Inner {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Inner::Folder(folder) => folder,
+            Inner::Volume(volume) => volume,
+        }
+    }
 }
 
 impl<'a> ServerSnapshot<'a> {
@@ -85,18 +114,24 @@ impl<'a> ServerSnapshot<'a> {
         room: Option<u64>,
     ) -> io::Result<ServerSnapshot<'a>> {
         let (_, mut session) = login.connect(machine)?;
-        let data = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
+        let named = PathBuf::from(setting(&mut session, "datadir")?.unwrap_or_default());
+        let data = resolve(machine, slice::from_ref(&named))?.pop().unwrap_or_default();
         let place = FileSystem::of(machine, &data)?;
-        let (inner, process): (Box<dyn Snapshot>, _) = if place.kind == "btrfs" {
-            inside(&mut session, &data)?;
-            (Box::new(beside(machine, &data, Still::Subvolume)?), None)
-        } else if LogicalVolume::is_one(machine, &place.source) {
-            on_one_volume(&mut session, machine, &data, &place)?;
-            (Box::new(LogicalVolume::find(machine, &place.source, room)?), None)
+        let process = start::process(&mut session, machine, &data);
+        let on_volume = place.kind != "btrfs" && LogicalVolume::is_one(machine, &place.source);
+        let folders = [&*data];
+        let reach = if on_volume { Reach::Volume(&place.device) } else { Reach::Folders(&folders) };
+        let inner = if on_volume {
+            Inner::Volume(LogicalVolume::find(machine, &place.source, room)?)
+        } else if place.kind == "btrfs" {
+            Inner::Folder(beside(machine, &data, Still::Subvolume)?)
         } else if place.kind == "xfs" {
-            inside(&mut session, &data)?;
-            let process = process(&mut session, machine, &data)?;
-            (Box::new(beside(machine, &data, Still::Clone)?), Some(process))
+            let process = match &process {
+                Ok(process) => *process,
+                Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
+            };
+            let still = far::Still { process, bound: login.still };
+            Inner::Folder(beside(machine, &data, Still::Clone)?.holding(still))
         } else {
             return Err(io::Error::other(format!(
                 "its data folder {} lies on {} on {}, of which no snapshot can be made; move it to LVM, btrfs or XFS, or \
@@ -106,12 +141,33 @@ impl<'a> ServerSnapshot<'a> {
                 place.source.display(),
             )));
         };
-        Ok(ServerSnapshot { login, inner, process, position: None })
+        let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
+        let linked = belongs::check_links(machine, &data, &data, &reach)?;
+        let start = match HoldMode::best(&mut session).map_err(io::Error::other)? {
+            // It may be in the middle of a commit, about which its binary log decides.
+            HoldMode::Instance if !lacks.is_empty() => return Err(io::Error::other(lacks.join("; "))),
+            HoldMode::Instance => Err("its lock does not keep it from committing".to_owned()),
+            _ if linked => Err(LINKED.to_owned()),
+            _ => Start::of(&mut session, process, &named),
+        };
+        Ok(ServerSnapshot { login, inner, data, lacks, start, position: None })
+    }
+
+    /// What was found before the lock may have changed until it was held.
+    fn look_again(&mut self, machine: &Machine) -> io::Result<()> {
+        let top = self.inner.path();
+        if let Inner::Folder(_) = self.inner
+            && belongs::check_links(machine, &top, &self.data, &Reach::Folders(&[&top, &self.data]))?
+        {
+            self.start = Err(LINKED.to_owned());
+        }
+        Ok(())
     }
 }
 
 impl Snapshot for ServerSnapshot<'_> {
     fn prepare(&mut self, machine: &Machine, mark: &Mark<'_>, progress: &dyn Progress) -> io::Result<()> {
+        self.lacks.iter().for_each(|line| progress.note(line));
         self.inner.prepare(machine, mark, progress)
     }
 
@@ -121,18 +177,23 @@ impl Snapshot for ServerSnapshot<'_> {
         let held = hold::take(session, &mode, self.login.wait, &target, |time| self.login.pause(time));
         let mut held = held.map_err(io::Error::other)?;
         let began = Instant::now();
+        held.flush_logs().map_err(io::Error::other)?;
         let mut position = hold::position(&mut held).map_err(io::Error::other)?;
-        let stopped = self.process.map(|process| STOPPED.replace("PID", &process.to_string()));
-        // The user's lock first: what it runs may have to ask the server.
-        let both: Vec<&str> = lock.into_iter().chain(stopped.as_deref()).collect();
-        let both = both.join(" ");
-        let made = self.inner.make(machine, Some(&*both).filter(|both| !both.is_empty()));
+        let made = self.inner.make(machine, lock);
+        let held_s = began.elapsed().as_secs_f64();
         held.release().map_err(|error| {
             io::Error::other(format!("the server's lock was lost while the snapshot was made: {error}"))
         })?;
         made?;
+        self.look_again(machine)?;
         position["lock"] = mode.name().into();
-        position["seconds_held"] = began.elapsed().as_secs_f64().into();
+        position["seconds_held"] = held_s.into();
+        if let Inner::Folder(folder) = &self.inner
+            && let Some(cloned) = folder.cloned()
+        {
+            position["files"] = cloned.files.into();
+            position["seconds_still"] = cloned.lasted.as_secs_f64().into();
+        }
         self.position = Some(position);
         Ok(())
     }
@@ -165,6 +226,18 @@ impl Snapshot for ServerSnapshot<'_> {
         self.inner.check(machine)
     }
 
+    fn spare(&mut self, machine: &Machine) -> io::Result<Option<PathBuf>> {
+        self.inner.spare(machine)
+    }
+
+    fn remove_spare(&mut self, machine: &Machine) -> io::Result<()> {
+        self.inner.remove_spare(machine)
+    }
+
+    fn start(&self) -> Option<&Result<Start, String>> {
+        Some(&self.start)
+    }
+
     fn keep(&mut self, machine: &Machine, stamp: &str) -> io::Result<()> {
         self.inner.keep(machine, stamp)
     }
@@ -172,6 +245,16 @@ impl Snapshot for ServerSnapshot<'_> {
     fn remove(&mut self, machine: &Machine) -> io::Result<()> {
         self.inner.remove(machine)
     }
+}
+
+/// Fails for a server of another machine, whose data folder is not the one of that name here.
+fn is_here(target: &Target, machine: &Machine) -> io::Result<()> {
+    let host = &target.host;
+    let address = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if target.socket.is_some() || address || host == "localhost" || *host == machine.name() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{host} is another machine; write mysql:ssh://user@{host} for its server")))
 }
 
 /// A snapshot that is made outside of the data folder: in it, the server would take it for a database.
@@ -185,79 +268,4 @@ fn beside(machine: &Machine, data: &Path, still: Still) -> io::Result<FolderSnap
         )));
     }
     Ok(snapshot)
-}
-
-fn setting(session: &mut Session, name: &str) -> io::Result<Option<String>> {
-    let rows = session.strings(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'")).map_err(io::Error::other)?;
-    Ok(rows.into_iter().next().and_then(|row| row.into_iter().nth(1)?))
-}
-
-/// Places outside of the data folder where the server keeps what belongs to it, with the names of their settings.
-fn elsewhere(session: &mut Session, data: &Path) -> io::Result<Vec<(&'static str, PathBuf)>> {
-    let mut found = Vec::new();
-    for name in ELSEWHERE {
-        // What is relative is so to the data folder.
-        let Some(value) = setting(session, name)?.filter(|value| value.starts_with('/')) else { continue };
-        if !Path::new(&value).starts_with(data) {
-            found.push((name, PathBuf::from(value)));
-        }
-    }
-    Ok(found)
-}
-
-/// Fails when something that belongs to the data lies outside of their folder.
-fn inside(session: &mut Session, data: &Path) -> io::Result<()> {
-    match elsewhere(session, data)?.first() {
-        None => Ok(()),
-        Some((name, path)) => Err(io::Error::other(format!(
-            "{name} is {}, which is not in the data folder {}: a backup of that alone would be of no use",
-            path.display(),
-            data.display(),
-        ))),
-    }
-}
-
-/// Fails when something that belongs to the data lies on another volume.
-fn on_one_volume(
-    session: &mut Session,
-    machine: &Machine,
-    data: &Path,
-    place: &FileSystem,
-) -> io::Result<()> {
-    for (name, path) in elsewhere(session, data)? {
-        // That of the binary log is no folder.
-        let folder = if name == "log_bin_basename" { path.parent().unwrap_or(&path) } else { &path };
-        if FileSystem::of(machine, folder)?.device != place.device {
-            return Err(io::Error::other(format!(
-                "{name} is {}, which is on another volume than the data folder {}: a snapshot of one of them alone would \
-                 be of no use",
-                path.display(),
-                data.display(),
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// The number of the server's process.
-fn process(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<u32> {
-    let file = setting(session, "pid_file")?.unwrap_or_default();
-    let path = data.join(file);
-    let mut text = String::new();
-    io::Read::read_to_string(&mut machine.disk().open(&path)?, &mut text)?;
-    let process: u32 =
-        text.trim().parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))?;
-    let mut name = String::new();
-    let said = Path::new("/proc").join(process.to_string()).join("comm");
-    io::Read::read_to_string(&mut machine.disk().open(&said)?, &mut name)?;
-    // Nobody else is to be stopped because of a file that is out of date.
-    if name.starts_with("mariadbd") || name.starts_with("mysqld") {
-        Ok(process)
-    } else {
-        Err(io::Error::other(format!(
-            "{} names process {process}, which is {}",
-            path.display(),
-            name.trim_end()
-        )))
-    }
 }

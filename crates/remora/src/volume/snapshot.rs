@@ -12,6 +12,7 @@ use progress::Progress;
 use serde_json::Value;
 
 use crate::host::Machine;
+use crate::volume::start::Start;
 
 /// How long reading goes on before the snapshot is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -75,6 +76,22 @@ pub(crate) trait Snapshot: Send + Sync {
     /// Fails when what was read so far can't be relied on, or the original is harmed by going on. Asked now and then,
     /// and when everything was read.
     fn check(&self, machine: &Machine) -> io::Result<()>;
+
+    /// Makes a second one that may be written to, where that costs next to nothing: the folder that is like
+    /// [`Snapshot::path`].
+    fn spare(&mut self, _machine: &Machine) -> io::Result<Option<PathBuf>> {
+        Ok(None)
+    }
+
+    /// Removes that one, if making it was begun.
+    fn remove_spare(&mut self, _machine: &Machine) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// How the server is started whose data are in it, or why it can't be; `None` when there is no server.
+    fn start(&self) -> Option<&Result<Start, String>> {
+        None
+    }
 
     /// Keeps it for the next run, with a stamp to know it by, in place of the one that was kept before.
     fn keep(&mut self, machine: &Machine, stamp: &str) -> io::Result<()>;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{Ended, Running, remora};
+use crate::support::{Ended, Running, remora, skipped};
 
 const PAGE: usize = 16 << 10;
 
@@ -272,6 +272,7 @@ fn a_backup_that_is_killed_leaves_the_old_ones_and_is_gone_on_with() {
 #[test]
 fn a_device_is_backed_up_and_refused_while_it_is_in_use() {
     if !rustix::process::getuid().is_root() {
+        skipped("a_device_is_backed_up_and_refused_while_it_is_in_use", "loop devices need root");
         return;
     }
     let place = Place::new();

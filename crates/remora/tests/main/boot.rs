@@ -89,6 +89,50 @@ fn a_table_that_was_damaged_already_is_found() {
     assert!(found.out.contains("`app`.`safe`"), "{found:?}");
 }
 
+/// Pages that are newer than the end of the redo log: a copy whose files are of several moments.
+#[test]
+fn what_the_server_says_counts() {
+    let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+    let mut server = filled(Product::MariaDb1011);
+    server.stop().unwrap();
+    let early = folder.path().join("early");
+    let copied = Command::new("cp").arg("--archive").args([server.data(), &early]).status();
+    assert!(copied.unwrap().success());
+    volume(&early, &folder.path().join("volume"));
+    run(&folder, &["backup", "file:volume", "--to", "repo"]).exits(0);
+    run(&folder, &["verify", "repo", "--boot"]).exits(0).says(&["all sound"]);
+    // The tables are sound, and the server lacks something all the same.
+    let option = "--server-option=--plugin-load-add=none";
+    let found = run(&folder, &["verify", "repo", "--boot", option]).exits(4);
+    assert!(found.out.contains("the server says: ") && !found.out.contains("`app`"), "{found:?}");
+
+    server.restart().unwrap();
+    let mut session = connect(server.socket());
+    session.execute("USE app").unwrap();
+    session.execute("INSERT INTO safe SELECT seq, REPEAT('x', 50) FROM seq_10_to_100").unwrap();
+    drop(session);
+    server.stop().unwrap();
+    std::fs::copy(server.data().join("app/safe.ibd"), early.join("app/safe.ibd")).unwrap();
+    volume(&early, &folder.path().join("volume"));
+    run(&folder, &["backup", "file:volume", "--to", "repo"]).exits(0);
+    let found = run(&folder, &["verify", "repo", "--boot"]).exits(4);
+    assert!(found.out.contains("in the future"), "{found:?}");
+}
+
+/// One that does not start at all.
+#[test]
+fn what_the_server_says_counts_when_it_does_not_start() {
+    let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+    let mut server = filled(Product::MariaDb1011);
+    server.kill().unwrap();
+    let log = std::fs::OpenOptions::new().write(true).open(server.data().join("ib_logfile0")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&log, &[7; 16 << 10], 0).unwrap();
+    volume(server.folder(), &folder.path().join("volume"));
+    run(&folder, &["backup", "file:volume", "--to", "repo"]).exits(0);
+    let found = run(&folder, &["verify", "repo", "--boot"]).exits(4);
+    assert!(found.out.contains("a server does not start on it\nthe server says: InnoDB: "), "{found:?}");
+}
+
 #[test]
 fn what_is_no_server_is_told() {
     let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();

@@ -170,7 +170,7 @@ fn what_a_killed_run_has_left_is_removed_by_the_next_one_of_that_name() {
 fn a_snapshot_that_can_not_be_removed_is_told() {
     let group = Group::new();
     group.trouble("in use");
-    group.backup(&[]).exits(3).says(&["data@1", "its snapshot is still there", "in use"]);
+    group.backup(&[]).exits(3).says(&["data@1", "may still be there, and the next run removes it", "in use"]);
     assert_eq!(group.snapshots(), 1);
     group.fill(2);
     group.backup(&[]).exits(3).says(&["data@2", "which stays"]);

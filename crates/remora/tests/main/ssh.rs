@@ -63,7 +63,32 @@ impl Server {
         format!("{}{}", self.machine(), self.path(name).display())
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Processes of our program that it has brought there.
+    pub(crate) fn helpers(&self) -> Vec<u32> {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_ours = |number: &u32| {
+            let exe = std::fs::read_link(format!("/proc/{number}/exe")).unwrap_or_default();
+            exe.to_string_lossy().ends_with("/far (deleted)") && self.is_above(*number)
+        };
+        numbers.filter(is_ours).collect()
+    }
+
+    /// Whether a process was started by this sshd, or by one that it has started.
+    fn is_above(&self, process: u32) -> bool {
+        let mut process = process;
+        while process > 1 {
+            if process == self.sshd.id() {
+                return true;
+            }
+            let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+            let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+            process = parent.unwrap_or(0);
+        }
+        false
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = remora(self.folder.path());
         command.args(arguments).stdin(Stdio::null());
         let known = format!("UserKnownHostsFile={}", self.path("known").display());

@@ -1,6 +1,6 @@
 //! Servers to import into, and the program to do it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -63,6 +63,17 @@ fn on(products: &[Product], test: impl Fn(&Place)) {
     for product in products {
         tell(*product);
         test(&Place::new(shared(*product)));
+    }
+}
+
+/// Tells that a test, or a part of it, is not made here, so that it does not count as passed in silence: on standard error,
+/// past what catches the output of tests, and in the file that `REMORA_TEST_SKIPS` names.
+pub(crate) fn skipped(name: &str, why: &str) {
+    let line = format!("skipped: {name}: {why}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    if let Some(file) = std::env::var_os("REMORA_TEST_SKIPS") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
     }
 }
 

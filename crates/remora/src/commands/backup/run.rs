@@ -9,6 +9,7 @@ use block::{Error, Generation, Repository, World};
 use progress::Progress;
 use serde_json::{Value, json};
 
+use super::prove::Proof;
 use super::{Arguments, tell};
 use crate::exit::Exit;
 use crate::hold;
@@ -30,7 +31,8 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// How it was backed up: not all of it, or what had to be done after it was not, or upon damage.
+    /// [`Exit::Partial`] when it is backed up but not all of it, or what had to be done after it was not;
+    /// [`Exit::Damaged`] upon damage in the repository, or when a server that was started on it finds it unsound.
     pub(super) fn go(&self) -> Result<Exit, Error> {
         let began = Instant::now();
         let machine = self.reach()?;
@@ -39,15 +41,21 @@ impl Run<'_> {
             Ok(()) => self.still(&machine, &mut clean),
             Err(error) => Err(self.source.failed(error)),
         };
-        clean &= self.finally(&machine, made.is_err(), "--after failed", |machine| {
-            hook(machine, self.arguments.after.as_deref())
-        });
-        let made = made?;
-        tell(&self.source.to_string(), self.name, &made, began.elapsed().as_secs_f64(), self.report);
-        for damage in &made.damages {
+        clean &= self.finally(
+            &machine,
+            |_| "--after failed".to_owned(),
+            |machine| hook(machine, self.arguments.after.as_deref()),
+        );
+        let (summary, unsound) = made?;
+        tell(&self.source.to_string(), self.name, &summary, began.elapsed().as_secs_f64(), self.report);
+        for damage in &summary.damages {
             self.report.warn(&format!("{}: {damage}", self.name));
         }
-        Ok(match (made.damages.is_empty(), clean) {
+        if unsound > 0 {
+            let stored = format!("{}@{}", self.name, summary.generation);
+            self.report.warn(&format!("{stored} is stored and is not sound: {unsound} damages, see above"));
+        }
+        Ok(match (summary.damages.is_empty() && unsound == 0, clean) {
             (false, _) => Exit::Damaged,
             (true, false) => Exit::Partial,
             (true, true) => Exit::Done,
@@ -55,37 +63,37 @@ impl Run<'_> {
     }
 
     fn reach(&self) -> Result<Machine, Error> {
-        let places = self.arguments.server.places();
+        let places = self.login.server.places();
         let (options, nice) = (&*self.arguments.ssh_option, self.arguments.nice);
         self.source.reach(Call { options, nice, places: &places })
     }
 
-    /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for that.
+    /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for that, but another
+    /// one can.
     fn finally(
         &self,
         machine: &Machine,
-        failed: bool,
-        what: &str,
+        what: impl Fn(&io::Error) -> String,
         mut act: impl FnMut(&Machine) -> io::Result<()>,
     ) -> bool {
         let mut done = act(machine);
-        if done.is_err() && failed {
+        if done.as_ref().is_err_and(Machine::is_gone) {
             done = self.reach().map_err(io::Error::other).and_then(|anew| act(&anew));
         }
         if let Err(error) = &done {
-            self.report.warn(&format!("{}: {what}: {error}", self.source));
+            self.report.warn(&format!("{}: {}: {error}", self.source, what(error)));
         }
         done.is_ok()
     }
 
     /// Reads the source, or a snapshot of it that is made and removed again, or kept.
-    fn still(&self, machine: &Machine, clean: &mut bool) -> Result<Summary, Error> {
+    fn still(&self, machine: &Machine, clean: &mut bool) -> Result<(Summary, usize), Error> {
         let mut repository = repository::named(&self.arguments.to, self.name);
         let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
         else {
             let (summary, whole) = self.store(&repository, None, None, machine)?;
             *clean &= whole;
-            return Ok(summary);
+            return Ok((summary, 0));
         };
         repository.hold()?;
         let failed = |source| Error::Store { name: self.arguments.to.display().to_string(), source };
@@ -98,19 +106,29 @@ impl Run<'_> {
             .prepare(machine, &mark, self.world.progress)
             .and_then(|()| self.make(&mut *snapshot, machine))
             .map_err(|error| self.source.failed(error))
-            .and_then(|()| self.store(&repository, Some(&*snapshot), newest.as_ref(), machine));
-        let left = "its snapshot is still there, and the next run removes it";
+            .and_then(|()| self.prove(&mut *snapshot, machine, clean))
+            .and_then(|proof| {
+                let held = HeldStill { snapshot: &*snapshot, proof: proof.as_ref() };
+                let stored = self.store(&repository, Some(&held), newest.as_ref(), machine)?;
+                Ok((stored, proof.map_or(0, |proof| proof.damages.len())))
+            });
         let kept = match &made {
-            Ok((summary, _)) if self.arguments.track => Some(stamp(summary.generation, &summary.content)),
+            Ok(((summary, _), _)) if self.arguments.track => {
+                Some(stamp(summary.generation, &summary.content))
+            }
             _ => None,
         };
-        *clean &= self.finally(machine, made.is_err(), left, |machine| match &kept {
+        let made_at = snapshot.path();
+        let left = |_: &io::Error| {
+            format!("its snapshot {} may still be there, and the next run removes it", made_at.display())
+        };
+        *clean &= self.finally(machine, left, |machine| match &kept {
             Some(stamp) => snapshot.keep(machine, stamp),
             None => snapshot.remove(machine),
         });
-        let (summary, whole) = made?;
+        let ((summary, whole), damages) = made?;
         *clean &= whole;
-        Ok(summary)
+        Ok((summary, damages))
     }
 
     fn make(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> io::Result<()> {
@@ -121,6 +139,11 @@ impl Run<'_> {
             let held = position.get("seconds_held").and_then(Value::as_f64).unwrap_or(seconds);
             let lock = position.get("lock").and_then(Value::as_str).unwrap_or_default();
             self.report.note(&format!("{}: the lock ({lock}) was held for {held:.2} s", self.source));
+            if let (Some(still), Some(files)) = (position.get("seconds_still"), position.get("files")) {
+                let (still, files) = (still.as_f64().unwrap_or(0.0), files.as_u64().unwrap_or(0));
+                let line = format!("the server stood still for {still:.3} s while {files} files were cloned");
+                self.report.note(&format!("{}: {line}", self.source));
+            }
             if let Some(text) = hold::shown(position) {
                 self.report.note(&format!("{}: {text}", self.source));
             }
@@ -131,15 +154,22 @@ impl Run<'_> {
     }
 }
 
+/// A snapshot, and what is known of it.
+struct HeldStill<'a> {
+    snapshot: &'a dyn Snapshot,
+    proof: Option<&'a Proof>,
+}
+
 impl Run<'_> {
     /// Reads the source, or the snapshot of it. False when something of it can't be backed up.
     fn store(
         &self,
         repository: &Repository,
-        snapshot: Option<&dyn Snapshot>,
+        held: Option<&HeldStill<'_>>,
         newest: Option<&Generation>,
         machine: &Machine,
     ) -> Result<(Summary, bool), Error> {
+        let snapshot = held.map(|held| held.snapshot);
         let mut opened = self.source.open(machine, snapshot, (repository, newest))?;
         for left in &opened.left {
             self.report.warn(&format!(
@@ -154,11 +184,11 @@ impl Run<'_> {
         if let (Err(why), true, Some(_)) = (&changed, self.arguments.track, newest) {
             self.report.note(&format!("{}: everything is read: {why}", self.source));
         }
-        let mut made = self.read(repository, snapshot, (opened, changed.ok()), machine);
+        let mut made = self.read(repository, held, (opened, changed.ok()), machine);
         if let Err(error @ Error::Untracked { .. }) = &made {
             self.report.warn(&format!("{error}: everything is read"));
             let anew = self.source.open(machine, snapshot, (repository, newest))?;
-            made = self.read(repository, snapshot, (anew, None), machine);
+            made = self.read(repository, held, (anew, None), machine);
         }
         made.map(|summary| (summary, whole))
     }
@@ -166,7 +196,7 @@ impl Run<'_> {
     fn read(
         &self,
         repository: &Repository,
-        snapshot: Option<&dyn Snapshot>,
+        held: Option<&HeldStill<'_>>,
         (opened, changed): (Opened, Option<Changed>),
         machine: &Machine,
     ) -> Result<Summary, Error> {
@@ -175,8 +205,12 @@ impl Run<'_> {
         if opened.is_tree {
             note["tree"] = json!(true);
         }
+        let snapshot = held.map(|held| held.snapshot);
         if let Some(position) = snapshot.and_then(Snapshot::noted) {
             note["position"] = position.clone();
+        }
+        if let Some((name, value)) = held.and_then(|held| Some(&held.proof?.note)) {
+            note[*name] = value.clone();
         }
         let request = Request {
             name: &shown,

@@ -2,13 +2,13 @@
 
 mod binary_log;
 
-use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use std::{fs, iter};
 
 use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
@@ -17,14 +17,15 @@ use disk::{Disk, RealDisk};
 use progress::Progress;
 use sandbox::{Family, Product, Sandbox, Settings};
 use serde_json::json;
-use server::{Overrides, Session, TableName, Target};
+use server::{Overrides, Session, Target};
 
-use self::binary_log::BinaryLog;
+use self::binary_log::{BinaryLog, Position};
 use super::Arguments;
 use crate::commands::sandbox::places;
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::repository::Named;
+use crate::sound::{self, Checked};
 use crate::{commands, repository};
 
 /// How deep in a volume a data folder may lie.
@@ -53,18 +54,18 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     report.phase("recovering", None);
     refuse_outside(&data)?;
     let log = BinaryLog::find(&data)?;
-    let server = start(&data, log.as_ref(), arguments)?;
-    let recovered_s = began.elapsed().as_secs_f64();
-    let mut session = connect(&server)?;
-    let innodb = binary_log::innodb_position(&server.error_log())?;
-    let position = match &log {
-        Some(log) => Some(log.position(&mut session, innodb)?),
-        None => innodb,
-    };
-    let (tables, damages) = check(&mut session, &stop, report)?;
+    let mut found = Found { seconds_to_recovery: 0.0, position: None, checked: Checked::default() };
+    match start(&data, log.as_ref(), arguments) {
+        Ok(server) => {
+            found.seconds_to_recovery = began.elapsed().as_secs_f64();
+            found.look(&server, log.as_ref(), (&stop, report))?;
+        }
+        Err(error) => found.checked.damages = why_not(error)?,
+    }
     report.end();
-    drop(session);
-    drop((server, files));
+    drop(files);
+    let Found { seconds_to_recovery: recovered_s, position, checked: Checked { tables, damages, .. } } =
+        found;
     for damage in &damages {
         if report.is_json() {
             report.message(&json!({"message_type": "damage", "name": named.name, "what": damage}))?;
@@ -91,6 +92,46 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         ));
     }
     Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })
+}
+
+/// What a server that was started on a generation found.
+struct Found {
+    seconds_to_recovery: f64,
+    position: Option<Position>,
+    checked: Checked,
+}
+
+impl Found {
+    fn look(
+        &mut self,
+        server: &Sandbox,
+        log: Option<&BinaryLog>,
+        (stop, report): (&AtomicBool, &Report),
+    ) -> Result<()> {
+        let mut session = connect(server)?;
+        let innodb = binary_log::innodb_position(&server.error_log())?;
+        self.position = match log {
+            Some(log) => Some(log.position(&mut session, innodb)?),
+            None => innodb,
+        };
+        let tables = sound::tables(&mut session, false)?;
+        self.checked = sound::check(&mut session, &tables, None, stop, report)?;
+        let said = fs::read(server.error_log()).with_context(|| server.error_log().display().to_string())?;
+        self.checked.damages.extend(sound::errors(&String::from_utf8_lossy(&said)));
+        Ok(())
+    }
+}
+
+/// What is wrong with data that no server starts on, if it says so; else the error.
+fn why_not(error: anyhow::Error) -> Result<Vec<String>> {
+    let said = match error.downcast_ref() {
+        Some(sandbox::Error::Start { log, .. }) => sound::errors(log),
+        _ => Vec::new(),
+    };
+    if said.is_empty() {
+        return Err(error);
+    }
+    Ok(iter::once(sound::NO_START.to_owned()).chain(said).collect())
 }
 
 /// What was restored, as files.
@@ -268,35 +309,4 @@ fn connect(server: &Sandbox) -> Result<Session> {
         ..Overrides::default()
     };
     Ok(Target::resolve(&overrides, &server::Environment::default())?.connect()?)
-}
-
-/// Checks every table; returns how many, and what is wrong with those that are not sound.
-fn check(session: &mut Session, stop: &AtomicBool, report: &Report) -> Result<(usize, Vec<String>)> {
-    let rows = session.strings(
-        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SEQUENCE', \
-         'SYSTEM VERSIONED') AND table_schema NOT IN ('information_schema', 'performance_schema') ORDER BY 1, 2",
-    )?;
-    report.phase("checking", None);
-    let mut damages = Vec::new();
-    let count = rows.len();
-    for row in rows {
-        if stop.load(Ordering::Relaxed) {
-            return Err(block::Error::Stopped.into());
-        }
-        let [Some(schema), Some(name)] = row.as_slice() else { continue };
-        let table = TableName { schema: schema.clone(), table: name.clone() };
-        for said in session.strings(&format!("CHECK TABLE {table}"))? {
-            let [_, _, Some(kind), Some(what)] = said.as_slice() else { continue };
-            let line = format!("{table}: {kind}: {what}");
-            match kind.as_str() {
-                // An engine that can't be checked.
-                "note" => {}
-                "status" if what == "OK" || what == "Table is already up to date" => {}
-                // Such as a MyISAM table that was open when the volume was as it is, and is sound all the same.
-                "warning" => report.warn(&line),
-                _ => damages.push(line),
-            }
-        }
-    }
-    Ok((count, damages))
 }

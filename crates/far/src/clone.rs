@@ -1,0 +1,101 @@
+//! Copying a folder whose files share their blocks with the original, behind a lock, while a server stands still.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use disk::{Reflink, Vanish};
+
+use crate::command::Held;
+use crate::still::{Still, Stopped};
+use crate::wire::{In, Out, corrupt};
+
+/// A copy that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cloning {
+    /// What is copied.
+    pub from: PathBuf,
+    /// The copy. What it has already, from an earlier time, costs less.
+    pub to: PathBuf,
+    /// Names at the top that begin so are not copied.
+    pub own: OsString,
+    /// There is another look to come: what goes meanwhile may go.
+    pub first: bool,
+    /// A shell command that holds a lock while it runs others; empty for none.
+    pub lock: OsString,
+    /// What stands still meanwhile.
+    pub still: Option<Still>,
+}
+
+/// What was copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cloned {
+    /// How many files.
+    pub files: u64,
+    /// How long it took, until nobody had to hold still any more.
+    pub lasted: Duration,
+}
+
+impl Cloned {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        Out::default().u64(self.files).u64(nanos(self.lasted)).0
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> io::Result<Cloned> {
+        let mut input = In(payload);
+        let cloned = Cloned { files: input.u64()?, lasted: Duration::from_nanos(input.u64()?) };
+        input.end()?;
+        Ok(cloned)
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Out {
+    pub(crate) fn cloning(self, cloning: &Cloning) -> Out {
+        let still = cloning.still.unwrap_or(Still { process: 0, bound: Duration::ZERO });
+        let out = self.path(&cloning.from).path(&cloning.to).bytes(cloning.own.as_encoded_bytes());
+        let out = out.u8(u8::from(cloning.first)).bytes(cloning.lock.as_encoded_bytes());
+        out.u8(u8::from(cloning.still.is_some())).u32(still.process).u64(nanos(still.bound))
+    }
+}
+
+impl In<'_> {
+    pub(crate) fn cloning(&mut self) -> io::Result<Cloning> {
+        let (from, to, own) = (self.path()?, self.path()?, self.text()?);
+        let (first, lock, stops) = (self.flag()?, self.text()?, self.flag()?);
+        let still = Still { process: self.u32()?, bound: Duration::from_nanos(self.u64()?) };
+        if !stops && still != (Still { process: 0, bound: Duration::ZERO }) {
+            return Err(corrupt("a process that is not to be stopped"));
+        }
+        Ok(Cloning { from, to, own, first, lock, still: stops.then_some(still) })
+    }
+}
+
+/// Makes the copy.
+///
+/// # Errors
+/// What the operating system reports; those of the lock's command, also when that fails in the end; when what is to stand
+/// still has not done so all the time.
+pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
+    let own = cloning.own.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+    let vanish = if cloning.first { Vanish::Fine } else { Vanish::Error };
+    let held = match cloning.lock.is_empty() {
+        true => None,
+        false => Some(Held::new(&cloning.lock)?),
+    };
+    let began = Instant::now();
+    let stopped = cloning.still.map(Stopped::new).transpose()?;
+    let made = Reflink::make(&cloning.from, &cloning.to, own, vanish);
+    let lasted = match stopped.map(Stopped::end) {
+        None => began.elapsed(),
+        Some(ended) => ended?,
+    };
+    let made = made?;
+    held.map_or(Ok(()), Held::release)?;
+    made.finish()?;
+    Ok(Cloned { files: made.files(), lasted })
+}

@@ -1,0 +1,213 @@
+//! A server's process that stands still, for a time that has a bound, which is checked.
+//!
+//! Its files are then as a power cut would leave them: whatever it had written is there, what it had asked for and was not
+//! told the end of may be there, and nothing comes after.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use disk::{Disk, RealDisk};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often to look whether all threads stand still.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+/// Stops a process and lets it go on when time is up, counted in tenths of a second, or when the one who asked is gone.
+const GUARD: &str = r#"kill -STOP "$1" || exit 1
+echo; left=$3
+while [ "$left" -gt 0 ] && kill -0 "$2"; do sleep 0.1; left=$((left - 1)); done
+kill -CONT "$1""#;
+/// How the kernel's own threads are called that do what a process has asked for already (io_uring).
+const KERNELS: &str = "iou-";
+
+/// What is to stand still, and for how long at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Still {
+    /// The number of the process.
+    pub process: u32,
+    /// How long it may stand still.
+    pub bound: Duration,
+}
+
+/// A process that stands still, until this is dropped.
+pub(crate) struct Stopped {
+    still: Still,
+    pid: Pid,
+    guard: Child,
+    began: Instant,
+    threads: Vec<Thread>,
+}
+
+/// A thread, whether it stands still, and how often it has left the processor.
+#[derive(Debug, PartialEq, Eq)]
+struct Thread {
+    number: String,
+    stopped: bool,
+    switches: Vec<String>,
+}
+
+impl Stopped {
+    /// Returns when no thread of the process runs any more.
+    ///
+    /// # Errors
+    /// When it is not there or not ours to stop, or does not stand still within the time.
+    pub(crate) fn new(still: Still) -> io::Result<Stopped> {
+        let pid =
+            i32::try_from(still.process).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+        let began = Instant::now();
+        let mut guard = Command::new("sh")
+            .args(["-c", GUARD, "sh", &still.process.to_string(), &std::process::id().to_string()])
+            .arg(still.bound.as_millis().div_ceil(100).to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // It has to outlive us.
+            .process_group(0)
+            .spawn()?;
+        let mut line = [0];
+        let told = guard.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read(&mut line)?;
+        let mut stopped = Stopped { still, pid, guard, began, threads: Vec::new() };
+        if told == 0 {
+            let text =
+                format!("process {} can't be stopped: it is not there, or another user's", still.process);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+        loop {
+            let threads = threads(still.process)?;
+            if threads.iter().all(|thread| thread.stopped) {
+                stopped.threads = threads;
+                return Ok(stopped);
+            }
+            if began.elapsed() >= still.bound {
+                return Err(io::Error::other(format!("process {} did not stop", still.process)));
+            }
+            std::thread::park_timeout(LOOK_AGAIN);
+        }
+    }
+
+    /// Lets it go on. How long it stood still.
+    ///
+    /// # Errors
+    /// When it has run in between, for whatever reason: what was made meanwhile is then of no one moment.
+    pub(crate) fn end(mut self) -> io::Result<Duration> {
+        let lasted = self.began.elapsed();
+        let on_guard = self.guard.try_wait()?.is_none();
+        let same = threads(self.still.process).is_ok_and(|now| now == self.threads);
+        if lasted < self.still.bound && on_guard && same {
+            return Ok(lasted);
+        }
+        let why = match lasted >= self.still.bound || !on_guard {
+            true => format!(
+                "it may stand still for {:.1} s, and that was not enough",
+                self.still.bound.as_secs_f64()
+            ),
+            false => "somebody let it go on".to_owned(),
+        };
+        Err(io::Error::other(format!(
+            "the server (process {}) has run while its files were copied: {why}; the copy is of no use",
+            self.still.process
+        )))
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // Should this fail the guard does it, so that is ended after it.
+        if kill_process(self.pid, Signal::CONT).is_ok() {
+            self.guard.kill().ok();
+        }
+        self.guard.wait().ok();
+    }
+}
+
+/// The threads of a process, but those of the kernel.
+fn threads(process: u32) -> io::Result<Vec<Thread>> {
+    let folder = PathBuf::from(format!("/proc/{process}/task"));
+    let mut threads = Vec::new();
+    for number in RealDisk.list(&folder)? {
+        let mut text = String::new();
+        let read = RealDisk
+            .open(&folder.join(&number).join("status"))
+            .and_then(|mut file| file.read_to_string(&mut text));
+        match read {
+            // It has ended since.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => continue,
+            read => read?,
+        };
+        let field = |name: &str| {
+            let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            found.unwrap_or_default().trim().to_owned()
+        };
+        if field("Name").starts_with(KERNELS) {
+            continue;
+        }
+        threads.push(Thread {
+            number: number.to_string_lossy().into_owned(),
+            stopped: field("State").starts_with(['T', 't', 'Z', 'X']),
+            switches: ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(field).to_vec(),
+        });
+    }
+    Ok(threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy() -> Child {
+        Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
+    }
+
+    fn state(child: &Child) -> bool {
+        threads(child.id()).unwrap().iter().all(|thread| thread.stopped)
+    }
+
+    fn still(child: &Child, bound: Duration) -> Still {
+        Still { process: child.id(), bound }
+    }
+
+    #[test]
+    fn a_process_stands_still_and_goes_on() {
+        let mut child = busy();
+        let stopped = Stopped::new(still(&child, Duration::from_secs(600))).unwrap();
+        assert!(state(&child));
+        assert!(stopped.end().unwrap() > Duration::ZERO);
+        assert!(!state(&child), "it goes on");
+        // An error on the way lets it go on, too.
+        drop(Stopped::new(still(&child, Duration::from_secs(600))).unwrap());
+        assert!(!state(&child));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        Stopped::new(still(&child, Duration::from_secs(600))).err().unwrap();
+    }
+
+    #[test]
+    fn one_that_has_run_meanwhile_is_told() {
+        let mut child = busy();
+        let stopped = Stopped::new(still(&child, Duration::from_secs(600))).unwrap();
+        kill_process(stopped.pid, Signal::CONT).unwrap();
+        while state(&child) {}
+        kill_process(stopped.pid, Signal::STOP).unwrap();
+        while !state(&child) {}
+        let error = stopped.end().unwrap_err().to_string();
+        assert!(error.contains("somebody let it go on"), "{error}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn time_that_is_up_is_a_failure() {
+        let mut child = busy();
+        let bound = Duration::from_millis(500);
+        let stopped = Stopped::new(still(&child, bound)).unwrap();
+        // The guard lets it go on.
+        while state(&child) {}
+        let error = stopped.end().unwrap_err().to_string();
+        assert!(error.contains("not enough"), "{error}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,139 @@
+//! Starting a server on a copy of what is backed up, before that counts as a backup.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use block::Error;
+use progress::Progress;
+use serde_json::{Value, json};
+
+use super::run::Run;
+use crate::host::{Call, Machine};
+use crate::trial::{self, Trial, Tried};
+use crate::volume::snapshot::Snapshot;
+
+/// Of what is wrong, so much is noted in the repository.
+const NOTED_MAX: usize = 5;
+
+/// A part of this of the file system must be free.
+const ROOM: u64 = 20;
+
+/// Why nothing is known.
+enum Unknown {
+    /// Nobody expects it.
+    Never,
+    Because(String),
+    Stopped,
+}
+
+/// Fails when a server that recovers could take the room that the original needs.
+fn has_room(machine: &Machine, path: &Path) -> io::Result<()> {
+    let words = ["stat", "--file-system", "--format=%a %b", "--"].map(OsStr::new);
+    let told = machine.tool(&[&words[..], &[path.as_os_str()]].concat())?;
+    let told = String::from_utf8_lossy(&told);
+    let numbers: Vec<u64> = told.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match *numbers {
+        [free, all] if free >= all / ROOM => Ok(()),
+        [..] => Err(io::Error::other(
+            "less than a twentieth of its file system is free, and a server that recovers takes room",
+        )),
+    }
+}
+
+/// What is known of a snapshot.
+pub(super) struct Proof {
+    /// The name and value of its entry in the note of the generation.
+    pub(super) note: (&'static str, Value),
+    pub(super) damages: Vec<String>,
+}
+
+impl Run<'_> {
+    /// Finds out whether the snapshot is sound; `None` where that can't be done at little cost, or is not to be. False
+    /// when it was asked for and is not done.
+    pub(super) fn prove(
+        &self,
+        snapshot: &mut dyn Snapshot,
+        machine: &Machine,
+        clean: &mut bool,
+    ) -> Result<Option<Proof>, Error> {
+        if self.arguments.no_prove || snapshot.start().is_none() {
+            return Ok(None);
+        }
+        let tried = self.try_out(snapshot, machine);
+        // What can't be removed now is tried again with the snapshot, and told then.
+        snapshot.remove_spare(machine).ok();
+        let why = match tried {
+            Ok(tried) => return Ok(Some(self.told(tried))),
+            Err(Unknown::Stopped) => return Err(Error::Stopped),
+            Err(Unknown::Never) if !self.arguments.prove => return Ok(None),
+            Err(Unknown::Never) => {
+                "a second snapshot can't be made at little cost; see 'remora verify --boot'".to_owned()
+            }
+            Err(Unknown::Because(why)) => why,
+        };
+        let line = format!("{}: not proven: {why}", self.source);
+        if self.arguments.prove {
+            *clean = false;
+            self.report.warn(&line);
+        } else {
+            self.report.note(&line);
+        }
+        Ok(None)
+    }
+
+    fn try_out(&self, snapshot: &mut dyn Snapshot, machine: &Machine) -> Result<Tried, Unknown> {
+        let because = |error: io::Error| Unknown::Because(error.to_string());
+        if let Some(Err(why)) = snapshot.start() {
+            return Err(Unknown::Because(why.clone()));
+        }
+        has_room(machine, &snapshot.path()).map_err(because)?;
+        let data = snapshot.spare(machine).map_err(because)?.ok_or(Unknown::Never)?;
+        let Some(Ok(start)) = snapshot.start() else { return Err(Unknown::Never) };
+        let folder = trial::folder(machine).map_err(because)?;
+        let there = trial::socket(&folder);
+        let places = [there.display().to_string()];
+        let call = Call { options: &self.arguments.ssh_option, nice: self.arguments.nice, places: &places };
+        // The server's protocol goes through a connection of its own.
+        let through = match machine {
+            Machine::Here => Machine::Here,
+            Machine::There(_) => self.source.reach(call).map_err(|error| {
+                // Nobody has put anything into it.
+                machine.disk().remove_folder(&folder).ok();
+                Unknown::Because(error.to_string())
+            })?,
+        };
+        let socket = through.sockets().pop().unwrap_or(there);
+        let time = Duration::from_secs(self.arguments.prove_for);
+        let trial = Trial { machine, start, data: &data, folder: &folder, socket: &socket, time };
+        trial.go(self.world.stop, self.world.progress).context("a copy can't be tried").map_err(|error| {
+            match error.downcast_ref::<Error>() {
+                Some(Error::Stopped) => Unknown::Stopped,
+                _ => Unknown::Because(format!("{error:#}")),
+            }
+        })
+    }
+
+    fn told(&self, tried: Tried) -> Proof {
+        let Tried { version, checked, seconds } = tried;
+        let (tables, looked_at) = (checked.tables, checked.checked);
+        if checked.damages.is_empty() {
+            let all = if looked_at == tables { "all".to_owned() } else { format!("{looked_at}") };
+            self.report.note(&format!(
+                "{}: a server ({version}) has started on a copy, {all} of {tables} tables were checked in {seconds:.1} s, \
+                 all sound",
+                self.source
+            ));
+            let known =
+                json!({"server": version, "tables": tables, "checked": looked_at, "seconds": seconds});
+            return Proof { note: ("proven", known), damages: Vec::new() };
+        }
+        for damage in &checked.damages {
+            self.report.warn(&format!("{}: {damage}", self.source));
+        }
+        let noted: Vec<&String> = checked.damages.iter().take(NOTED_MAX).collect();
+        Proof { note: ("unsound", json!(noted)), damages: checked.damages }
+    }
+}

@@ -1,0 +1,159 @@
+//! Whether a server that was started on a backup finds its data sound.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use progress::Progress;
+use server::{Error, Session, TableName};
+
+use crate::volume::start::ELSEWHERE;
+
+/// An error that says nothing of the data: in their folder is one that is no database, such as lost+found.
+const NO_DATABASE: &str = "Invalid (old?) table or database name";
+/// Errors of a log that are told; more say the same.
+const ERRORS_MAX: usize = 20;
+
+/// What is said first of data that no server starts on.
+pub(crate) const NO_START: &str = "a server does not start on it";
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// How many tables there are.
+    pub(crate) tables: usize,
+    /// How many were looked at from one end to the other.
+    pub(crate) checked: usize,
+    /// What is wrong, a line each.
+    pub(crate) damages: Vec<String>,
+}
+
+/// Which tables can be checked, in no order if not all of them may be.
+///
+/// # Errors
+/// Those of the server.
+pub(crate) fn tables(session: &mut Session, any_order: bool) -> Result<Vec<TableName>, Error> {
+    let elsewhere = ELSEWHERE.map(|engine| session.quote(engine)).join(", ");
+    let rows = session.strings(&format!(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SEQUENCE', \
+         'SYSTEM VERSIONED') AND table_schema NOT IN ('information_schema', 'performance_schema') \
+         AND IFNULL(engine, '') NOT IN ({elsewhere}) ORDER BY {}",
+        // When time is short it is another part of them each day.
+        if any_order { "RAND()" } else { "1, 2" }
+    ))?;
+    let name = |row: Vec<Option<String>>| match <[Option<String>; 2]>::try_from(row) {
+        Ok([Some(schema), Some(table)]) => Some(TableName { schema, table }),
+        _ => None,
+    };
+    Ok(rows.into_iter().filter_map(name).collect())
+}
+
+/// Checks tables, or as many as can be in a time. Whoever gives one ends the server when it is over.
+///
+/// # Errors
+/// [`block::Error::Stopped`]; those of the server.
+pub(crate) fn check(
+    session: &mut Session,
+    tables: &[TableName],
+    time: Option<Duration>,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> anyhow::Result<Checked> {
+    let end = time.map(|time| Instant::now() + time);
+    let is_over = || end.is_some_and(|end| Instant::now() >= end);
+    progress.phase("checking", None);
+    let mut found = Checked { tables: tables.len(), ..Checked::default() };
+    for table in tables {
+        if stop.load(Ordering::Relaxed) {
+            return Err(block::Error::Stopped.into());
+        }
+        if is_over() {
+            break;
+        }
+        match one(session, table, progress) {
+            Ok(mut damages) => found.damages.append(&mut damages),
+            // Nothing else keeps to a time: one table may take hours.
+            Err(Error::LostConnection { .. }) if is_over() => break,
+            Err(error @ Error::LostConnection { .. }) => {
+                found.damages.push(format!("{table}: the server ended when it was checked: {error}"));
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        found.checked += 1;
+    }
+    Ok(found)
+}
+
+/// What is wrong with one table.
+fn one(session: &mut Session, table: &TableName, progress: &dyn Progress) -> Result<Vec<String>, Error> {
+    let mut damages = Vec::new();
+    for said in session.strings(&format!("CHECK TABLE {table}"))? {
+        let [_, _, Some(kind), Some(what)] = said.as_slice() else { continue };
+        let line = format!("{table}: {kind}: {what}");
+        match kind.as_str() {
+            // An engine that can't be checked.
+            "note" => {}
+            "status" if what == "OK" || what == "Table is already up to date" => {}
+            // Such as a MyISAM table that was open when the volume was as it is, and is sound all the same.
+            "warning" => progress.warn(&line),
+            _ => damages.push(line),
+        }
+    }
+    Ok(damages)
+}
+
+/// Whether a server complains that there is no room, which says nothing of its data (ENOSPC is 28).
+pub(crate) fn lacks_room(log: &str) -> bool {
+    let words = [
+        "error 28",
+        "errno: 28",
+        "Errcode: 28",
+        "No space left on device",
+        "Disk is full",
+        "out of disk space",
+    ];
+    log.lines().any(|line| words.iter().any(|word| line.contains(word)))
+}
+
+/// The errors that a server has written into its log, each once.
+pub(crate) fn errors(log: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut more = 0;
+    for line in log.lines() {
+        let Some((_, text)) = line.split_once("[ERROR]") else { continue };
+        let text = format!("the server says: {}", text.trim());
+        if found.contains(&text) || text.contains(NO_DATABASE) {
+            continue;
+        }
+        if found.len() < ERRORS_MAX {
+            found.push(text);
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        found.push(format!("the server says {more} more errors"));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_once_and_not_without_end() {
+        let line = |number: usize| {
+            format!("2026-11-22  2:07:26 0 [ERROR] InnoDB: page {number} is in the future!\n")
+        };
+        let folder = "2026-11-22 7 [ERROR] Invalid (old?) table or database name 'lost+found'";
+        let log = format!(
+            "2026-11-22 [Note] InnoDB: fine\n{}{}2026-11-22 [Warning] x\n{folder}\n",
+            line(1),
+            line(1)
+        );
+        assert_eq!(errors(&log), ["the server says: InnoDB: page 1 is in the future!"]);
+        let many = errors(&(0..100).map(line).collect::<String>());
+        assert_eq!((many.len(), many.last().unwrap().as_str()), (21, "the server says 80 more errors"));
+    }
+}

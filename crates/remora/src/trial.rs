@@ -1,0 +1,198 @@
+//! A server that is started on a copy of another one's data, on the machine where that is and with its program, to see whether
+//! it finds them sound. Nobody but us reaches it, and it goes with us.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use progress::Progress;
+use server::{Overrides, Session, Target};
+
+use crate::commands;
+use crate::host::Machine;
+use crate::sound::{self, Checked};
+use crate::volume::start::Start;
+
+/// How long to wait between two looks whether it answers.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A folder for the socket, the log and temporary files: a short name, because that of a socket must be.
+const FOLDER: &str = "umask 077; mktemp -d -p /tmp";
+
+/// Starts the program of process $1 as the owner of the data $2, with the folder $3 and the options behind it. It ends
+/// when the folder or the one who asked is gone. What tells a replica where its source is would lead it to files of the
+/// original.
+const START: &str = r#"pid=$1 data=$2 folder=$3 parent=$PPID; shift 3
+libraries=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^LD_LIBRARY_PATH=//p') 2>/dev/null
+[ -z "$libraries" ] || export LD_LIBRARY_PATH="$libraries"
+rm -f "$data"/*master*.info "$data"/*relay*.index "$data"/*relay*.info
+mkdir "$folder/tmp" || exit 1
+set -- "$@" --socket="$folder/socket" --pid-file="$folder/pid-file" --tmpdir="$folder/tmp"
+if [ "$(id -u)" = 0 ]; then
+    owner=$(stat -c %u "$data")
+    chown -R "$owner" "$folder" && set -- "$@" --user="$(id -nu "$owner" 2>/dev/null || echo "$owner")"
+fi
+exec </dev/null
+(
+    trap '' HUP
+    nice "/proc/$pid/exe" "$@" >"$folder/log" 2>&1 &
+    server=$!
+    echo "$server" >"$folder/server"
+    while kill -0 "$parent" && [ -e "$folder/server" ]; do sleep 0.2; done
+    case $(tr '\0' ' ' <"/proc/$server/cmdline") in *"$folder/socket"*) kill -9 "$server";; esac
+    rm -rf "$folder"
+) >/dev/null 2>&1 &
+while ! [ -s "$folder/server" ]; do sleep 0.02; done"#;
+
+/// Whether it is there: a process that is nothing but an exit code has no command line.
+const RUNS: &str =
+    r#"case $(tr '\0' ' ' <"/proc/$(cat "$1/server")/cmdline") in *"$1/socket"*) ;; *) exit 1;; esac"#;
+
+/// Ends it, and waits until nobody writes to its data any more. The folder goes where $2 says so.
+const END: &str = r#"server=$(cat "$1/server") || server=none
+runs() { case $(tr '\0' ' ' <"/proc/$server/cmdline") in *"$1/socket"*) ;; *) return 1;; esac; }
+while runs "$1"; do kill -9 "$server"; sleep 0.02; done 2>/dev/null
+[ "$2" != too ] || rm -rf "$1""#;
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    pub(crate) version: String,
+    pub(crate) checked: Checked,
+    pub(crate) seconds: f64,
+}
+
+/// Makes the folder on a machine. Its socket is what [`try_out`] connects to.
+pub(crate) fn folder(machine: &Machine) -> io::Result<PathBuf> {
+    let said = machine.run(&["sh", "-c", FOLDER].map(OsStr::new))?;
+    Ok(PathBuf::from(String::from_utf8_lossy(&said).trim_end()))
+}
+
+/// The socket in it.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    folder.join("socket")
+}
+
+/// How to try a copy.
+pub(crate) struct Trial<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) start: &'a Start,
+    /// The copy, which is written to.
+    pub(crate) data: &'a Path,
+    pub(crate) folder: &'a Path,
+    /// A socket here that leads to that of the folder.
+    pub(crate) socket: &'a Path,
+    /// How long tables may be checked.
+    pub(crate) time: Duration,
+}
+
+impl Trial<'_> {
+    /// Starts a server, checks what it has, and ends it. The folder is gone afterwards.
+    ///
+    /// # Errors
+    /// [`block::Error::Stopped`]; when nothing can be said of the data.
+    pub(crate) fn go(&self, stop: &AtomicBool, progress: &dyn Progress) -> Result<Tried> {
+        let tried = self.start().and_then(|()| self.look(stop, progress));
+        // What is wrong there is said where the copy is removed.
+        let ended = self.end("too");
+        let tried = tried?;
+        ended.context("the server that was started on a copy can't be ended")?;
+        Ok(tried)
+    }
+
+    fn end(&self, folder: &str) -> io::Result<()> {
+        self.script(END, &[self.folder.as_os_str(), OsStr::new(folder)])
+    }
+
+    fn start(&self) -> Result<()> {
+        let process = self.start.process.to_string();
+        let options = self.start.options(self.data);
+        let mut words = vec![OsStr::new(&process), self.data.as_os_str(), self.folder.as_os_str()];
+        words.extend(options.iter().map(OsStr::new));
+        self.script(START, &words).context("a server can't be started on a copy")?;
+        Ok(())
+    }
+
+    fn look(&self, stop: &AtomicBool, progress: &dyn Progress) -> Result<Tried> {
+        progress.phase("recovering", None);
+        let began = Instant::now();
+        let mut session = match self.connect(stop) {
+            Ok(Some(session)) => session,
+            Ok(None) => {
+                let log = self.log()?;
+                let mut damages = sound::errors(&log);
+                if damages.is_empty() {
+                    let last = log.lines().last().unwrap_or("nothing at all").to_owned();
+                    bail!("a server does not start on a copy, and says no error: {last}");
+                }
+                has_room(&log)?;
+                damages.insert(0, sound::NO_START.to_owned());
+                let checked = Checked { damages, ..Checked::default() };
+                return Ok(Tried { version: String::new(), checked, seconds: began.elapsed().as_secs_f64() });
+            }
+            Err(error) => return Err(error),
+        };
+        let version = session.value("SELECT VERSION()")?.unwrap_or_default();
+        let tables = sound::tables(&mut session, true)?;
+        let (done, over) = bounded::<()>(0);
+        let mut checked = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                if over.recv_timeout(self.time) == Err(RecvTimeoutError::Timeout) {
+                    // What it does for us then is of no use any more.
+                    self.end("").ok();
+                }
+            });
+            let checked = sound::check(&mut session, &tables, Some(self.time), stop, progress);
+            drop(done);
+            checked
+        })?;
+        let log = self.log()?;
+        has_room(&log)?;
+        checked.damages.extend(sound::errors(&log));
+        Ok(Tried { version, checked, seconds: began.elapsed().as_secs_f64() })
+    }
+
+    /// None when it has ended.
+    fn connect(&self, stop: &AtomicBool) -> Result<Option<Session>> {
+        let overrides = Overrides {
+            socket: Some(self.socket.to_owned()),
+            user: Some("root".to_owned()),
+            no_defaults: true,
+            ..Overrides::default()
+        };
+        let target = Target::resolve(&overrides, &server::Environment::default())?;
+        loop {
+            if let Ok(session) = target.connect() {
+                return Ok(Some(session));
+            }
+            match self.script(RUNS, &[self.folder.as_os_str()]) {
+                Ok(()) => {}
+                Err(error) if Machine::is_gone(&error) => return Err(error.into()),
+                Err(_) => return Ok(None),
+            }
+            if !commands::pause(LOOK_AGAIN, stop) {
+                return Err(block::Error::Stopped.into());
+            }
+        }
+    }
+
+    fn log(&self) -> Result<String> {
+        let mut bytes = Vec::new();
+        self.machine.disk().open(&self.folder.join("log"))?.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn script(&self, script: &str, words: &[&OsStr]) -> io::Result<()> {
+        let shell = ["sh", "-c", script, "sh"].map(OsStr::new);
+        self.machine.run(&[&shell, words].concat()).map(drop)
+    }
+}
+
+fn has_room(log: &str) -> Result<()> {
+    ensure!(!sound::lacks_room(log), "there is not enough room for a server to recover in");
+    Ok(())
+}
