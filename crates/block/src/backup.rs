@@ -116,8 +116,8 @@ struct Counts {
     changed: u64,
     reused: u64,
     healed: u64,
-    /// What the chunks were that are looked at again.
-    sample: BTreeMap<u64, Hash>,
+    /// What the chunks were that are looked at again: the hashes of their blocks, none for a hole.
+    sample: BTreeMap<u64, Vec<Hash>>,
 }
 
 /// A chunk on its way to a worker.
@@ -346,11 +346,11 @@ impl Pipeline<'_> {
             let one = one?;
             waiting.insert(one.number, one);
             while let Some(one) = waiting.remove(&next) {
-                let Found { content, changes, reused, healed } = one.found;
+                let Found { content, hashes, changes, reused, healed } = one.found;
                 counts.healed += healed;
                 writer.content(&content);
                 if sample.has(next) {
-                    counts.sample.insert(next, content);
+                    counts.sample.insert(next, hashes);
                 }
                 if let Some((changes, bytes)) = changes {
                     counts.changed += changes.len() as u64;
@@ -388,7 +388,7 @@ impl Pipeline<'_> {
     fn look_at(&self, number: u64, what: What, changer: &mut Changer<'_>) -> Result<Done, Error> {
         let (prior, salvaged, seen, buffer, claimed) = match what {
             What::Same(content) => {
-                let found = Found { content, changes: None, reused: false, healed: 0 };
+                let found = Found { content, hashes: Vec::new(), changes: None, reused: false, healed: 0 };
                 return Ok(Done { number, found, buffer: None });
             }
             What::Read { prior, salvaged, seen, buffer, claimed } => (prior, salvaged, seen, buffer, claimed),
@@ -422,5 +422,5 @@ impl Pipeline<'_> {
 fn hole(prior: Option<&Chunk>) -> Found {
     let was_zeros = prior.is_none_or(|prior| prior.content == ZERO && prior.unknown.is_none());
     let changes = (!was_zeros).then(|| (Vec::new(), Vec::new()));
-    Found { content: ZERO, changes, reused: false, healed: 0 }
+    Found { content: ZERO, hashes: Vec::new(), changes, reused: false, healed: 0 }
 }

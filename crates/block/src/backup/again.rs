@@ -10,7 +10,7 @@ use disk::Stat;
 
 use super::{Request, World, bytes_of};
 use crate::feed::{Feed, Want};
-use crate::format::{BLOCK, CHUNK, Hash, ZERO, block_hash, chunk_hash, chunks_of};
+use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, Hash, ZERO, block_hash, chunks_of};
 use crate::{Error, Seen};
 
 /// Of how many chunks one is looked at again.
@@ -50,7 +50,7 @@ impl Sample {
 pub(super) fn is_as_it_was(
     feed: &mut dyn Feed,
     before: &Stat,
-    sample: &BTreeMap<u64, Hash>,
+    sample: &BTreeMap<u64, Vec<Hash>>,
     (request, world): (&Request<'_>, World<'_>),
 ) -> Result<(), Error> {
     if request.is_still {
@@ -72,17 +72,20 @@ pub(super) fn is_as_it_was(
         return Err(Error::Changed { name: name.to_owned() });
     }
     let mut buffer = Vec::new();
-    for (chunk, content) in sample {
+    for (chunk, was) in sample {
         let failed =
             |source| Error::Source { name: format!("{name} at byte {}", chunk * CHUNK as u64), source };
-        feed.expect(*chunk, bytes_of(*chunk, before.len), Want::All(None)).map_err(failed)?;
-        let now = match feed.read(&mut buffer).map_err(failed)? {
-            Seen::Hole => ZERO,
-            Seen::Whole | Seen::Blocks(_) => {
-                chunk_hash(&buffer.chunks(BLOCK).map(block_hash).collect::<Vec<_>>())
-            }
+        let zeros = || vec![ZERO; CHUNK_BLOCKS];
+        let was = if was.is_empty() { zeros() } else { was.clone() };
+        // What is the same need not come from another machine.
+        let want = Want::All(Some(was.clone()));
+        feed.expect(*chunk, bytes_of(*chunk, before.len), want).map_err(failed)?;
+        let same = match feed.read(&mut buffer).map_err(failed)? {
+            Seen::Hole => was == zeros(),
+            Seen::Whole => buffer.chunks(BLOCK).map(block_hash).eq(was),
+            Seen::Blocks(blocks) => !blocks.contains(&true),
         };
-        if now != *content {
+        if !same {
             return Err(Error::Changed { name: name.to_owned() });
         }
     }

@@ -33,6 +33,8 @@ pub(super) struct Changer<'a> {
 pub(super) struct Found {
     /// Hash of its content.
     pub(super) content: Hash,
+    /// Hashes of its blocks; none where it was not looked at, or is a hole.
+    pub(super) hashes: Vec<Hash>,
     /// Its changes and the bytes of their groups, if there are any.
     pub(super) changes: Option<(Vec<Change>, Vec<u8>)>,
     /// An interrupted run had stored them.
@@ -94,15 +96,21 @@ impl<'a> Changer<'a> {
         let again = |new: &&New| prior.is_some_and(|prior| prior.is_unknown(new.block));
         let healed = differing.iter().filter(again).count() as u64;
         if differing.is_empty() {
-            return Ok(Found { content, changes: None, reused: false, healed: 0 });
+            return Ok(Found { content, hashes, changes: None, reused: false, healed: 0 });
         }
         if content == ZERO {
-            return Ok(Found { content, changes: Some((Vec::new(), Vec::new())), reused: false, healed });
+            return Ok(Found {
+                content,
+                hashes,
+                changes: Some((Vec::new(), Vec::new())),
+                reused: false,
+                healed,
+            });
         }
         // What an interrupted run has stored may leave out what was not known to be damaged then.
         let salvaged = salvaged.filter(|_| prior.is_none_or(|prior| prior.unknown.is_none()));
         if let Some(found) = salvaged.and_then(|salvaged| salvaged.take(&content)) {
-            return Ok(Found { content, changes: Some(found), reused: true, healed });
+            return Ok(Found { content, hashes, changes: Some(found), reused: true, healed });
         }
         let (zeros, new): (Vec<New>, Vec<New>) = differing.into_iter().partition(|new| new.hash == ZERO);
         let mut out = Out { bytes: Vec::new(), places: vec![None; CHUNK_BLOCKS] };
@@ -118,7 +126,7 @@ impl<'a> Changer<'a> {
         self.groups(data, &whole, &mut out)?;
         let places = out.places.into_iter().zip(0u8..=u8::MAX);
         let changes = places.filter_map(|(place, block)| Some((block, place?)));
-        Ok(Found { content, changes: Some((changes.collect(), out.bytes)), reused: false, healed })
+        Ok(Found { content, hashes, changes: Some((changes.collect(), out.bytes)), reused: false, healed })
     }
 
     /// Stores the blocks that were something else before as differences to that, where it pays. Returns the

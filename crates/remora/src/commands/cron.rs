@@ -195,7 +195,7 @@ fn watch(
             }
             recv(signals.receiver()) -> signal => if let Ok(signal) = signal { child.signal(signal) },
             recv(clock) -> _ => if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                end_all(child, &lines, log);
+                end_all(child, lines, log);
                 return Ok(End::TimedOut);
             },
             recv(reaping) -> _ => child.reap(),
