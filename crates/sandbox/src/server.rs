@@ -73,8 +73,8 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Everything but the start. `fill` makes the data folder of a new sandbox, if they are to be other data than
-    /// those that every server begins with.
+    /// Everything but the start. `fill` makes the data folder of a new sandbox, if they are to be other data
+    /// than those that every server begins with.
     pub(crate) fn prepared(
         installation: &Installation,
         places: &Places,
