@@ -9,8 +9,9 @@ use crate::{Error, Installation, Places, Sandbox, Settings, folder, place};
 /// What a member has of its own, and another must not begin with.
 const OWN: [&str; 2] = ["galera.cache", "gvwstate.dat"];
 
-/// Starts a cluster of `size` members and returns when each takes statements. The members of a cluster `NAME` are
-/// called `NAME-1`, `NAME-2` and so on. One that was stopped starts again with its data, and the size that it has.
+/// Starts a cluster of `size` members and returns when each takes statements. The members of a cluster `NAME`
+/// are called `NAME-1`, `NAME-2` and so on. One that was stopped starts again with its data, and the size
+/// that it has.
 ///
 /// `settings` are those of each member; folders and ports are chosen for them.
 ///

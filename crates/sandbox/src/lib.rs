@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The first start of a product initialises a data folder and keeps it in the cache; every later start copies
-//! that folder, which takes hundredths of a second. The crate knows no client library: a server counts as ready
-//! when it sends its greeting packet over the socket.
+//! that folder, which takes hundredths of a second. The crate knows no client library: a server counts as
+//! ready when it sends its greeting packet over the socket.
 
 mod archive;
 mod client;

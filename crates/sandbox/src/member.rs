@@ -1,9 +1,9 @@
 //! A server that is one of a Galera cluster on this machine.
 //!
 //! The members begin with the same data, so none ever needs a copy of another's. What one missed it gets from
-//! the others' caches of changes (IST). Galera asks a script for a copy even then; ours says that there is none
-//! to come, and refuses when one would be needed: a member that is too far behind does not start, rather than
-//! go on with other data than the rest.
+//! the others' caches of changes (IST). Galera asks a script for a copy even then; ours says that there is
+//! none to come, and refuses when one would be needed: a member that is too far behind does not start, rather
+//! than go on with other data than the rest.
 
 use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpStream};

@@ -30,8 +30,9 @@ const KILL_WAIT: Duration = Duration::from_secs(60);
 /// parent can be asked for without unsafe code, and such a signal would follow the thread that started the
 /// daemon, not the process.
 ///
-/// $1 is the log, $2 a folder to remove after such a stop or nothing, $3 what is put before the search path, the rest is the command. It prints the
-/// daemon's process id, which stays the daemon's until this shell has waited for it.
+/// $1 is the log, $2 a folder to remove after such a stop or nothing, $3 what is put before the search path,
+/// the rest is the command. It prints the daemon's process id, which stays the daemon's until this shell has
+/// waited for it.
 const TIED: &str = r#"
 log=$1 scratch=$2 PATH=$3$PATH; shift 3
 exec 3<&0

@@ -79,8 +79,8 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Everything but the start, and whether there was no sandbox before. `fill` makes the data folder of a new sandbox, if they are to be other data than
-    /// those that every server begins with.
+    /// Everything but the start, and whether there was no sandbox before. `fill` makes the data folder of a new
+    /// sandbox, if they are to be other data than those that every server begins with.
     pub(crate) fn prepared(
         installation: &Installation,
         places: &Places,
