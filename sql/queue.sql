@@ -1,5 +1,5 @@
--- ENGINE=QUEUE and its functions, for the MariaDB that ha_queue.so was built for. Put the library into the folder that
--- SELECT @@plugin_dir names, then run this once.
+-- ENGINE=QUEUE and its functions, for the MariaDB that ha_queue.so was built for. Put the library into the
+-- folder that SELECT @@plugin_dir names, then run this once.
 INSTALL PLUGIN IF NOT EXISTS QUEUE SONAME 'ha_queue';
 INSTALL PLUGIN IF NOT EXISTS QUEUE_RESET SONAME 'ha_queue';
 INSTALL PLUGIN IF NOT EXISTS QUEUES SONAME 'ha_queue';

@@ -1,7 +1,8 @@
--- The URL and text functions. Put liburlpack_udf.so into the folder that SELECT @@plugin_dir names, then run this once,
--- on every server by itself: a source first, or any replica first, in any order. Nothing of it goes to the binary log,
--- because a replica that lacks the library would stop there. Replicas need the library, and the same models in
--- their own folder, only if they run the functions: for reading, or with binlog_format=STATEMENT. Have ROW or MIXED.
+-- The URL and text functions. Put liburlpack_udf.so into the folder that SELECT @@plugin_dir names, then run
+-- this once, on every server by itself: a source first, or any replica first, in any order. Nothing of it
+-- goes to the binary log, because a replica that lacks the library would stop there. Replicas need the
+-- library, and the same models in their own folder, only if they run the functions: for reading, or with
+-- binlog_format=STATEMENT. Have ROW or MIXED.
 SET @urlpack_log_bin = @@SESSION.sql_log_bin;
 SET SESSION sql_log_bin = 0;
 DROP FUNCTION IF EXISTS url_pack;

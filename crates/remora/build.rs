@@ -1,4 +1,5 @@
-//! Builds the program that goes to the other side of an ssh connection: one static file that needs nothing there.
+//! Builds the program that goes to the other side of an ssh connection: one static file that needs nothing
+//! there.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! Crawls a web site with queues of ENGINE=QUEUE.
 //!
-//! `cargo run -p queue-plugin --example crawler -- mysql://root@localhost/crawl?socket=/path/server.sock localhost:8000 /`
+//! `cargo run -p queue-plugin --example crawler -- mysql://root@localhost/crawl?socket=/path/server.sock
+//! localhost:8000 /`
 #![expect(clippy::print_stdout, reason = "an example talks to whoever runs it")]
 
 mod crawl;

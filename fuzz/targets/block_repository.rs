@@ -1,4 +1,5 @@
-//! A repository whose files were changed anywhere gives back what was backed up, or an error; verifying finds the change.
+//! A repository whose files were changed anywhere gives back what was backed up, or an error; verifying finds
+//! the change.
 #![no_main]
 
 use std::path::{Path, PathBuf};

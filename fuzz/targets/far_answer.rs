@@ -1,4 +1,5 @@
-//! A far side that says anything: the near side gets answers or errors, and asks for no more memory than is needed.
+//! A far side that says anything: the near side gets answers or errors, and asks for no more memory than is
+//! needed.
 #![no_main]
 
 use std::io::{self, Cursor, Read};

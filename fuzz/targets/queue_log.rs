@@ -1,4 +1,5 @@
-//! A queue whose files were changed anywhere is opened or refused, and read or refused; what is read is what was written.
+//! A queue whose files were changed anywhere is opened or refused, and read or refused; what is read is what
+//! was written.
 #![no_main]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Packed values of any two strings compare as the strings do, and lie in the ranges of the prefixes they have.
+//! Packed values of any two strings compare as the strings do, and lie in the ranges of the prefixes they
+//! have.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Files of other projects through `remora import`, beside what other readers make of them. For local runs only: nothing
-//! of the files goes into the project.
+//! Files of other projects through `remora import`, beside what other readers make of them. For local runs
+//! only: nothing of the files goes into the project.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -48,8 +48,8 @@ enum Verdict {
     Alone,
 }
 
-/// `cargo xtask corpora [FOLDER...]`: the packages' files and those in folders, such as a checkout of a project that
-/// keeps odd files for its own tests.
+/// `cargo xtask corpora [FOLDER...]`: the packages' files and those in folders, such as a checkout of a
+/// project that keeps odd files for its own tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::install(&[("mvn", "maven"), ("npm", "npm"), ("unzip", "unzip")])?;
     let remora = release()?;
@@ -222,8 +222,8 @@ fn table(server: &Sandbox) -> Result<Rows> {
     Ok(canonical(&rows))
 }
 
-/// Rows whose values say the same are the same: numbers by value, NULL as the empty text, times without a T. Rows lose
-/// empty values at their end, tables rows without any value.
+/// Rows whose values say the same are the same: numbers by value, NULL as the empty text, times without a T.
+/// Rows lose empty values at their end, tables rows without any value.
 fn canonical(rows: &[Vec<Value>]) -> Rows {
     let mut rows: Rows = rows
         .iter()

@@ -46,8 +46,9 @@ pub struct Request<'a> {
     pub full: bool,
     /// Where the volume may have changed, if that is known: only that is read, and a sample as proof.
     pub changed: Option<Changed>,
-    /// The volume as it was at the generation that `changed` tells the changes since, where a snapshot of that is still at
-    /// hand. What a block was is read there, which takes a fraction of the time of unpacking it.
+    /// The volume as it was at the generation that `changed` tells the changes since, where a snapshot of
+    /// that is still at hand. What a block was is read there, which takes a fraction of the time of unpacking
+    /// it.
     pub before: Option<&'a dyn Source>,
     /// Accept a file that changes while it is read.
     pub live: bool,
@@ -154,8 +155,8 @@ struct Done {
 ///
 /// # Errors
 /// When the source can't be read from start to end, or the repository not be written. Then there is no new
-/// generation, and the old ones are as they were. [`Error::Untracked`]: what was said to have changed is not all;
-/// without that it can be tried again.
+/// generation, and the old ones are as they were. [`Error::Untracked`]: what was said to have changed is not
+/// all; without that it can be tried again.
 pub fn backup(
     repository: &Repository,
     feed: &mut dyn Feed,

@@ -26,7 +26,8 @@ pub(crate) struct Chunk {
     pub(crate) content: Hash,
     /// Where each block is; `None` for zeros, and for those that are not known.
     pub(crate) blocks: Vec<Option<Place>>,
-    /// Blocks of which it is not known what they are, because what tells of them is damaged. Mostly there are none.
+    /// Blocks of which it is not known what they are, because what tells of them is damaged. Mostly there are
+    /// none.
     pub(crate) unknown: Option<Blocks>,
 }
 
@@ -124,8 +125,8 @@ impl Chain {
         Ok(Chain { files: chain, cut: false })
     }
 
-    /// As much of the chain that ends in generation `newest` as there is, and why there is no more. None if not even that
-    /// generation is there.
+    /// As much of the chain that ends in generation `newest` as there is, and why there is no more. None if
+    /// not even that generation is there.
     pub(crate) fn partial(files: &BTreeMap<u64, Arc<File>>, newest: u64) -> Option<(Chain, Option<Error>)> {
         let why = match Chain::new(files, newest) {
             Ok(chain) => return Some((chain, None)),
@@ -246,7 +247,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The same, also where what tells of it is damaged: then not all of its blocks are known, and `damages` says why.
+    /// The same, also where what tells of it is damaged: then not all of its blocks are known, and `damages`
+    /// says why.
     pub(crate) fn told(&mut self, number: u64, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
         let mut chunk = Chunk::zeros();
         let Entries { entries, mut cut } = self.entries(number)?;

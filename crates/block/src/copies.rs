@@ -30,8 +30,8 @@ impl<'a> Copies<'a> {
         Copies { fetcher: Fetcher::new(store), files }
     }
 
-    /// Puts the blocks of chunk `number` into `out`, where what is zeros is zeros already. Those that can't be had are
-    /// zeros there, too.
+    /// Puts the blocks of chunk `number` into `out`, where what is zeros is zeros already. Those that can't
+    /// be had are zeros there, too.
     pub(crate) fn chunk(&self, number: u64, blocks: &[Option<Place>], out: &mut [u8]) -> Result<Lost, Error> {
         let mut lost = Lost::default();
         self.fetcher.blocks(blocks, out, &mut |found, error| {

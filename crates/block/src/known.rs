@@ -1,4 +1,5 @@
-//! What a repository knows of itself beside its generations: which one was the last, and what of it is damaged.
+//! What a repository knows of itself beside its generations: which one was the last, and what of it is
+//! damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,8 @@ impl Newest {
     }
 }
 
-/// Something damaged in a file: where it begins, and the chunk that it is of. Without an offset it is the record itself.
+/// Something damaged in a file: where it begins, and the chunk that it is of. Without an offset it is the
+/// record itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bad {
     pub(crate) chunk: u64,

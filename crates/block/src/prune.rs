@@ -27,7 +27,8 @@ pub struct Summary {
     pub forgotten: Vec<u64>,
     /// Generations that stay and got a new file, as what they built upon is no more.
     pub rewritten: Vec<u64>,
-    /// Generations that stay, but not whole, because the repository is damaged; they keep what they build upon.
+    /// Generations that stay, but not whole, because the repository is damaged; they keep what they build
+    /// upon.
     pub damaged: Vec<u64>,
     /// Bytes of the new files.
     pub written: u64,
@@ -55,7 +56,8 @@ struct Plan {
     broken: (BTreeSet<u64>, BTreeSet<u64>),
 }
 
-/// Forgets all generations but those of `keep`. One that is damaged stays as it is, with all that it may need.
+/// Forgets all generations but those of `keep`. One that is damaged stays as it is, with all that it may
+/// need.
 ///
 /// # Errors
 /// When the repository is in use by another run, or can't be written. Every generation of `keep` is
@@ -288,8 +290,8 @@ fn groups_of(changes: &[Change]) -> impl Iterator<Item = &Group> {
     places.flat_map(|place| [Some(&place.group), place.base.as_ref().map(|(base, _)| base)]).flatten()
 }
 
-/// Writes the new files; tells which generation is in which, and returns how many bytes they are, or the file that something
-/// can't be copied out of.
+/// Writes the new files; tells which generation is in which, and returns how many bytes they are, or the file
+/// that something can't be copied out of.
 fn rewrite(
     repository: &Repository,
     loaded: &Loaded,
@@ -336,7 +338,8 @@ fn rewrite(
     Ok(Ok(written))
 }
 
-/// Writes a record, and with it the groups that lie in files that are to be emptied. One of these that can't be read is told.
+/// Writes a record, and with it the groups that lie in files that are to be emptied. One of these that can't
+/// be read is told.
 fn copy(
     writer: &mut Writer<'_>,
     mut record: Record,

@@ -146,7 +146,8 @@ impl Repository {
         &*self.store
     }
 
-    /// Keeps other runs from writing until this is dropped, and not only while [`backup()`](crate::backup()) is at work.
+    /// Keeps other runs from writing until this is dropped, and not only while [`backup()`](crate::backup())
+    /// is at work.
     ///
     /// # Errors
     /// [`Error::Busy`] when another run writes.

@@ -60,7 +60,8 @@ pub struct Summary {
     pub losses: Vec<Loss>,
     /// Whether all together is proven to be what was backed up, and not only each block to be one of those.
     pub is_proven: bool,
-    /// The damages that were met, as far as they are told one by one. What one costs may have been found elsewhere.
+    /// The damages that were met, as far as they are told one by one. What one costs may have been found
+    /// elsewhere.
     pub damages: Vec<String>,
     /// Things of a tree that the target can't hold as they were: where, and what of them.
     pub bent: Vec<(PathBuf, String)>,
@@ -69,7 +70,8 @@ pub struct Summary {
 /// A part of a volume, or of a file of a tree, that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// The file, below the top of a tree; none for a part of a volume. An empty one is the list of files itself.
+    /// The file, below the top of a tree; none for a part of a volume. An empty one is the list of files
+    /// itself.
     pub path: Option<PathBuf>,
     /// Its bytes.
     pub bytes: Range<u64>,
@@ -244,7 +246,8 @@ fn run(
     Ok(Summary { generation, len, written, losses, is_proven, damages, bent: Vec::new() })
 }
 
-/// What was noted of a generation when it was made, also where its file is damaged: then it may not be what it was.
+/// What was noted of a generation when it was made, also where its file is damaged: then it may not be what
+/// it was.
 ///
 /// # Errors
 /// When there is no such generation.

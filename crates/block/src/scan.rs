@@ -74,7 +74,8 @@ impl Feed for Scan {
         self.source.is_written_to()
     }
 
-    /// Each is looked at before the one before it is read: what that reads ahead would be mistaken for others' pages.
+    /// Each is looked at before the one before it is read: what that reads ahead would be mistaken for
+    /// others' pages.
     fn ahead(&self) -> u64 {
         1
     }

@@ -1,8 +1,8 @@
 //! A tree of files as one volume: where each file's bytes lie in it, from one generation to the next.
 //!
-//! [`Layout`] gives every file blocks of its own and lets it keep them, so what did not change stays where it is. It is
-//! written into the volume itself: a generation tells by itself what is in it. [`Reader`] reads files by the places that the
-//! layout gives them ([`Layout::parts`]), [`restore()`] brings them back.
+//! [`Layout`] gives every file blocks of its own and lets it keep them, so what did not change stays where it
+//! is. It is written into the volume itself: a generation tells by itself what is in it. [`Reader`] reads
+//! files by the places that the layout gives them ([`Layout::parts`]), [`restore()`] brings them back.
 //! docs/formats/tree.md describes it.
 
 mod format;
@@ -75,8 +75,9 @@ pub struct Left {
     pub of_no_use: bool,
 }
 
-/// Lists a folder and all that is below it, on one file system. What can't be backed up is told apart: sockets, pipes and
-/// devices, and folders where another file system or subvolume begins, which stay as empty ones.
+/// Lists a folder and all that is below it, on one file system. What can't be backed up is told apart:
+/// sockets, pipes and devices, and folders where another file system or subvolume begins, which stay as empty
+/// ones.
 ///
 /// # Errors
 /// What reading the folders reports.
@@ -140,7 +141,8 @@ pub fn is_own(name: &OsStr) -> bool {
 }
 
 impl Layout {
-    /// Gives blocks to the files of a tree: those that they had `before`, and more or fewer as they have grown or shrunk.
+    /// Gives blocks to the files of a tree: those that they had `before`, and more or fewer as they have
+    /// grown or shrunk.
     #[must_use]
     pub fn new(mut nodes: Vec<Node>, before: Option<&Layout>) -> Layout {
         let old: BTreeMap<&Path, &Node> =

@@ -32,8 +32,8 @@ pub struct Damage {
     pub place: String,
     /// What is wrong, and which block of the volume it concerns.
     pub what: String,
-    /// What can't be brought back for it, as far as that can be told. Nothing where no generation needs it, or all that it
-    /// holds was stored a second time.
+    /// What can't be brought back for it, as far as that can be told. Nothing where no generation needs it,
+    /// or all that it holds was stored a second time.
     pub costs: Vec<Cost>,
 }
 
@@ -50,8 +50,8 @@ pub struct Verified {
     pub bytes: u64,
     /// What is damaged, at most [`DAMAGES_MAX`].
     pub damages: Vec<Damage>,
-    /// Whether the damages were noted in the repository, or there is none: only then the next backup stores again what they
-    /// cost.
+    /// Whether the damages were noted in the repository, or there is none: only then the next backup stores
+    /// again what they cost.
     pub is_noted: bool,
 }
 

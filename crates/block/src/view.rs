@@ -21,7 +21,8 @@ pub(crate) struct View {
     pub(crate) chunk: Chunk,
     /// Whether that generation has a record of its own for it.
     pub(crate) own: bool,
-    /// The number of the file whose damage is the reason why blocks are not known. None also where a file is missing.
+    /// The number of the file whose damage is the reason why blocks are not known. None also where a file is
+    /// missing.
     pub(crate) cause: Option<u64>,
 }
 
@@ -34,7 +35,8 @@ impl View {
 }
 
 impl<'a> Views<'a> {
-    /// Of these generations, by number. Of one whose parent is not among them only what it tells itself is known.
+    /// Of these generations, by number. Of one whose parent is not among them only what it tells itself is
+    /// known.
     pub(crate) fn new(generations: &'a BTreeMap<u64, Arc<File>>) -> Views<'a> {
         let cursors = generations.values().map(|file| (file, file.index().peekable())).collect();
         Views { generations, cursors }
@@ -97,8 +99,8 @@ impl<'a> Views<'a> {
 }
 
 impl Chunk {
-    /// What has to change in `parent` for it to become this: blocks that are other ones, and those that can't be had from
-    /// where the parent has them.
+    /// What has to change in `parent` for it to become this: blocks that are other ones, and those that can't
+    /// be had from where the parent has them.
     pub(crate) fn changes_to(&self, number: u64, parent: &Chunk, damage: &Damage) -> Option<Vec<Change>> {
         let sound = parent.unknown.is_none() && !damage.touches(number);
         if self.content == parent.content && (sound || self.content == ZERO) {

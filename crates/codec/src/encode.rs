@@ -29,8 +29,8 @@ const FRAMES_LEVEL_MAX: u32 = 2;
 /// Plain bytes of a frame: twice the window of these levels, so that hardly a match is lost.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// Frames one after the other, each compressed at once. The library's stream copies all it is given, and has its matches
-/// in two places most of the time, which the fast levels feel.
+/// Frames one after the other, each compressed at once. The library's stream copies all it is given, and has
+/// its matches in two places most of the time, which the fast levels feel.
 struct Frames<W> {
     sink: W,
     compressor: zstd::bulk::Compressor<'static>,

@@ -1,7 +1,7 @@
 //! Compression: which codec a file is in, told by its content, and streams in and out of it.
 //!
-//! It reads what the usual tools write, whole: several gzip members, zstd, lz4 or xz frames one after
-//! the other are one stream, skippable frames and xz padding included. A stream that stops in the middle is an
+//! It reads what the usual tools write, whole: several gzip members, zstd, lz4 or xz frames one after the
+//! other are one stream, skippable frames and xz padding included. A stream that stops in the middle is an
 //! error, never a short file. It does no I/O of its own: sources and sinks are arguments.
 //!
 //! ```

@@ -1,5 +1,6 @@
 //! Short values compressed one by one with what was learned from others like them: zstd and brotli with a
-//! dictionary, FSST, the last two with the feature `peers`. For comparisons; nothing here has a stable format.
+//! dictionary, FSST, the last two with the feature `peers`. For comparisons; nothing here has a stable
+//! format.
 
 #[cfg(feature = "peers")]
 mod peers;
@@ -99,8 +100,8 @@ pub struct Peer {
     pub slow: bool,
 }
 
-/// brotli and FSST, trained on `values`. Only a comparison needs them, so they are there with the feature `peers`; without
-/// it there are none.
+/// brotli and FSST, trained on `values`. Only a comparison needs them, so they are there with the feature
+/// `peers`; without it there are none.
 #[cfg(feature = "peers")]
 pub use peers::peers;
 

@@ -58,7 +58,8 @@ pub(crate) fn set(path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
     Ok(lsetxattr(path, name.as_bytes(), value, XattrFlags::empty())?)
 }
 
-/// Gives something all of another's, but those that it can't have, such as labels of a security module that gives its own.
+/// Gives something all of another's, but those that it can't have, such as labels of a security module that
+/// gives its own.
 pub(crate) fn copy(path: &Path, all: &Extended) -> io::Result<()> {
     for (name, value) in all {
         match lsetxattr(path, name.as_bytes(), value, XattrFlags::empty()) {
@@ -82,8 +83,9 @@ pub(crate) fn remove_lists(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The permission bits of something without its access control list, of which `mode` has the mask in the place of the group's
-/// rights: the owning group gets what the list gives it, and nobody gets more than he had.
+/// The permission bits of something without its access control list, of which `mode` has the mask in the
+/// place of the group's rights: the owning group gets what the list gives it, and nobody gets more than he
+/// had.
 #[must_use]
 pub fn mode_without_list(mode: u32, list: &[u8]) -> u32 {
     const GROUP: u16 = 0x04;

@@ -80,8 +80,8 @@ impl FaultDisk {
         disk
     }
 
-    /// A disk whose `sync`-th sync fails, once, and which from then on pretends: later syncs of that file succeed and
-    /// keep nothing, as Linux does with pages that it could not write.
+    /// A disk whose `sync`-th sync fails, once, and which from then on pretends: later syncs of that file
+    /// succeed and keep nothing, as Linux does with pages that it could not write.
     #[must_use]
     pub fn failing_at(sync: u64) -> FaultDisk {
         let disk = FaultDisk::default();

@@ -52,8 +52,8 @@ pub struct Stat {
     /// Time of the last change, nanoseconds since the epoch. Two equal stamps mean unchanged as far as
     /// the file system can tell.
     pub modified_ns: i128,
-    /// Time of the last change of anything of it, nanoseconds since the epoch. Unlike the other it can't be set by a program.
-    /// 0 where nobody tells.
+    /// Time of the last change of anything of it, nanoseconds since the epoch. Unlike the other it can't be
+    /// set by a program. 0 where nobody tells.
     pub changed_ns: i128,
     /// True for a regular file.
     pub regular: bool,
@@ -105,8 +105,8 @@ pub trait Source: Read + Seek + Send + Sync {
         Ok(filled)
     }
 
-    /// Writes what is only in memory to the disk, so that whoever changes it from now on through a mapping is seen by its
-    /// times. Nothing where there is nothing to write, or nobody may.
+    /// Writes what is only in memory to the disk, so that whoever changes it from now on through a mapping is
+    /// seen by its times. Nothing where there is nothing to write, or nobody may.
     fn settle(&self) {}
 
     /// Whether somebody has it open for writing. None where that can't be told.
@@ -242,8 +242,8 @@ pub trait Disk: Send + Sync {
     /// `NotFound` when there is none; otherwise what the operating system reports.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
 
-    /// Cuts an existing file to `len` bytes, if it is longer, and opens it for writing at its end. The cut survives a
-    /// crash after the next sync, not before.
+    /// Cuts an existing file to `len` bytes, if it is longer, and opens it for writing at its end. The cut
+    /// survives a crash after the next sync, not before.
     ///
     /// # Errors
     /// `NotFound` when there is none; otherwise what the operating system reports.
@@ -288,10 +288,12 @@ pub trait Disk: Send + Sync {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the operating system reports, so for one that is not empty.
+    /// `NotFound` when there is none; otherwise what the operating system reports, so for one that is not
+    /// empty.
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// A way to make many files durable at once, which is to be had before they are written; none where each must be synced.
+    /// A way to make many files durable at once, which is to be had before they are written; none where each
+    /// must be synced.
     ///
     /// # Errors
     /// What the operating system reports.

@@ -2,9 +2,9 @@
 
 use std::io;
 
-/// Gives this thread, and what it starts from now on, mounts of its own: a copy of everybody's, which goes with the last
-/// process that has it, however that ends. What is mounted here is seen elsewhere all the same until the mounts are made
-/// private (`mount --make-rprivate /`).
+/// Gives this thread, and what it starts from now on, mounts of its own: a copy of everybody's, which goes
+/// with the last process that has it, however that ends. What is mounted here is seen elsewhere all the same
+/// until the mounts are made private (`mount --make-rprivate /`).
 ///
 /// # Errors
 /// `PermissionDenied` for a user who is not root.

@@ -1,9 +1,9 @@
 //! Copies of folders that share their blocks with the original.
 //!
-//! Making one takes two steps. The first gives every file of the original a counterpart with the same bytes, in several
-//! threads; that is all that has to happen while nobody writes. A counterpart that is there already costs a fraction of a
-//! new one, and an extent that it shares already next to nothing, so the step is made once before and once more when it
-//! counts. The second gives everything its attributes.
+//! Making one takes two steps. The first gives every file of the original a counterpart with the same bytes,
+//! in several threads; that is all that has to happen while nobody writes. A counterpart that is there
+//! already costs a fraction of a new one, and an extent that it shares already next to nothing, so the step
+//! is made once before and once more when it counts. The second gives everything its attributes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -49,12 +49,12 @@ struct Item {
 }
 
 impl Reflink {
-    /// Makes `to`, which may be there from an earlier time, a copy of the folder `from` but for attributes. Names at the top
-    /// that begin with `own` are not looked at.
+    /// Makes `to`, which may be there from an earlier time, a copy of the folder `from` but for attributes.
+    /// Names at the top that begin with `own` are not looked at.
     ///
     /// # Errors
-    /// What the operating system reports; where files can't share blocks, or a part of the folder lies on another file
-    /// system, that is said.
+    /// What the operating system reports; where files can't share blocks, or a part of the folder lies on
+    /// another file system, that is said.
     pub fn make(from: &Path, to: &Path, own: &str, vanish: Vanish) -> io::Result<Reflink> {
         let items = list(from, own, vanish)?;
         let reflink = Reflink { from: from.to_owned(), to: to.to_owned(), vanish, items };
@@ -130,8 +130,8 @@ impl Reflink {
         Ok(())
     }
 
-    /// Makes folders, links, pipes, sockets and devices. Gives back names of files that have another name already, which
-    /// comes second.
+    /// Makes folders, links, pipes, sockets and devices. Gives back names of files that have another name
+    /// already, which comes second.
     fn make_others(&self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
         let mut links = Vec::new();
         let mut firsts: BTreeMap<u64, &Path> = BTreeMap::new();

@@ -8,9 +8,9 @@ use std::ptr::null_mut;
 
 /// Parts of a range that are not in memory. `at` is a multiple of the page size.
 ///
-/// It maps the range and asks mincore(2), which every Linux has; cachestat(2) would need 6.5. A read that does not wait
-/// (RWF_NOWAIT) is no way to ask: it starts reading ahead. Of files that we neither own nor may write the kernel says
-/// that all is in memory.
+/// It maps the range and asks mincore(2), which every Linux has; cachestat(2) would need 6.5. A read that
+/// does not wait (RWF_NOWAIT) is no way to ask: it starts reading ahead. Of files that we neither own nor may
+/// write the kernel says that all is in memory.
 #[expect(unsafe_code, reason = "there is no safe interface to mincore")]
 pub(crate) fn absent(file: &File, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
     let page = rustix::param::page_size();
@@ -19,7 +19,8 @@ pub(crate) fn absent(file: &File, at: u64, len: usize) -> io::Result<Vec<Range<u
     if len == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: a new mapping where the kernel likes it. Nobody reads through it, so a file that is cut does no harm.
+    // SAFETY: a new mapping where the kernel likes it. Nobody reads through it, so a file that is cut does no
+    // harm.
     let start =
         unsafe { libc::mmap(null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), offset) };
     if start == libc::MAP_FAILED {

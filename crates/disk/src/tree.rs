@@ -62,7 +62,8 @@ pub type Extended = Vec<(OsString, Vec<u8>)>;
 
 /// Folders, as they are backed up and restored.
 pub trait Tree: Send + Sync {
-    /// What is in a folder, in the order of the names' bytes. Links are not followed, but for the folder itself.
+    /// What is in a folder, in the order of the names' bytes. Links are not followed, but for the folder
+    /// itself.
     ///
     /// # Errors
     /// `NotFound` when there is no such folder; otherwise what the operating system reports.
@@ -80,9 +81,9 @@ pub trait Tree: Send + Sync {
     /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()>;
 
-    /// Gives something its attributes, a link itself and not what it leads to, and takes access control lists away that it
-    /// has got from its folder. Only root can give a file to another owner: for
-    /// others a file stays theirs.
+    /// Gives something its attributes, a link itself and not what it leads to, and takes access control lists
+    /// away that it has got from its folder. Only root can give a file to another owner: for others a file
+    /// stays theirs.
     ///
     /// # Errors
     /// What the operating system reports.
@@ -91,7 +92,8 @@ pub trait Tree: Send + Sync {
     /// Gives something one extended attribute, a link itself and not what it leads to.
     ///
     /// # Errors
-    /// `Unsupported` where there are none, or not over this connection; otherwise what the operating system reports.
+    /// `Unsupported` where there are none, or not over this connection; otherwise what the operating system
+    /// reports.
     fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
         let _ = (path, name, value);
         Err(io::ErrorKind::Unsupported.into())
@@ -106,7 +108,8 @@ pub trait Tree: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Where a regular file lies on its device, in the order of its bytes. Files that share bytes share extents.
+    /// Where a regular file lies on its device, in the order of its bytes. Files that share bytes share
+    /// extents.
     ///
     /// # Errors
     /// `Unsupported` on a file system that does not tell; otherwise what the operating system reports.

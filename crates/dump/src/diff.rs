@@ -46,8 +46,8 @@ struct Read {
 /// About how many bytes are read as one.
 const CHUNK_BYTES: u64 = 64 << 20;
 
-/// Compares definitions and rows. A server is read as it is at that moment and not in one snapshot: compare when nobody
-/// writes.
+/// Compares definitions and rows. A server is read as it is at that moment and not in one snapshot: compare
+/// when nobody writes.
 ///
 /// # Errors
 /// What reading either side reports; a difference is no error.
@@ -141,8 +141,8 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
     }
 }
 
-/// What is on one side only, and what is defined otherwise: to the letter where both servers are of one release, elsewhere
-/// what all print in the same words.
+/// What is on one side only, and what is defined otherwise: to the letter where both servers are of one
+/// release, elsewhere what all print in the same words.
 fn definitions(a: &Read, b: &Read) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = a.release == b.release;

@@ -99,8 +99,8 @@ impl DataFile {
         }
     }
 
-    /// Reads it and hands its text on in pieces. Only when this returns well was the file the one the manifest
-    /// describes: what was handed on must not be kept before.
+    /// Reads it and hands its text on in pieces. Only when this returns well was the file the one the
+    /// manifest describes: what was handed on must not be kept before.
     pub(crate) fn read(
         &self,
         disk: &dyn Disk,
@@ -142,8 +142,8 @@ impl DataFile {
         }
     }
 
-    /// Rows may begin with the very bytes that a codec is recognised by, and what is recognised may be one that takes
-    /// all the memory a stream asks for: only the codec that the file's name tells is let in.
+    /// Rows may begin with the very bytes that a codec is recognised by, and what is recognised may be one
+    /// that takes all the memory a stream asks for: only the codec that the file's name tells is let in.
     fn decoder<R: Read + Send + 'static>(&self, reader: R) -> io::Result<Box<dyn Read>> {
         if self.codec == Codec::Plain || self.bytes == 0 {
             return Ok(Box::new(reader));
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn a_window_larger_than_any_level_has_is_refused() {
-        // The frame's head as RFC 8878 has it, and one last block of three bytes: exponents 17 and 18 are windows of
-        // 128 and 256 MiB.
+        // The frame's head as RFC 8878 has it, and one last block of three bytes: exponents 17 and 18 are
+        // windows of 128 and 256 MiB.
         let frame =
             |exponent: u8| [b"\x28\xb5\x2f\xfd\x00", &[exponent << 3][..], b"\x19\x00\x00abc"].concat();
         assert_eq!(read(&frame(17), Codec::Zstd, 3).unwrap(), b"abc");

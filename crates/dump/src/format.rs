@@ -1,5 +1,5 @@
-//! What data files look like. Rows come as lines of LOAD DATA's default dialect, cut anywhere; a format turns them into
-//! its own text, and says how a server reads it back.
+//! What data files look like. Rows come as lines of LOAD DATA's default dialect, cut anywhere; a format turns
+//! them into its own text, and says how a server reads it back.
 
 use serde::{Deserialize, Serialize};
 use server::{TableName, quote_name};

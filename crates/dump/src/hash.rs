@@ -6,12 +6,12 @@ use std::str::FromStr;
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::{Deserialize, Serialize};
 
-/// How many rows, and the sum of their hashes. Two sets of rows with equal sums are taken as equal: a change that is
-/// no attack goes unnoticed with a probability of 2^-64.
+/// How many rows, and the sum of their hashes. Two sets of rows with equal sums are taken as equal: a change
+/// that is no attack goes unnoticed with a probability of 2^-64.
 ///
-/// The hash of a row is the CRC-64/NVME of its line without the newline, in LOAD DATA's default dialect, mixed by the
-/// finalizer of MurmurHash3 (without it, values that change places between two rows could cancel out). Hashes are added
-/// modulo 2^64: unlike XOR, a sum sees a row that is there twice.
+/// The hash of a row is the CRC-64/NVME of its line without the newline, in LOAD DATA's default dialect,
+/// mixed by the finalizer of MurmurHash3 (without it, values that change places between two rows could cancel
+/// out). Hashes are added modulo 2^64: unlike XOR, a sum sees a row that is there twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
     /// Rows.

@@ -29,8 +29,8 @@ pub struct CheckSummary {
     pub strays: Vec<PathBuf>,
 }
 
-/// Reads all of a dump and compares it with its manifest: every file's length and BLAKE3, that its text can be had, and
-/// for lines (`tsv`) rows and hashes too.
+/// Reads all of a dump and compares it with its manifest: every file's length and BLAKE3, that its text can
+/// be had, and for lines (`tsv`) rows and hashes too.
 ///
 /// # Errors
 /// [`Error::Corrupt`] when the manifest is damaged, [`Error::Stopped`]; a damaged data file is no error.

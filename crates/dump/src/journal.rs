@@ -1,8 +1,9 @@
-//! What a dump under way has done so far: so that a dump that was stopped can go on, and a load can follow one.
+//! What a dump under way has done so far: so that a dump that was stopped can go on, and a load can follow
+//! one.
 //!
-//! A line of JSON for each step, behind the manifest as far as it is known at the begin. It is only added to, and goes
-//! when the manifest is there. Whoever writes it holds a lock, which the system gives back when the process ends in
-//! whatever way.
+//! A line of JSON for each step, behind the manifest as far as it is known at the begin. It is only added to,
+//! and goes when the manifest is there. Whoever writes it holds a lock, which the system gives back when the
+//! process ends in whatever way.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,8 @@ pub(crate) enum Step {
     Chunk(usize, Chunk),
     /// A table is: it has no more chunks, and was the same all the time.
     Table(usize),
-    /// A table was altered: what is known of it counts no more, and it is read once more under its new definition.
+    /// A table was altered: what is known of it counts no more, and it is read once more under its new
+    /// definition.
     Again(usize),
     /// The dump has failed.
     Failed(String),
@@ -96,7 +98,8 @@ impl Journal {
         let add = |(sink, synced): &mut (Box<dyn Sink>, Instant)| -> io::Result<()> {
             sink.write_all(&line(step)?)?;
             sink.flush()?;
-            // Data files are durable by themselves; a step that is lost in a crash costs a table's dump again.
+            // Data files are durable by themselves; a step that is lost in a crash costs a table's dump
+            // again.
             if synced.elapsed() >= SYNC_EVERY {
                 sink.sync()?;
                 *synced = Instant::now();
@@ -173,8 +176,8 @@ impl Reader {
     }
 }
 
-/// Takes the journal of a stopped dump out of the way, so that whoever follows waits for the one that goes on. It needs
-/// the lock.
+/// Takes the journal of a stopped dump out of the way, so that whoever follows waits for the one that goes
+/// on. It needs the lock.
 pub(crate) fn set_aside(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.rename(&folder.join(NAME), &folder.join(LEFT)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(folder)(error)),
@@ -182,8 +185,8 @@ pub(crate) fn set_aside(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// What a stopped dump left: its manifest, with the chunks of the tables that are whole. `None` when it was stopped
-/// before it had written anything.
+/// What a stopped dump left: its manifest, with the chunks of the tables that are whole. `None` when it was
+/// stopped before it had written anything.
 pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, Error> {
     let path = [NAME, LEFT].map(|name| folder.join(name)).into_iter().find(|path| disk.stat(path).is_ok());
     let steps = path.map_or(Ok(Vec::new()), |path| Reader::of(path).steps(disk))?;

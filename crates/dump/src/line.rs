@@ -96,8 +96,8 @@ impl RowSink for Lines<'_> {
         self.block.extend_from_slice(b"\\N");
     }
 
-    /// Lengths make room for tabs, and nothing but these has to be written: for a row of short values that need no escape
-    /// this is one copy instead of one for each.
+    /// Lengths make room for tabs, and nothing but these has to be written: for a row of short values that
+    /// need no escape this is one copy instead of one for each.
     #[inline]
     fn packed_row(&mut self, row: &[u8], columns: usize) -> bool {
         let Some((&first, rest)) = row.split_first() else { return false };
@@ -217,7 +217,8 @@ mod tests {
             let mut lines = Lines::new(&mut to);
             let taken = lines.packed_row(&packed, row.len());
             assert_eq!(taken, ![5, 6, 8].contains(&at), "{row:?}");
-            // What is not packed is left as it was: a length too few or too many, NULL, a long value, nothing at all.
+            // What is not packed is left as it was: a length too few or too many, NULL, a long value, nothing
+            // at all.
             assert!(
                 !lines.packed_row(&packed, row.len() + 1)
                     && !lines.packed_row(&packed[..packed.len() - 1], row.len())

@@ -106,8 +106,8 @@ pub(crate) struct Load<'a> {
 /// Loads a dump into a server that has none of its tables.
 ///
 /// # Errors
-/// [`Error::Different`] when what is on the server is not what is in the dump; [`Error::Interrupted`] when it can go on
-/// with `resume`; [`Error::Mismatch`] for what the target can't take, before anything is changed.
+/// [`Error::Different`] when what is on the server is not what is in the dump; [`Error::Interrupted`] when it
+/// can go on with `resume`; [`Error::Mismatch`] for what the target can't take, before anything is changed.
 pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<LoadSummary, Error> {
     let (mut manifest, follow) = if request.follow {
         Follow::begin(world, &request.folder)?
@@ -189,8 +189,8 @@ impl Load<'_> {
         };
         let differing: Vec<&TableEntry> =
             entries.iter().copied().filter(|entry| difference(entry, &sums).is_some()).collect();
-        // A chunk may have been right and be another by now: rows that came later can be within its range, where the
-        // target sorts keys otherwise.
+        // A chunk may have been right and be another by now: rows that came later can be within its range,
+        // where the target sorts keys otherwise.
         let is_doubtful =
             |part: &Part<'_>| differing.iter().any(|entry| entry.table.name == part.entry.table.name);
         let doubtful: Vec<Part<'_>> = proven.into_iter().filter(is_doubtful).collect();

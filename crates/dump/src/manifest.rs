@@ -55,8 +55,8 @@ pub struct Manifest {
     /// Condition for the rows of all tables without one of their own; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// The states of the server that some tables are of, when the dump was stopped and went on; those of the rest are
-    /// of `source`.
+    /// The states of the server that some tables are of, when the dump was stopped and went on; those of the
+    /// rest are of `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
     /// Everything but tables, in an order in which it can be made.
@@ -84,8 +84,9 @@ pub struct Source {
     pub snapshot: Way,
     /// Where that state stands in its binary log.
     pub position: Option<Position>,
-    /// Where it stands in the binary log of its own source, for a replica: columns of SHOW SLAVE STATUS, soon after that
-    /// state; on MariaDB `gtid_slave_pos` of that very state, from which another replica can start.
+    /// Where it stands in the binary log of its own source, for a replica: columns of SHOW SLAVE STATUS, soon
+    /// after that state; on MariaDB `gtid_slave_pos` of that very state, from which another replica can
+    /// start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replica_of: Vec<(String, String)>,
 }
@@ -173,7 +174,8 @@ pub struct Chunk {
     pub file_bytes: u64,
     /// BLAKE3 of the file, in hexadecimal digits.
     pub blake3: String,
-    /// Where it is, when it shares a file with chunks of other tables; length and BLAKE3 are those of its own part.
+    /// Where it is, when it shares a file with chunks of other tables; length and BLAKE3 are those of its own
+    /// part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Within>,
 }
@@ -266,7 +268,8 @@ impl Manifest {
         }
     }
 
-    /// For each earlier state a line that tells which tables are of it; empty for a dump that was made at once.
+    /// For each earlier state a line that tells which tables are of it; empty for a dump that was made at
+    /// once.
     #[must_use]
     pub fn states(&self) -> Vec<String> {
         let line = |(at, earlier): (usize, &Earlier)| {

@@ -2,7 +2,8 @@
 
 use server::TableName;
 
-/// Bytes of a name that stay; with the other name, a dot and an end this is far below the 255 that file systems allow.
+/// Bytes of a name that stay; with the other name, a dot and an end this is far below the 255 that file
+/// systems allow.
 const NAME_BYTES: usize = 96;
 
 /// The folder of a table's data: both names, a dot between them.
@@ -10,8 +11,8 @@ pub(crate) fn folder(table: &TableName) -> String {
     format!("{}.{}", encode(&table.schema), encode(&table.table))
 }
 
-/// Letters, digits, `_`, `-` and `$` stay; every other byte becomes `%` and two hexadecimal digits. What would be too
-/// long is cut and ends with `~` and 16 digits of its BLAKE3.
+/// Letters, digits, `_`, `-` and `$` stay; every other byte becomes `%` and two hexadecimal digits. What
+/// would be too long is cut and ends with `~` and 16 digits of its BLAKE3.
 pub(crate) fn encode(name: &str) -> String {
     let mut encoded = String::new();
     for byte in name.bytes() {

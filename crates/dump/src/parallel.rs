@@ -15,7 +15,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Runs a thread's job and keeps its error, unless there is one already: what comes after it follows from it.
+    /// Runs a thread's job and keeps its error, unless there is one already: what comes after it follows from
+    /// it.
     pub(crate) fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
         if let Err(error) = job() {
             self.is_there.store(true, Ordering::Relaxed);
@@ -37,8 +38,8 @@ impl Failure {
 /// Makes a session for a thread.
 pub(crate) type Connect<'a> = &'a (dyn Fn() -> Result<Session, Error> + Sync);
 
-/// Does the job for every thing, in the order they come in; no more are begun once one has failed. The job is told the
-/// place of its thing.
+/// Does the job for every thing, in the order they come in; no more are begun once one has failed. The job is
+/// told the place of its thing.
 pub(crate) fn each<T: Sync>(
     things: &[T],
     sessions: usize,

@@ -1,7 +1,7 @@
 //! Cutting a table into chunks along its key.
 //!
-//! Whatever the estimates say, the chunks of a table are disjoint and make up the whole: each begins behind the key at
-//! which the one before it ended, the first has no begin and the last no end.
+//! Whatever the estimates say, the chunks of a table are disjoint and make up the whole: each begins behind
+//! the key at which the one before it ended, the first has no begin and the last no end.
 
 use serde::{Deserialize, Serialize};
 use server::catalogue::{Column, Partition, Table};
@@ -12,8 +12,8 @@ use crate::{Error, select};
 /// A table may be cut into so many chunks and no more; they get larger instead.
 const CHUNKS_MAX: u64 = 50_000;
 
-/// A part of a key's order: what is behind `after`, up to and including `upto`. Bounds are SQL literals for the first
-/// columns of the key.
+/// A part of a key's order: what is behind `after`, up to and including `upto`. Bounds are SQL literals for
+/// the first columns of the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     /// Where it begins, exclusive; `None` at the begin of the key.
@@ -115,7 +115,8 @@ impl Literal {
 
 /// Marks the begin of the snapshot, for [`FORGET`].
 pub(crate) const MARK: &str = "SAVEPOINT remora";
-/// Lets go of all tables that were read since, and keeps the snapshot: nobody's DDL waits for the end of the dump.
+/// Lets go of all tables that were read since, and keeps the snapshot: nobody's DDL waits for the end of the
+/// dump.
 pub(crate) const FORGET: &str = "ROLLBACK TO SAVEPOINT remora";
 
 /// How a table is cut.
@@ -181,8 +182,8 @@ impl Walk<'_> {
         wanted.max(rows / CHUNKS_MAX).max(1)
     }
 
-    /// One integer: ranges of as many values as the server estimates to hold the rows, so that neither gaps nor clusters
-    /// matter.
+    /// One integer: ranges of as many values as the server estimates to hold the rows, so that neither gaps
+    /// nor clusters matter.
     fn stride(mut self) -> Result<(), Error> {
         let key = quote_name(self.cut.table.key.first().map_or("", String::as_str));
         let rows = self.session.strings(&format!("SELECT MIN({key}), MAX({key}) FROM {}", self.from))?;
@@ -247,9 +248,9 @@ impl Walk<'_> {
     }
 }
 
-/// Up to which value a chunk reaches that begins at `low` and is to have about `wanted` rows, and how many it is estimated to
-/// have: half as many or half as many more are good enough. `width` is the number of values the last chunk spanned, and
-/// becomes this one's.
+/// Up to which value a chunk reaches that begins at `low` and is to have about `wanted` rows, and how many it
+/// is estimated to have: half as many or half as many more are good enough. `width` is the number of values
+/// the last chunk spanned, and becomes this one's.
 fn reach(
     (low, high): (i128, i128),
     width: &mut i128,
@@ -270,7 +271,8 @@ fn reach(
             return Ok((upto, rows));
         }
         let next = many.map_or_else(|| width.saturating_mul(2), |many| few + (many - few) / 2);
-        // Between the two there is nothing: one value with many rows' worth of estimate, or a cluster behind a gap.
+        // Between the two there is nothing: one value with many rows' worth of estimate, or a cluster behind
+        // a gap.
         if many.is_some() && next == few {
             *width = few.max(1);
             let upto = low.saturating_add(*width - 1).min(high);

@@ -73,7 +73,8 @@ pub struct DumpRequest {
     pub resume: bool,
     /// Who is to be the definer of views, routines, triggers and events.
     pub definer: Definer,
-    /// About how many bytes of a table make a chunk; `None` for as many as are read in two seconds, within limits.
+    /// About how many bytes of a table make a chunk; `None` for as many as are read in two seconds, within
+    /// limits.
     pub chunk_bytes: Option<u64>,
     /// What it leaves to others.
     pub limits: Limits,
@@ -103,8 +104,8 @@ pub struct DumpSummary {
 /// Dumps a server into a new folder, or goes on with a dump that was stopped.
 ///
 /// # Errors
-/// [`Error::Altered`] when DDL got between, [`Error::Mismatch`] when the folder exists; otherwise what the server or the
-/// operating system reports. What was written of an unfinished dump stays, without a manifest.
+/// [`Error::Altered`] when DDL got between, [`Error::Mismatch`] when the folder exists; otherwise what the
+/// server or the operating system reports. What was written of an unfinished dump stays, without a manifest.
 pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
     let (disk, folder) = (&*world.disk, &request.folder);
     let mut session = snapshot::connect(target)?;
@@ -223,8 +224,9 @@ fn check_conditions(
     }
 }
 
-/// A session that keeps DDL off tables where it would go unnoticed. A partition that changes places with another table is
-/// seen by no snapshot and leaves no trace in any definition; nor does TRUNCATE before MySQL 8.
+/// A session that keeps DDL off tables where it would go unnoticed. A partition that changes places with
+/// another table is seen by no snapshot and leaves no trace in any definition; nor does TRUNCATE before MySQL
+/// 8.
 fn hold_off_ddl(target: &Target, tables: &[TableEntry], every: bool) -> Result<Option<Session>, Error> {
     let mut session = snapshot::connect(target)?;
     let about = &session.about;

@@ -61,7 +61,8 @@ pub(crate) fn load_data(
     let mut set = Vec::new();
     for column in entry.columns() {
         let name = quote_name(&column.name);
-        // Of text that is said to be binary, MySQL makes no JSON, and MariaDB takes the bytes for those of the value.
+        // Of text that is said to be binary, MySQL makes no JSON, and MariaDB takes the bytes for those of
+        // the value.
         let json = column.data_type == "json" && target == Flavour::MySql;
         if value::is_numbered(column, entry.version) {
             set.push(format!("{name} = CAST(@{name} AS UNSIGNED)"));

@@ -1,6 +1,6 @@
-//! The text that a stored value has in a line: such a one that no two values of a column share it, and that gives the
-//! value back. Equality is proven by these texts, so what they don't tell nobody is told of. docs/formats/dump.md has the
-//! table of all types.
+//! The text that a stored value has in a line: such a one that no two values of a column share it, and that
+//! gives the value back. Equality is proven by these texts, so what they don't tell nobody is told of.
+//! docs/formats/dump.md has the table of all types.
 
 use server::catalogue::Column;
 use server::quote_name;
@@ -23,8 +23,8 @@ enum Form {
     DoubleDigits,
     /// A year of two digits: 1955 and 2055 are both printed as 55.
     ShortYear,
-    /// An ENUM or SET whose members' names tell them apart, and the number of the last one. What is beyond, as a data file
-    /// from another table may have it, has no name.
+    /// An ENUM or SET whose members' names tell them apart, and the number of the last one. What is beyond,
+    /// as a data file from another table may have it, has no name.
     Named(u64),
     /// An ENUM or SET in which a name does not stand for one member.
     Numbered,
@@ -49,7 +49,8 @@ pub(crate) fn expression(column: &Column, version: u32) -> String {
     }
 }
 
-/// Whether two versions of the format tell a column's values in other texts, so that their sums are no use to each other.
+/// Whether two versions of the format tell a column's values in other texts, so that their sums are no use to
+/// each other.
 pub(crate) fn differs(column: &Column, one: u32, other: u32) -> bool {
     form(column, one) != form(column, other)
 }
@@ -118,8 +119,8 @@ fn members(column_type: &str) -> Vec<Vec<u8>> {
     names
 }
 
-/// Whether no collation takes two names for the same: they differ first in letters or digits of ASCII, behind nothing but
-/// ASCII. Accents, signs of control, spaces at the end and the like may count for nothing.
+/// Whether no collation takes two names for the same: they differ first in letters or digits of ASCII, behind
+/// nothing but ASCII. Accents, signs of control, spaces at the end and the like may count for nothing.
 fn surely_differ(one: &[u8], other: &[u8]) -> bool {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let plain = one[..same].iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\');

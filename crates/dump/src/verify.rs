@@ -92,8 +92,9 @@ fn tables<'a>(parts: &[Part<'a>]) -> BTreeMap<&'a TableName, (Tally, AtomicUsize
     tables
 }
 
-/// Compares a table's sums with the wanted ones and says what differs; `None` when nothing does. Where a chunk has
-/// moved rows to its neighbour, as another collation may order keys otherwise, the table is equal all the same.
+/// Compares a table's sums with the wanted ones and says what differs; `None` when nothing does. Where a
+/// chunk has moved rows to its neighbour, as another collation may order keys otherwise, the table is equal
+/// all the same.
 pub(crate) fn difference(entry: &TableEntry, found: &[(u32, Sum)]) -> Option<String> {
     let mut total = Sum::default();
     found.iter().for_each(|(_, sum)| total.add(*sum));

@@ -1,4 +1,5 @@
-//! Copying a folder whose files share their blocks with the original, behind a lock, while a server stands still.
+//! Copying a folder whose files share their blocks with the original, behind a lock, while a server stands
+//! still.
 
 use std::ffi::OsString;
 use std::io;
@@ -78,8 +79,8 @@ impl In<'_> {
 /// Makes the copy.
 ///
 /// # Errors
-/// What the operating system reports; those of the lock's command, also when that fails in the end; when what is to stand
-/// still has not done so all the time.
+/// What the operating system reports; those of the lock's command, also when that fails in the end; when what
+/// is to stand still has not done so all the time.
 pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
     let own = cloning.own.to_str().ok_or(io::ErrorKind::InvalidInput)?;
     let vanish = if cloning.first { Vanish::Fine } else { Vanish::Error };

@@ -24,8 +24,8 @@ fn ran(output: Output) -> Ran {
     Ran { code, output: output.stdout, errors: output.stderr }
 }
 
-/// Says that it runs, and waits until it may end. The pipes go by their names, because many programs close what they do not
-/// know.
+/// Says that it runs, and waits until it may end. The pipes go by their names, because many programs close
+/// what they do not know.
 const WAIT: &str = r#"echo >"$1" && read -r line <"$2""#;
 
 /// A command that holds a lock while it runs another, which waits until this is released.
@@ -77,7 +77,8 @@ impl Held {
     /// Lets go.
     ///
     /// # Errors
-    /// When the command fails, or has ended before: then nothing that was done under its lock can be relied on.
+    /// When the command fails, or has ended before: then nothing that was done under its lock can be relied
+    /// on.
     pub(crate) fn release(mut self) -> io::Result<()> {
         // When nobody reads that, the command has ended, and says with which code.
         self.go.write_all(b"\n").ok();

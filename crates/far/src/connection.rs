@@ -130,7 +130,8 @@ impl Connection {
     /// Waits for the greeting of the far side. Nothing else may have been written to `input` before it.
     ///
     /// # Errors
-    /// `InvalidData` when something else than this build's far side is there, `UnexpectedEof` when nothing is.
+    /// `InvalidData` when something else than this build's far side is there, `UnexpectedEof` when nothing
+    /// is.
     pub fn new(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>) -> io::Result<Connection> {
         let mut input = BufReader::new(input);
         let (kind, payload) = wire::receive(&mut input)?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -149,7 +150,8 @@ impl Connection {
         &self.greeting
     }
 
-    /// Runs a command there, with nothing to read, and waits for its end. It is no shell's: arguments are what they are.
+    /// Runs a command there, with nothing to read, and waits for its end. It is no shell's: arguments are
+    /// what they are.
     ///
     /// # Errors
     /// When it can't be started, or the connection ends.
@@ -171,8 +173,8 @@ impl Connection {
         FarDisk::new(self.clone())
     }
 
-    /// Reads a file or device from front to end. What else is asked meanwhile is answered when the chunks that were
-    /// announced before have been read.
+    /// Reads a file or device from front to end. What else is asked meanwhile is answered when the chunks
+    /// that were announced before have been read.
     ///
     /// # Errors
     /// What opening it reports.
@@ -181,8 +183,8 @@ impl Connection {
         self.feed(handle)
     }
 
-    /// Reads the files below `top` as the volume of a layout, from front to end. While it does, the connection can do
-    /// nothing else.
+    /// Reads the files below `top` as the volume of a layout, from front to end. While it does, the
+    /// connection can do nothing else.
     ///
     /// # Errors
     /// When the connection ends.

@@ -12,7 +12,8 @@ use crate::file;
 use crate::request::{self, Request};
 use crate::wire::{self, BLOCKS, In, Out, corrupt};
 
-/// Chunks that are announced before the first of them is read: enough that the far side never waits for the wire.
+/// Chunks that are announced before the first of them is read: enough that the far side never waits for the
+/// wire.
 const AHEAD: u64 = 8;
 
 /// How a chunk is told: a hole, all of its bytes, or some of its blocks.
@@ -35,7 +36,8 @@ impl FarFeed {
 }
 
 impl Drop for FarFeed {
-    /// Reads what was asked for and is not wanted any more, so that the connection can be used for something else.
+    /// Reads what was asked for and is not wanted any more, so that the connection can be used for something
+    /// else.
     fn drop(&mut self) {
         let mut wire = self.connection.lock();
         while self.announced.pop_front().is_some() {

@@ -17,8 +17,8 @@ const PIECE: usize = block::CHUNK;
 /// The disk of the other machine. Locks are not for it: those of a repository are held where that lies.
 pub struct FarDisk(Connection);
 
-/// Something that is open there. What is written to it is sent without waiting for an answer; an error of that is the
-/// answer to the next request that has one, [`Sink::sync`] or [`Volume::sync`] at the latest.
+/// Something that is open there. What is written to it is sent without waiting for an answer; an error of
+/// that is the answer to the next request that has one, [`Sink::sync`] or [`Volume::sync`] at the latest.
 struct FarFile {
     connection: Connection,
     handle: u32,

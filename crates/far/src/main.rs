@@ -1,4 +1,5 @@
-//! `remora-far FOLDER [--nice]`: the far side of a connection, brought over it and started by a script of ours.
+//! `remora-far FOLDER [--nice]`: the far side of a connection, brought over it and started by a script of
+//! ours.
 
 use std::ffi::OsString;
 use std::io;
@@ -42,7 +43,8 @@ fn run() -> io::Result<()> {
     let folder = arguments.next().ok_or(io::ErrorKind::InvalidInput)?;
     let program = hash_of_myself()?;
     let folder = Path::new(&folder);
-    // From here on nothing of us is on this machine's disks. The script that started us tries again in the end.
+    // From here on nothing of us is on this machine's disks. The script that started us tries again in the
+    // end.
     RealDisk.remove(&folder.join("far")).and_then(|()| RealDisk.remove_folder(folder)).ok();
     if arguments.next().is_some_and(|argument| argument == "--nice") {
         rustix::process::setpriority_process(None, 19)?;

@@ -5,11 +5,11 @@ const OTHER_MACHINE: u8 = 97;
 /// Its exit code when it finds no folder of its own to start a program from.
 const NO_FOLDER: u8 = 98;
 
-/// A shell script, without a single quote in it, that takes the next `bytes` bytes of its input as a program and starts it,
-/// as root where that needs no password.
+/// A shell script, without a single quote in it, that takes the next `bytes` bytes of its input as a program
+/// and starts it, as root where that needs no password.
 ///
-/// The program lies in a new folder that only its owner may enter, and removes both as it starts: a name that was there
-/// before is never used. Nothing of the caller's is in the script but numbers and words of ours.
+/// The program lies in a new folder that only its owner may enter, and removes both as it starts: a name that
+/// was there before is never used. Nothing of the caller's is in the script but numbers and words of ours.
 #[must_use]
 pub fn script(bytes: usize, nice: bool) -> String {
     let arch = std::env::consts::ARCH;

@@ -1,7 +1,7 @@
 //! A server's process that stands still, for a time that has a bound, which is checked.
 //!
-//! Its files are then as a power cut would leave them: whatever it had written is there, what it had asked for and was not
-//! told the end of may be there, and nothing comes after.
+//! Its files are then as a power cut would leave them: whatever it had written is there, what it had asked
+//! for and was not told the end of may be there, and nothing comes after.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How often to look whether all threads stand still.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-/// Stops a process and lets it go on when time is up, counted in tenths of a second, or when the one who asked is gone.
+/// Stops a process and lets it go on when time is up, counted in tenths of a second, or when the one who
+/// asked is gone.
 const GUARD: &str = r#"kill -STOP "$1" || exit 1
 echo; left=$3
 while [ "$left" -gt 0 ] && kill -0 "$2"; do sleep 0.1; left=$((left - 1)); done

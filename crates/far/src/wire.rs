@@ -277,7 +277,8 @@ const KINDS: [io::ErrorKind; 7] = [
     io::ErrorKind::InvalidData,
 ];
 
-/// An error as it is sent: the operating system's number, or 0 if it has none; its kind; its words, if it has any of its own.
+/// An error as it is sent: the operating system's number, or 0 if it has none; its kind; its words, if it has
+/// any of its own.
 pub(crate) fn encode_error(error: &io::Error) -> Vec<u8> {
     let number = error.raw_os_error().and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let kind = KINDS.iter().zip(1..).find(|(kind, _)| **kind == error.kind()).map_or(0, |(_, place)| place);

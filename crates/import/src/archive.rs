@@ -1,7 +1,7 @@
 //! A file in a zip archive, read as a stream.
 //!
-//! The archive's own crate reads the directory; a member is then a part of the file, inflated and summed here, so
-//! that nothing has to be unpacked and nothing borrows from anything.
+//! The archive's own crate reads the directory; a member is then a part of the file, inflated and summed
+//! here, so that nothing has to be unpacked and nothing borrows from anything.
 
 use std::io::{self, Read, Seek};
 

@@ -45,8 +45,8 @@ pub(crate) struct Careful<'a> {
 }
 
 impl Careful<'_> {
-    /// Loads what can be loaded. When there are more rejects than allowed it stops early, but not before it knows the
-    /// first ones: what is told of a bad file must not change from run to run.
+    /// Loads what can be loaded. When there are more rejects than allowed it stops early, but not before it
+    /// knows the first ones: what is told of a bad file must not change from run to run.
     pub(crate) fn run(mut self) -> Result<Settled, Error> {
         let all: Vec<_> = self.wire.job.records(self.chunk.bytes()).collect();
         let mut parts = vec![all];

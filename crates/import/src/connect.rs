@@ -16,8 +16,8 @@ pub(crate) fn prepare(session: &mut Session) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets whether what a session does goes into the binary log. All sessions of an import do, or none: the swap without
-/// the rows would empty the table on every replica.
+/// Sets whether what a session does goes into the binary log. All sessions of an import do, or none: the swap
+/// without the rows would empty the table on every replica.
 pub(crate) fn log(session: &mut Session, logged: bool) -> Result<(), Error> {
     session.execute(&format!("SET SESSION sql_log_bin = {}", u8::from(logged)))?;
     Ok(())

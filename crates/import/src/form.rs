@@ -1,5 +1,5 @@
-//! The form of the files: what is none of it, and what was guessed, weighed again when a place further on speaks
-//! against it.
+//! The form of the files: what is none of it, and what was guessed, weighed again when a place further on
+//! speaks against it.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -82,7 +82,8 @@ pub(crate) fn strict<'t>(findings: &Findings, text: &'t [u8], whole: bool) -> Co
     Cow::Owned(made)
 }
 
-/// The keys of all objects of all files; `None` where that is no question, or where a stream can be read only once.
+/// The keys of all objects of all files; `None` where that is no question, or where a stream can be read only
+/// once.
 pub(crate) fn json_keys(
     files: &Files<'_>,
     findings: &Findings,

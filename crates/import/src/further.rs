@@ -10,7 +10,8 @@ use crate::source::Files;
 /// Bytes of each further file that are looked at.
 const OTHER_SAMPLE_BYTES: usize = 64 << 10;
 
-/// What one of the further files is, as far as it may differ from the first: line ends and the order of columns.
+/// What one of the further files is, as far as it may differ from the first: line ends and the order of
+/// columns.
 pub(crate) fn look_again(request: &Request, text: &[u8], whole: bool, first: &Findings) -> Findings {
     let dialect = first.dialect;
     let hints = rows::Hints {

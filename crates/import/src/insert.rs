@@ -60,8 +60,9 @@ impl Statement {
         }
     }
 
-    /// Inserts rows given as lines of LOAD DATA's dialect. Returns how many are in, and how many had a key that was there,
-    /// when the server had no complaint about any; otherwise adds its complaints to `warnings`.
+    /// Inserts rows given as lines of LOAD DATA's dialect. Returns how many are in, and how many had a key
+    /// that was there, when the server had no complaint about any; otherwise adds its complaints to
+    /// `warnings`.
     pub(crate) fn run(
         &self,
         session: &mut Session,
@@ -108,7 +109,8 @@ impl Statement {
         if self.on_duplicate == OnDuplicate::Ignore { IGNORED_MAX } else { u64::MAX }
     }
 
-    /// Sends the statement. Returns how many rows had a key that was there, or nothing when the server complains of any.
+    /// Sends the statement. Returns how many rows had a key that was there, or nothing when the server
+    /// complains of any.
     fn flush(
         &self,
         session: &mut Session,
@@ -147,8 +149,9 @@ impl Statement {
             OnDuplicate::Ignore => Some(Duplicates { ignored: sent.checked_sub(done.affected)?, ..none }),
             OnDuplicate::Replace => Some(Duplicates { replaced: done.affected.checked_sub(sent)?, ..none }),
             OnDuplicate::Update => {
-                // A row that is updated counts twice, one that stays as it is not at all. How many were updated stands
-                // in "Records: 3  Duplicates: 1  Warnings: 0", which a statement of one row does without.
+                // A row that is updated counts twice, one that stays as it is not at all. How many were
+                // updated stands in "Records: 3  Duplicates: 1  Warnings: 0", which a statement of one row
+                // does without.
                 let updated = match sent {
                     1 => u64::from(done.affected == 2),
                     _ => number_after(&done.info, "Duplicates: ")?,

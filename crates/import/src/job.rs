@@ -83,7 +83,8 @@ pub(crate) struct Job {
     pub deferred: Vec<String>,
     /// `SHOW CREATE TABLE` of the shadow with all its indexes, to prove them equal at the end.
     pub definition: String,
-    /// The target's definition when the import began, to see that nobody changed it until the swap. Empty: not known.
+    /// The target's definition when the import began, to see that nobody changed it until the swap. Empty:
+    /// not known.
     #[serde(default)]
     pub before: String,
     /// Nothing of the import goes into the binary log.

@@ -6,7 +6,8 @@
 //! decides where rows go, `shadow` makes the table they wait in, `ledger` remembers in the server
 //! which chunks are in, `relax` changes server-wide settings and puts them back.
 //!
-//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a [`progress::Progress`].
+//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a
+//! [`progress::Progress`].
 
 mod archive;
 mod careful;

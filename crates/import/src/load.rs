@@ -219,8 +219,8 @@ impl Load<'_> {
         Ok(session)
     }
 
-    /// One chunk, its ledger line and, except in a single transaction, their commit. `None` when there are too many bad
-    /// rows by now.
+    /// One chunk, its ledger line and, except in a single transaction, their commit. `None` when there are
+    /// too many bad rows by now.
     fn load_chunk(
         &self,
         session: &mut Session,
@@ -303,9 +303,9 @@ impl Shared {
         chunk >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Notes a chunk's rejects; true when there are too many now. Then only chunks before the one in which they become
-    /// too many, in the order of the files, are still looked at: the first bad rows are to be named, whichever session
-    /// finds some first.
+    /// Notes a chunk's rejects; true when there are too many now. Then only chunks before the one in which
+    /// they become too many, in the order of the files, are still looked at: the first bad rows are to be
+    /// named, whichever session finds some first.
     fn set_aside(&self, chunk: u32, rejects: &[Reject], rejects_max: u64) -> bool {
         let mut all = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
         // An earlier try may have had others.

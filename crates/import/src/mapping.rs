@@ -175,8 +175,8 @@ impl Mapping {
         self.fields.push(Field { target, rule });
     }
 
-    /// Times that say that they are UTC are written to TIMESTAMP columns in a session whose zone is UTC; in any other
-    /// they would be taken for that zone's.
+    /// Times that say that they are UTC are written to TIMESTAMP columns in a session whose zone is UTC; in
+    /// any other they would be taken for that zone's.
     fn find_zone(&mut self, request: &Request, progress: &dyn Progress) -> Result<(), Error> {
         let Some((utc, ..)) = self.stamps.iter().find(|(_, utc, _)| *utc) else { return Ok(()) };
         let given = request.time_zone.as_deref();

@@ -152,8 +152,8 @@ fn into_text(mapping: &Mapping, table: &Table) -> Vec<usize> {
     fields.map(|(at, _)| at).collect()
 }
 
-/// Looks at every value, and begins again when one speaks against what the sample was taken for. Both it and the job
-/// are those that all values agree with in the end.
+/// Looks at every value, and begins again when one speaks against what the sample was taken for. Both it and
+/// the job are those that all values agree with in the end.
 fn surveyed(
     request: &Request,
     files: &Files<'_>,

@@ -72,7 +72,8 @@ impl Relaxed {
 pub struct Undone {
     /// A line for each setting that was put back.
     pub lines: Vec<String>,
-    /// The connection of an import that is running and needs the settings as they are; it puts them back itself.
+    /// The connection of an import that is running and needs the settings as they are; it puts them back
+    /// itself.
     pub needed_by: Option<String>,
 }
 

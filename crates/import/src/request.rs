@@ -31,7 +31,8 @@ pub struct Request {
     pub hints: Hints,
     /// What stands for NULL; `None` as the dialect has it.
     pub nulls: Option<Nulls>,
-    /// A line further on that repeats the header is left out (`true`) or a row (`false`); `None` ends the import.
+    /// A line further on that repeats the header is left out (`true`) or a row (`false`); `None` ends the
+    /// import.
     pub skip_repeated_header: Option<bool>,
     /// The file to read of a zip archive with several.
     pub member: Option<String>,

@@ -18,7 +18,8 @@ use crate::wire::Wire;
 use crate::{Duplicates, Error, Input, Reject, connect, reject, shadow, target};
 use progress::Progress;
 
-/// How long to wait for the lock of the table: the server may need a moment to notice that its last owner is gone.
+/// How long to wait for the lock of the table: the server may need a moment to notice that its last owner is
+/// gone.
 const LOCK_WAIT_S: u32 = 2;
 
 /// How long purge is put off at most, in seconds.
@@ -109,8 +110,8 @@ fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<S
         return Err(Error::Busy { table: names.table.to_string() });
     }
     let result = locked(request, stdin, world, (&names, &mut session));
-    // The next import need not wait until the server has noticed the end of this session. Where the session is lost,
-    // the lock is too.
+    // The next import need not wait until the server has noticed the end of this session. Where the session
+    // is lost, the lock is too.
     session.unlock(&names.lock()).ok();
     result
 }
@@ -343,8 +344,8 @@ impl Run<'_> {
         load.run()
     }
 
-    /// Keeps the server from purging while rows are loaded into the shadow: after one LOAD DATA of the whole file it
-    /// would begin when that is over, and so it does here.
+    /// Keeps the server from purging while rows are loaded into the shadow: after one LOAD DATA of the whole
+    /// file it would begin when that is over, and so it does here.
     fn put_off_purge(&self, job: &Job) -> Result<Option<Session>, Error> {
         if job.way != Way::Shadow {
             return Ok(None);

@@ -83,11 +83,11 @@ pub(crate) fn build_indexes(session: &mut Session, names: &Names, job: &Job) -> 
     )))
 }
 
-/// Gives the shadow, which has `rows` rows, the target's name in one step. Safe to call again after it was stopped
-/// anywhere.
+/// Gives the shadow, which has `rows` rows, the target's name in one step. Safe to call again after it was
+/// stopped anywhere.
 ///
-/// What somebody did to the target meanwhile is looked for before the names change and once more when the target has
-/// another name, under which nobody can change it any more.
+/// What somebody did to the target meanwhile is looked for before the names change and once more when the
+/// target has another name, under which nobody can change it any more.
 pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job, rows: u64) -> Result<(), Error> {
     let Names { table, shadow, old, .. } = names;
     if exists(session, shadow)? {
@@ -155,7 +155,8 @@ fn first_difference(before: &str, now: &str) -> String {
     gone.into_iter().chain(new).collect::<Vec<_>>().join("; ")
 }
 
-/// Rows that somebody put into the shadow in the moment that it had the target's name are not thrown away with it.
+/// Rows that somebody put into the shadow in the moment that it had the target's name are not thrown away
+/// with it.
 fn keep_theirs(session: &mut Session, names: &Names, rows: u64, changed: Error) -> Result<Error, Error> {
     let Names { shadow, kept, .. } = names;
     let count = session.value(&format!("SELECT COUNT(*) FROM {shadow}"))?;

@@ -50,8 +50,8 @@ impl<'a> Files<'a> {
     /// types of a column are known only when its last value was seen.
     ///
     /// # Errors
-    /// When a file is missing, or when standard input is asked for twice or can't be spooled; when an archive has
-    /// several files and `member` names none of them.
+    /// When a file is missing, or when standard input is asked for twice or can't be spooled; when an archive
+    /// has several files and `member` names none of them.
     pub fn new(
         disk: &'a dyn Disk,
         inputs: &[Input],

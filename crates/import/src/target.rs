@@ -119,7 +119,8 @@ impl Column {
     }
 
     /// The expression that turns the text in a variable into a value of this column, where LOAD DATA by
-    /// itself would take the text for the bytes of the value. `binary`: the text comes without a character set.
+    /// itself would take the text for the bytes of the value. `binary`: the text comes without a character
+    /// set.
     #[must_use]
     pub(crate) fn conversion(&self, variable: &str, binary: bool) -> Option<String> {
         match self.data_type.as_str() {
@@ -177,7 +178,8 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
     }))
 }
 
-/// A table's definition as the server prints it, without its name and without the counter, which moves with the rows.
+/// A table's definition as the server prints it, without its name and without the counter, which moves with
+/// the rows.
 pub(crate) fn definition(session: &mut Session, name: &TableName) -> Result<String, Error> {
     let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
     let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();

@@ -280,8 +280,8 @@ impl Wire {
         }))
     }
 
-    /// Why the server does not take a record: INSERT says it where LOAD DATA of MySQL 5.6 only counts. May leave the
-    /// record in, so the caller rolls back.
+    /// Why the server does not take a record: INSERT says it where LOAD DATA of MySQL 5.6 only counts. May
+    /// leave the record in, so the caller rolls back.
     pub(crate) fn explain(
         &self,
         session: &mut Session,

@@ -145,8 +145,8 @@ pub(crate) fn seal(batch: &mut [u8], place: &Place, offset: u64, header: &Header
     batch[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The batch at the start of `bytes`, which lie at `offset` of the segment: its header and body, or `None` when
-/// it is not whole.
+/// The batch at the start of `bytes`, which lie at `offset` of the segment: its header and body, or `None`
+/// when it is not whole.
 pub(crate) fn open<'bytes>(
     bytes: &'bytes [u8],
     place: &Place,
@@ -170,8 +170,8 @@ pub(crate) fn open<'bytes>(
     Some((Header { kind, first: RowId(first), synced, time_ms }, body))
 }
 
-/// Whether a valid batch behind the invalid bytes at `from` says that more than these had been synced: then they are
-/// damage, not the end of the log.
+/// Whether a valid batch behind the invalid bytes at `from` says that more than these had been synced: then
+/// they are damage, not the end of the log.
 pub(crate) fn was_synced(bytes: &[u8], place: &Place, from: usize) -> bool {
     let tail = bytes.get(from + 1..).unwrap_or_default();
     tail.windows(BATCH_MAGIC.len()).enumerate().any(|(skip, window)| {

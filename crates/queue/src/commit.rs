@@ -1,8 +1,8 @@
 //! The group commit that everything written to a queue goes through.
 //!
-//! There is no writer thread. Whoever comes while nothing is being written writes; whoever comes meanwhile adds to
-//! the batch that is written next, and the first of those writes it. So one sync covers everything that came together,
-//! and nobody is woken but those whose batch is done.
+//! There is no writer thread. Whoever comes while nothing is being written writes; whoever comes meanwhile
+//! adds to the batch that is written next, and the first of those writes it. So one sync covers everything
+//! that came together, and nobody is woken but those whose batch is done.
 
 use std::sync::Arc;
 
@@ -85,7 +85,8 @@ impl Queue {
                 let roll = roll(&state, &self.shared, &gather);
                 let mut log = state.log.take();
                 let mut sealed = None;
-                // A write that is not followed by a sync takes less time than letting others in and waking them.
+                // A write that is not followed by a sync takes less time than letting others in and waking
+                // them.
                 let written = if self.definition().sync == Sync::Always || roll.is_some() {
                     drop(state);
                     let written = self.write(&mut log, &mut gather, roll, &mut sealed);
@@ -136,7 +137,8 @@ impl Queue {
         self.turn.notify_all();
     }
 
-    /// The part that happens without the lock. A segment that it closes is told in `sealed`, whatever comes after.
+    /// The part that happens without the lock. A segment that it closes is told in `sealed`, whatever comes
+    /// after.
     fn write(
         &self,
         log: &mut Option<Log>,
@@ -253,8 +255,8 @@ pub(crate) fn fail(state: &mut State, error: &Error) {
     tell_all(state, &News::Broken(error.clone()));
 }
 
-/// Takes the queue out of service if its log can't be relied on any more: after a sync that failed. A write that failed is
-/// cut off again.
+/// Takes the queue out of service if its log can't be relied on any more: after a sync that failed. A write
+/// that failed is cut off again.
 pub(crate) fn fail_if_lost(state: &mut State, error: &Error) {
     if state.log.as_ref().is_none_or(Log::is_lost) {
         fail(state, error);

@@ -15,10 +15,12 @@
 //! atom = number | string | "null" | column | "(" or ")" | "pow" "(" or "," or ")"
 //! ```
 //!
-//! Words are not case-sensitive, columns neither. A value is NULL, an exact number, or a string. Strings are compared
-//! for equality and with LIKE, by the collation of the column; so is ENUM, which beside a number is its index; temporal columns with strings that are a time, and as numbers as SQL
-//! shows them (20261121235959), but TIMESTAMP as seconds since 1970, and strings for it are UTC. NULL goes as in SQL: a row
-//! matches when the condition is neither NULL nor 0. What does not fit into 128 bits is NULL, so is division by 0.
+//! Words are not case-sensitive, columns neither. A value is NULL, an exact number, or a string. Strings are
+//! compared for equality and with LIKE, by the collation of the column; so is ENUM, which beside a number is
+//! its index; temporal columns with strings that are a time, and as numbers as SQL shows them
+//! (20261121235959), but TIMESTAMP as seconds since 1970, and strings for it are UTC. NULL goes as in SQL: a
+//! row matches when the condition is neither NULL nor 0. What does not fit into 128 bits is NULL, so is
+//! division by 0.
 
 mod evaluate;
 mod lexer;

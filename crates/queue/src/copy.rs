@@ -1,5 +1,5 @@
-//! A queue that is copied and then replaced by its copy, as ALTER TABLE does: nobody takes a row meanwhile, owners find
-//! theirs in the copy, and what they end while it is made does not come back with it.
+//! A queue that is copied and then replaced by its copy, as ALTER TABLE does: nobody takes a row meanwhile,
+//! owners find theirs in the copy, and what they end while it is made does not come back with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +60,8 @@ impl Successor {
 }
 
 impl Queue {
-    /// Lets nobody take a row until [`Queue::let_go`], so that what is there can be copied by [`Queue::copy_cursor`].
+    /// Lets nobody take a row until [`Queue::let_go`], so that what is there can be copied by
+    /// [`Queue::copy_cursor`].
     ///
     /// # Errors
     /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
@@ -94,8 +95,8 @@ impl Queue {
         tell_all(&mut state, &News::Again);
     }
 
-    /// All rows of a queue that is held back, also those that somebody owns. They are to be published to the copy in
-    /// this order, each of them, and nothing else.
+    /// All rows of a queue that is held back, also those that somebody owns. They are to be published to the
+    /// copy in this order, each of them, and nothing else.
     #[must_use]
     pub fn copy_cursor(self: &Arc<Queue>) -> Cursor {
         let state = self.lock();
@@ -108,8 +109,9 @@ impl Queue {
         self.lock().copying.as_ref().is_some_and(|copying| !copying.rows.is_empty())
     }
 
-    /// Notes that the copy has all rows. From now on either of the two may be the one that a crash leaves: what was ended
-    /// and relayed here is so there too when this returns, and what is ended later is ended in both.
+    /// Notes that the copy has all rows. From now on either of the two may be the one that a crash leaves:
+    /// what was ended and relayed here is so there too when this returns, and what is ended later is ended in
+    /// both.
     ///
     /// # Errors
     /// Those of [`Queue::publish`], on both.
@@ -121,8 +123,8 @@ impl Queue {
         result
     }
 
-    /// The state while nobody writes or tidies up, and nothing waits to be written: should the queue come back in the end,
-    /// what was ended is not to.
+    /// The state while nobody writes or tidies up, and nothing waits to be written: should the queue come
+    /// back in the end, what was ended is not to.
     fn settled(&self) -> Result<MutexGuard<'_, State>, Error> {
         loop {
             self.flush()?;
@@ -135,12 +137,14 @@ impl Queue {
         }
     }
 
-    /// Has `replace` put the copy into this queue's place. Who owns a row here owns it there from then on; what was ended
-    /// here is gone there; what was relayed here is known there. This queue then answers as one that was dropped. [`Engine::rename`](crate::Engine::rename) of its folder
-    /// undoes that: what nobody had ended waits in it again.
+    /// Has `replace` put the copy into this queue's place. Who owns a row here owns it there from then on;
+    /// what was ended here is gone there; what was relayed here is known there. This queue then answers as
+    /// one that was dropped. [`Engine::rename`](crate::Engine::rename) of its folder undoes that: what nobody
+    /// had ended waits in it again.
     ///
     /// # Errors
-    /// What `replace` fails with, and those of [`Queue::publish`] on the copy: both queues are then as before.
+    /// What `replace` fails with, and those of [`Queue::publish`] on the copy: both queues are then as
+    /// before.
     pub fn replaced_by(
         &self,
         copy: &Arc<Queue>,
@@ -190,7 +194,8 @@ impl Queue {
         self.end_copied(gone)
     }
 
-    /// Lets rows have the owners they have in the queue that this one replaces; returns which life of the queue they are in.
+    /// Lets rows have the owners they have in the queue that this one replaces; returns which life of the
+    /// queue they are in.
     fn adopt_owners(&self, owned: &[(RowId, Ownership)]) -> Result<u64, Error> {
         let mut state = self.lock();
         for (id, ownership) in owned {

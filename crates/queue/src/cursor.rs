@@ -11,7 +11,8 @@ use crate::record::RowId;
 /// Rows that a cursor locates at once.
 const CURSOR_ROWS: usize = 64;
 
-/// A walk over the rows that a session sees. Rows that come later are not among them; rows that go meanwhile may be.
+/// A walk over the rows that a session sees. Rows that come later are not among them; rows that go meanwhile
+/// may be.
 pub struct Cursor {
     queue: Arc<Queue>,
     epoch: u64,

@@ -1,4 +1,5 @@
-//! All queues of a server: which are open, the threads that tidy up behind them, and creating, dropping, renaming.
+//! All queues of a server: which are open, the threads that tidy up behind them, and creating, dropping,
+//! renaming.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -27,18 +28,18 @@ use crate::{Counters, Definition, Error, Status};
 pub struct Options {
     /// Bytes after which a segment is sealed. An opening reads about so much.
     pub segment_bytes: u64,
-    /// Threads that compact, write checkpoints, and write and sync what was put off. With none, nothing of this
-    /// happens by itself.
+    /// Threads that compact, write checkpoints, and write and sync what was put off. With none, nothing of
+    /// this happens by itself.
     pub threads: usize,
-    /// How long what was written to a queue with [`crate::Sync::Interval`] may stay unsynced, and an acknowledgement
-    /// unwritten without [`crate::Sync::Always`].
+    /// How long what was written to a queue with [`crate::Sync::Interval`] may stay unsynced, and an
+    /// acknowledgement unwritten without [`crate::Sync::Always`].
     pub interval: Duration,
     /// A checkpoint is written, and their files are removed, when so many segments are empty.
     pub emptied_max: usize,
     /// A queue that nobody used for so long, or up to twice as long, closes its files until it is used again.
     pub idle: Duration,
-    /// Files that may be open at once for all queues together, or some more; when there are too many, those that were used
-    /// longest ago are closed until they are used again.
+    /// Files that may be open at once for all queues together, or some more; when there are too many, those
+    /// that were used longest ago are closed until they are used again.
     pub files_max: usize,
     /// The time, milliseconds since 1970.
     pub now_ms: fn() -> u64,
@@ -122,7 +123,8 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Closes the files of queues that were used longest ago, when there are too many. Who calls holds no queue's lock.
+    /// Closes the files of queues that were used longest ago, when there are too many. Who calls holds no
+    /// queue's lock.
     pub(crate) fn make_room(&self) {
         if !self.files.is_full() {
             return;
@@ -269,8 +271,8 @@ impl Engine {
         disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
     }
 
-    /// The queue in a folder; it stays open until it is closed, dropped, or the engine ends. Others are opened at the
-    /// same time.
+    /// The queue in a folder; it stays open until it is closed, dropped, or the engine ends. Others are
+    /// opened at the same time.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Corrupt`], [`Error::Version`], [`Error::Disk`].
@@ -304,7 +306,8 @@ impl Engine {
         Reserved { engine: self, folder: folder.to_owned(), queue }
     }
 
-    /// What is in the open queues together, and what happened since the start in these and in those that were closed or dropped.
+    /// What is in the open queues together, and what happened since the start in these and in those that were
+    /// closed or dropped.
     #[must_use]
     pub fn total(&self) -> Status {
         let open: BTreeSet<u64> = self.queues().iter().map(|queue| queue.number).collect();
@@ -402,7 +405,8 @@ impl Engine {
     }
 }
 
-/// A folder in which somebody opens, makes or removes a queue: others wait. What is in `queue` at the end is open then.
+/// A folder in which somebody opens, makes or removes a queue: others wait. What is in `queue` at the end is
+/// open then.
 struct Reserved<'engine> {
     engine: &'engine Engine,
     folder: PathBuf,

@@ -55,7 +55,8 @@ pub enum Error {
         source: Arc<io::Error>,
     },
 
-    /// A write or a sync failed, now or earlier: nothing more is taken or given until the server is restarted.
+    /// A write or a sync failed, now or earlier: nothing more is taken or given until the server is
+    /// restarted.
     #[error(
         "the queue is out of service since an earlier failure ({why}); mend the disk and restart the server"
     )]

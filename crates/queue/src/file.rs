@@ -26,8 +26,8 @@ pub(crate) struct SegmentFile {
     used: AtomicU64,
 }
 
-/// An open file, and what was last read of it: rows are mostly taken one after the other, and a call of the system for
-/// each would cost more than the row.
+/// An open file, and what was last read of it: rows are mostly taken one after the other, and a call of the
+/// system for each would cost more than the row.
 pub(crate) struct Opened {
     source: Box<dyn Source>,
     folder: Arc<Folder>,

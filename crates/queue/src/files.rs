@@ -1,5 +1,5 @@
-//! How many files are open at once. A server has a bound on them, and its own tables need some: when queues have too many,
-//! those that were used longest ago are closed until they are used again.
+//! How many files are open at once. A server has a bound on them, and its own tables need some: when queues
+//! have too many, those that were used longest ago are closed until they are used again.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -61,14 +61,15 @@ impl Files {
         self.writing.load(Ordering::Relaxed) >= self.max
     }
 
-    /// How many files for writing are to be closed when it is full: several, so that it is not asked each time.
+    /// How many files for writing are to be closed when it is full: several, so that it is not asked each
+    /// time.
     pub(crate) fn surplus(&self) -> usize {
         let open = self.writing.load(Ordering::Relaxed);
         open.saturating_sub(self.max - self.max.div_ceil(8))
     }
 
-    /// Notes that a file was opened for reading, and closes others when there are too many. Who reads from one that is closed
-    /// here goes on reading.
+    /// Notes that a file was opened for reading, and closes others when there are too many. Who reads from
+    /// one that is closed here goes on reading.
     pub(crate) fn note(&self, file: &Arc<SegmentFile>) {
         let mut sources = lock(&self.sources);
         sources.push(Arc::downgrade(file));

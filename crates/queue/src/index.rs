@@ -1,7 +1,8 @@
 //! Where the rows are: 12 bytes for each that waits, in memory, a list for each segment.
 //!
-//! The lists of sealed segments are read from their files when a row in them is wanted, so opening a queue does
-//! not depend on how many rows wait in it. A list holds dead rows too, until they are more than half of it.
+//! The lists of sealed segments are read from their files when a row in them is wanted, so opening a queue
+//! does not depend on how many rows wait in it. A list holds dead rows too, until they are more than half of
+//! it.
 
 mod segment;
 

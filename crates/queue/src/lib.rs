@@ -1,7 +1,7 @@
 //! A durable message queue: rows are published, waited for, owned, and acknowledged or given back.
 //!
-//! It knows no server and no columns: rows are bytes, a condition is a [`Filter`], an owner is a number. What is on
-//! disk is described in docs/formats/queue.md.
+//! It knows no server and no columns: rows are bytes, a condition is a [`Filter`], an owner is a number. What
+//! is on disk is described in docs/formats/queue.md.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -68,8 +68,8 @@ pub use record::RowId;
 pub use session::{Interrupter, OwnerId, Patience, Session, Target, Waited};
 pub use state::Ownership;
 
-/// Which rows a taker wants. It must answer the same for the same row every time: rows that did not match are not looked
-/// at again.
+/// Which rows a taker wants. It must answer the same for the same row every time: rows that did not match are
+/// not looked at again.
 pub trait Filter: Send + std::marker::Sync {
     /// What it is known by: two filters of one queue with the same text answer the same.
     fn text(&self) -> &str;

@@ -46,7 +46,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Writes the header of a segment. What is there after a failure is removed, now or when it is begun again.
+    /// Writes the header of a segment. What is there after a failure is removed, now or when it is begun
+    /// again.
     fn begin(folder: &Arc<Folder>, incarnation: Incarnation, number: u64, next: RowId) -> Result<Log, Error> {
         let place = Place { incarnation, name: SegmentName { number, generation: 0 } };
         let file = SegmentFile::new(folder, place);
@@ -79,7 +80,8 @@ impl Log {
         Log { folder: folder.clone(), file, sink: None, end, synced: 0, sealed: None, lost: false }
     }
 
-    /// Goes on with a segment that ends at `end`; what is behind is cut off. All of it is durable when this returns.
+    /// Goes on with a segment that ends at `end`; what is behind is cut off. All of it is durable when this
+    /// returns.
     pub(crate) fn resume(folder: &Arc<Folder>, file: Arc<SegmentFile>, end: u64) -> Result<Log, Error> {
         let mut log = Log::closed(folder, file, end);
         log.sync()?;
@@ -127,7 +129,8 @@ impl Log {
         self.end == SEGMENT_HEADER as u64
     }
 
-    /// Adds a batch, whose body is behind [`batch::BATCH_HEADER`] free bytes. `header.synced` is filled in here.
+    /// Adds a batch, whose body is behind [`batch::BATCH_HEADER`] free bytes. `header.synced` is filled in
+    /// here.
     pub(crate) fn write(&mut self, batch: &mut [u8], mut header: Header) -> Result<(), Error> {
         header.synced = self.synced;
         batch::seal(batch, self.file.place(), self.end, &header);
@@ -166,7 +169,8 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the segment with an index batch and goes on in the next one. Returns what is known of the sealed one.
+    /// Seals the segment with an index batch and goes on in the next one. Returns what is known of the sealed
+    /// one.
     pub(crate) fn roll(
         &mut self,
         index: &mut [u8],

@@ -136,7 +136,8 @@ impl Queue {
         Ok(segment)
     }
 
-    /// Writes a checkpoint of what is applied, after making it durable, then removes files that it does not list.
+    /// Writes a checkpoint of what is applied, after making it durable, then removes files that it does not
+    /// list.
     pub(crate) fn checkpoint(&self) -> Result<(), Error> {
         // So that the log is not behind what the checkpoint tells.
         self.flush()?;
@@ -196,8 +197,8 @@ impl Queue {
         rested
     }
 
-    /// Removes all rows at once, also those that are owned. Row ids start over, and the journal of relayed rows too.
-    /// Those who wait go on waiting.
+    /// Removes all rows at once, also those that are owned. Row ids start over, and the journal of relayed
+    /// rows too. Those who wait go on waiting.
     ///
     /// # Errors
     /// [`Error::Disk`]: all rows are there still, or the queue is out of service when that can't be told.
@@ -238,7 +239,8 @@ impl Queue {
         let log = Log::create(&self.folder, incarnation, number, RowId(1))?;
         let written = checkpoint.begin(disk, &folder).map_err(Error::disk(&folder));
         let begun = written.inspect_err(|_| {
-            // Nothing is decided: the segment that was begun is no part of the queue, and its end is not to look like one.
+            // Nothing is decided: the segment that was begun is no part of the queue, and its end is not to
+            // look like one.
             disk.remove(&log.file().path()).ok();
         })?;
         // From here on a failure leaves it open which of the two states a crash would find.

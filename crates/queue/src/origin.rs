@@ -69,7 +69,8 @@ impl std::str::FromStr for Origin {
 }
 
 impl Origin {
-    /// Whether this row is one that the earlier one makes a duplicate; `None` when the earlier one does not tell.
+    /// Whether this row is one that the earlier one makes a duplicate; `None` when the earlier one does not
+    /// tell.
     pub(crate) fn repeats(&self, earlier: &Origin) -> Option<bool> {
         if self.overwrite {
             return Some(false);

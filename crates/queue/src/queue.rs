@@ -19,8 +19,8 @@ use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync}
 /// Bytes that the rows of one statement may have.
 pub const PUBLISH_BYTES_MAX: usize = 1 << 29;
 
-/// Without a sync with every batch, acknowledgements are written when they have so many bytes, with the next rows, or
-/// when [`crate::Options::interval`] is over.
+/// Without a sync with every batch, acknowledgements are written when they have so many bytes, with the next
+/// rows, or when [`crate::Options::interval`] is over.
 const DEFERRED_BYTES_MAX: usize = 1 << 15;
 
 /// A queue in use.
@@ -143,8 +143,8 @@ impl Queue {
         }
     }
 
-    /// Adds rows behind all others, all or none. When this returns they are as durable as the queue's definition
-    /// says, and were offered to those who wait.
+    /// Adds rows behind all others, all or none. When this returns they are as durable as the queue's
+    /// definition says, and were offered to those who wait.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; [`Error::Disk`] when they could not be written, and then none of them is there;
@@ -190,7 +190,8 @@ impl Queue {
         }
     }
 
-    /// Lets owned rows be gone: when that is written, if the queue's definition wants it on the disk, else at once.
+    /// Lets owned rows be gone: when that is written, if the queue's definition wants it on the disk, else at
+    /// once.
     pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
         let mut told = false;
         let mut state = loop {
@@ -221,8 +222,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Lets rows be gone that a statement has added which has failed. Should that not be written now, it is with what comes
-    /// next.
+    /// Lets rows be gone that a statement has added which has failed. Should that not be written now, it is
+    /// with what comes next.
     pub(crate) fn take_back(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
         let mut state = self.room()?;
         if state.epoch != epoch {
@@ -253,7 +254,8 @@ impl Queue {
     /// Reads a row that is not gone; `None` when it is.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], [`Error::Disk`]; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    /// [`Error::Corrupt`], [`Error::Disk`]; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of
+    /// service.
     pub fn read(&self, id: RowId) -> Result<Option<Vec<u8>>, Error> {
         let mut state = self.lock();
         state.usable()?;
@@ -286,11 +288,12 @@ impl Queue {
         Ok(condition)
     }
 
-    /// What a relay says of a row of this queue: where it is from, and the lowest row id that may still come from there.
+    /// What a relay says of a row of this queue: where it is from, and the lowest row id that may still come
+    /// from there.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and [`Error::Dropped`] when
-    /// the queue is out of service.
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
+    /// [`Error::Dropped`] when the queue is out of service.
     pub fn origin(&self, row: RowId) -> Result<Origin, Error> {
         let mut state = self.lock();
         state.usable()?;
@@ -313,7 +316,8 @@ impl Queue {
         self.lock().owners.iter().map(|(id, ownership)| (*id, *ownership)).collect()
     }
 
-    /// Puts the queue out of service until the server is restarted: something about it can't be relied on any more.
+    /// Puts the queue out of service until the server is restarted: something about it can't be relied on any
+    /// more.
     pub fn fail(&self, why: &str) {
         fail(&mut self.lock(), &Error::Failed { why: why.into() });
     }

@@ -3,8 +3,8 @@
 /// How long what happened counts, at most twice that.
 const WINDOW_MS: u64 = 10_000;
 
-/// Counts over the last ten seconds: those of the window that is under way, and the part of the one before that is
-/// still within ten seconds.
+/// Counts over the last ten seconds: those of the window that is under way, and the part of the one before
+/// that is still within ten seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rate {
     since_ms: u64,

@@ -1,4 +1,5 @@
-//! The records of a batch: rows, acknowledgements, moved rows. Bytes in, bytes out; docs/formats/queue.md has the table.
+//! The records of a batch: rows, acknowledgements, moved rows. Bytes in, bytes out; docs/formats/queue.md has
+//! the table.
 
 use crate::origin::Origin;
 use crate::wire::{Reader, checksum, put_varint};

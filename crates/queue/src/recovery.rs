@@ -135,8 +135,8 @@ fn segment_file(folder: &Arc<Folder>, checkpoint: &Checkpoint, number: u64) -> A
     SegmentFile::new(folder, Place { incarnation: checkpoint.incarnation, name })
 }
 
-/// Whether the last segment is part of the log. A crash may leave one of which not even the header is whole, or that of an
-/// emptying which was not decided; nothing was written to it, and it is removed.
+/// Whether the last segment is part of the log. A crash may leave one of which not even the header is whole,
+/// or that of an emptying which was not decided; nothing was written to it, and it is removed.
 fn is_begun(file: &SegmentFile) -> Result<bool, Error> {
     let bytes = read_whole(file.disk(), file)?;
     let begun = bytes.len() > SEGMENT_HEADER

@@ -73,8 +73,8 @@ impl Patience<'_> {
 pub struct Interrupter(Arc<Bell>);
 
 impl Interrupter {
-    /// Ends the wait that is going on, if one is. A wait that begins later is not affected: who interrupts makes `alive`
-    /// say so first.
+    /// Ends the wait that is going on, if one is. A wait that begins later is not affected: who interrupts
+    /// makes `alive` say so first.
     pub fn interrupt(&self) {
         self.0.tell(None, News::Interrupted);
     }
@@ -126,7 +126,8 @@ impl Session {
         Interrupter(self.bell.clone())
     }
 
-    /// Whether the session sees its own rows only: since a wait that was not interrupted, until it ends or aborts.
+    /// Whether the session sees its own rows only: since a wait that was not interrupted, until it ends or
+    /// aborts.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         self.owning
@@ -141,8 +142,8 @@ impl Session {
         self.held.as_ref().map(|held| (&held.queue, held.rows.as_slice()))
     }
 
-    /// Lets the rows that the session owned be gone, then takes rows of the first target that has any, or waits
-    /// until one has. A row of a later target is not taken while an earlier target has one.
+    /// Lets the rows that the session owned be gone, then takes rows of the first target that has any, or
+    /// waits until one has. A row of a later target is not taken while an earlier target has one.
     ///
     /// # Errors
     /// Those of [`Queue::publish`] and of reading rows; the session then owns nothing.
@@ -277,7 +278,8 @@ impl Session {
     /// Lets the owned rows be gone. It is no error to own nothing.
     ///
     /// # Errors
-    /// Those of [`Queue::publish`]; after [`Error::Disk`] the session owns the rows still, after others nothing.
+    /// Those of [`Queue::publish`]; after [`Error::Disk`] the session owns the rows still, after others
+    /// nothing.
     pub fn end(&mut self) -> Result<(), Error> {
         let owning = std::mem::take(&mut self.owning);
         let mut next = self.held.take();
@@ -295,8 +297,8 @@ impl Session {
         Ok(())
     }
 
-    /// As [`Queue::publish`], for a statement that may fail yet: nobody sees or takes the rows until [`Session::settle`].
-    /// After a crash they are there.
+    /// As [`Queue::publish`], for a statement that may fail yet: nobody sees or takes the rows until
+    /// [`Session::settle`]. After a crash they are there.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
@@ -326,7 +328,8 @@ impl Session {
     /// Offers what [`Session::publish_unsettled`] has added, or lets it be gone.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is out of service.
+    /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is
+    /// out of service.
     pub fn settle(&mut self, keep: bool) -> Result<(), Error> {
         let mut result = Ok(());
         for held in std::mem::take(&mut self.unsettled) {
@@ -396,8 +399,8 @@ impl Session {
         offer(&mut state, candidates.collect(), held.queue.shared.now_ms())
     }
 
-    /// Deletes rows: those that the session owns, and those that wait. Rows that others own stay. Returns how many
-    /// went.
+    /// Deletes rows: those that the session owns, and those that wait. Rows that others own stay. Returns how
+    /// many went.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
@@ -430,7 +433,8 @@ impl Session {
         deleted.map(|()| going.len() as u64)
     }
 
-    /// How many rows of a queue the session sees: its own when it is an owner, else all, also those owned by others.
+    /// How many rows of a queue the session sees: its own when it is an owner, else all, also those owned by
+    /// others.
     #[must_use]
     pub fn count(&self, queue: &Arc<Queue>) -> u64 {
         let (epoch, rows) = self.held_in(queue);
@@ -492,8 +496,8 @@ fn lock_all(targets: &[Target]) -> Locked<'_> {
     Locked { states: queues.into_iter().map(|queue| (queue.number, queue.lock())).collect() }
 }
 
-/// Lets others have the queues that they wait for: who looks through many rows comes again and again, and would be first
-/// each time.
+/// Lets others have the queues that they wait for: who looks through many rows comes again and again, and
+/// would be first each time.
 fn give_way(targets: &[Target]) {
     for target in targets {
         let started = Instant::now();

@@ -100,7 +100,8 @@ fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
     runs.filter_map(|run| run.first().map(|first| (*first, run.len() as u64)))
 }
 
-/// What those wait for who put something into a batch. Its lock is its own: who is woken need not wait for the queue's.
+/// What those wait for who put something into a batch. Its lock is its own: who is woken need not wait for
+/// the queue's.
 #[derive(Default)]
 pub(crate) struct Batch {
     outcome: Mutex<Option<Result<(), Error>>>,
@@ -248,8 +249,8 @@ impl State {
         }
     }
 
-    /// Takes note that what was gathered could not be written: its rows never came, and nothing has become of those that it
-    /// would have ended. What is gone already is recorded with the next batch.
+    /// Takes note that what was gathered could not be written: its rows never came, and nothing has become of
+    /// those that it would have ended. What is gone already is recorded with the next batch.
     pub(crate) fn give_up(&mut self, gather: &Gather) {
         self.pending.drain(..gather.origins);
         if !gather.gone.is_empty() {
@@ -273,7 +274,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes rows from their owner and puts them back in their places; those that were still owned are returned.
+    /// Takes rows from their owner and puts them back in their places; those that were still owned are
+    /// returned.
     pub(crate) fn disown(&mut self, rows: &[RowId], owner: OwnerId) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
         for id in rows {

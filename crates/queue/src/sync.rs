@@ -1,4 +1,5 @@
-//! Locks and conditions: the standard library's, or those of a scheduler that tries interleavings (feature `shuttle`).
+//! Locks and conditions: the standard library's, or those of a scheduler that tries interleavings (feature
+//! `shuttle`).
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
@@ -8,7 +9,8 @@ pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
 use std::sync::{PoisonError, TryLockError};
 
-/// Locks. A panic of another holder has already put its queue out of service, so the lock itself is taken as it is.
+/// Locks. A panic of another holder has already put its queue out of service, so the lock itself is taken as
+/// it is.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

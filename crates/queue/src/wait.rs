@@ -1,8 +1,8 @@
 //! Waiting for rows: who waits, and how a row is handed to exactly one of them, in the order they came.
 //!
-//! A waiter is registered in every queue it waits on, in the same critical section in which all of them were found
-//! to have nothing for it. Whoever makes a row available offers it to the waiters of that queue before letting go
-//! of the queue's lock. So a row that matches a registered waiter is never left lying.
+//! A waiter is registered in every queue it waits on, in the same critical section in which all of them were
+//! found to have nothing for it. Whoever makes a row available offers it to the waiters of that queue before
+//! letting go of the queue's lock. So a row that matches a registered waiter is never left lying.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,8 +63,8 @@ impl Bell {
         inside.round
     }
 
-    /// Tells the session, if it still waits in this round; says whether it was told. What must be true before the
-    /// session goes on is done by the caller under the queue's lock.
+    /// Tells the session, if it still waits in this round; says whether it was told. What must be true before
+    /// the session goes on is done by the caller under the queue's lock.
     pub(crate) fn tell(&self, round: Option<u64>, news: News) -> bool {
         let mut inside = lock(&self.inside);
         if !inside.waiting || round.is_some_and(|round| round != inside.round) {
@@ -76,7 +76,8 @@ impl Bell {
         true
     }
 
-    /// Waits for news until the deadline, or until `pause` is over; `None` means neither came to an end of the wait.
+    /// Waits for news until the deadline, or until `pause` is over; `None` means neither came to an end of
+    /// the wait.
     pub(crate) fn listen(&self, until: Option<Instant>) -> Option<News> {
         let mut inside = lock(&self.inside);
         loop {
@@ -151,7 +152,8 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
                 continue;
             }
         };
-        // Told before the rows are marked, but the session can't look at the queue before we let go of its lock.
+        // Told before the rows are marked, but the session can't look at the queue before we let go of its
+        // lock.
         let given = Given { target, epoch: state.epoch, rows: rows.clone() };
         if waiter.bell.tell(Some(waiter.round), News::Rows(given)) {
             candidates.retain(|candidate| !rows.contains(&candidate.id));

@@ -1,5 +1,6 @@
-//! Waiting and waking under a scheduler that tries interleavings: `cargo test -p queue --features shuttle --test
-//! interleaving`. A wake-up that is lost leaves a thread waiting for ever, which the scheduler reports as a deadlock.
+//! Waiting and waking under a scheduler that tries interleavings: `cargo test -p queue --features shuttle
+//! --test interleaving`. A wake-up that is lost leaves a thread waiting for ever, which the scheduler reports
+//! as a deadlock.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::path::Path;
@@ -257,8 +258,8 @@ fn emptying_meets_publishers_takers_and_tidying() {
     });
 }
 
-/// The canary: a condition that breaks its word. What it says no to first and yes to later is a row that is waited for and
-/// lies there: the harness must report the waiter that is never woken.
+/// The canary: a condition that breaks its word. What it says no to first and yes to later is a row that is
+/// waited for and lies there: the harness must report the waiter that is never woken.
 struct Moody(AtomicBool);
 
 impl Filter for Moody {

@@ -136,7 +136,8 @@ impl ServerArgs {
         ServerArgs { url: None, host, port: None, socket, ..self.clone() }
     }
 
-    /// The server of a socket where its administrator needs no password, and nothing is read from option files.
+    /// The server of a socket where its administrator needs no password, and nothing is read from option
+    /// files.
     pub(crate) fn sandbox(&self, socket: &Path) -> ServerArgs {
         ServerArgs { user: Some("root".to_owned()), no_defaults: true, ..self.through(socket) }
     }

@@ -5,7 +5,8 @@ use block::retention::Stamp;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Days of the Unix epoch's first week that belong to the week before: it began on a Thursday, weeks on Monday.
+/// Days of the Unix epoch's first week that belong to the week before: it began on a Thursday, weeks on
+/// Monday.
 const EPOCH_WEEKDAY: i64 = 3;
 
 /// The time now, seconds since the epoch.

@@ -95,8 +95,8 @@ impl Child {
         }
     }
 
-    /// Waits for its end, passing signals on. A command that was ended by a signal has 128 and its number as its
-    /// code, as in a shell.
+    /// Waits for its end, passing signals on. A command that was ended by a signal has 128 and its number as
+    /// its code, as in a shell.
     pub(crate) fn wait(&mut self, signals: &Signals) -> Result<u8> {
         loop {
             crossbeam_channel::select! {
@@ -106,7 +106,8 @@ impl Child {
         }
     }
 
-    /// Ends it and all that it has started, also what has left its group: asks first, and waits for all of them.
+    /// Ends it and all that it has started, also what has left its group: asks first, and waits for all of
+    /// them.
     pub(crate) fn end_family(&self, grace: Duration) {
         let family = Family { first: self.pid };
         let mut asked = BTreeSet::new();
@@ -130,7 +131,8 @@ impl Child {
     }
 }
 
-/// Makes us the parent of what our children leave behind: whoever leaves the group of a command is found all the same.
+/// Makes us the parent of what our children leave behind: whoever leaves the group of a command is found all
+/// the same.
 pub(crate) fn adopt() {
     // Without that the group alone is ended.
     set_child_subreaper(Some(getpid())).ok();

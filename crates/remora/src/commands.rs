@@ -70,7 +70,8 @@ pub(crate) fn stop_signals() -> Vec<i32> {
     all.into_iter().filter(|signal| *signal != SIGHUP || ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// The table that an argument names: `db.table`, or one of the database that `-D`, the address or an option file gave.
+/// The table that an argument names: `db.table`, or one of the database that `-D`, the address or an option
+/// file gave.
 pub(crate) fn table_name(argument: &str, text: &str, target: &Target) -> anyhow::Result<TableName> {
     if let Ok(name) = text.parse::<TableName>() {
         return Ok(name);
@@ -107,8 +108,8 @@ pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
     false
 }
 
-/// A flag that the [`stop_signals`] set; a second one of them ends the program at once, but for SIGHUP: a terminal
-/// that closes sends one, and its shell another. SIGUSR1 prints the progress line.
+/// A flag that the [`stop_signals`] set; a second one of them ends the program at once, but for SIGHUP: a
+/// terminal that closes sends one, and its shell another. SIGUSR1 prints the progress line.
 pub(crate) fn stop_flag(report: &Report) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new(stop_signals().into_iter().chain([SIGUSR1]))?;

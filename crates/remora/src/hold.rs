@@ -15,8 +15,8 @@ const LONG_S: u64 = 2;
 /// How long to wait before looking again whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Tries until the time is up, never making others wait for longer than one attempt. `pause` waits for a time, and fails
-/// when the run is to stop.
+/// Tries until the time is up, never making others wait for longer than one attempt. `pause` waits for a
+/// time, and fails when the run is to stop.
 ///
 /// # Errors
 /// [`Held`], which names what stands in the way; those of the server; those of `pause`.
@@ -60,8 +60,8 @@ fn refusal(blocker: Option<&Blocker>, wait: Duration, target: &Target) -> String
     }
 }
 
-/// Where the server stands while it is held: file, offset and GTID of its binary log, and how far a replica has come in its
-/// source's.
+/// Where the server stands while it is held: file, offset and GTID of its binary log, and how far a replica
+/// has come in its source's.
 ///
 /// # Errors
 /// Those of the server.

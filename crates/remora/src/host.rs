@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 /// The program for the far side, static, for machines of our own kind.
 const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
-/// Starts a program of the system's: those for administrators are not on everybody's path, and what they print is in
-/// English.
+/// Starts a program of the system's: those for administrators are not on everybody's path, and what they
+/// print is in English.
 const TOOL: &str = "PATH=$PATH:/usr/sbin:/sbin LC_ALL=C exec \"$@\"";
 /// The exit code of a shell that does not find a program.
 const NO_PROGRAM: u8 = 127;
@@ -117,8 +117,8 @@ impl Machine {
         })
     }
 
-    /// Sockets on this machine that lead to the places there that [`Call::places`] named, in their order; none for this
-    /// machine itself.
+    /// Sockets on this machine that lead to the places there that [`Call::places`] named, in their order;
+    /// none for this machine itself.
     pub(crate) fn sockets(&self) -> Vec<PathBuf> {
         match self {
             Machine::Here => Vec::new(),
@@ -258,8 +258,8 @@ impl Host {
         for option in call.options {
             ssh.arg("-o").arg(option);
         }
-        // Nobody is there to answer a question, a machine that is gone must not be waited for, and this cipher is the
-        // fastest where the processor knows AES.
+        // Nobody is there to answer a question, a machine that is gone must not be waited for, and this
+        // cipher is the fastest where the processor knows AES.
         for option in [
             "BatchMode=yes",
             "ServerAliveInterval=15",

@@ -10,7 +10,8 @@ use server::{Environment, Overrides, Session, Target};
 struct Plugin {
     library: &'static str,
     sql: &'static str,
-    /// What a server must be able to do to take it. It is then built for one server, and lies in a folder named after it.
+    /// What a server must be able to do to take it. It is then built for one server, and lies in a folder
+    /// named after it.
     needs: Option<Ability>,
 }
 

@@ -36,8 +36,8 @@ pub(crate) fn named(root: &Path, name: &str) -> Repository {
     Repository::new(Box::new(Folder::new(Arc::new(RealDisk), root.join(name))))
 }
 
-/// A word that no other name in any repository has: what a run makes elsewhere is marked with it, so that it is known
-/// again when the run is killed.
+/// A word that no other name in any repository has: what a run makes elsewhere is marked with it, so that it
+/// is known again when the run is killed.
 pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     // Where a machine has no number of its own its name must do.

@@ -1,5 +1,5 @@
-//! Words of others in our messages: names of files, what programs print. Nothing of it may move the cursor, change colours or
-//! fill the screen.
+//! Words of others in our messages: names of files, what programs print. Nothing of it may move the cursor,
+//! change colours or fill the screen.
 
 use std::borrow::Cow;
 use std::path::Path;

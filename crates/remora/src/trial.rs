@@ -1,5 +1,5 @@
-//! A server that is started on a copy of another one's data, on the machine where that is and with its program, to see whether
-//! it finds them sound. Nobody but us reaches it, and it goes with us.
+//! A server that is started on a copy of another one's data, on the machine where that is and with its
+//! program, to see whether it finds them sound. Nobody but us reaches it, and it goes with us.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -23,9 +23,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// A folder for the socket, the log and temporary files: a short name, because that of a socket must be.
 const FOLDER: &str = "umask 077; mktemp -d -p /tmp";
 
-/// Starts the program of process $1 as the owner of the data $2, with the folder $3 and the options behind it. It ends
-/// when the folder or the one who asked is gone. What tells a replica where its source is would lead it to files of the
-/// original.
+/// Starts the program of process $1 as the owner of the data $2, with the folder $3 and the options behind
+/// it. It ends when the folder or the one who asked is gone. What tells a replica where its source is would
+/// lead it to files of the original.
 const START: &str = r#"pid=$1 data=$2 folder=$3 parent=$PPID; shift 3
 libraries=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^LD_LIBRARY_PATH=//p') 2>/dev/null
 [ -z "$libraries" ] || export LD_LIBRARY_PATH="$libraries"

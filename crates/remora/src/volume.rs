@@ -146,7 +146,8 @@ impl Source {
         is_name(&name).then_some(name)
     }
 
-    /// What is said of the server: nothing, the path of its socket, or the name of a sandbox, which is no path from the top.
+    /// What is said of the server: nothing, the path of its socket, or the name of a sandbox, which is no
+    /// path from the top.
     pub(crate) fn server(&self) -> Option<&Path> {
         Some(&*self.place.path).filter(|path| self.kind == Kind::Mysql && !path.as_os_str().is_empty())
     }
@@ -158,8 +159,8 @@ impl Source {
         Machine::reach(self.place.host.as_ref(), &Call { places, ..call }).map_err(|error| self.failed(error))
     }
 
-    /// The snapshot that is to be read in its place, which is not made yet. None for what is read as it is. `room`: bytes
-    /// that a snapshot has for what changes meanwhile, where such a thing can be said.
+    /// The snapshot that is to be read in its place, which is not made yet. None for what is read as it is.
+    /// `room`: bytes that a snapshot has for what changes meanwhile, where such a thing can be said.
     pub(crate) fn snapshot<'a>(
         &self,
         machine: &Machine,
@@ -190,8 +191,8 @@ impl Source {
         !matches!(self.kind, Kind::File | Kind::Block)
     }
 
-    /// Opens it there, or its snapshot, if it is what it is said to be. `before`: where its backups are, and the
-    /// generation that the next one builds upon.
+    /// Opens it there, or its snapshot, if it is what it is said to be. `before`: where its backups are, and
+    /// the generation that the next one builds upon.
     pub(crate) fn open(
         &self,
         machine: &Machine,
@@ -232,7 +233,8 @@ impl Source {
     }
 }
 
-/// Which server, of this machine where no other is named: the usual one, or that of a socket, or a sandbox by its name.
+/// Which server, of this machine where no other is named: the usual one, or that of a socket, or a sandbox by
+/// its name.
 fn server_place(text: &str) -> Result<Place, String> {
     if let Some(rest) = text.strip_prefix("ssh://") {
         let (host, socket) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -250,7 +252,8 @@ fn server_place(text: &str) -> Result<Place, String> {
     ))
 }
 
-/// The name of the backups of a server with this socket: that of the file, or of its folder where all are called so.
+/// The name of the backups of a server with this socket: that of the file, or of its folder where all are
+/// called so.
 fn name_of_socket(socket: &Path) -> Option<&str> {
     const USUAL: [&str; 7] = ["mysql", "mysqld", "mariadb", "mariadbd", "server", "run", "tmp"];
     let stem = socket.file_stem()?.to_str()?;

@@ -111,7 +111,8 @@ impl FromStr for Encoding {
         match name.to_ascii_lowercase().replace('_', "-").as_str() {
             "utf8" | "utf-8" | "utf8mb4" | "utf8mb3" | "ascii" | "us-ascii" => Ok(Encoding::Utf8),
             "utf16le" | "utf-16le" => Ok(Encoding::Utf16Le),
-            // As a MySQL character set, and by RFC 2781 where no mark says otherwise, utf16 has the high byte first.
+            // As a MySQL character set, and by RFC 2781 where no mark says otherwise, utf16 has the high byte
+            // first.
             "utf16be" | "utf-16be" | "utf16" | "utf-16" => Ok(Encoding::Utf16Be),
             "latin1" | "latin-1" | "iso-8859-1" | "windows-1252" | "cp1252" => Ok(Encoding::Latin1),
             "binary" => Ok(Encoding::Binary),

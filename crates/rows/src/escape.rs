@@ -25,8 +25,8 @@ const fn load_data_letter(byte: u8) -> u8 {
     }
 }
 
-/// Whether there may be something to escape for LOAD DATA, but for the bytes `except`. Some control characters
-/// that need no escape count too, for the sake of one comparison.
+/// Whether there may be something to escape for LOAD DATA, but for the bytes `except`. Some control
+/// characters that need no escape count too, for the sake of one comparison.
 #[inline]
 pub(crate) fn needs_escape(bytes: &[u8], except: [u8; 2]) -> bool {
     let special = |byte: u8| ((byte <= b'\r') | (byte == b'\\')) & (byte != except[0]) & (byte != except[1]);
@@ -48,7 +48,8 @@ pub fn is_plain_load_data(bytes: &[u8]) -> bool {
     !needs_escape(bytes, [b' '; 2])
 }
 
-/// Whether one of fewer than 16 bytes may be special, several at once: most values are short and hold nothing special.
+/// Whether one of fewer than 16 bytes may be special, several at once: most values are short and hold nothing
+/// special.
 #[inline]
 fn is_suspicious(bytes: &[u8]) -> bool {
     let (low, high) = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -72,8 +73,8 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 /// Spaces where a word is filled by half.
 const EMPTY_HALF: u64 = 0x2020_2020_0000_0000;
 
-/// Appends one field in LOAD DATA's default dialect: NULL as `\N`, and backslash, tab, newline, carriage return
-/// and NUL escaped. The delimiter or line end is the caller's.
+/// Appends one field in LOAD DATA's default dialect: NULL as `\N`, and backslash, tab, newline, carriage
+/// return and NUL escaped. The delimiter or line end is the caller's.
 #[inline]
 pub fn write_load_data(value: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(value) = value else {
@@ -128,8 +129,8 @@ pub fn unescape_load_data(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends a value as an SQL literal, for `INSERT` where LOAD DATA is not to be had: `NULL`, or a string in
-/// single quotes. `no_backslash_escapes` says that the session has that SQL mode. The bytes must be text of the
-/// connection's character set, and that one must be ASCII-compatible in every byte, as utf8mb4 is.
+/// single quotes. `no_backslash_escapes` says that the session has that SQL mode. The bytes must be text of
+/// the connection's character set, and that one must be ASCII-compatible in every byte, as utf8mb4 is.
 pub fn write_sql_literal(value: Option<&[u8]>, no_backslash_escapes: bool, out: &mut Vec<u8>) {
     let Some(value) = value else {
         out.extend_from_slice(b"NULL");
@@ -152,8 +153,8 @@ pub fn write_sql_literal(value: Option<&[u8]>, no_backslash_escapes: bool, out: 
     out.push(b'\'');
 }
 
-/// Appends a value as one field of a CSV file after RFC 4180. NULL is nothing at all, an empty value is a pair
-/// of quotes, so that [`Nulls`](crate::Nulls) with `empty` tells them apart.
+/// Appends a value as one field of a CSV file after RFC 4180. NULL is nothing at all, an empty value is a
+/// pair of quotes, so that [`Nulls`](crate::Nulls) with `empty` tells them apart.
 pub fn write_csv(value: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(value) = value else { return };
     let plain = !value.is_empty() && !value.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));

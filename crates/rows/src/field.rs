@@ -16,8 +16,8 @@ pub struct Field<'a> {
     pub quoted: bool,
     /// There are doubled quotes or escapes in `raw`, so that [`text`](Field::text) differs from it.
     pub escaped: bool,
-    /// The quoting breaks the rules: text follows the closing quote, or there is none. See [`fields`] for what
-    /// becomes of such a field.
+    /// The quoting breaks the rules: text follows the closing quote, or there is none. See [`fields`] for
+    /// what becomes of such a field.
     pub malformed: bool,
 }
 
@@ -53,8 +53,8 @@ impl<'a> Field<'a> {
         !self.quoted && nulls.holds(self.raw)
     }
 
-    /// The value: `raw` with doubled quotes and escapes resolved. It is put together in `scratch` only when it
-    /// differs from `raw`. `dialect` is the one the field was read with.
+    /// The value: `raw` with doubled quotes and escapes resolved. It is put together in `scratch` only when
+    /// it differs from `raw`. `dialect` is the one the field was read with.
     #[inline]
     pub fn text<'b>(&self, dialect: &Dialect, scratch: &'b mut Vec<u8>) -> &'b [u8]
     where

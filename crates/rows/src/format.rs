@@ -1,7 +1,7 @@
 //! Record formats: what is not plain delimited text is made into it on the way in.
 //!
-//! This is the one place where a format is added: a variant, what recognises it, and what makes lines of it. All
-//! that comes behind reads delimited text and knows nothing of it.
+//! This is the one place where a format is added: a variant, what recognises it, and what makes lines of it.
+//! All that comes behind reads delimited text and knows nothing of it.
 
 use std::fmt;
 
@@ -51,8 +51,8 @@ enum Kind {
 }
 
 impl Format {
-    /// What makes text in `dialect` of this format; `None` where nothing is to be done. The first `skip_lines`
-    /// lines are none of it.
+    /// What makes text in `dialect` of this format; `None` where nothing is to be done. The first
+    /// `skip_lines` lines are none of it.
     #[must_use]
     pub fn translator(&self, dialect: Dialect, skip_lines: u64) -> Option<Translator> {
         match self {
@@ -67,8 +67,8 @@ impl Format {
         }
     }
 
-    /// A record of the translated text as it stood in the file, as far as that can be told: delimiters are put back,
-    /// objects stay lines of fields.
+    /// A record of the translated text as it stood in the file, as far as that can be told: delimiters are
+    /// put back, objects stay lines of fields.
     #[must_use]
     pub fn restore(&self, dialect: &Dialect, record: &[u8]) -> Vec<u8> {
         let Format::Loose(Loose { delimiter: Some(delimiter), .. }) = self else { return record.to_vec() };
@@ -120,8 +120,8 @@ impl fmt::Display for Format {
 }
 
 impl Translator {
-    /// Appends what `text` says to `out`. What is incomplete at its end is kept for the next call; `last` says that
-    /// there is none.
+    /// Appends what `text` says to `out`. What is incomplete at its end is kept for the next call; `last`
+    /// says that there is none.
     ///
     /// # Errors
     /// A line that can't be read in the format; the translator is of no further use.

@@ -137,8 +137,8 @@ pub struct ColumnType {
 }
 
 impl ColumnType {
-    /// Whether a column of this type with [unique](KeyStats::unique) values can be a primary key: no NULLs, and
-    /// values are equal only if their text is.
+    /// Whether a column of this type with [unique](KeyStats::unique) values can be a primary key: no NULLs,
+    /// and values are equal only if their text is.
     pub fn suits_key(&self) -> bool {
         let kind =
             matches!(self.kind, ColumnKind::Int { .. } | ColumnKind::Date | ColumnKind::Varchar { .. });
@@ -215,20 +215,20 @@ mod class {
 /// The rules. A type must keep what a value means and, but for zeros at the end of a fraction, how it is
 /// written:
 ///
-/// * Integers have no sign `+`, no zeros in front (`007` is text: postcodes survive) and no negative zero. Above
-///   BIGINT UNSIGNED, or negative ones together with such above BIGINT, are DECIMAL(p,0).
+/// * Integers have no sign `+`, no zeros in front (`007` is text: postcodes survive) and no negative zero.
+///   Above BIGINT UNSIGNED, or negative ones together with such above BIGINT, are DECIMAL(p,0).
 /// * Decimal numbers are as strict with zeros (`00.5` is text); `.5` and `1.` are fine, since DECIMAL reads
 ///   them. The scale is the longest one. Beyond 65 digits, or 30 behind the point, they are text.
-/// * Exponents, and the negative zero `-0.0`, make a DOUBLE if all of the column's numbers keep their value: 17
-///   significant digits at most, integers up to 2^53, nothing that overflows or vanishes. NaN and infinity are
-///   text.
+/// * Exponents, and the negative zero `-0.0`, make a DOUBLE if all of the column's numbers keep their value:
+///   17 significant digits at most, integers up to 2^53, nothing that overflows or vanishes. NaN and infinity
+///   are text.
 /// * Dates are days of the calendar of the years 1000 to 9999; DATETIME adds ` ` or `T`, a time of day and up
-///   to six digits of a fraction. Dates and DATETIMEs mix. `Z` or an offset such as `+01:00` at the end is fine if
-///   every value has one of them. Leap seconds and zero dates are text.
-/// * Dates with the year at the end are dates if some value shows whether the day or the month comes first, and no
-///   value contradicts it; or if [`Habits`] say it. They don't mix with others.
-/// * Numbers with a decimal comma are DECIMAL if no number of the column has a point alone, and some comma can't
-///   stand between thousands; or if [`Habits`] say so.
+///   to six digits of a fraction. Dates and DATETIMEs mix. `Z` or an offset such as `+01:00` at the end is
+///   fine if every value has one of them. Leap seconds and zero dates are text.
+/// * Dates with the year at the end are dates if some value shows whether the day or the month comes first,
+///   and no value contradicts it; or if [`Habits`] say it. They don't mix with others.
+/// * Numbers with a decimal comma are DECIMAL if no number of the column has a point alone, and some comma
+///   can't stand between thousands; or if [`Habits`] say so.
 /// * TIME is `HH:MM:SS` up to 838:59:59 either way, with a fraction.
 /// * `true` and `false` in any case, `t` and `f`, are booleans; 0 and 1 are integers.
 /// * Everything else is text, or binary where a value is not UTF-8.
@@ -370,8 +370,8 @@ impl ColumnStats {
         self.decide_by(&Habits::default())
     }
 
-    /// The type for all that was observed, by what else is known. With [`Habits::roomy`] a column may hold NULL too,
-    /// integers are INT or BIGINT, and DECIMAL and VARCHAR take longer values.
+    /// The type for all that was observed, by what else is known. With [`Habits::roomy`] a column may hold
+    /// NULL too, integers are INT or BIGINT, and DECIMAL and VARCHAR take longer values.
     pub fn decide_by(&self, habits: &Habits) -> ColumnType {
         let (kind, written) = self.kind(habits);
         let kind = if habits.roomy { self.with_room(kind) } else { kind };
@@ -384,7 +384,8 @@ impl ColumnStats {
         self.seen != 0
     }
 
-    /// Whether the values are dates with the year at the end that can be read with either of day and month first.
+    /// Whether the values are dates with the year at the end that can be read with either of day and month
+    /// first.
     pub fn is_ambiguous_date(&self) -> bool {
         self.only(class::LOCAL_DATE | class::LOCAL_DATETIME)
             && self.separators.is_power_of_two()

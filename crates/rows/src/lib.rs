@@ -5,10 +5,10 @@
 //! on the paths every row takes. It is not a writer of CSV files and not a schema library: the only SQL it
 //! produces is one `CREATE TABLE`.
 //!
-//! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] make UTF-8 of its bytes, [`sniff`]
-//! finds its [`Dialect`] from a sample, [`Splitter`] cuts blocks at record ends, [`records`] and [`fields`]
-//! take a chunk apart, [`ColumnStats`] watches every value and decides the column's type, [`create_table`]
-//! prints the table and [`Rewriter`] turns each record into a line for `LOAD DATA`.
+//! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] make UTF-8 of its bytes,
+//! [`sniff`] finds its [`Dialect`] from a sample, [`Splitter`] cuts blocks at record ends, [`records`] and
+//! [`fields`] take a chunk apart, [`ColumnStats`] watches every value and decides the column's type,
+//! [`create_table`] prints the table and [`Rewriter`] turns each record into a line for `LOAD DATA`.
 //!
 //! ```
 //! use rows::{ColumnStats, Dialect, Field, Nulls, fields, records};

@@ -1,7 +1,7 @@
 //! Text whose fields are set loosely: longer delimiters, spaces around fields, comments, rows cut short.
 //!
-//! What no splitter of single bytes reads is made into what it does read, line by line, so that line numbers stay
-//! as they are. Nothing of a field changes but blanks around it, where that is asked for.
+//! What no splitter of single bytes reads is made into what it does read, line by line, so that line numbers
+//! stay as they are. Nothing of a field changes but blanks around it, where that is asked for.
 
 use serde::{Deserialize, Serialize};
 

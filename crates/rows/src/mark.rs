@@ -1,8 +1,8 @@
 //! The few bytes of a text that mean something, found sixty-four at a time.
 //!
 //! Fields are short: a search for the next delimiter costs more to begin than to make. Here the bytes that
-//! matter become the bits of a word, and going to the next one is a step from bit to bit. The loops are written
-//! so that the compiler makes vector instructions of them.
+//! matter become the bits of a word, and going to the next one is a step from bit to bit. The loops are
+//! written so that the compiler makes vector instructions of them.
 
 /// How many bytes one word of bits is about.
 const BLOCK: usize = 64;

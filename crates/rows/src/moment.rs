@@ -62,7 +62,8 @@ pub(crate) fn is_day(year: u32, month: u32, day: u32) -> bool {
     (1000..=9999).contains(&year) && (1..=days).contains(&day)
 }
 
-/// Takes `D.M.YYYY`, with `.`, `/` or `-` between the numbers, apart, with ` H:MM`, seconds and their fraction behind it.
+/// Takes `D.M.YYYY`, with `.`, `/` or `-` between the numbers, apart, with ` H:MM`, seconds and their
+/// fraction behind it.
 pub(crate) fn local(bytes: &[u8]) -> Option<Local<'_>> {
     let (first, rest) = number(bytes, 2)?;
     let (&separator, rest) = rest.split_first()?;
@@ -137,7 +138,8 @@ fn write_number(value: u32, digits: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// The minutes of an offset at the end of a time: `+01:00`, `-0130`, `+01`. Also how many bytes it takes. `Z` is none.
+/// The minutes of an offset at the end of a time: `+01:00`, `-0130`, `+01`. Also how many bytes it takes. `Z`
+/// is none.
 pub(crate) fn offset(time: &[u8]) -> Option<(i32, usize)> {
     if time.last() == Some(&b'Z') {
         return Some((0, 1));
@@ -158,8 +160,8 @@ pub(crate) fn offset(time: &[u8]) -> Option<(i32, usize)> {
     sound.then_some((total, time.len() - at))
 }
 
-/// Writes `YYYY-MM-DD HH:MM:SS.f` with `Z` or an offset behind it as the same moment in UTC, without either. `None` when
-/// there is no offset, or the moment is beyond the years 1000 to 9999.
+/// Writes `YYYY-MM-DD HH:MM:SS.f` with `Z` or an offset behind it as the same moment in UTC, without either.
+/// `None` when there is no offset, or the moment is beyond the years 1000 to 9999.
 pub(crate) fn write_utc(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (date, behind) = bytes.split_at_checked(10)?;
     let (minutes, length) = offset(behind.get(1..)?)?;
@@ -189,8 +191,8 @@ pub(crate) fn write_utc(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Days since 0000-03-01 of the Gregorian calendar, counted backwards too (Howard Hinnant, "chrono-Compatible Low-Level
-/// Date Algorithms").
+/// Days since 0000-03-01 of the Gregorian calendar, counted backwards too (Howard Hinnant, "chrono-Compatible
+/// Low-Level Date Algorithms").
 fn days_from(year: u32, month: u32, day: u32) -> i32 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.saturating_sub(1), month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
@@ -209,8 +211,8 @@ fn date_of(days: i32) -> (u32, u32, u32) {
     if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
 }
 
-/// Writes a number with a decimal comma, and with points between its thousands, with a decimal point. A number without
-/// either is written as it is. `None` for anything else: a point alone may mean either.
+/// Writes a number with a decimal comma, and with points between its thousands, with a decimal point. A
+/// number without either is written as it is. `None` for anything else: a point alone may mean either.
 pub(crate) fn write_decimal(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let plain = bytes.strip_prefix(b"-").unwrap_or(bytes);
     if !plain.is_empty() && plain.iter().all(u8::is_ascii_digit) {
@@ -224,8 +226,8 @@ pub(crate) fn write_decimal(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// A number with a decimal comma and without its sign: the digits before and behind the comma, and whether the comma
-/// could also stand between thousands.
+/// A number with a decimal comma and without its sign: the digits before and behind the comma, and whether
+/// the comma could also stand between thousands.
 pub(crate) fn comma(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     let at = memchr::memchr(b',', bytes)?;
     let (whole, part) = (&bytes[..at], &bytes[at + 1..]);

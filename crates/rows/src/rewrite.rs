@@ -17,7 +17,8 @@ pub enum FieldRule {
     KeepEmpty,
     /// An empty field is NULL, quoted or not; for columns that cannot hold an empty string.
     EmptyIsNull,
-    /// `true` and `t` are 1, `false` and `f` are 0, in any case; anything else as it is, for the server to judge.
+    /// `true` and `t` are 1, `false` and `f` are 0, in any case; anything else as it is, for the server to
+    /// judge.
     Boolean,
     /// A time with `Z` or an offset at its end becomes the same moment in UTC; one without is [`Unfit`].
     UtcDateTime,
@@ -89,8 +90,8 @@ fn length_bit(raw: &[u8]) -> u64 {
 }
 
 impl Rewriter {
-    /// A rewriter for records of `columns` fields. `rules` has one entry for each of them in the file's order;
-    /// where it is shorter, the rest is copied.
+    /// A rewriter for records of `columns` fields. `rules` has one entry for each of them in the file's
+    /// order; where it is shorter, the rest is copied.
     pub fn new(dialect: Dialect, nulls: Nulls, rules: Vec<FieldRule>, columns: usize) -> Rewriter {
         let rules = rules.into_iter().chain(std::iter::repeat(FieldRule::Copy)).take(columns);
         let columns = rules.map(|rule| Column::new(rule, &nulls)).collect();
@@ -110,11 +111,13 @@ impl Rewriter {
     ///
     /// # Errors
     ///
-    /// The record has not the expected number of fields, or a value is not as its rule wants it; `out` is as it was.
+    /// The record has not the expected number of fields, or a value is not as its rule wants it; `out` is as
+    /// it was.
     pub fn rewrite(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Unfit> {
         let Rewriter { dialect, nulls, columns, scratch, made, tabs, same_escape } = self;
         let (start, mut found, mut unfit) = (out.len(), 0, None);
-        // Well-formed unquoted fields have no delimiter in them, and where a backslash is an escape it may stay one.
+        // Well-formed unquoted fields have no delimiter in them, and where a backslash is an escape it may
+        // stay one.
         let backslash = if *same_escape { b'\\' } else { dialect.delimiter };
         let clean = !needs_escape(record, [dialect.delimiter, backslash]);
         let quoted_clean = clean && dialect.delimiter != b'\t';

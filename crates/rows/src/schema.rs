@@ -101,9 +101,9 @@ fn clean(name: &str, position: usize) -> String {
 /// The statement that creates the table, over several lines and without a semicolon. `quoted_name` goes in as
 /// it is.
 ///
-/// Where a row is too long with types that have room for more, they get the tightest types. Then the widest VARCHARs
-/// become TEXT until the row fits, but for key columns. Key columns are NOT NULL, and text
-/// among them is compared byte by byte; a key that does not fit an index is left out.
+/// Where a row is too long with types that have room for more, they get the tightest types. Then the widest
+/// VARCHARs become TEXT until the row fits, but for key columns. Key columns are NOT NULL, and text among
+/// them is compared byte by byte; a key that does not fit an index is left out.
 pub fn create_table(quoted_name: &str, schema: &Schema, limits: Limits) -> String {
     let key = usable_key(schema, limits);
     let kinds = fit_row(schema, &key, limits);
@@ -203,9 +203,9 @@ fn smaller(kind: ColumnKind, tight: ColumnKind, bytes: fn(ColumnKind) -> usize) 
 /// What InnoDB adds to a row: its header, the row id where there is no key, transaction and undo pointer.
 const PAGE_OVERHEAD_BYTES: usize = 5 + 6 + 6 + 7;
 
-/// What a column takes at most of a page, as InnoDB counts it when a table is created (ROW_FORMAT=DYNAMIC, and
-/// `dict_index_t::record_size_info()` of MariaDB 10.11): what is longer than 255 bytes by its type may go to pages of its
-/// own, and leaves 20 bytes and a length.
+/// What a column takes at most of a page, as InnoDB counts it when a table is created (ROW_FORMAT=DYNAMIC,
+/// and `dict_index_t::record_size_info()` of MariaDB 10.11): what is longer than 255 bytes by its type may go
+/// to pages of its own, and leaves 20 bytes and a length.
 fn page_bytes(kind: ColumnKind) -> usize {
     let own_page = 21;
     match kind {

@@ -1,8 +1,8 @@
 //! What a file is, judged by its first bytes.
 //!
 //! Every dialect that is possible at all is tried on the sample and scored by how well its records agree in
-//! their number of fields and how many fields look like something on their own (`sniff/trial.rs`); the idea is
-//! that of the sniffers of CleverCSV and DuckDB. Then the first record is compared with the others
+//! their number of fields and how many fields look like something on their own (`sniff/trial.rs`); the idea
+//! is that of the sniffers of CleverCSV and DuckDB. Then the first record is compared with the others
 //! (`sniff/header.rs`), and words that stand for NULL are looked for (`sniff/null.rs`).
 
 mod encoding;
@@ -108,11 +108,11 @@ impl fmt::Display for Findings {
     }
 }
 
-/// Finds out what a file is by a sample of it from its start, decoded to UTF-8. `whole` says that the sample is
-/// all of it; otherwise its last record may be cut off and does not count.
+/// Finds out what a file is by a sample of it from its start, decoded to UTF-8. `whole` says that the sample
+/// is all of it; otherwise its last record may be cut off and does not count.
 ///
-/// There is always an answer. Where the sample does not say, a file is comma-separated and quoted with `"`, and
-/// has no header.
+/// There is always an answer. Where the sample does not say, a file is comma-separated and quoted with `"`,
+/// and has no header.
 pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints) -> Findings {
     let bytes = sample_utf8.strip_prefix(UTF8_BOM).unwrap_or(sample_utf8);
     let (bytes, whole) = match bytes.get(..SAMPLE_BYTES_MAX) {
@@ -213,7 +213,8 @@ impl<'a> Sample<'a> {
         std::iter::once(self.bytes).chain(self.evidence.iter().map(Vec::as_slice))
     }
 
-    /// The records that are surely complete, or the only one there is, and the evidence. Blank lines are left out.
+    /// The records that are surely complete, or the only one there is, and the evidence. Blank lines are left
+    /// out.
     fn records(self, dialect: &Dialect) -> impl Iterator<Item = &'a [u8]> {
         let length = self.bytes.len();
         let mut start = records(dialect, self.bytes);
@@ -243,7 +244,8 @@ impl<'a> Sample<'a> {
         self.bytes.get(..end).is_some_and(|bytes| memchr(b'\r', bytes).is_some())
     }
 
-    /// What ends the records, quoted line ends not counted. `dialect` has [`LineEnd::Any`] or [`LineEnd::Cr`].
+    /// What ends the records, quoted line ends not counted. `dialect` has [`LineEnd::Any`] or
+    /// [`LineEnd::Cr`].
     fn line_end(self, dialect: &Dialect) -> LineEnd {
         if dialect.line_end != LineEnd::Any {
             return dialect.line_end;

@@ -23,8 +23,8 @@ struct End {
     next: usize,
 }
 
-/// Reads the marks of a text: line ends, quotes and escapes. What lies between them is looked at only where it
-/// borders on one. All places are offsets in the current block; those before its start are negative.
+/// Reads the marks of a text: line ends, quotes and escapes. What lies between them is looked at only where
+/// it borders on one. All places are offsets in the current block; those before its start are negative.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     delimiter: u8,
@@ -247,8 +247,8 @@ impl Splitter {
         Ok(open)
     }
 
-    /// How many records were read so far; the last one without a line end counts from [`finish`](Self::finish)
-    /// on.
+    /// How many records were read so far; the last one without a line end counts from
+    /// [`finish`](Self::finish) on.
     pub fn records(&self) -> u64 {
         self.records
     }

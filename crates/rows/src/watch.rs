@@ -1,8 +1,8 @@
 //! The rest of a file against what its beginning was taken for.
 //!
-//! A dialect is guessed from a sample, so it is a hypothesis: whoever reads the whole file shows each chunk to a
-//! [`Watch`]. Most chunks are passed after a few searches for bytes that would speak against the guess; only where
-//! one is found, records and fields are looked at.
+//! A dialect is guessed from a sample, so it is a hypothesis: whoever reads the whole file shows each chunk
+//! to a [`Watch`]. Most chunks are passed after a few searches for bytes that would speak against the guess;
+//! only where one is found, records and fields are looked at.
 
 use std::fmt;
 
@@ -178,8 +178,8 @@ impl Watch {
         }
     }
 
-    /// Watches these columns, by number, for words that show that a guessed word for NULL is a value there. Only
-    /// words that are NULL because all else was numbers are in question.
+    /// Watches these columns, by number, for words that show that a guessed word for NULL is a value there.
+    /// Only words that are NULL because all else was numbers are in question.
     #[must_use]
     pub fn with_texts(mut self, columns: Vec<usize>) -> Watch {
         let among_typed = self.nulls.words.iter().any(|word| is_null_word_among_typed(word));
@@ -201,8 +201,8 @@ impl Watch {
         if self.may_doubt(chunk) { self.examine(chunk) } else { Vec::new() }
     }
 
-    /// Whether a record at this offset of a chunk, which has the wrong number of fields, would have the right one if
-    /// backslashes were escapes: one stands before a delimiter or a line end.
+    /// Whether a record at this offset of a chunk, which has the wrong number of fields, would have the right
+    /// one if backslashes were escapes: one stands before a delimiter or a line end.
     #[must_use]
     pub fn ragged(&self, chunk: &[u8], offset: usize) -> Option<Doubt> {
         let rest = chunk.get(offset..).unwrap_or_default();

@@ -9,13 +9,13 @@ const ALL: &str = "REMORA_TEST_ALL_SERVERS";
 /// Names of servers, separated by commas: tests run on these only, and they must be here.
 const CHOSEN: &str = "REMORA_TEST_SERVERS";
 
-/// The servers that tests run on, as the environment says: those named in `REMORA_TEST_SERVERS`, all of them with
-/// `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.
+/// The servers that tests run on, as the environment says: those named in `REMORA_TEST_SERVERS`, all of them
+/// with `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.
 ///
 /// # Errors
 ///
-/// [`Error::Product`] for a name that no server has, [`Error::Missing`] for a server that must be here: one that was
-/// named, the system's, or any where all are demanded.
+/// [`Error::Product`] for a name that no server has, [`Error::Missing`] for a server that must be here: one
+/// that was named, the system's, or any where all are demanded.
 pub fn covered(
     places: &Places,
     environment: impl Fn(&str) -> Option<OsString>,

@@ -71,7 +71,8 @@ impl Sandbox {
         let _lock = place::lock(&sandbox.folder)?;
         if let Err(failed) = sandbox.launch() {
             if is_new {
-                // What never ran is no sandbox, and would be listed as a stopped one. What it said is in the error.
+                // What never ran is no sandbox, and would be listed as a stopped one. What it said is in the
+                // error.
                 place::clear(&sandbox.folder, places, settings.name.as_deref())?;
             }
             return Err(failed);
@@ -79,8 +80,8 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Everything but the start, and whether there was no sandbox before. `fill` makes the data folder of a new
-    /// sandbox, if they are to be other data than those that every server begins with.
+    /// Everything but the start, and whether there was no sandbox before. `fill` makes the data folder of a
+    /// new sandbox, if they are to be other data than those that every server begins with.
     pub(crate) fn prepared(
         installation: &Installation,
         places: &Places,

@@ -37,8 +37,9 @@ impl Version {
     }
 }
 
-/// A family of servers and a release series of it, within which definitions are printed in the same words: `10.11` of
-/// MariaDB. What else stands in a version's text, such as `-log`, says how a server is run or packed.
+/// A family of servers and a release series of it, within which definitions are printed in the same words:
+/// `10.11` of MariaDB. What else stands in a version's text, such as `-log`, says how a server is run or
+/// packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
     /// Family.

@@ -34,8 +34,8 @@ impl fmt::Display for Blocker {
 }
 
 impl Session {
-    /// Statements that have been running for at least `seconds` and that a lock against writing would wait for, the
-    /// longest first. On MariaDB reading statements are not among them: locks do not wait for those.
+    /// Statements that have been running for at least `seconds` and that a lock against writing would wait
+    /// for, the longest first. On MariaDB reading statements are not among them: locks do not wait for those.
     ///
     /// # Errors
     /// What the server reports.
@@ -52,8 +52,9 @@ impl Session {
         ))
     }
 
-    /// Connections without a statement whose transaction has changed rows: a lock on one of the tables that they changed
-    /// waits for their end. The longest idle first; none where this account may not see them (PROCESS).
+    /// Connections without a statement whose transaction has changed rows: a lock on one of the tables that
+    /// they changed waits for their end. The longest idle first; none where this account may not see them
+    /// (PROCESS).
     ///
     /// # Errors
     /// [`Error::LostConnection`] and the like.

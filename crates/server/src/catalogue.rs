@@ -1,5 +1,5 @@
-//! Everything a server holds, as statements that make it again: databases, sequences, tables, routines, packages,
-//! views, triggers, events, roles and users, each kind in an order in which they can be made.
+//! Everything a server holds, as statements that make it again: databases, sequences, tables, routines,
+//! packages, views, triggers, events, roles and users, each kind in an order in which they can be made.
 
 mod account;
 mod program;

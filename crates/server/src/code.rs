@@ -1,7 +1,7 @@
 //! The server's error codes that a caller acts on, by name, in one place.
 
-/// Codes that say nothing about the statement or its rows: it failed because of a lock, a full disk, a shutdown or
-/// somebody's KILL, and may well succeed later. Names are those of the server's `errmsg` files.
+/// Codes that say nothing about the statement or its rows: it failed because of a lock, a full disk, a
+/// shutdown or somebody's KILL, and may well succeed later. Names are those of the server's `errmsg` files.
 const PASSING: [(u16, &str); 18] = [
     (1020, "ER_CHECKREAD"),
     (1021, "ER_DISK_FULL"),

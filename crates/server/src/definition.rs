@@ -11,9 +11,9 @@ pub struct PlainIndex<'a> {
     pub clause: &'a str,
 }
 
-/// The indexes of a definition that nothing leans on: neither unique nor FULLTEXT nor SPATIAL, not one that begins
-/// with the AUTO_INCREMENT column, which must be the first of some index at any time, and none of a table with foreign
-/// keys.
+/// The indexes of a definition that nothing leans on: neither unique nor FULLTEXT nor SPATIAL, not one that
+/// begins with the AUTO_INCREMENT column, which must be the first of some index at any time, and none of a
+/// table with foreign keys.
 #[must_use]
 pub fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
     let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
@@ -44,8 +44,8 @@ fn quoted(text: &str) -> Option<&str> {
     }
 }
 
-/// The lines of a definition without the counter, in an order of their own: the order of indexes is not part of what
-/// a table is.
+/// The lines of a definition without the counter, in an order of their own: the order of indexes is not part
+/// of what a table is.
 #[must_use]
 pub fn sorted(definition: &str) -> Vec<String> {
     let definition = without_counter(definition);
@@ -71,8 +71,8 @@ pub fn counted(definition: &str) -> Option<&str> {
     lines.filter(|line| line.contains(" AUTO_INCREMENT")).find_map(quoted)
 }
 
-/// The character set and the collation that a database gives to its tables, as far as `SHOW CREATE DATABASE` tells: older
-/// servers leave a character set's usual collation out. `utf8` is called `utf8mb3`.
+/// The character set and the collation that a database gives to its tables, as far as `SHOW CREATE DATABASE`
+/// tells: older servers leave a character set's usual collation out. `utf8` is called `utf8mb3`.
 #[must_use]
 pub fn database_defaults(statement: &str) -> (Option<String>, Option<String>) {
     // Behind the name, which may hold any words, and before the comment.
@@ -87,8 +87,8 @@ pub fn database_defaults(statement: &str) -> (Option<String>, Option<String>) {
     (after("CHARACTER SET "), after("COLLATE "))
 }
 
-/// What of a definition servers of all releases print in the same words: the names of its columns, and its indexes with
-/// what they are on.
+/// What of a definition servers of all releases print in the same words: the names of its columns, and its
+/// indexes with what they are on.
 #[must_use]
 pub fn outline(definition: &str) -> Vec<String> {
     const KEYS: [&str; 5] = ["PRIMARY KEY ", "UNIQUE KEY ", "KEY ", "FULLTEXT KEY ", "SPATIAL KEY "];

@@ -201,8 +201,8 @@ impl Error {
         self.code().is_some_and(code::is_retryable)
     }
 
-    /// Whether it says nothing about the statement or its rows, which may well succeed later: lost connections, locks,
-    /// full disks, shutdowns, KILL.
+    /// Whether it says nothing about the statement or its rows, which may well succeed later: lost
+    /// connections, locks, full disks, shutdowns, KILL.
     pub fn is_passing(&self) -> bool {
         self.is_connection_lost()
             || matches!(self, Error::Unreachable { .. })

@@ -87,7 +87,8 @@ impl Grants {
             || self.grants.iter().filter(global).any(|grant| privileges.iter().any(|name| grant.gives(name)))
     }
 
-    /// The error that names everything that is missing, with the statements that grant it; `None` if nothing is.
+    /// The error that names everything that is missing, with the statements that grant it; `None` if nothing
+    /// is.
     #[must_use]
     pub fn missing(&self, wanted: &[(Scope<'_>, &[&str])]) -> Option<Error> {
         let account = quote_account(&self.account);

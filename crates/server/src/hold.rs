@@ -139,8 +139,9 @@ impl Hold {
         self.session.source_position()
     }
 
-    /// Writes out what engines have logged and keep in memory. Without it the last transaction may stand in the files as
-    /// one about which the binary log decides, and several may be missing where a commit does not wait for the disk.
+    /// Writes out what engines have logged and keep in memory. Without it the last transaction may stand in
+    /// the files as one about which the binary log decides, and several may be missing where a commit does
+    /// not wait for the disk.
     ///
     /// # Errors
     /// What the server reports.

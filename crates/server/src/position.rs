@@ -41,8 +41,8 @@ impl Session {
     }
 
     /// What a replica says of its source and how far it has applied what came from there: the columns of
-    /// `SHOW SLAVE STATUS` for its host, file and offset, by name. Empty on another server, or where this account may
-    /// not see it.
+    /// `SHOW SLAVE STATUS` for its host, file and offset, by name. Empty on another server, or where this
+    /// account may not see it.
     ///
     /// # Errors
     /// [`Error::LostConnection`] and the like.
@@ -60,9 +60,9 @@ impl Session {
         Ok(row.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str())).collect())
     }
 
-    /// What a MariaDB replica has applied of its source's transactions, in the form of `gtid_slave_pos`: as this session's
-    /// snapshot sees it, so that it fits the rows the same snapshot sees. Empty on another server, or where this account
-    /// may not see it.
+    /// What a MariaDB replica has applied of its source's transactions, in the form of `gtid_slave_pos`: as
+    /// this session's snapshot sees it, so that it fits the rows the same snapshot sees. Empty on another
+    /// server, or where this account may not see it.
     ///
     /// # Errors
     /// [`Error::LostConnection`] and the like.
@@ -84,7 +84,8 @@ impl Session {
         Ok(domains.into_values().collect::<Vec<_>>().join(","))
     }
 
-    /// The first row, with its columns' names, of the first statement that this server knows and this account may run.
+    /// The first row, with its columns' names, of the first statement that this server knows and this account
+    /// may run.
     fn first_row(&mut self, statements: &[&str]) -> Result<Option<Vec<(String, String)>>, Error> {
         for statement in statements {
             match self.named_row(statement) {

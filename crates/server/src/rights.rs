@@ -1,11 +1,12 @@
-//! What an account may do, by what the server says of it: to tell everything that is missing at once, before the work.
+//! What an account may do, by what the server says of it: to tell everything that is missing at once, before
+//! the work.
 
 use crate::name::quote_name;
 use crate::privilege::quote_account;
 use crate::{Error, Flavour, Session};
 
-/// The rights of a session's account. Where they can't be told for sure, it is taken to have them: the server itself will
-/// say so otherwise.
+/// The rights of a session's account. Where they can't be told for sure, it is taken to have them: the server
+/// itself will say so otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
     account: String,
@@ -50,7 +51,8 @@ impl Rights {
         !self.is_known || self.lines.iter().any(holds)
     }
 
-    /// What is missing of these on databases, as one error that names every statement to run; `None` when nothing is.
+    /// What is missing of these on databases, as one error that names every statement to run; `None` when
+    /// nothing is.
     #[must_use]
     pub fn missing(&self, wanted: &[(String, Vec<&str>)]) -> Option<Error> {
         let (mut whats, mut grants) = (Vec::new(), Vec::new());
@@ -67,7 +69,8 @@ impl Rights {
     }
 }
 
-/// The privileges of a line of `SHOW GRANTS`, and its database, `*` for all; `None` for what is about no database.
+/// The privileges of a line of `SHOW GRANTS`, and its database, `*` for all; `None` for what is about no
+/// database.
 fn line(text: &str) -> Option<(String, String)> {
     let (privileges, rest) = text.strip_prefix("GRANT ")?.split_once(" ON ")?;
     let scope = rest.split(" TO ").next()?;

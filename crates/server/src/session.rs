@@ -156,9 +156,9 @@ impl Session {
         })
     }
 
-    /// Runs a query and hands its values over as they come off the wire; returns the number of rows. It is the
-    /// cheapest way to read many rows, and the only one that reads rows of any size in little memory, but on
-    /// an encrypted connection it costs what [`Session::for_each_row`] does.
+    /// Runs a query and hands its values over as they come off the wire; returns the number of rows. It is
+    /// the cheapest way to read many rows, and the only one that reads rows of any size in little memory, but
+    /// on an encrypted connection it costs what [`Session::for_each_row`] does.
     ///
     /// # Errors
     ///
@@ -262,8 +262,8 @@ impl Session {
         }
     }
 
-    /// Gives a lock of [`Session::lock`] back, for the next one not to have to wait until the server has noticed that this
-    /// session is over.
+    /// Gives a lock of [`Session::lock`] back, for the next one not to have to wait until the server has
+    /// noticed that this session is over.
     pub fn unlock(&mut self, name: &str) -> Result<(), Error> {
         let name = self.lock_name(name);
         self.value(&format!("SELECT RELEASE_LOCK({name})"))?;

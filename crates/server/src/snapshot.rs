@@ -1,15 +1,15 @@
 //! One state of the data, seen by several sessions.
 //!
 //! Where the server tells each session the position in the binary log that its snapshot stands at (MariaDB's
-//! `Binlog_snapshot_file` and `_position`), snapshots are begun until all of them stand at the same one: no lock and no
-//! privilege are needed. Elsewhere commits are held off for the moment it takes to begin them.
+//! `Binlog_snapshot_file` and `_position`), snapshots are begun until all of them stand at the same one: no
+//! lock and no privilege are needed. Elsewhere commits are held off for the moment it takes to begin them.
 
 use std::time::{Duration, Instant};
 
 use crate::{Attempt, Error, Flavour, Hold, HoldMode, Position, Session, TableName, Target};
 
-/// How often snapshots are begun anew until they agree. On a server with a thousand commits a second one of a few tries
-/// succeeds.
+/// How often snapshots are begun anew until they agree. On a server with a thousand commits a second one of a
+/// few tries succeeds.
 const TRIES: u32 = 200;
 
 /// What is asked for.
@@ -73,8 +73,8 @@ impl Snapshot {
     /// Begins snapshots.
     ///
     /// # Errors
-    /// [`Error::LockWait`] names the query that stands in the way; [`Error::Privilege`] when no way is allowed to this
-    /// account.
+    /// [`Error::LockWait`] names the query that stands in the way; [`Error::Privilege`] when no way is
+    /// allowed to this account.
     pub fn begin(target: &Target, request: &SnapshotRequest) -> Result<Snapshot, Error> {
         let mut sessions = (0..request.sessions).map(|_| connect(target)).collect::<Result<Vec<_>, _>>()?;
         let wait = format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1));
@@ -137,12 +137,12 @@ pub fn connect(target: &Target) -> Result<Session, Error> {
     Ok(session)
 }
 
-/// Begins a snapshot for nothing but that the server keeps old row versions, and returns the session that has it. `None`
-/// where it would not help.
+/// Begins a snapshot for nothing but that the server keeps old row versions, and returns the session that has
+/// it. `None` where it would not help.
 ///
-/// MariaDB goes over every committed row once more, to reset the transaction id in it, and begins with the first
-/// transaction that is over: with all cores busy with filling tables that is a fifth of the time. Nobody's old row versions are
-/// to be kept for long, so the server itself ends the snapshot after `seconds`.
+/// MariaDB goes over every committed row once more, to reset the transaction id in it, and begins with the
+/// first transaction that is over: with all cores busy with filling tables that is a fifth of the time.
+/// Nobody's old row versions are to be kept for long, so the server itself ends the snapshot after `seconds`.
 ///
 /// # Errors
 /// What the server reports.
@@ -231,7 +231,8 @@ fn snapshot_status(session: &mut Session) -> Result<Option<(String, String)>, Er
     Ok(of("Binlog_snapshot_file").zip(of("Binlog_snapshot_position")))
 }
 
-/// Keeps everybody from committing, or where that is not allowed from writing to the tables that are asked for.
+/// Keeps everybody from committing, or where that is not allowed from writing to the tables that are asked
+/// for.
 fn hold(session: Session, target: &Target, request: &SnapshotRequest) -> Result<(Hold, Way), Error> {
     let mode = HoldMode::against_commits(&session);
     let way = if mode == HoldMode::BackupStage { Way::BackupStage } else { Way::GlobalLock };

@@ -1,9 +1,9 @@
 //! Rows as they come off the wire, without a value of their own for each cell.
 //!
-//! The driver makes a vector for every row and every value, which costs more than everything else a dump does with
-//! them. Here the text protocol is read from the connection's own socket into one buffer, and values are handed over as
-//! slices of it; a value larger than the buffer comes in parts, so that no row is too large for the memory.
-//! The protocol is described under "Text Protocol" in the servers' documentation.
+//! The driver makes a vector for every row and every value, which costs more than everything else a dump does
+//! with them. Here the text protocol is read from the connection's own socket into one buffer, and values are
+//! handed over as slices of it; a value larger than the buffer comes in parts, so that no row is too large
+//! for the memory. The protocol is described under "Text Protocol" in the servers' documentation.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,8 +23,8 @@ const QUERY: u8 = 0x03;
 /// The status flag that announces another result.
 const MORE_RESULTS: u8 = 0x08;
 
-/// Takes the rows of [`crate::Session::stream`]. An error ends the connection: the rest of the result is not waited
-/// for.
+/// Takes the rows of [`crate::Session::stream`]. An error ends the connection: the rest of the result is not
+/// waited for.
 pub trait RowSink {
     /// A piece of the current value, which goes on until `end_value`.
     ///
@@ -40,9 +40,10 @@ pub trait RowSink {
     /// # Errors
     /// What writing the row reports.
     fn end_row(&mut self) -> io::Result<()>;
-    /// A row's values at once, as they come off the wire: each behind a byte that is its length. A sink that can't take a row in
-    /// that way, be it because one of these bytes is no length (from 251 on), leaves everything as it was and returns
-    /// `false`: the values are then handed over one by one. The end of the row is told in both cases.
+    /// A row's values at once, as they come off the wire: each behind a byte that is its length. A sink that
+    /// can't take a row in that way, be it because one of these bytes is no length (from 251 on), leaves
+    /// everything as it was and returns `false`: the values are then handed over one by one. The end of the
+    /// row is told in both cases.
     fn packed_row(&mut self, _row: &[u8], _columns: usize) -> bool {
         false
     }

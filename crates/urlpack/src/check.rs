@@ -1,4 +1,5 @@
-//! The check that a value may end with: steps of the coder after the last symbol, so that order and prefixes stay.
+//! The check that a value may end with: steps of the coder after the last symbol, so that order and prefixes
+//! stay.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

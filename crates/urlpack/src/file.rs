@@ -208,7 +208,8 @@ impl Starts {
         // Before the first slot, as if a symbol before the end of the string had none.
         let (mut following, mut free) = (EOS, 0);
         for slot in node.slots() {
-            // Between neighbouring symbols there is nothing; between others there must be a way to the parent.
+            // Between neighbouring symbols there is nothing; between others there must be a way to the
+            // parent.
             let fits = if slot.symbol() == following { slot.lo == free } else { slot.lo > free };
             if slot.symbol() < following || !fits || slot.hi <= slot.lo {
                 return Err(wrong("slots overlap or leave no room", at));

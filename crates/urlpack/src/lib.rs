@@ -54,6 +54,6 @@ pub const STRING_MAX: usize = 1 << 20;
 /// One trained on your own URLs packs them better.
 pub static SMALL: &[u8] = include_bytes!("../model/small.urlmodel");
 
-/// A model for short strings of other kinds: words, names, titles, file paths, e-mails, small JSON. Number 0 of the text
-/// functions. `model/NOTICE` names what it was trained on.
+/// A model for short strings of other kinds: words, names, titles, file paths, e-mails, small JSON. Number 0
+/// of the text functions. `model/NOTICE` names what it was trained on.
 pub static TEXT: &[u8] = include_bytes!("../model/text.urlmodel");

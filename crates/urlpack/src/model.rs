@@ -50,7 +50,8 @@ pub struct Info<'m> {
 }
 
 impl Model {
-    /// Checks a model file and makes it usable: bytes, which are copied, or a [`Room`] that the file was read into.
+    /// Checks a model file and makes it usable: bytes, which are copied, or a [`Room`] that the file was read
+    /// into.
     ///
     /// # Errors
     /// [`Error::Model`] if the file is not a model, of another version, damaged, or not sound in itself.
@@ -89,7 +90,8 @@ impl Model {
     ///
     /// A check is a part of the value, so order and prefixes stay. It depends on the string and on the file's
     /// checksum: what was cut or changed, or packed by any other model, is read as a string with a chance of
-    /// one in 256 for one byte, one in 4,294,967,296 for four. Without it such a value mostly gives another string.
+    /// one in 256 for one byte, one in 4,294,967,296 for four. Without it such a value mostly gives another
+    /// string.
     ///
     /// # Errors
     /// [`Error::Train`] if the number is above 15, or the check longer than 4 bytes.
@@ -191,8 +193,8 @@ impl Model {
         Check { bytes: self.header.check_bytes, model: self.header.checksum }
     }
 
-    /// Calls `each` with strings as the model expects them, drawn by `seed`, until they have `bytes` bytes: what it was
-    /// trained on, but for what was forgotten.
+    /// Calls `each` with strings as the model expects them, drawn by `seed`, until they have `bytes` bytes:
+    /// what it was trained on, but for what was forgotten.
     pub fn draw(&self, bytes: u64, seed: u64, mut each: impl FnMut(&[u8])) {
         let (mut random, mut drawn, mut string) = (Random::new(seed), 0, Vec::new());
         while drawn < bytes {

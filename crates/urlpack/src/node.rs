@@ -315,8 +315,8 @@ impl<'m> Node<'m> {
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is the symbol")]
     fn gap(&self, above: usize, before_hot: bool) -> Gap {
         let hot = self.head.hot();
-        // Neighbours as bound and symbol in one number: the nearest is the greatest below, the least above. Which
-        // they are cannot be foreseen, so all are read and none is branched to.
+        // Neighbours as bound and symbol in one number: the nearest is the greatest below, the least above.
+        // Which they are cannot be foreseen, so all are read and none is branched to.
         let joined = |bound: u32, symbol: Symbol| bound << 16 | u32::from(symbol);
         let below = self.slot(above.saturating_sub(1));
         let (first, last) = (joined(0, NO_SYMBOL), joined(SLOTS, NO_SYMBOL));

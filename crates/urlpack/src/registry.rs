@@ -1,7 +1,7 @@
 //! Which model has which number for a server's values: the registry file in its model folder.
 //!
-//! A number alone says nothing: a file can be replaced by another that has the same. So each number is pinned to the
-//! checksum of its file, and stays taken when its model is gone, because values may still name it.
+//! A number alone says nothing: a file can be replaced by another that has the same. So each number is pinned
+//! to the checksum of its file, and stays taken when its model is gone, because values may still name it.
 
 use std::fmt;
 use std::str::FromStr;

@@ -4,12 +4,14 @@
 const PAGE: usize = 2 << 20;
 /// Size of a cache line, which every model should begin at.
 const LINE: usize = 64;
-/// Places that a reader of a model can name: states end before 2^24, and no state is longer than what is left.
+/// Places that a reader of a model can name: states end before 2^24, and no state is longer than what is
+/// left.
 const PLACES: usize = 1 << 25;
 /// The most bytes a reader loads at once.
 const LOAD_MAX: usize = 32;
 
-/// A model with zeros behind it, as much as a state could ever reach into: reading needs no look at its length.
+/// A model with zeros behind it, as much as a state could ever reach into: reading needs no look at its
+/// length.
 pub(crate) type Space = [u8; PLACES + LOAD_MAX];
 
 /// The bytes at a place.
@@ -31,8 +33,8 @@ pub(crate) fn prefetch(space: &Space, at: usize) {
     let _ = (space, at);
 }
 
-/// Memory for a model file that begins where the file's layout expects it: at a cache line, and at a large page
-/// if it is as large as one.
+/// Memory for a model file that begins where the file's layout expects it: at a cache line, and at a large
+/// page if it is as large as one.
 #[derive(Debug)]
 pub struct Room {
     bytes: Vec<u8>,
@@ -50,7 +52,8 @@ impl Room {
         Self { bytes, start, len }
     }
 
-    /// The memory with what lies behind the file up to the end of the page: what an operating system may be told about.
+    /// The memory with what lies behind the file up to the end of the page: what an operating system may be
+    /// told about.
     pub fn pages(&mut self) -> &mut [u8] {
         let end = self.start + self.len.next_multiple_of(step(self.len));
         self.bytes.get_mut(self.start..end).unwrap_or_default()

@@ -92,7 +92,8 @@ impl RqSlice {
 }
 
 /// # Safety
-/// The pointer is to `len` values that stay as they are while the result is used; it may be null when `len` is 0.
+/// The pointer is to `len` values that stay as they are while the result is used; it may be null when `len`
+/// is 0.
 pub(crate) unsafe fn array<'values, T>(values: *const T, len: usize) -> &'values [T] {
     if len == 0 {
         return &[];

@@ -1,4 +1,5 @@
-//! Queues that ALTER is replacing by a changed copy: nobody takes from them, and who opens one waits for its successor.
+//! Queues that ALTER is replacing by a changed copy: nobody takes from them, and who opens one waits for its
+//! successor.
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -118,7 +119,8 @@ pub unsafe extern "C" fn rq_hold_complete(
     })
 }
 
-/// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would lose theirs.
+/// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would
+/// lose theirs.
 ///
 /// # Safety
 /// The pointers are valid.

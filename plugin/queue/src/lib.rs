@@ -1,7 +1,8 @@
-//! The queue core for ha_queue.cc: a C interface over the `queue` crate. queue_abi.h says what each function means.
+//! The queue core for ha_queue.cc: a C interface over the `queue` crate. queue_abi.h says what each function
+//! means.
 //!
-//! Every exported function runs inside `guard`: a panic becomes an error code, and the queue it was about is out of
-//! service until the server is restarted. THD, TABLE and everything else of the server stays in C++.
+//! Every exported function runs inside `guard`: a panic becomes an error code, and the queue it was about is
+//! out of service until the server is restarted. THD, TABLE and everything else of the server stays in C++.
 #![expect(unsafe_code, reason = "C++ calls these functions and passes pointers")]
 
 pub mod abi;

@@ -412,8 +412,8 @@ pub unsafe extern "C" fn rq_abort(session: *mut RqSession, error: *mut RqError) 
     })
 }
 
-/// Has the next walk over a queue begin at this row and show rows that somebody owns too; returns the row before which it
-/// will end, 0 after a fault.
+/// Has the next walk over a queue begin at this row and show rows that somebody owns too; returns the row
+/// before which it will end, 0 after a fault.
 ///
 /// # Safety
 /// The pointers are valid.

@@ -1,4 +1,5 @@
-//! The engine in a real server: what Q4M's own test cases ask for, and what happens when the server is killed.
+//! The engine in a real server: what Q4M's own test cases ask for, and what happens when the server is
+//! killed.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 #[path = "main/case.rs"]

@@ -170,9 +170,9 @@ struct DlInfo {
 
 /// Raises an SQL error in the statement that is running.
 ///
-/// The interface of loadable functions has no way to say why a call failed. The servers' own function for it is
-/// there though, under its C name in MariaDB and MySQL before 8, under its C++ name later; a server without it
-/// gets NULL and no reason.
+/// The interface of loadable functions has no way to say why a call failed. The servers' own function for it
+/// is there though, under its C name in MariaDB and MySQL before 8, under its C++ name later; a server
+/// without it gets NULL and no reason.
 pub(crate) fn raise(text: &str) {
     let names = [c"my_printf_error", c"_Z15my_printf_errorjPKciz"];
     let found = names.into_iter().map(|name| {
@@ -206,7 +206,8 @@ pub(crate) fn own_file() -> Option<std::path::PathBuf> {
     Some(std::path::PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
 }
 
-/// Tells the kernel that `memory`, not yet written, may be in large pages. It may refuse, which changes nothing.
+/// Tells the kernel that `memory`, not yet written, may be in large pages. It may refuse, which changes
+/// nothing.
 pub(crate) fn ask_for_large_pages(memory: &mut [u8]) {
     let _refused = if cfg!(target_os = "linux") {
         // SAFETY: the memory is ours, and its contents stay as they are.

@@ -59,7 +59,8 @@ impl Function {
         match self.action {
             // What no model expects grows; four times is more than was ever seen, and is checked.
             Action::Pack | Action::PrefixMin | Action::PrefixMax => (length.max(64) * 4).min((1 << 24) - 1),
-            // A run of what a model expects is hardly limited; 64 times is more than was ever seen of other strings.
+            // A run of what a model expects is hardly limited; 64 times is more than was ever seen of other
+            // strings.
             Action::Unpack => (length.max(64) * 64).min(STRING_MAX),
             Action::Info => 16_000,
         }
@@ -78,7 +79,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Prepares for rows. `name` is the model if it is a constant; `varies` says that it is an argument per row.
+    /// Prepares for rows. `name` is the model if it is a constant; `varies` says that it is an argument per
+    /// row.
     pub(crate) fn new(
         function: Function,
         name: Option<&[u8]>,
@@ -97,7 +99,8 @@ impl Call {
         Ok(Self { function, models, fixed, result_max, out: Vec::with_capacity(1_024) })
     }
 
-    /// One row, without an argument only where the function takes none. `name` is the model of this row if it varies.
+    /// One row, without an argument only where the function takes none. `name` is the model of this row if it
+    /// varies.
     pub(crate) fn row(&mut self, argument: Option<&[u8]>, name: Option<&[u8]>) -> Result<&[u8], String> {
         self.out.clear();
         match (self.function.action, argument) {

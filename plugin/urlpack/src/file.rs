@@ -10,8 +10,8 @@ const O_NONBLOCK: i32 = 0o4000;
 /// Longest file that is read: models end before 2^24, with a note of 64 KiB.
 const FILE_MAX: u64 = 32 << 20;
 
-/// What tells that a file or folder has changed: which it is, its length, the times of its content and of its rights.
-/// `None` if there is none.
+/// What tells that a file or folder has changed: which it is, its length, the times of its content and of its
+/// rights. `None` if there is none.
 pub(crate) type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
 /// The stamp of what a path leads to now.

@@ -1,7 +1,9 @@
-//! The SQL functions `url_pack`, `url_unpack`, `url_prefix_min`, `url_prefix_max` and `url_pack_info`, and the same with
-//! `text_`, for any MariaDB or MySQL, over the `urlpack` crate. `sql/urlpack.sql` installs them, `docs/manual/url.md` shows them.
+//! The SQL functions `url_pack`, `url_unpack`, `url_prefix_min`, `url_prefix_max` and `url_pack_info`, and
+//! the same with `text_`, for any MariaDB or MySQL, over the `urlpack` crate. `sql/urlpack.sql` installs
+//! them, `docs/manual/url.md` shows them.
 //!
-//! Every exported function runs inside `guard`: a panic becomes an SQL error and never crosses into the server.
+//! Every exported function runs inside `guard`: a panic becomes an SQL error and never crosses into the
+//! server.
 #![expect(unsafe_code, reason = "the server calls C functions and passes pointers")]
 
 mod abi;

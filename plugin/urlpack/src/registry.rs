@@ -1,8 +1,8 @@
-//! The models that the server has: those built in, and the files in the folder `urlpack` beside this library that its
-//! registry names.
+//! The models that the server has: those built in, and the files in the folder `urlpack` beside this library
+//! that its registry names.
 //!
-//! A value is never read by a model that is not its own. So a file counts only if the registry pins its checksum, and
-//! whatever is wrong with one costs only its own number.
+//! A value is never read by a model that is not its own. So a file counts only if the registry pins its
+//! checksum, and whatever is wrong with one costs only its own number.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -100,8 +100,8 @@ impl Models {
         self.otherwise = Some(why.to_owned());
     }
 
-    /// Files that nobody registered have no effect, with one exception: where one has number 0 the registry, which may have
-    /// put it in the place of a built-in model, may be lost.
+    /// Files that nobody registered have no effect, with one exception: where one has number 0 the registry,
+    /// which may have put it in the place of a built-in model, may be lost.
     fn without_registry(&mut self, folder: &Path) {
         for (name, path) in strangers(folder, &Registry::default()) {
             self.seen.push((path.clone(), stamp(&path)));
@@ -248,7 +248,8 @@ fn built_in(family: Family) -> Result<&'static Shared, String> {
     model.as_ref().map_err(Clone::clone)
 }
 
-/// A model's file in memory as it is read quickest: every value looks at some fifty places that nobody can foresee.
+/// A model's file in memory as it is read quickest: every value looks at some fifty places that nobody can
+/// foresee.
 fn room(file: &[u8]) -> Room {
     let mut room = Room::new(file.len());
     abi::ask_for_large_pages(room.pages());

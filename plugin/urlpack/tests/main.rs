@@ -183,7 +183,8 @@ fn move_to_another_model(server: &Server) {
     assert_eq!(server.run("SELECT SUM(text_unpack(u) = s) FROM t.p"), "5000");
 }
 
-/// Whatever lies in the folder, a value is read by its own model or refused; what is not sound costs only itself.
+/// Whatever lies in the folder, a value is read by its own model or refused; what is not sound costs only
+/// itself.
 fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     let (model, other) = (trained(1, 0, ROWS), trained(1, 0, ROWS / 2));
     let packed = server.run("SELECT HEX(url_pack('http://a.example/7', 'site'))");
@@ -211,7 +212,8 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     server.place("stranger.urlmodel", &other);
     assert!(server.run("SELECT url_pack('a', 'stranger')").contains("not registered: remora url model add"));
     std::fs::remove_file(server.models().join("stranger.urlmodel")).unwrap();
-    // The registered file replaced, damaged, gone or no file: its number is refused and says why, nothing else.
+    // The registered file replaced, damaged, gone or no file: its number is refused and says why, nothing
+    // else.
     let refused = |why: &str| {
         sound();
         let said = unpack(&packed);
@@ -267,7 +269,8 @@ fn odd_files(server: &Server, name: &str, check: &dyn Fn()) {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// A registry that can't be read, or is gone while a file speaks of number 0: then not even 0 has a sure meaning.
+/// A registry that can't be read, or is gone while a file speaks of number 0: then not even 0 has a sure
+/// meaning.
 fn without_a_sound_registry(server: &Server) {
     let registry = server.models().join(Registry::FILE);
     let file = std::fs::read(&registry).unwrap();

@@ -128,15 +128,16 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     server(&folder, &before, &remora)
 }
 
-/// What both scripts begin with: XFS that nobody else sees, a way to measure, and one to change pages of a file.
+/// What both scripts begin with: XFS that nobody else sees, a way to measure, and one to change pages of a
+/// file.
 const FIRST: &str = r#"
 mount --make-rprivate /
 truncate -s "$ROOM" xfs; mkfs.xfs -q xfs; mkdir mnt; mount -o loop xfs mnt
 measure() { kind=$1; shift; /usr/bin/time -f "$kind %e %U %S %M" -a -o time "$@"; }
 "#;
 
-/// Scans against tracked runs, on XFS, by size of the file, which is made of copies of the image. One page in a hundred changes before
-/// each run.
+/// Scans against tracked runs, on XFS, by size of the file, which is made of copies of the image. One page in
+/// a hundred changes before each run.
 const TRACKED: &str = r#"
 mkdir mnt/data
 for copy in $(seq $((SIZE * 2 / 3 + 1))); do cat $BEFORE; done > mnt/data/table.ibd
@@ -155,7 +156,8 @@ done
 cat time
 "#;
 
-/// A server that runs, with a table of two million rows, of which one in a hundred changes before each increment.
+/// A server that runs, with a table of two million rows, of which one in a hundred changes before each
+/// increment.
 const SERVER: &str = r#"
 mkdir mnt/server; socket=$PWD/mnt/server/server.sock
 $REMORA sandbox start -q bench-block --folder mnt/server --option --innodb-buffer-pool-size=1G

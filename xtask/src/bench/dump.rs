@@ -1,4 +1,5 @@
-//! The comparison of ways to dump a large table and load it again, zstd or gzip compressed, durable when finished.
+//! The comparison of ways to dump a large table and load it again, zstd or gzip compressed, durable when
+//! finished.
 
 mod data;
 
@@ -140,7 +141,8 @@ impl Bench {
         Ok(self.query(&format!("SELECT COUNT(*) FROM bench.{}", self.data.table()))?.trim().to_owned())
     }
 
-    /// Runs every method in turn, some rounds, and prints a table. The ratio is that of runs of the same round.
+    /// Runs every method in turn, some rounds, and prints a table. The ratio is that of runs of the same
+    /// round.
     fn table(&self, methods: &[Method], only: &str) -> Result<()> {
         let possible = |method: &&Method| **method != Method::LoadData || self.data.definition().is_some();
         let mut results: Vec<(Method, Vec<Cost>)> = methods

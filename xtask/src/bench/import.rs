@@ -15,7 +15,8 @@ use crate::{places, release, setup};
 
 /// The sizes of the original comparison, the last one only with `--full`.
 const ROWS: [u64; 3] = [500_000, 5_400_000, 46_741_126];
-/// Rounds of the methods that are compared closely; the others run once, and so do all with more rows than that.
+/// Rounds of the methods that are compared closely; the others run once, and so do all with more rows than
+/// that.
 const ROUNDS: usize = 5;
 const ROWS_OF_ROUNDS: u64 = 10_000_000;
 /// Rows of a method that would take hours.

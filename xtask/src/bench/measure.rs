@@ -32,8 +32,8 @@ pub(crate) fn median(mut costs: Vec<Cost>) -> Option<Cost> {
     costs.get(costs.len().saturating_sub(1) / 2).copied()
 }
 
-/// The ratio of wall times in the middle of several rounds, each divided by the same round of `base`: what slows
-/// the machine for a minute slows both.
+/// The ratio of wall times in the middle of several rounds, each divided by the same round of `base`: what
+/// slows the machine for a minute slows both.
 pub(crate) fn median_ratio(costs: &[Cost], base: &[Cost]) -> Option<f64> {
     middle(costs.iter().zip(base).map(|(cost, base)| cost.wall_s / base.wall_s).collect())
 }

@@ -1,4 +1,5 @@
-//! Messages a second through ENGINE=QUEUE beside what the server answers at all, and beside InnoDB with SKIP LOCKED.
+//! Messages a second through ENGINE=QUEUE beside what the server answers at all, and beside InnoDB with SKIP
+//! LOCKED.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! A second look at what was read: did anybody write to it meanwhile?
 //!
-//! A file tells by its times and its length. A block device tells nothing, and neither does a file of what is written through
-//! a mapping whose pages were not on the disk yet, on file systems that do not say when that happens. So a sample of the
-//! chunks is read again. That proves nothing where it finds nothing, and what can't be proven is said.
+//! A file tells by its times and its length. A block device tells nothing, and neither does a file of what is
+//! written through a mapping whose pages were not on the disk yet, on file systems that do not say when that
+//! happens. So a sample of the chunks is read again. That proves nothing where it finds nothing, and what
+//! can't be proven is said.
 
 use std::collections::BTreeMap;
 

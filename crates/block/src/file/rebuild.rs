@@ -19,7 +19,8 @@ pub(super) struct Rebuilt {
 }
 
 impl Rebuilt {
-    /// Records lie in the order of their chunks without gaps: what stands between two that were found has none.
+    /// Records lie in the order of their chunks without gaps: what stands between two that were found has
+    /// none.
     pub(super) fn knows(&self, chunk: u64) -> bool {
         self.complete || self.entries.last().is_some_and(|last| chunk <= last.chunk)
     }
@@ -35,9 +36,9 @@ impl Rebuilt {
 }
 
 impl File {
-    /// Opens a file whose frame is damaged. What its records say is proven by their hashes, what its header says by nothing:
-    /// whoever reads it compares the content of the volume in the end, if there is something to compare it with.
-    /// With `len` that is taken for the length of the volume.
+    /// Opens a file whose frame is damaged. What its records say is proven by their hashes, what its header
+    /// says by nothing: whoever reads it compares the content of the volume in the end, if there is something
+    /// to compare it with. With `len` that is taken for the length of the volume.
     pub(crate) fn rebuild(store: &dyn Store, number: u64, len_told: Option<u64>) -> Option<File> {
         let source = store.open(&name(number)).ok()?;
         let len = source.stat().ok()?.len;
@@ -62,7 +63,8 @@ impl File {
         let mut bytes = [0; TRAILER_BYTES];
         let read = read_exact_at(&*source, len.checked_sub(TRAILER_BYTES as u64)?, &mut bytes);
         let trailer = read.ok().and_then(|()| Trailer::decode(&bytes).ok());
-        // One that was cut is shorter, one whose records end too early is longer than what was found makes it.
+        // One that was cut is shorter, one whose records end too early is longer than what was found makes
+        // it.
         let complete = end + index_bytes + TRAILER_BYTES as u64 == len;
         let rebuilt = Rebuilt { entries, complete, has_trailer: trailer.is_some() };
         let nothing = Trailer {

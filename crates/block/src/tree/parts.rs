@@ -23,8 +23,8 @@ impl<What> Parts<What> {
         self.0.insert(place.start, (place.end.saturating_sub(place.start), what));
     }
 
-    /// Parts that a range touches: the place that is both in the range and in the part, the part, and how far into the part
-    /// that place is.
+    /// Parts that a range touches: the place that is both in the range and in the part, the part, and how far
+    /// into the part that place is.
     pub(super) fn touched(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, &What, u64)> {
         let first = self.0.range(..=range.start).next_back().map_or(range.start, |(at, _)| *at);
         self.0.range(first..range.end.max(first)).filter_map(move |(at, (len, what))| {

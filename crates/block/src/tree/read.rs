@@ -60,7 +60,8 @@ impl Reader {
         self.open.get(path, |path| self.disk.open(path))
     }
 
-    /// Does something with each file that a range touches: the file, the range in it, and where that begins in the volume.
+    /// Does something with each file that a range touches: the file, the range in it, and where that begins
+    /// in the volume.
     fn files(
         &self,
         range: Range<u64>,

@@ -171,8 +171,8 @@ impl Layout {
 /// Restores a tree into a new folder, which has its name only when all of it is there and durable.
 ///
 /// # Errors
-/// When there is something at `path`, when it can't be written, or when the generation can't be read as it was written.
-/// Nothing has the name then.
+/// When there is something at `path`, when it can't be written, or when the generation can't be read as it
+/// was written. Nothing has the name then.
 pub fn restore(
     repository: &Repository,
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
@@ -276,8 +276,8 @@ fn name_again(
     Ok(())
 }
 
-/// Gives something its owner, rights, times and extended attributes. What it can't have is told; nobody gets more rights for
-/// that.
+/// Gives something its owner, rights, times and extended attributes. What it can't have is told; nobody gets
+/// more rights for that.
 fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
     let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
     let mode = node.attributes.mode;

@@ -8,15 +8,16 @@ use disk::{Extent, Kind};
 
 use super::{BLOCK_U64, Layout, Node, blocks_of};
 
-/// Extents that say where data are, and that they are there as they are: none of these flags of linux/fiemap.h.
-/// `UNKNOWN`, `DELALLOC`, `ENCODED`, `DATA_ENCRYPTED`, `NOT_ALIGNED`, `DATA_INLINE`, `DATA_TAIL`.
+/// Extents that say where data are, and that they are there as they are: none of these flags of
+/// linux/fiemap.h. `UNKNOWN`, `DELALLOC`, `ENCODED`, `DATA_ENCRYPTED`, `NOT_ALIGNED`, `DATA_INLINE`,
+/// `DATA_TAIL`.
 const UNSURE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400;
 /// `FIEMAP_EXTENT_UNWRITTEN`: it reads as zeros.
 const UNWRITTEN: u32 = 0x800;
 
 impl Layout {
-    /// Bytes of the volume that may not be as they were `before`. `of_file` tells that of a file that was there
-    /// already: ranges of its bytes.
+    /// Bytes of the volume that may not be as they were `before`. `of_file` tells that of a file that was
+    /// there already: ranges of its bytes.
     ///
     /// # Errors
     /// Those of `of_file`.
@@ -89,8 +90,8 @@ fn behind(blocks: &[Range<u64>], mut skip: u64, changed: &mut Vec<Range<u64>>) {
     }
 }
 
-/// Bytes of a file of `len` bytes that do not lie where they lay before. Both lists are of copies that nobody writes to and
-/// that are there still: what lies in the same place is the same.
+/// Bytes of a file of `len` bytes that do not lie where they lay before. Both lists are of copies that nobody
+/// writes to and that are there still: what lies in the same place is the same.
 #[must_use]
 pub fn differing(before: &[Extent], now: &[Extent], len: u64) -> Vec<Range<u64>> {
     let mut differing = Vec::new();

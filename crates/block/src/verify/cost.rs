@@ -24,8 +24,8 @@ const LOSSES_MAX: usize = 1000;
 pub struct Cost {
     /// The generation.
     pub generation: u64,
-    /// Bytes of the volume, or of the files of a tree, that can't be brought back. None: that can't be told one by one, and
-    /// maybe all of them can.
+    /// Bytes of the volume, or of the files of a tree, that can't be brought back. None: that can't be told
+    /// one by one, and maybe all of them can.
     pub losses: Vec<Loss>,
 }
 

@@ -1,4 +1,5 @@
-//! Files whose every hash is right and that still do not say what was backed up: the last checks see them, nothing before does.
+//! Files whose every hash is right and that still do not say what was backed up: the last checks see them,
+//! nothing before does.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Damage costs what is damaged, and no more: what comes back, what it costs, and what the next backup makes good.
+//! Damage costs what is damaged, and no more: what comes back, what it costs, and what the next backup makes
+//! good.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -174,7 +175,8 @@ fn a_damaged_frame_costs_nothing() {
     assert!((CHUNK..bytes.len() / 2).contains(&from) && found[..from] == states[1][..from]);
 }
 
-/// Whatever byte is flipped: what comes back and is not told to be lost is right, or it is said that it is not proven.
+/// Whatever byte is flipped: what comes back and is not told to be lost is right, or it is said that it is
+/// not proven.
 #[test]
 fn what_comes_back_is_right_whatever_byte_is_flipped() {
     let disk = FaultDisk::default();

@@ -83,8 +83,8 @@ fn over_another(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, generation: u6
     disk.remove(path).unwrap();
 }
 
-/// Now and then what a file system tells: where the volume differs from the newest generation, and a little more. The
-/// snapshot of that may be damaged.
+/// Now and then what a file system tells: where the volume differs from the newest generation, and a little
+/// more. The snapshot of that may be damaged.
 fn tracked(
     disk: &FaultDisk,
     random: &mut Random,
@@ -268,7 +268,8 @@ fn what_a_block_was_is_read_where_a_snapshot_still_has_it() {
     disk.put(&first, &damaged);
     let made = back_up_changed(&disk, false, changed(1)).unwrap();
     assert!(made.written < made.changed * 1000, "differences: {made:?}");
-    // What is a difference already needs what that was made to: as that can't be had, the block is stored whole, and told.
+    // What is a difference already needs what that was made to: as that can't be had, the block is stored
+    // whole, and told.
     disk.put(Path::new(KEPT), &volume);
     volume.iter_mut().step_by(7 * BLOCK).for_each(|byte| *byte ^= 2);
     disk.put(Path::new(VOLUME), &volume);

@@ -1,5 +1,5 @@
-//! Roles, users and what they may do. Whoever is on the target already keeps what they have, and gets nothing: a dump must not
-//! widen anybody's rights.
+//! Roles, users and what they may do. Whoever is on the target already keeps what they have, and gets
+//! nothing: a dump must not widen anybody's rights.
 
 use std::collections::BTreeSet;
 

@@ -25,8 +25,8 @@ const TRIES: u32 = 20;
 /// So many small tables are committed at once.
 const TOGETHER_MAX: usize = 50;
 
-/// What one session does at a time, with the numbers of tables: a chunk, all chunks of a table where the engine can't roll
-/// back, or some small tables that share a file.
+/// What one session does at a time, with the numbers of tables: a chunk, all chunks of a table where the
+/// engine can't roll back, or some small tables that share a file.
 pub(super) struct Task {
     pieces: Vec<(usize, Chunk)>,
 }
@@ -232,8 +232,8 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Reads back what was just loaded, while it is in memory and other sessions wait for each other or the disk. What is
-    /// not right is read again in the end, and judged then.
+    /// Reads back what was just loaded, while it is in memory and other sessions wait for each other or the
+    /// disk. What is not right is read again in the end, and judged then.
     fn prove(&self, reader: &mut Session, task: &Task) -> Result<(), Error> {
         for (table, chunk) in &task.pieces {
             let entry = &self.load.manifest.tables[*table];
@@ -320,7 +320,8 @@ impl Shared<'_> {
         if report.warnings > 0 {
             let first = session.warnings()?.into_iter().next();
             let words = first.map(|warning| warning.message).unwrap_or_default();
-            // Not a failure by itself: the rows are compared. A warning of a kept value, as of the empty ENUM, is none.
+            // Not a failure by itself: the rows are compared. A warning of a kept value, as of the empty
+            // ENUM, is none.
             self.load.world.progress.note(&format!(
                 "table {name}, chunk {}: {} warnings, the first: {words}",
                 chunk.number, report.warnings

@@ -39,8 +39,8 @@ struct State {
 }
 
 impl Follow {
-    /// Waits until the dump has begun; returns its manifest as far as it is known then, and no follower for a dump that
-    /// is complete already.
+    /// Waits until the dump has begun; returns its manifest as far as it is known then, and no follower for a
+    /// dump that is complete already.
     pub(super) fn begin(world: &World, folder: &Path) -> Result<(Manifest, Option<Follow>), Error> {
         world.progress.phase("waiting for the dump to begin", None);
         let began = Instant::now();

@@ -6,10 +6,10 @@ use server::quote_name;
 
 use crate::definer::closing;
 
-/// The text with the databases that stand for others. Names that are joined by dots are looked at as one: of three the
-/// first is a database, and of two it is one unless they are a column behind a table, or behind another name of it, that is
-/// called like a database. It may find a name where it is none, in a text or a comment: that makes no difference to whether
-/// the server understands it.
+/// The text with the databases that stand for others. Names that are joined by dots are looked at as one: of
+/// three the first is a database, and of two it is one unless they are a column behind a table, or behind
+/// another name of it, that is called like a database. It may find a name where it is none, in a text or a
+/// comment: that makes no difference to whether the server understands it.
 pub(super) fn moved(
     text: &str,
     schemas: &BTreeMap<String, String>,

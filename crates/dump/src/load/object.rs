@@ -9,7 +9,8 @@ use super::{Load, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
 
-/// From this size on plain indexes of a table are built when its rows are in; below, that costs more than it saves.
+/// From this size on plain indexes of a table are built when its rows are in; below, that costs more than it
+/// saves.
 const DEFER_FROM_BYTES: u64 = 4 << 20;
 
 /// The settings tables are made under.
@@ -22,8 +23,8 @@ const LACKS: [u16; 4] = [1049, 1146, 1305, 1356];
 const EXISTS: [u16; 7] = [1007, 1050, 1359, 1304, 1537, 1396, 4127];
 
 impl Load<'_> {
-    /// Makes the objects of some kinds. What needs another that is not there yet is tried again after it: views on
-    /// views, triggers that precede others.
+    /// Makes the objects of some kinds. What needs another that is not there yet is tried again after it:
+    /// views on views, triggers that precede others.
     pub(super) fn make(&mut self, session: &mut Session, wanted: fn(Kind) -> bool) -> Result<(), Error> {
         let objects = std::mem::take(&mut self.manifest.objects);
         let mut open: Vec<&Object> = objects.iter().filter(|object| wanted(object.kind)).collect();
@@ -66,7 +67,8 @@ impl Load<'_> {
         made
     }
 
-    /// Names what this server does not take: accounts with another's ways to log in, views without their tables.
+    /// Names what this server does not take: accounts with another's ways to log in, views without their
+    /// tables.
     fn leave_out(&mut self, session: &mut Session, open: &[&Object]) {
         for object in open {
             let why = self.one(session, object).err().map(|error| error.to_string()).unwrap_or_default();
@@ -140,7 +142,8 @@ impl Load<'_> {
         })
     }
 
-    /// Puts back the AUTO_INCREMENT counters that filling a table has moved: MyISAM's goes behind the largest value then.
+    /// Puts back the AUTO_INCREMENT counters that filling a table has moved: MyISAM's goes behind the largest
+    /// value then.
     pub(super) fn set_counters(&self, session: &mut Session) -> Result<(), Error> {
         for entry in self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional()) {
             let name = &entry.table.name;
@@ -173,8 +176,8 @@ fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a table is large enough for its plain indexes to be built when its rows are in. What is still being dumped has
-/// no chunks yet, and is judged by what the source's server estimates.
+/// Whether a table is large enough for its plain indexes to be built when its rows are in. What is still
+/// being dumped has no chunks yet, and is judged by what the source's server estimates.
 fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
     if followed {
         return entry.table.bytes >= DEFER_FROM_BYTES;
@@ -228,8 +231,8 @@ pub(super) fn leave(
     Ok(())
 }
 
-/// A program remembers its database's collation: where that was another when the program was made, it is another for a
-/// moment.
+/// A program remembers its database's collation: where that was another when the program was made, it is
+/// another for a moment.
 fn alter_database(
     session: &mut Session,
     schema: &str,

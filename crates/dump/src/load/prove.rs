@@ -10,7 +10,8 @@ use super::Load;
 use crate::Error;
 
 impl Load<'_> {
-    /// Everything of the dump is on the server, and, where both are of one release, is the same to the letter.
+    /// Everything of the dump is on the server, and, where both are of one release, is the same to the
+    /// letter.
     pub(super) fn prove_objects(&self) -> Result<(), Error> {
         // Without a default database, in which the server would leave names out.
         let mut session = snapshot::connect(self.target)?;
@@ -51,8 +52,8 @@ impl Load<'_> {
         }
     }
 
-    /// Whether an object is not what this load answers for: it was left out and named, or was there before and stays as it
-    /// is, or this account may not look at it.
+    /// Whether an object is not what this load answers for: it was left out and named, or was there before
+    /// and stays as it is, or this account may not look at it.
     fn is_for_others(
         &self,
         session: &mut Session,

@@ -78,8 +78,8 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
     )))
 }
 
-/// Text comes to us, and goes from us, in utf8mb4. That is the same as in any client's character set for plain ASCII
-/// only; the rest is made as by a client that speaks utf8mb4, with the same meaning.
+/// Text comes to us, and goes from us, in utf8mb4. That is the same as in any client's character set for
+/// plain ASCII only; the rest is made as by a client that speaks utf8mb4, with the same meaning.
 pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
     let mut lines = Vec::new();
     for object in &mut manifest.objects {
@@ -121,7 +121,8 @@ fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
     Some(if known.contains(&swapped) { Some(swapped.clone()) } else { like.filter(|_| !rest.is_empty()) })
 }
 
-/// Gives every name of a character set or collation outside of quotes to a function, and puts in what it returns.
+/// Gives every name of a character set or collation outside of quotes to a function, and puts in what it
+/// returns.
 fn replace(sql: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;

@@ -1,5 +1,5 @@
-//! Trying definitions on another server before anything is changed: whatever it does not understand, or this account may
-//! not make, is refused up front, in the server's own words, and not halfway.
+//! Trying definitions on another server before anything is changed: whatever it does not understand, or this
+//! account may not make, is refused up front, in the server's own words, and not halfway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use crate::Error;
 use crate::definer::definer_of;
 use crate::manifest::Manifest;
 
-/// What is not there, or not there yet, is no reason: tables and routines that the dump does not have, tables that a MERGE
-/// table is on, accounts; nor is a trigger that names the database its table is in.
+/// What is not there, or not there yet, is no reason: tables and routines that the dump does not have, tables
+/// that a MERGE table is on, accounts; nor is a trigger that names the database its table is in.
 const LACKS: [u16; 8] = [1049, 1146, 1168, 1305, 1356, 1435, 1449, 4089];
 /// A function that is nowhere.
 const NO_FUNCTION: u16 = 1305;
@@ -22,8 +22,8 @@ const NOT_PREPARED: u16 = 1295;
 /// How many refusals are told.
 const TOLD_MAX: usize = 10;
 
-/// Makes what the dump has, without rows, in databases of its own that go again. On a server of the same version only the
-/// rights to make somebody else the definer may be missing.
+/// Makes what the dump has, without rows, in databases of its own that go again. On a server of the same
+/// version only the rights to make somebody else the definer may be missing.
 pub(super) fn run(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Result<(), Error> {
     if session.about.release() == manifest.source.release() {
         return definers(session, manifest, ledger);
@@ -151,8 +151,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The text with the databases that stand for others. It may find a name where it is none, in a text or a comment: that
-    /// makes no difference to whether the server understands it.
+    /// The text with the databases that stand for others. It may find a name where it is none, in a text or a
+    /// comment: that makes no difference to whether the server understands it.
     fn moved_text(&self, text: &str) -> String {
         super::moved::moved(text, &self.schemas, &self.names)
     }
@@ -217,8 +217,8 @@ impl Trial<'_> {
         made
     }
 
-    /// Whether an object only lacks another. Stored functions are written with their database; one without is the server's
-    /// own, which this one does not have.
+    /// Whether an object only lacks another. Stored functions are written with their database; one without is
+    /// the server's own, which this one does not have.
     fn is_lacking(&self, error: &server::Error, object: &Object) -> bool {
         let Some(code) = error.code().filter(|code| LACKS.contains(code)) else { return false };
         let server::Error::Sql { message, .. } = error else { return true };

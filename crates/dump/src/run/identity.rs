@@ -1,7 +1,7 @@
 //! Whether a table is still the very one it was: then a snapshot has its rows also after an ALTER.
 //!
-//! The server refuses to read a table that is younger than the snapshot (error 1412), but it may not know that any more of
-//! one that it has put out of its memory meanwhile. A table's number tells for sure.
+//! The server refuses to read a table that is younger than the snapshot (error 1412), but it may not know
+//! that any more of one that it has put out of its memory meanwhile. A table's number tells for sure.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
-//! How large the next chunk is: so that one takes neither so long that somebody's DDL waits for it, nor so short that
-//! beginning it costs more than reading it.
+//! How large the next chunk is: so that one takes neither so long that somebody's DDL waits for it, nor so
+//! short that beginning it costs more than reading it.
 
 use std::time::Duration;
 
 /// What a chunk should take.
 const CHUNK_TIME: Duration = Duration::from_secs(2);
-/// A chunk is at most so many times as large as the one it is judged by, and at least that part of it: one slow chunk
-/// may be chance.
+/// A chunk is at most so many times as large as the one it is judged by, and at least that part of it: one
+/// slow chunk may be chance.
 const CHANGE_MAX: u64 = 2;
 
 /// The size chunks begin with, in bytes of a table as the server estimates them.

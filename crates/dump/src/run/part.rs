@@ -11,7 +11,8 @@ use crate::{Error, plan};
 const TOGETHER_FROM: usize = 200;
 /// A table is small up to so many bytes. An empty one of InnoDB's has 16 KiB.
 const SMALL_BYTES: u64 = 128 << 10;
-/// So many small tables share a file. When one of them is altered, or the dump is stopped, all are read again.
+/// So many small tables share a file. When one of them is altered, or the dump is stopped, all are read
+/// again.
 const TOGETHER_MAX: usize = 250;
 /// The server is asked for so many partitions at once and no more.
 const PARTITIONS_MAX: usize = 500;

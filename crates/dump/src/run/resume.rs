@@ -63,8 +63,8 @@ impl Left {
         Ok(())
     }
 
-    /// Puts the chunks of tables that are whole into the entries of those that are still the same; removes the files of
-    /// all others.
+    /// Puts the chunks of tables that are whole into the entries of those that are still the same; removes
+    /// the files of all others.
     pub(super) fn keep(
         self,
         world: &World,

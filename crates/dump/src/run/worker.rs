@@ -111,8 +111,9 @@ pub(super) fn run(
     })
 }
 
-/// Reads a table once more that was altered, in one piece and under its new definition, if the snapshot allows that. When
-/// it does not, all others are whole by now, and a dump that goes on has to read this one only.
+/// Reads a table once more that was altered, in one piece and under its new definition, if the snapshot
+/// allows that. When it does not, all others are whole by now, and a dump that goes on has to read this one
+/// only.
 fn again(
     world: &World,
     request: &DumpRequest,
@@ -308,7 +309,8 @@ impl<'a> Shared<'a> {
         self.close(session, table, Some(chunk))
     }
 
-    /// Reads small tables into one file, one behind the other. When one was altered the file is begun anew without it.
+    /// Reads small tables into one file, one behind the other. When one was altered the file is begun anew
+    /// without it.
     fn together(&self, session: &mut Session, mut tables: Vec<usize>, file: u32) -> Result<(), Error> {
         let path = self.manifest.path_together(&self.request.folder, file);
         let chunks = loop {
@@ -413,7 +415,8 @@ impl<'a> Shared<'a> {
         Ok((chunk, output))
     }
 
-    /// Notes a chunk; with a table's last one makes sure that the table is still the one that the catalogue told of.
+    /// Notes a chunk; with a table's last one makes sure that the table is still the one that the catalogue
+    /// told of.
     fn close(&self, session: &mut Session, at: usize, chunk: Option<Chunk>) -> Result<(), Error> {
         if let Some(chunk) = &chunk {
             self.journal.add(&Step::Chunk(at, chunk.clone()))?;

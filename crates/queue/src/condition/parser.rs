@@ -216,7 +216,8 @@ impl Parser<'_> {
         Ok(Part::Number(Node::Is(what, contrary, Box::new(node))))
     }
 
-    /// The word of a comparison with several values or a pattern, if one follows, and whether the contrary is asked.
+    /// The word of a comparison with several values or a pattern, if one follows, and whether the contrary is
+    /// asked.
     fn range(&mut self) -> Result<Option<(Range, bool)>, Wrong> {
         let contrary = self.is_word("not");
         let word = |word: &str| match word.to_ascii_lowercase().as_str() {
@@ -331,7 +332,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an ENUM has one of the members that are wanted. Number 0 is the empty string that is no member.
+    /// Whether an ENUM has one of the members that are wanted. Number 0 is the empty string that is no
+    /// member.
     fn members(&self, column: usize, wanted: impl Fn(&[u8]) -> bool) -> Node {
         let members = &self.schema.columns[column].members;
         let all = std::iter::once(&[][..]).chain(members.iter().map(Vec::as_slice));

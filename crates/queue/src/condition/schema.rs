@@ -32,7 +32,8 @@ pub enum Kind {
     Timestamp(u8),
     /// A string with this collation.
     Text(u32),
-    /// ENUM, stored as the number of a member in as many bytes as that takes; the members have this collation.
+    /// ENUM, stored as the number of a member in as many bytes as that takes; the members have this
+    /// collation.
     Enum(u32),
     /// Something that conditions can only ask for NULL.
     Opaque,
@@ -62,8 +63,8 @@ pub struct Column {
     pub members: Vec<Vec<u8>>,
 }
 
-/// The layout of a table's rows: bytes of NULL bits; the columns of fixed length; for each other column the length of
-/// its value (varint) and the value.
+/// The layout of a table's rows: bytes of NULL bits; the columns of fixed length; for each other column the
+/// length of its value (varint) and the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
     /// Bytes of the NULL bits.
@@ -248,8 +249,8 @@ fn integer(bytes: &[u8], signed: bool) -> Option<Number> {
 /// Bytes of a group of so many digits.
 const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
-/// The server's packed decimal: groups of nine digits in four bytes, shorter groups at both ends, big-endian, the first
-/// bit inverted, all bits inverted when negative.
+/// The server's packed decimal: groups of nine digits in four bytes, shorter groups at both ends, big-endian,
+/// the first bit inverted, all bits inverted when negative.
 fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<Number> {
     if scale > SCALE_MAX || precision > SCALE_MAX {
         return None;

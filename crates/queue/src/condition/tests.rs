@@ -63,8 +63,8 @@ fn schema() -> Arc<Schema> {
     Arc::new(Schema { null_bytes: 2, fixed_bytes: 37, columns })
 }
 
-/// id -7, small 65535, price -1234567.89, day 2026-11-21, at 2026-11-21 23:59:58.250, big 2^64 - 1, lap -01:02:03,
-/// name "Bob", seen 1000000000.
+/// id -7, small 65535, price -1234567.89, day 2026-11-21, at 2026-11-21 23:59:58.250, big 2^64 - 1, lap
+/// -01:02:03, name "Bob", seen 1000000000.
 fn row(nulls: [u8; 2]) -> Vec<u8> {
     let mut row = nulls.to_vec();
     row.extend((-7i32).to_le_bytes());

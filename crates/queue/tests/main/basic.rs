@@ -1,4 +1,5 @@
-//! Taking, ending, giving back; what each session sees; several targets; conditions; relayed rows; emptying and the like.
+//! Taking, ending, giving back; what each session sees; several targets; conditions; relayed rows; emptying
+//! and the like.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A queue stopped at every sync, with what was not synced dropped, kept, torn or scattered: what is found afterwards is
-//! a state that it had, and none from before something that had returned.
+//! A queue stopped at every sync, with what was not synced dropped, kept, torn or scattered: what is found
+//! afterwards is a state that it had, and none from before something that had returned.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,8 +21,8 @@ struct History {
     states: Vec<Held>,
     /// How many of them had returned.
     returned: usize,
-    /// How many of them were written for sure: without a sync with every batch an acknowledgement is written with what
-    /// comes next.
+    /// How many of them were written for sure: without a sync with every batch an acknowledgement is written
+    /// with what comes next.
     written: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A disk that is full, and files that can't be opened: who asked is told, nothing is lost, and the queue goes on when there is
-//! room again.
+//! A disk that is full, and files that can't be opened: who asked is told, nothing is lost, and the queue
+//! goes on when there is room again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +83,8 @@ fn an_end_that_could_not_be_written_is_no_end() {
     assert!(after(&disk, Unsynced::Drop).is_empty());
 }
 
-/// Without a sync with every batch an end holds at once: it is written when there is room, however often that failed before.
+/// Without a sync with every batch an end holds at once: it is written when there is room, however often that
+/// failed before.
 #[test]
 fn an_end_that_was_put_off_is_written_later() {
     let disk = FaultDisk::default();

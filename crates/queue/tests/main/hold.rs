@@ -174,8 +174,8 @@ fn who_waits_in_a_queue_that_is_dropped_is_told() {
     assert!(matches!(queue.publish(&[b"row"], None), Err(Error::Dropped)));
 }
 
-/// From the moment the copy is complete either queue may be the one that a crash leaves: what was ended before, and what is ended
-/// then, comes back in none of them, and both know what was relayed.
+/// From the moment the copy is complete either queue may be the one that a crash leaves: what was ended
+/// before, and what is ended then, comes back in none of them, and both know what was relayed.
 #[test]
 fn what_is_ended_when_the_copy_is_complete_is_gone_in_both() {
     for sync in [Sync::Always, Sync::Never] {

@@ -84,7 +84,8 @@ fn thousands_of_queues_hold_no_files() {
     until(&parent, <[PathBuf]>::is_empty);
 }
 
-/// More queues, and more segments in one of them, than files may be open: those used longest ago are closed, nothing fails.
+/// More queues, and more segments in one of them, than files may be open: those used longest ago are closed,
+/// nothing fails.
 #[test]
 fn files_have_a_bound_and_those_used_longest_ago_are_closed() {
     const BOUND: usize = 16;

@@ -59,8 +59,8 @@ fn a_backlog_takes_at_most_40_bytes_a_row() {
     backlog(rows, &[b'x'; 40]);
 }
 
-/// Q4M's own test of large data: rows of 4 MB, each with its own contents. LARGE_ROWS has another number: 1100 of them are
-/// more than 4 GB.
+/// Q4M's own test of large data: rows of 4 MB, each with its own contents. LARGE_ROWS has another number:
+/// 1100 of them are more than 4 GB.
 #[test]
 fn large_rows_keep_their_contents() {
     let count = std::env::var("LARGE_ROWS").map_or(12, |rows| rows.parse().unwrap());

@@ -34,15 +34,15 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Back up a volume, a folder or a server: full the first time, then only what changed
 ///
-/// It is read once, from a snapshot where one can be made. Blocks of 16 KiB that are not as in the generation before are stored, compressed,
-/// changed database pages as the difference to what they were. Nothing that is stored already is touched: a
-/// run that fails or is killed leaves the repository as it was.
+/// It is read once, from a snapshot where one can be made. Blocks of 16 KiB that are not as in the generation
+/// before are stored, compressed, changed database pages as the difference to what they were. Nothing that is
+/// stored already is touched: a run that fails or is killed leaves the repository as it was.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER, where a path may be
-    /// ssh://user@host/PATH; a whole server: mysql: for the usual one here, mysql:/path/to.sock, mysql:NAME of a sandbox,
-    /// mysql:ssh://user@host and mysql:ssh://user@host/path/to.sock
+    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER, where a path may
+    /// be ssh://user@host/PATH; a whole server: mysql: for the usual one here, mysql:/path/to.sock,
+    /// mysql:NAME of a sandbox, mysql:ssh://user@host and mysql:ssh://user@host/path/to.sock
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
@@ -70,7 +70,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     after: Option<String>,
 
-    /// A shell command that holds a lock while it runs others, such as 'remora lock --': the snapshot is made under it
+    /// A shell command that holds a lock while it runs others, such as 'remora lock --': the snapshot is made
+    /// under it
     #[arg(long, value_name = "COMMAND")]
     lock: Option<String>,
 
@@ -78,7 +79,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     track: bool,
 
-    /// Room for what changes in an lvm: volume while it is read [default: a fifth of the volume, or what is free]
+    /// Room for what changes in an lvm: volume while it is read [default: a fifth of the volume, or what is
+    /// free]
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     snapshot_size: Option<u64>,
 
@@ -102,12 +104,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
 
-    /// Seconds that a server on XFS may stand still while its files are cloned; a run that would take longer is refused
+    /// Seconds that a server on XFS may stand still while its files are cloned; a run that would take longer
+    /// is refused
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     still: f64,
 
-    /// Start a server on a copy of the snapshot and check its tables before it counts as a backup: the default for mysql: on
-    /// btrfs and XFS. Where it can't be done the exit code is 3
+    /// Start a server on a copy of the snapshot and check its tables before it counts as a backup: the
+    /// default for mysql: on btrfs and XFS. Where it can't be done the exit code is 3
     #[arg(long, conflicts_with = "no_prove")]
     prove: bool,
 

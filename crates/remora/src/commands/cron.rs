@@ -40,8 +40,8 @@ const EXAMPLES: &str = "EXAMPLES
 /// Run a job for cron: one at a time, logged, silent unless it fails
 ///
 /// Every line that the command prints goes into the log with the time in front. Nothing is printed unless the
-/// command fails: then the reason and the end of its output, which cron mails. The exit code is the command's; death
-/// by a signal is a failure, 128 and the signal's number.
+/// command fails: then the reason and the end of its output, which cron mails. The exit code is the
+/// command's; death by a signal is a failure, 128 and the signal's number.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -65,7 +65,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = calendar::duration_s)]
     timeout: Option<u64>,
 
-    /// Begin a new log when it is larger, such as 10M, also in the middle of a run; five old ones are kept as FILE.1 to FILE.5
+    /// Begin a new log when it is larger, such as 10M, also in the middle of a run; five old ones are kept as
+    /// FILE.1 to FILE.5
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     log_size: Option<u64>,
 
@@ -203,7 +204,8 @@ fn watch(
     }
 }
 
-/// Ends a command and all that it has started. What they say meanwhile is written down: nobody is to wait for us.
+/// Ends a command and all that it has started. What they say meanwhile is written down: nobody is to wait for
+/// us.
 fn end_all(child: &Child, lines: &Receiver<Vec<u8>>, log: &mut Log) {
     std::thread::scope(|scope| {
         let ending = scope.spawn(|| child.end_family(GRACE));
@@ -217,7 +219,8 @@ fn end_all(child: &Child, lines: &Receiver<Vec<u8>>, log: &mut Log) {
     });
 }
 
-/// The log of one run. Each line is in the file when the next one begins. When it can't be written the run goes on.
+/// The log of one run. Each line is in the file when the next one begins. When it can't be written the run
+/// goes on.
 struct Log {
     /// None after a failure.
     file: Option<File>,

@@ -40,9 +40,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Dump a server into a folder: parallel, one state of the data, every chunk with what proves it
 ///
-/// All sessions read one snapshot. On MariaDB with a binary log this takes no lock at all; elsewhere commits wait for
-/// some milliseconds. The folder holds the schema as plain SQL, data as files that LOAD DATA reads, and a manifest
-/// that is written last: a folder without one is no dump.
+/// All sessions read one snapshot. On MariaDB with a binary log this takes no lock at all; elsewhere commits
+/// wait for some milliseconds. The folder holds the schema as plain SQL, data as files that LOAD DATA reads,
+/// and a manifest that is written last: a folder without one is no dump.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -82,12 +82,13 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_history: bool,
 
-    /// Only rows that meet this SQL condition, in every table; or in some: db.table:SQL, with * and ?. May be given several
-    /// times
+    /// Only rows that meet this SQL condition, in every table; or in some: db.table:SQL, with * and ?. May be
+    /// given several times
     #[arg(long = "where", value_name = "[TABLE:]SQL")]
     condition: Vec<String>,
 
-    /// Go on with a dump into this folder that was stopped: whole tables are kept, the rest is of a new snapshot
+    /// Go on with a dump into this folder that was stopped: whole tables are kept, the rest is of a new
+    /// snapshot
     #[arg(long)]
     resume: bool,
 
@@ -115,8 +116,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     max_threads_running: Option<u64>,
 
-    /// Hold DDL on the dumped tables off until their rows are read. Without it DDL goes on, and a table that is altered
-    /// amid its chunks can't be dumped in this state
+    /// Hold DDL on the dumped tables off until their rows are read. Without it DDL goes on, and a table that
+    /// is altered amid its chunks can't be dumped in this state
     #[arg(long)]
     block_ddl: bool,
 

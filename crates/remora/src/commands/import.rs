@@ -72,7 +72,8 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Table")]
 struct TableArgs {
-    /// Make the table, with types that hold every value of the whole file and have room for somewhat larger ones
+    /// Make the table, with types that hold every value of the whole file and have room for somewhat larger
+    /// ones
     #[arg(long)]
     create: bool,
 
@@ -80,7 +81,8 @@ struct TableArgs {
     #[arg(long, requires = "create")]
     tight: bool,
 
-    /// With --create: the type of a column, such as 'price=DECIMAL(12,4) NOT NULL'. May be given several times
+    /// With --create: the type of a column, such as 'price=DECIMAL(12,4) NOT NULL'. May be given several
+    /// times
     #[arg(long = "type", value_name = "COLUMN=SQL", requires = "create")]
     types: Vec<String>,
 
@@ -104,8 +106,8 @@ struct TableArgs {
     #[arg(long, requires = "append")]
     by_chunk: bool,
 
-    /// What becomes of a row whose key is there already: error (a bad row), ignore (it is left out), replace (it takes
-    /// the place of the row that is there) or update (that row gets its values)
+    /// What becomes of a row whose key is there already: error (a bad row), ignore (it is left out), replace
+    /// (it takes the place of the row that is there) or update (that row gets its values)
     #[arg(long, value_name = "WHAT", default_value = "error", value_parser = on_duplicate, hide_default_value = true)]
     on_duplicate: OnDuplicate,
 
@@ -129,8 +131,8 @@ struct FormArgs {
     #[arg(long, value_name = "KIND", value_parser = format)]
     format: Option<bool>,
 
-    /// What separates fields: one or more characters, or tab, comma, semicolon, pipe, space, or blanks for runs of
-    /// spaces and tabs
+    /// What separates fields: one or more characters, or tab, comma, semicolon, pipe, space, or blanks for
+    /// runs of spaces and tabs
     #[arg(long, value_name = "TEXT", value_parser = delimiter)]
     delimiter: Option<Delimiter>,
 
@@ -158,7 +160,8 @@ struct FormArgs {
     #[arg(long, value_name = "WHAT", value_parser = repeated_header)]
     repeated_header: Option<bool>,
 
-    /// utf-8, utf-16le, latin1, shift_jis, gbk, windows-1251, iso-8859-2, ..., or binary for bytes as they are
+    /// utf-8, utf-16le, latin1, shift_jis, gbk, windows-1251, iso-8859-2, ..., or binary for bytes as they
+    /// are
     #[arg(long, value_name = "NAME")]
     encoding: Option<Encoding>,
 
@@ -170,7 +173,8 @@ struct FormArgs {
     #[arg(long, conflicts_with = "null")]
     no_null: bool,
 
-    /// What comes first in dates such as 1/2/1999: dmy or mdy [default: what all values of the column agree on]
+    /// What comes first in dates such as 1/2/1999: dmy or mdy [default: what all values of the column agree
+    /// on]
     #[arg(long, value_name = "ORDER", value_parser = date_order)]
     date_order: Option<DateOrder>,
 

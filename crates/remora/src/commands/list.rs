@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Why the newest backup is not new enough, if it is not. That is the last one that was made, whatever the clock said.
+/// Why the newest backup is not new enough, if it is not. That is the last one that was made, whatever the
+/// clock said.
 fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String> {
     let Some(newest) = generations.last() else {
         return Some("there is no backup".to_owned());

@@ -25,9 +25,10 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Load a dump into a server, and prove that what is there is what was dumped
 ///
-/// Nothing that exists is overwritten: a table that is there already is refused before anything is changed, and so is
-/// what the server can't hold. Each chunk commits with a line in a ledger, so that a load that was killed goes on with
-/// --resume without a row lost or doubled. In the end all rows are read back and compared with the manifest.
+/// Nothing that exists is overwritten: a table that is there already is refused before anything is changed,
+/// and so is what the server can't hold. Each chunk commits with a line in a ledger, so that a load that was
+/// killed goes on with --resume without a row lost or doubled. In the end all rows are read back and compared
+/// with the manifest.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

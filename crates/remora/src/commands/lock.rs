@@ -27,7 +27,8 @@ const EXAMPLES: &str = "EXAMPLES
 ///
 /// Takes the gentlest lock that makes a snapshot consistent, runs the command, lets go, and ends with the
 /// command's exit code. The command runs only under the lock; if the lock was lost meanwhile the result is a
-/// failure. A statement that stands in the way is waited for without making others wait, and named when time is up.
+/// failure. A statement that stands in the way is waited for without making others wait, and named when time
+/// is up.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -19,9 +19,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Forget old generations
 ///
-/// Keeps what the options name, the newest generation always, and forgets the rest. What a kept generation needs
-/// of a forgotten one stays where it is and is referred to; what nobody needs is removed. Every kept generation
-/// can be restored at every moment, also when this is killed.
+/// Keeps what the options name, the newest generation always, and forgets the rest. What a kept generation
+/// needs of a forgotten one stays where it is and is referred to; what nobody needs is removed. Every kept
+/// generation can be restored at every moment, also when this is killed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -28,8 +28,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Bring a generation back into a file, a device or a folder
 ///
-/// Each block is proven by its hash before it is written, and all of them together by that of the volume. A new
-/// file has its name only when it is whole. What is there already is written over only when that is asked for.
+/// Each block is proven by its hash before it is written, and all of them together by that of the volume. A
+/// new file has its name only when it is whole. What is there already is written over only when that is asked
+/// for.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -37,7 +38,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "REPO[@GENERATION]")]
     from: String,
 
-    /// A file or a block device, or a new folder for a tree of files, here or at ssh://user@host/PATH; file: or block: may stand before it, as in backup
+    /// A file or a block device, or a new folder for a tree of files, here or at ssh://user@host/PATH; file:
+    /// or block: may stand before it, as in backup
     #[arg(long, value_name = "PATH", value_parser = target)]
     to: Place,
 

@@ -55,12 +55,13 @@ pub(crate) struct Start {
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
-    /// Listen on this port of 127.0.0.1; 0 takes a free one [default: none, or as the sandbox was started before]
+    /// Listen on this port of 127.0.0.1; 0 takes a free one [default: none, or as the sandbox was started
+    /// before]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
-    /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times; without any, a
-    /// stopped sandbox starts again with those it had. --option none starts it without
+    /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times;
+    /// without any, a stopped sandbox starts again with those it had. --option none starts it without
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 

@@ -27,11 +27,13 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Prove that every byte of the backups is as it was written
 ///
-/// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed, each
-/// chain is followed to its end. What is damaged is named with its file, byte and block; the exit code is 4 then.
+/// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed,
+/// each chain is followed to its end. What is damaged is named with its file, byte and block; the exit code
+/// is 4 then.
 ///
-/// With --boot a generation is restored into a file and mounted, a private server of this machine recovers what is on it, and
-/// every table is checked. That needs root, and room for what the volume holds. Nothing of it stays.
+/// With --boot a generation is restored into a file and mounted, a private server of this machine recovers
+/// what is on it, and every table is checked. That needs root, and room for what the volume holds. Nothing of
+/// it stays.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -47,7 +49,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", requires = "boot")]
     data_folder: Option<PathBuf>,
 
-    /// Which server of this machine to start, named as in 'sandbox start' [default: the one that the data folder names]
+    /// Which server of this machine to start, named as in 'sandbox start' [default: the one that the data
+    /// folder names]
     #[arg(long, value_name = "NAME", requires = "boot")]
     server: Option<sandbox::Product>,
 

@@ -1,4 +1,5 @@
-//! What belongs to a server's data and does not lie in their folder: settings, links, and tables with folders of their own.
+//! What belongs to a server's data and does not lie in their folder: settings, links, and tables with folders
+//! of their own.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -62,8 +63,8 @@ impl Reach<'_> {
     }
 }
 
-/// Fails with the name of something that the data are of no use without and that a snapshot will not have. Gives back lines
-/// about what else it will not have.
+/// Fails with the name of something that the data are of no use without and that a snapshot will not have.
+/// Gives back lines about what else it will not have.
 pub(super) fn check_settings(
     session: &mut Session,
     machine: &Machine,
@@ -87,8 +88,8 @@ pub(super) fn check_settings(
     Ok(lines)
 }
 
-/// Fails with the name of something in a data folder that leads where a snapshot does not reach. `data` is what the folder is
-/// called for people. Says whether something leads to another place that it does reach.
+/// Fails with the name of something in a data folder that leads where a snapshot does not reach. `data` is
+/// what the folder is called for people. Says whether something leads to another place that it does reach.
 pub(super) fn check_links(machine: &Machine, top: &Path, data: &Path, reach: &Reach<'_>) -> io::Result<bool> {
     let tree = machine.tree();
     let device = tree.entry(top)?.device;
@@ -131,7 +132,8 @@ fn refusal(name: &str, path: &Path, data: &Path, reach: &Reach<'_>) -> io::Error
     ))
 }
 
-/// Paths that the data are of no use without, with the names of what says so. What is relative is so to the data folder.
+/// Paths that the data are of no use without, with the names of what says so. What is relative is so to the
+/// data folder.
 fn needed(session: &mut Session) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for name in FOLDERS {

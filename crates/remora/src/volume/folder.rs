@@ -1,10 +1,11 @@
-//! Folders that hold still: read-only snapshots of btrfs, and copies that share their blocks with the original, which XFS makes
-//! too.
+//! Folders that hold still: read-only snapshots of btrfs, and copies that share their blocks with the
+//! original, which XFS makes too.
 //!
-//! Both are made beside what they are of, or in it where there is no beside on the same file system, under names that begin
-//! with [`OWN`]. A snapshot is of one moment. A copy is not: each file is of the moment when it was copied, so whoever
-//! writes to several must be held while it is made. It is made twice: the first time everything is new and takes long, while
-//! nobody is held; the second time only what has changed since has to be shared anew.
+//! Both are made beside what they are of, or in it where there is no beside on the same file system, under
+//! names that begin with [`OWN`]. A snapshot is of one moment. A copy is not: each file is of the moment when
+//! it was copied, so whoever writes to several must be held while it is made. It is made twice: the first
+//! time everything is new and takes long, while nobody is held; the second time only what has changed since
+//! has to be shared anew.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -137,7 +138,8 @@ impl FolderSnapshot {
         })
     }
 
-    /// Makes all that can be made of a copy before anybody is held, and finds out how long the rest will take.
+    /// Makes all that can be made of a copy before anybody is held, and finds out how long the rest will
+    /// take.
     fn rehearse(&mut self, machine: &Machine) -> io::Result<()> {
         let to = self.named(&new_name()?);
         self.made = Some(to.clone());
@@ -278,7 +280,8 @@ impl Snapshot for FolderSnapshot {
         self.kept.as_ref().map(|kept| kept.join(&self.below))
     }
 
-    /// It stays as it is, whatever happens to the original; a file system that is full fails the original's writes.
+    /// It stays as it is, whatever happens to the original; a file system that is full fails the original's
+    /// writes.
     fn check(&self, _machine: &Machine) -> io::Result<()> {
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Snapshots of logical volumes, made with the system's LVM.
 //!
-//! A *thick* snapshot has room for so much of what is written to the volume meanwhile; when that is used up it is
-//! invalid, and can't be read any more. A *thin* one takes room from the pool that it shares with the volume; when that is
-//! used up nothing can be written to the volume itself.
+//! A *thick* snapshot has room for so much of what is written to the volume meanwhile; when that is used up
+//! it is invalid, and can't be read any more. A *thin* one takes room from the pool that it shares with the
+//! volume; when that is used up nothing can be written to the volume itself.
 
 mod delta;
 

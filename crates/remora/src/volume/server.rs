@@ -1,4 +1,5 @@
-//! A whole server: the volume or folder that its data lie in, held still while the server's own lock keeps it from committing.
+//! A whole server: the volume or folder that its data lie in, held still while the server's own lock keeps it
+//! from committing.
 
 use std::io;
 use std::net::IpAddr;

@@ -39,15 +39,16 @@ pub(super) fn new_name() -> io::Result<String> {
     Ok(format!("{:016x}", u64::from_le_bytes(random)))
 }
 
-/// A snapshot, from before it is there until it is gone. Its methods are called in their order, [`Snapshot::keep`] or
-/// [`Snapshot::remove`] in any case; each gets the machine that the source lies on, as the connection to it may be another
-/// one by then.
+/// A snapshot, from before it is there until it is gone. Its methods are called in their order,
+/// [`Snapshot::keep`] or [`Snapshot::remove`] in any case; each gets the machine that the source lies on, as
+/// the connection to it may be another one by then.
 pub(crate) trait Snapshot: Send + Sync {
-    /// Does what takes long or may well fail, so that [`Snapshot::make`] is short and succeeds: removes what killed runs
-    /// have left under the same mark, writes out what only memory holds.
+    /// Does what takes long or may well fail, so that [`Snapshot::make`] is short and succeeds: removes what
+    /// killed runs have left under the same mark, writes out what only memory holds.
     fn prepare(&mut self, machine: &Machine, mark: &Mark<'_>, progress: &dyn Progress) -> io::Result<()>;
 
-    /// Makes it, with the commands that do so behind `lock`, a command of the user's that holds a lock while it runs others.
+    /// Makes it, with the commands that do so behind `lock`, a command of the user's that holds a lock while
+    /// it runs others.
     fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()>;
 
     /// The device or folder that is to be read.
@@ -63,8 +64,8 @@ pub(crate) trait Snapshot: Send + Sync {
         None
     }
 
-    /// Bytes of the volume that may not be as they are in the snapshot that was kept; `None` if none was, or nobody tells.
-    /// `layouts`: those of a tree of files.
+    /// Bytes of the volume that may not be as they are in the snapshot that was kept; `None` if none was, or
+    /// nobody tells. `layouts`: those of a tree of files.
     fn changes(&self, machine: &Machine, layouts: Option<Layouts<'_>>)
     -> io::Result<Option<Vec<Range<u64>>>>;
 
@@ -73,8 +74,8 @@ pub(crate) trait Snapshot: Send + Sync {
         None
     }
 
-    /// Fails when what was read so far can't be relied on, or the original is harmed by going on. Asked now and then,
-    /// and when everything was read.
+    /// Fails when what was read so far can't be relied on, or the original is harmed by going on. Asked now
+    /// and then, and when everything was read.
     fn check(&self, machine: &Machine) -> io::Result<()>;
 
     /// Makes a second one that may be written to, where that costs next to nothing: the folder that is like

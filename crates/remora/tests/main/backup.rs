@@ -268,7 +268,8 @@ fn a_backup_that_is_killed_leaves_the_old_ones_and_is_gone_on_with() {
     place.run(&["verify", "repo"]).exits(0);
 }
 
-/// Loop devices need root, which CI and most containers have; elsewhere the kernel's own refusal is not tested.
+/// Loop devices need root, which CI and most containers have; elsewhere the kernel's own refusal is not
+/// tested.
 #[test]
 fn a_device_is_backed_up_and_refused_while_it_is_in_use() {
     if !rustix::process::getuid().is_root() {

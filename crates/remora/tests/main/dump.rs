@@ -1,4 +1,5 @@
-//! Dumps and loads of real servers, compared by means that are not ours: CHECKSUM TABLE, SHOW CREATE, mariadb-dump.
+//! Dumps and loads of real servers, compared by means that are not ours: CHECKSUM TABLE, SHOW CREATE,
+//! mariadb-dump.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -227,7 +228,8 @@ impl Drop for StopsWriters<'_> {
     }
 }
 
-/// A dump that stops amid a table until it is let go on: rows beyond some meet a condition that waits for a lock.
+/// A dump that stops amid a table until it is let go on: rows beyond some meet a condition that waits for a
+/// lock.
 struct Gate {
     holder: Session,
 }
@@ -236,8 +238,8 @@ impl Gate {
     /// The name of the lock.
     const NAME: &str = "remora_test_gate";
 
-    /// Makes database d with table t, which is dumped in several chunks, and closes the gate behind the first ones. The
-    /// table is the largest, so that it comes before all others.
+    /// Makes database d with table t, which is dumped in several chunks, and closes the gate behind the first
+    /// ones. The table is the largest, so that it comes before all others.
     fn close(pair: &Pair) -> Gate {
         let mut gate = Gate { holder: pair.source() };
         gate.run(&[

@@ -66,8 +66,8 @@ fn on(products: &[Product], test: impl Fn(&Place)) {
     }
 }
 
-/// Tells that a test, or a part of it, is not made here, so that it does not count as passed in silence: on standard error,
-/// past what catches the output of tests, and in the file that `REMORA_TEST_SKIPS` names.
+/// Tells that a test, or a part of it, is not made here, so that it does not count as passed in silence: on
+/// standard error, past what catches the output of tests, and in the file that `REMORA_TEST_SKIPS` names.
 pub(crate) fn skipped(name: &str, why: &str) {
     let line = format!("skipped: {name}: {why}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();

@@ -124,7 +124,8 @@ fn folders_come_back_and_only_what_changed_is_read() {
         table.write_all_at(b"changed", 5_000_000).unwrap();
         std::fs::remove_file(data.join("small")).unwrap();
         std::fs::write(data.join("other"), "two").unwrap();
-        // The header, two blocks of the list that are one, the page, and the new file in the place of the old one.
+        // The header, two blocks of the list that are one, the page, and the new file in the place of the old
+        // one.
         let made = backup(&["--track", "--json"]).out;
         assert!(made.contains(r#""parent":1"#) && made.contains(r#""blocks_changed":4"#), "{made}");
         assert_eq!(volume.names().len(), 2, "{:?}", volume.names());

@@ -7,10 +7,10 @@ const HASHES_MAX: usize = 4 << 20;
 
 /// Watches the values of one column for repetition.
 ///
-/// Values are the same when they are the same bytes after spaces at the end are removed, which is how a `_bin`
-/// collation with padding compares. That is right for integers, dates and text; for other types two spellings
-/// of one value count as different, so [`ColumnType::suits_key`](super::ColumnType::suits_key) has to be asked
-/// too.
+/// Values are the same when they are the same bytes after spaces at the end are removed, which is how a
+/// `_bin` collation with padding compares. That is right for integers, dates and text; for other types two
+/// spellings of one value count as different, so [`ColumnType::suits_key`](super::ColumnType::suits_key) has
+/// to be asked too.
 ///
 /// While the values ascend, two of them are kept. Besides, a hash of each is kept up to a limit; beyond that
 /// only ascending values are known to be unique.
@@ -101,7 +101,8 @@ impl KeyStats {
     }
 
     /// Whether every row has a value and no two rows have the same. `false` also means "not known": too many
-    /// values, or, once in a very long while, two different ones with the same hash. Without rows it is `false`.
+    /// values, or, once in a very long while, two different ones with the same hash. Without rows it is
+    /// `false`.
     pub fn unique(&self) -> bool {
         if self.count == 0 || self.nulls > 0 {
             return false;

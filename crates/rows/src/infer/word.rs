@@ -54,8 +54,9 @@ impl WordStats {
         }
     }
 
-    /// Which words are NULL by all that was seen: those that stand only in columns of numbers, dates and the like.
-    /// `None` when that is what `nulls` has; then what was kept apart are values, and `stats` gets them.
+    /// Which words are NULL by all that was seen: those that stand only in columns of numbers, dates and the
+    /// like. `None` when that is what `nulls` has; then what was kept apart are values, and `stats` gets
+    /// them.
     pub fn settle(&self, nulls: &Nulls, stats: &mut [ColumnStats]) -> Option<Nulls> {
         let typed: Vec<bool> = stats.iter().map(is_typed_column).collect();
         let mut settled = nulls.clone();

@@ -15,8 +15,8 @@ const WORD_CHARS_MAX: usize = 20;
 const ENOUGH: usize = 200;
 
 /// The encoding of a file by its first bytes: what a byte order mark says; else UTF-16 if half of the bytes,
-/// the even or the odd ones, are mostly zero; else UTF-8 if it is valid. Anything else is a guess by its letters,
-/// see [`not_utf8`].
+/// the even or the odd ones, are mostly zero; else UTF-8 if it is valid. Anything else is a guess by its
+/// letters, see [`not_utf8`].
 pub fn sniff_encoding(sample: &[u8]) -> Encoding {
     if let Some(encoding) = utf16(sample) {
         return encoding;

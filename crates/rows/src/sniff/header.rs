@@ -48,8 +48,8 @@ pub(super) fn follows(table: &Table, skipped: usize, columns: usize) -> bool {
     is_header(table.rows.get(skipped..).unwrap_or_default(), columns, None)
 }
 
-/// Compares the first row with the others. `columns` is the usual number of fields, `known` the columns of the
-/// table the rows are for.
+/// Compares the first row with the others. `columns` is the usual number of fields, `known` the columns of
+/// the table the rows are for.
 pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) -> bool {
     is_header(&table.rows, columns, known)
 }
@@ -92,7 +92,8 @@ fn is_header(rows: &[Vec<Cell>], columns: usize, known: Option<&[String]>) -> bo
     words + strange > first.len() / 2
 }
 
-/// Some of the names are numbers, as years are, in steps of the same size, and what is below them is not like that.
+/// Some of the names are numbers, as years are, in steps of the same size, and what is below them is not like
+/// that.
 fn is_sequence_over_others(first: &[Cell], body: &[Vec<Cell>]) -> bool {
     let number = |cell: &Cell| std::str::from_utf8(&cell.text).ok()?.trim().parse::<i64>().ok();
     let step = |row: &[Cell], at: &[usize]| {
@@ -121,8 +122,8 @@ fn is_sequence_over_others(first: &[Cell], body: &[Vec<Cell>]) -> bool {
     body.iter().any(is_value) && !body.iter().any(same_kind)
 }
 
-/// The header has a name less than there are columns, as R and NumPy write tables whose rows have names: it is
-/// the first that has none. Delimiters at the end of each line are another matter.
+/// The header has a name less than there are columns, as R and NumPy write tables whose rows have names: it
+/// is the first that has none. Delimiters at the end of each line are another matter.
 pub(super) fn lacks_the_first(names: &[String], body: &[Vec<Cell>], columns: usize) -> bool {
     let ends_empty = |row: &Vec<Cell>| row.last().is_some_and(|cell| cell.text.is_empty());
     names.len() + 1 == columns

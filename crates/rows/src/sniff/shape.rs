@@ -114,7 +114,8 @@ fn json(text: &[u8], whole: bool, hints: &Hints) -> Findings {
 /// The text as it is with this looseness taken out of it.
 fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fit) {
     let mut said = hints.clone();
-    // The delimiter, quote and escape that matter to the loosening are those that the strict text is found to have.
+    // The delimiter, quote and escape that matter to the loosening are those that the strict text is found to
+    // have.
     said.delimiter = loose.delimiter_byte().or(hints.delimiter);
     let guess = |said: &Hints| Dialect {
         delimiter: said.delimiter.unwrap_or(b','),

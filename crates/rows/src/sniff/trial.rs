@@ -19,8 +19,8 @@ const UNIT_SEPARATOR: u8 = 0x1f;
 /// How much each place in those lists costs: far less than a field that looks wrong in a small sample.
 const RANK_COST: f64 = 1e-8;
 
-/// The score of a file with one column, before its fields are looked at. A delimiter that divides every record
-/// alike is worth more; one that divides two thirds of them alike is not.
+/// The score of a file with one column, before its fields are looked at. A delimiter that divides every
+/// record alike is worth more; one that divides two thirds of them alike is not.
 const ONE_COLUMN: f64 = 0.35;
 
 /// A dialect and how well it fits.

@@ -1,4 +1,5 @@
-//! Whole files: a folder each in `tests/cases`, with the file as `input` and what is made of it in `expected`.
+//! Whole files: a folder each in `tests/cases`, with the file as `input` and what is made of it in
+//! `expected`.
 
 use std::fs;
 use std::path::Path;

@@ -80,7 +80,8 @@ pub(super) fn views(
     Ok(())
 }
 
-/// Names, each behind those it uses. Views that use each other, which the server does not allow, come in any order.
+/// Names, each behind those it uses. Views that use each other, which the server does not allow, come in any
+/// order.
 fn in_order(names: &[TableName], used: &BTreeMap<TableName, Vec<TableName>>) -> Vec<TableName> {
     let mut order = Vec::with_capacity(names.len());
     let mut entered = BTreeSet::new();
@@ -144,8 +145,8 @@ pub(super) fn events(
     Ok(())
 }
 
-/// What `SHOW CREATE` says of a program: name, `sql_mode`, for events `time_zone`, the statement, character set,
-/// collation, and the database's collation.
+/// What `SHOW CREATE` says of a program: name, `sql_mode`, for events `time_zone`, the statement, character
+/// set, collation, and the database's collation.
 fn shown(session: &mut Session, kind: Kind, schema: &str, name: &str) -> Result<Object, Error> {
     let word = kind.word().to_ascii_uppercase();
     let full = format!("{}.{}", quote_name(schema), quote_name(name));

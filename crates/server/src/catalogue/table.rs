@@ -17,9 +17,9 @@ pub(super) struct Found {
 
 type Row = Vec<Option<String>>;
 
-/// Everything that has rows or looks like it. What the server has to open a table for is asked of one table at a time, all
-/// of it in a row: asked of all tables at once it opens each of them again for every question, which takes minutes for
-/// ten thousands.
+/// Everything that has rows or looks like it. What the server has to open a table for is asked of one table
+/// at a time, all of it in a row: asked of all tables at once it opens each of them again for every question,
+/// which takes minutes for ten thousands.
 pub(super) fn read(
     session: &mut Session,
     schemas: &BTreeSet<String>,

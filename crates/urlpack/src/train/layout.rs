@@ -293,8 +293,9 @@ fn byte(symbol: Symbol) -> u8 {
 
 /// The order of the states in the file: what is read together lies together.
 ///
-/// From the most visited state that has no place yet the likeliest way is followed, for as long as most visits of
-/// the next state come that way. Then states change places with near ones until few lie in two cache lines.
+/// From the most visited state that has no place yet the likeliest way is followed, for as long as most
+/// visits of the next state come that way. Then states change places with near ones until few lie in two
+/// cache lines.
 fn order(states: &[State]) -> Vec<usize> {
     let mut by_visits: Vec<usize> = (1..states.len()).collect();
     by_visits.sort_by_key(|&state| std::cmp::Reverse(states[state].visits));

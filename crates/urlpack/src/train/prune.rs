@@ -5,7 +5,8 @@ use super::tree::Tree;
 use crate::node::{ENTRY, HEAD, MANY, SYMBOLS};
 
 /// Bits that one way around by the parent is worth: it costs time, and strings unlike the training data take
-/// it more often than the estimate says. Three bits give a fifth less such ways than half a bit, and pack better.
+/// it more often than the estimate says. Three bits give a fifth less such ways than half a bit, and pack
+/// better.
 const DETOUR: f64 = 3.0;
 
 /// Bits that an entry or state must save for each of its bytes.

@@ -1,4 +1,5 @@
-//! The server is killed while a table is changed under relays and takers, again and again: nothing is lost, nothing comes twice.
+//! The server is killed while a table is changed under relays and takers, again and again: nothing is lost,
+//! nothing comes twice.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -2,7 +2,8 @@
 
 use crate::server::{Client, Server};
 
-/// A relay that knows the source's incarnation: rows that come late are new, and so are those of an emptied source.
+/// A relay that knows the source's incarnation: rows that come late are new, and so are those of an emptied
+/// source.
 pub(crate) fn relay_by_origin(server: &Server, name: &str) {
     let mut one = server.connect(name);
     let mut two = server.connect(name);

@@ -17,7 +17,8 @@ pub(crate) struct Server(pub(crate) Sandbox);
 /// Set by `cargo xtask sanitize`: the library that it built. Its runtime maps more than any limit.
 const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
 
-/// Names the server to test in, as `remora sandbox start` calls it; without it, it is the first that takes the engine.
+/// Names the server to test in, as `remora sandbox start` calls it; without it, it is the first that takes
+/// the engine.
 const SERVER: &str = "REMORA_QUEUE_SERVER";
 
 /// The server to test in.

@@ -1,4 +1,5 @@
-//! A statement is a unit: what one that fails has published is not there, and what it took goes back to its place.
+//! A statement is a unit: what one that fails has published is not there, and what it took goes back to its
+//! place.
 
 use std::thread::scope;
 
@@ -6,7 +7,8 @@ use mysql::prelude::Queryable;
 
 use crate::server::{Client, Server};
 
-/// Which rows wait, as somebody else sees it; waits until nobody owns one, for rows come back when the statement is over.
+/// Which rows wait, as somebody else sees it; waits until nobody owns one, for rows come back when the
+/// statement is over.
 fn waiting(client: &mut Client) -> Vec<i64> {
     let owned = "SELECT COUNT(*) FROM information_schema.queue_owned WHERE table_schema = DATABASE()";
     while client.value(owned) != Some(0) {}

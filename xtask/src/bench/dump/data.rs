@@ -1,4 +1,5 @@
-//! What is dumped and loaded: one long narrow table, a database of an application, one wide table of mixed columns.
+//! What is dumped and loaded: one long narrow table, a database of an application, one wide table of mixed
+//! columns.
 
 use std::process::{Command, Stdio};
 

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use regex::Regex;
 
-/// `db` or `db.table`, each with `*` for any characters and `?` for one, in backquotes where a name has a dot; or
-/// `/expression/`, which is looked for anywhere in `db.table`.
+/// `db` or `db.table`, each with `*` for any characters and `?` for one, in backquotes where a name has a
+/// dot; or `/expression/`, which is looked for anywhere in `db.table`.
 ///
-/// An expression stands for a database as a whole, its routines and events, when it is found in the database's name
-/// and a dot: `/^shop\./` is all of shop, `/orders/` only tables.
+/// An expression stands for a database as a whole, its routines and events, when it is found in the
+/// database's name and a dot: `/^shop\./` is all of shop, `/orders/` only tables.
 #[derive(Clone, Debug)]
 pub struct Pattern(Form);
 

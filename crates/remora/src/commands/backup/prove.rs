@@ -51,8 +51,8 @@ pub(super) struct Proof {
 }
 
 impl Run<'_> {
-    /// Finds out whether the snapshot is sound; `None` where that can't be done at little cost, or is not to be. False
-    /// when it was asked for and is not done.
+    /// Finds out whether the snapshot is sound; `None` where that can't be done at little cost, or is not to
+    /// be. False when it was asked for and is not done.
     pub(super) fn prove(
         &self,
         snapshot: &mut dyn Snapshot,

@@ -32,7 +32,8 @@ pub(super) struct Run<'a> {
 
 impl Run<'_> {
     /// [`Exit::Partial`] when it is backed up but not all of it, or what had to be done after it was not;
-    /// [`Exit::Damaged`] upon damage in the repository, or when a server that was started on it finds it unsound.
+    /// [`Exit::Damaged`] upon damage in the repository, or when a server that was started on it finds it
+    /// unsound.
     pub(super) fn go(&self) -> Result<Exit, Error> {
         let began = Instant::now();
         let machine = self.reach()?;
@@ -68,8 +69,8 @@ impl Run<'_> {
         self.source.reach(Call { options, nice, places: &places })
     }
 
-    /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for that, but another
-    /// one can.
+    /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for
+    /// that, but another one can.
     fn finally(
         &self,
         machine: &Machine,

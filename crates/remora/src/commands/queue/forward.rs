@@ -69,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Err(error) if is_gone(&error) => report.say(&format!("{error:#}; trying again")),
             Err(error) => return Err(error),
         }
-        // What was owned went back with the connection, and is sent again: the destination knows whether it came.
+        // What was owned went back with the connection, and is sent again: the destination knows whether it
+        // came.
         relay = match route.reconnect()? {
             Some(link) => Some(link),
             None => break stopped(),
@@ -148,7 +149,8 @@ impl Route {
 
     /// A queue that gets its own rows would never be empty.
     fn must_be_another(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
-        // Addresses do not tell whether two servers are one; a lock that one side holds and the other sees does.
+        // Addresses do not tell whether two servers are one; a lock that one side holds and the other sees
+        // does.
         let lock = source.value("SELECT CONCAT('remora forward ', UUID())")?.unwrap_or_default();
         let lock = source.quote(&lock);
         source.value(&format!("SELECT GET_LOCK({lock}, 0)"))?;

@@ -86,15 +86,16 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
 }
 
-/// Makes the server open each queue: it tells of those alone that were used since its start. A queue that is made later holds
-/// nothing until it is used. Returns how many it could open.
+/// Makes the server open each queue: it tells of those alone that were used since its start. A queue that is
+/// made later holds nothing until it is used. Returns how many it could open.
 fn open(session: &mut Session, report: &Report) -> anyhow::Result<u64> {
     let mut count = 0;
     let names = session
         .strings("SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'QUEUE'")?;
     for name in names {
         let Ok([Some(schema), Some(table)]) = <[Option<String>; 2]>::try_from(name) else { continue };
-        // Unlike a SELECT from the table it needs no privilege to read, waits for no ALTER, and an error is a comment.
+        // Unlike a SELECT from the table it needs no privilege to read, waits for no ALTER, and an error is a
+        // comment.
         let opened = session.strings(&format!(
             "SELECT table_rows, table_comment FROM information_schema.tables \
              WHERE table_schema = {} AND table_name = {}",

@@ -25,7 +25,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Lists that all are trained on [default: nine tenths of the hosts in FILE, which is measured on the others]
+    /// Lists that all are trained on [default: nine tenths of the hosts in FILE, which is measured on the
+    /// others]
     #[arg(long, value_name = "FILE", num_args = 1..)]
     train: Vec<PathBuf>,
 

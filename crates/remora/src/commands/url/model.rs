@@ -22,8 +22,8 @@ const FOLDER_MODE: u32 = 0o755;
 pub(crate) enum Action {
     /// Copy a model into a server's folder and pin its number to it
     ///
-    /// From then on that number means this file and no other: a file that is changed, replaced or lost is refused.
-    /// Adding the same model again brings its file back.
+    /// From then on that number means this file and no other: a file that is changed, replaced or lost is
+    /// refused. Adding the same model again brings its file back.
     Add(Add),
     /// The models of a server's folder, and whether each file is the one that was added; code 4 if one is not
     List(Folder),
@@ -62,13 +62,15 @@ pub(crate) struct Add {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
     number: Option<u8>,
 
-    /// End every value with a check of so many bytes: a value that was cut, changed, or packed by another model is then
-    /// refused, with a chance of one in 256 for each byte that it is not [default: as the model was trained]
+    /// End every value with a check of so many bytes: a value that was cut, changed, or packed by another
+    /// model is then refused, with a chance of one in 256 for each byte that it is not [default: as the model
+    /// was trained]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(0..=4))]
     check: Option<u8>,
 
-    /// Give it number 0 of these functions, which costs no byte in a value. What the built-in model packed can no longer
-    /// be read then, and a server without this folder takes these values for the built-in model's
+    /// Give it number 0 of these functions, which costs no byte in a value. What the built-in model packed
+    /// can no longer be read then, and a server without this folder takes these values for the built-in
+    /// model's
     #[arg(long, value_name = "FUNCTIONS", conflicts_with = "number")]
     instead_of: Option<Functions>,
 

@@ -28,7 +28,8 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_name = "COLUMN")]
     column: Option<String>,
 
-    /// How packed values are written: hex, for UNHEX() in SQL; escaped, as LOAD DATA reads bytes, for lines only
+    /// How packed values are written: hex, for UNHEX() in SQL; escaped, as LOAD DATA reads bytes, for lines
+    /// only
     #[arg(long = "as", value_name = "FORM", default_value = "hex")]
     form: Form,
 }

@@ -31,20 +31,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
     size: usize,
 
-    /// Number that packed values will name, 1 to 15 [default: the least that no model in the folder of FILE has]
+    /// Number that packed values will name, 1 to 15 [default: the least that no model in the folder of FILE
+    /// has]
     ///
     /// 0 costs no byte in a value, and is the built-in model's: only a server that was told so
     /// ('remora url model add --instead-of') reads such values with this model.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=15))]
     number: Option<u8>,
 
-    /// End every value with a check of so many bytes, 1 to 4: a value that was cut, changed, or packed by another model
-    /// is then refused, with a chance of one in 256 for each byte that it is not
+    /// End every value with a check of so many bytes, 1 to 4: a value that was cut, changed, or packed by
+    /// another model is then refused, with a chance of one in 256 for each byte that it is not
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
     check: u8,
 
-    /// Go on from this model: a file, or small or text for a built-in one. For lists that are short: a thousand
-    /// URLs on top of the built-in model pack better than either alone
+    /// Go on from this model: a file, or small or text for a built-in one. For lists that are short: a
+    /// thousand URLs on top of the built-in model pack better than either alone
     #[arg(long, value_name = "MODEL")]
     base: Option<PathBuf>,
 
@@ -103,8 +104,9 @@ struct Trainer {
     options: Options,
 }
 
-/// Bytes that are drawn from a base for each byte of one's own, the least share of what it was trained on, and how often
-/// each string of one's own counts beside: what packed lists of 1,000 URLs best (see docs/decisions/0304).
+/// Bytes that are drawn from a base for each byte of one's own, the least share of what it was trained on,
+/// and how often each string of one's own counts beside: what packed lists of 1,000 URLs best (see
+/// docs/decisions/0304).
 const BASE_TIMES: u64 = 10;
 const BASE_SHARE_MIN: u64 = 10;
 const OWN_TIMES: usize = 2;

@@ -30,7 +30,8 @@ use crate::{commands, repository};
 
 /// How deep in a volume a data folder may lie.
 const DEPTH_MAX: usize = 4;
-/// Offset of the flags of InnoDB's system tablespace in its first page: FIL_PAGE_DATA (38) and FSP_SPACE_FLAGS (16).
+/// Offset of the flags of InnoDB's system tablespace in its first page: FIL_PAGE_DATA (38) and
+/// FSP_SPACE_FLAGS (16).
 const FLAGS_AT: u64 = 54;
 
 pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
@@ -290,7 +291,8 @@ fn product(data: &Path) -> Result<Product> {
     })
 }
 
-/// Bytes of InnoDB's pages, as the flags of its system tablespace say (fsp0types.h, MariaDB's full_crc32 flags).
+/// Bytes of InnoDB's pages, as the flags of its system tablespace say (fsp0types.h, MariaDB's full_crc32
+/// flags).
 fn page_size(data: &Path) -> Result<u32> {
     let path = data.join("ibdata1");
     let mut flags = [0; 4];

@@ -27,7 +27,8 @@ impl Pool {
 
     /// Bytes that may differ between two snapshots, by their numbers in the pool.
     pub(super) fn delta(&self, machine: &Machine, was: &str, is: &str) -> io::Result<Vec<Range<u64>>> {
-        // The metadata change all the time; what is read is a snapshot of them. There is one in a pool at most.
+        // The metadata change all the time; what is read is a snapshot of them. There is one in a pool at
+        // most.
         self.tell(machine, "reserve_metadata_snap").map_err(|error| {
             let free = format!("dmsetup message {} 0 release_metadata_snap", self.device);
             io::Error::other(format!("{error}; should a killed run have left it so, '{free}' helps"))

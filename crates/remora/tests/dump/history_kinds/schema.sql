@@ -1,4 +1,5 @@
--- Ways of keeping the past: partitions of it, and transaction numbers, which can't be given to another server.
+-- Ways of keeping the past: partitions of it, and transaction numbers, which can't be given to another
+-- server.
 CREATE TABLE parts (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING PARTITION BY SYSTEM_TIME (PARTITION p0 HISTORY, PARTITION pn CURRENT);
 INSERT INTO parts VALUES (1, 1);
 UPDATE parts SET v = 2;

@@ -1,4 +1,5 @@
--- Views that do not work any more are named; those through functions, and of names that differ in case only, come back.
+-- Views that do not work any more are named; those through functions, and of names that differ in case only,
+-- come back.
 CREATE TABLE base (id INT PRIMARY KEY, Mixed INT);
 INSERT INTO base VALUES (1, 2);
 CREATE TABLE gone (id INT PRIMARY KEY);

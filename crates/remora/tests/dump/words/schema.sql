@@ -1,4 +1,5 @@
--- Words of the schema itself: members of ENUM and SET, defaults and comments in other character sets, and names of 64 letters of two bytes.
+-- Words of the schema itself: members of ENUM and SET, defaults and comments in other character sets, and
+-- names of 64 letters of two bytes.
 SET @q = CHAR(39 USING utf8), @e = CONVERT(_latin1 0xE9 USING utf8), @s = CONVERT(_latin1 0xDF USING utf8);
 SET @euro = _utf8 0xE282AC, @kanji = _utf8 0xE8A1A8;
 SET @sql = CONCAT('CREATE TABLE sets (id INT PRIMARY KEY, e ENUM(', @q, @e, @q, ', "a"), s SET("', @s, '", "b") CHARACTER SET latin1, j ENUM("', @kanji,

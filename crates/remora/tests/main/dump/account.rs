@@ -75,7 +75,8 @@ fn nobody_on_the_target_may_do_more_after_a_load() {
     });
 }
 
-/// Who may not look at replicas reads one state all the same, and a position that can't be seen is not said to be none.
+/// Who may not look at replicas reads one state all the same, and a position that can't be seen is not said
+/// to be none.
 #[test]
 fn an_account_that_sees_no_replicas_needs_no_locks() {
     for product in products().into_iter().filter(|product| *product != Product::MySql56) {
@@ -108,7 +109,8 @@ fn an_account_that_sees_no_replicas_needs_no_locks() {
     }
 }
 
-/// All rights that are missing are told at once and before the work, and what an account is not shown is not taken for absent.
+/// All rights that are missing are told at once and before the work, and what an account is not shown is not
+/// taken for absent.
 #[test]
 fn all_missing_rights_are_told_before_the_work() {
     on_products(&products(), |product| {

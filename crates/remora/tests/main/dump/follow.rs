@@ -41,7 +41,8 @@ fn a_load_follows_a_dump_and_goes_on_when_it_was_killed() {
         load.end().exits(0).says(&["all rows read back and equal"]);
         assert_equal(&pair, "d");
         assert!(!pair.path("d.dump/journal.jsonl").exists() && !pair.path("d.dump/dump.lock").exists());
-        // A dump that is complete is loaded like any other; with a part of it the numbers of tables are others.
+        // A dump that is complete is loaded like any other; with a part of it the numbers of tables are
+        // others.
         pair.target().execute("DROP DATABASE d").unwrap();
         pair.load(&["d.dump", "--follow"]).exits(0);
         assert_equal(&pair, "d");

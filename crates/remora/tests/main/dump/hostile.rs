@@ -13,8 +13,8 @@ use super::Pair;
 /// The file that a load offers, and one of another name as long that it must not give.
 const OFFERED: &str = "remora-stream";
 
-/// Stands between a client and a server, and asks the client for another file than the one it offers. Keeps what the
-/// client sent.
+/// Stands between a client and a server, and asks the client for another file than the one it offers. Keeps
+/// what the client sent.
 fn proxy(listener: UnixListener, server: &Path, wanted: String, seen: &Arc<Mutex<Vec<u8>>>) {
     while let Ok((client, _)) = listener.accept() {
         let server = UnixStream::connect(server).unwrap();

@@ -19,8 +19,8 @@ fn data_files(dump: &Path) -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|end| end == "zst")).collect()
 }
 
-/// Killed at some point, the folder is no dump and holds no half a file; then it goes on, is killed again, and so on to
-/// the end.
+/// Killed at some point, the folder is no dump and holds no half a file; then it goes on, is killed again,
+/// and so on to the end.
 #[test]
 fn a_killed_dump_is_none_and_goes_on() {
     on_products(&products(), |product| {

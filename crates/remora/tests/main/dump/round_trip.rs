@@ -18,7 +18,8 @@ fn cases() -> Vec<PathBuf> {
     found
 }
 
-/// Server-wide settings under which many a tool makes something else of its own statements, or of what they return.
+/// Server-wide settings under which many a tool makes something else of its own statements, or of what they
+/// return.
 const ODD: [&str; 7] = [
     "sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,\
      PAD_CHAR_TO_FULL_LENGTH'",

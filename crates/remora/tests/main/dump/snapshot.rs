@@ -5,7 +5,8 @@ use sandbox::Product;
 use super::{Pair, StopsWriters};
 use crate::support::{on_products, products, until};
 
-/// Every transaction puts the same into two tables: whatever the moment, a snapshot has as much in one as in the other.
+/// Every transaction puts the same into two tables: whatever the moment, a snapshot has as much in one as in
+/// the other.
 #[test]
 fn a_dump_amid_writers_is_one_state() {
     on_products(&products(), |product| {

@@ -20,8 +20,8 @@ pub(super) struct BinaryLog {
 }
 
 impl BinaryLog {
-    /// Finds it by its index, `NAME.index`, and makes that list the files beside it: what it says may lead to those of the
-    /// original server.
+    /// Finds it by its index, `NAME.index`, and makes that list the files beside it: what it says may lead to
+    /// those of the original server.
     pub(super) fn find(data: &Path) -> Result<Option<BinaryLog>> {
         for entry in fs::read_dir(data)? {
             let path = entry?.path();
@@ -44,8 +44,8 @@ impl BinaryLog {
         Ok(None)
     }
 
-    /// Where the last transaction ends that the server has after its recovery, which commits what was prepared and stands in
-    /// the log. `innodb` is the last one that InnoDB had committed by itself.
+    /// Where the last transaction ends that the server has after its recovery, which commits what was
+    /// prepared and stands in the log. `innodb` is the last one that InnoDB had committed by itself.
     pub(super) fn position(&self, session: &mut Session, innodb: Option<Position>) -> Result<Position> {
         let from = innodb.filter(|(file, _)| *file == self.last).map_or(4, |(_, offset)| offset);
         let file = session.quote(&self.last);
