@@ -13,7 +13,8 @@
 #include "queue_row.h"
 
 extern "C" {
-/* Exported by the server, declared in none of its headers: the error that the statement has ended with, or 0. */
+/* Exported by the server, declared in none of its headers: the error that the statement has ended with, or 0.
+   */
 int thd_current_status(THD *thd);
 }
 
@@ -34,7 +35,9 @@ static std::string folder_of(const char *name)
   return std::string(name) + ".queue";
 }
 
-/* Errors ----------------------------------------------------------------------------------------------------------- */
+/* Errors
+   -----------------------------------------------------------------------------------------------------------
+   */
 
 int ha_queue::fail(int code, const rq_error &error) const
 {
@@ -54,7 +57,8 @@ int ha_queue::fail(int code, const rq_error &error) const
   }
 }
 
-/* Definition ------------------------------------------------------------------------------------------------------- */
+/* Definition
+   ------------------------------------------------------------------------------------------------------- */
 
 int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
@@ -168,7 +172,8 @@ void ha_queue::resume()
   rq_resume(queue);
 }
 
-/* What there is ---------------------------------------------------------------------------------------------------- */
+/* What there is
+   ---------------------------------------------------------------------------------------------------- */
 
 int ha_queue::optimize(THD *, HA_CHECK_OPT *)
 {
@@ -198,7 +203,9 @@ int ha_queue::info(uint flag)
   return 0;
 }
 
-/* Reading ---------------------------------------------------------------------------------------------------------- */
+/* Reading
+   ----------------------------------------------------------------------------------------------------------
+   */
 
 int ha_queue::unpack(uchar *record, rq_slice row)
 {
@@ -326,7 +333,9 @@ int ha_queue::rnd_pos(uchar *buf, uchar *pos)
   return code ? fail(code, error) : unpack(buf, row);
 }
 
-/* Writing ---------------------------------------------------------------------------------------------------------- */
+/* Writing
+   ----------------------------------------------------------------------------------------------------------
+   */
 
 int ha_queue::publish(bool may_fail_yet)
 {
@@ -353,7 +362,8 @@ bool ha_queue::is_relayed() const
   return connection && rq_has_origin(connection->session);
 }
 
-/* A trigger's table under LOCK TABLES is not told when the statement has ended, but for what the connection keeps. */
+/* A trigger's table under LOCK TABLES is not told when the statement has ended, but for what the connection
+   keeps. */
 bool ha_queue::is_told_of_end() const
 {
   return ha_thd()->locked_tables_mode != LTM_PRELOCKED_UNDER_LOCK_TABLES;

@@ -82,7 +82,8 @@ typedef struct {
   rq_slice condition; /* empty: all rows */
 } rq_target;
 
-/* What is in a queue and what happened in it: each number, and the name under which SHOW ENGINE QUEUE STATUS has it. */
+/* What is in a queue and what happened in it: each number, and the name under which SHOW ENGINE QUEUE STATUS
+   has it. */
 #define RQ_STATUS_QUEUES(FIELD)                                                                                        \
   FIELD(waiting, "waiting")                                                                                            \
   FIELD(owned, "owned")                                                                                                \
@@ -125,7 +126,8 @@ typedef struct {
 #undef RQ_STATUS_FIELD
 } rq_status;
 
-/* What the core asks of the server. encode returns the length, or -1 when the literal has no such characters. */
+/* What the core asks of the server. encode returns the length, or -1 when the literal has no such characters.
+   */
 typedef struct {
   rq_slice fault; /* for tests: an INSERT of a row that has these bytes panics while it is written; empty: none does */
   int (*equal)(uint32_t collation, rq_slice one, rq_slice other);
@@ -169,7 +171,8 @@ void rq_resume(const rq_queue *queue);
 /* How many rows are not gone: in no time, unlike the status. */
 uint64_t rq_rows(const rq_queue *queue);
 int rq_get_status(const rq_queue *queue, rq_status *status);
-/* What is in all open queues, and what happened since the start in these and in those that are open no more. */
+/* What is in all open queues, and what happened since the start in these and in those that are open no more.
+   */
 int rq_get_total(rq_status *status);
 /* Calls `each` for every open queue with its folder; stops when it returns other than 0. */
 int rq_each(int (*each)(void *context, rq_slice folder, const rq_status *status), void *context);

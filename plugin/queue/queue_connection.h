@@ -22,7 +22,8 @@ struct queue_connection {
   uint reading;
   /* What queue_peek() said last. */
   longlong peeked;
-  /* The statement that rows were taken by last, by its number; 0 when the command that it was part of is over. */
+  /* The statement that rows were taken by last, by its number; 0 when the command that it was part of is
+     over. */
   query_id_t taken;
   /* A queue that nobody takes from until the statement has ended. */
   rq_hold *held_back;
@@ -43,7 +44,8 @@ bool queue_shows_owned(THD *thd);
 /* Lets others take again from the queue that the connection held back. */
 void queue_let_go(queue_connection *connection);
 
-/* The option --queue-fault, for tests: text in a row that makes the engine fail inside. Empty when it is not given. */
+/* The option --queue-fault, for tests: text in a row that makes the engine fail inside. Empty when it is not
+   given. */
 const char *queue_fault();
 
 /* How many files all queues together may have open. */

@@ -166,7 +166,8 @@ public:
 
   const rq_queue *queue= nullptr;
 
-  /* Opens `name` or `db.name`; false with a warning when it is no queue, or not one that the user may use so. */
+  /* Opens `name` or `db.name`; false with a warning when it is no queue, or not one that the user may use so.
+     */
   bool open(THD *thd, const std::string &text, privilege_t privileges)
   {
     const size_t dot= text.find('.');

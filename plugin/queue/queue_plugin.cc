@@ -18,7 +18,8 @@
 static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_ENUM("sync", sync, "always,interval,none", 0), HA_TOPTION_END};
 
-/* SHOW ENGINE QUEUE STATUS ----------------------------------------------------------------------------------------- */
+/* SHOW ENGINE QUEUE STATUS
+   ----------------------------------------------------------------------------------------- */
 
 static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type)
 {
@@ -49,7 +50,8 @@ static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum
   return print(thd, STRING_WITH_LEN("QUEUE"), "", 0, text.data(), static_cast<uint>(text.size()));
 }
 
-/* Collations for the core ------------------------------------------------------------------------------------------ */
+/* Collations for the core
+   ------------------------------------------------------------------------------------------ */
 
 static int server_equal(uint32_t collation, rq_slice one, rq_slice other)
 {
@@ -80,7 +82,8 @@ static int server_like(uint32_t collation, rq_slice text, int padded, rq_slice p
                             chars(pattern.bytes + pattern.len), sign, sign == '_' ? -1 : '_', sign == '%' ? -1 : '%');
 }
 
-/* The plugin ------------------------------------------------------------------------------------------------------- */
+/* The plugin
+   ------------------------------------------------------------------------------------------------------- */
 
 static handler *queue_create_handler(handlerton *hton, TABLE_SHARE *table, MEM_ROOT *mem_root)
 {

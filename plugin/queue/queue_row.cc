@@ -15,6 +15,15 @@ static bool is_variable(const Field *field)
   return field->real_type() == MYSQL_TYPE_VARCHAR || (field->flags & BLOB_FLAG);
 }
 
+static const TYPELIB *typelib_of(const Field *field)
+{
+#if MYSQL_VERSION_ID < 110800
+  return field->get_typelib();
+#else
+  return static_cast<const Field_enum *>(field)->typelib();
+#endif
+}
+
 /* `members` are those of an ENUM, to be kept as long as the column. */
 static void describe(const Field *field, rq_column *column, std::vector<rq_slice> *members)
 {
@@ -55,7 +64,7 @@ static void describe(const Field *field, rq_column *column, std::vector<rq_slice
     column->one= field->decimals();
     break;
   case MYSQL_TYPE_ENUM: {
-    const TYPELIB *typelib= static_cast<const Field_enum *>(field)->typelib;
+    const TYPELIB *typelib= typelib_of(field);
     for (uint at= 0; at < typelib->count; at++)
       members->push_back({reinterpret_cast<const uchar *>(typelib->type_names[at]), typelib->type_lengths[at]});
     column->kind= RQ_ENUM;

@@ -40,29 +40,6 @@ const BANNED: [&str; 5] = [
 /// Columns that a line of comment may have: what rustfmt gives to code.
 const COMMENT_COLUMNS_MAX: usize = 110;
 
-/// How many wider lines of comment a folder has at most; a number here may only fall.
-const WIDER: [(&str, usize); 19] = [
-    ("crates/block", 22),
-    ("crates/codec", 3),
-    ("crates/disk", 11),
-    ("crates/dump", 67),
-    ("crates/far", 15),
-    ("crates/import", 4),
-    ("crates/queue", 67),
-    ("crates/remora", 78),
-    ("crates/rows", 30),
-    ("crates/server", 26),
-    ("crates/urlpack", 11),
-    ("examples/crawler", 3),
-    ("fuzz/Cargo.toml", 1),
-    ("fuzz/targets", 4),
-    ("plugin/queue", 23),
-    ("plugin/urlpack", 9),
-    ("sql/queue.sql", 1),
-    ("sql/urlpack.sql", 1),
-    ("xtask/src", 9),
-];
-
 /// Names that say nothing.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "manager"];
 
@@ -192,9 +169,8 @@ fn code_lines(text: &str) -> usize {
         .count()
 }
 
-/// Lines of comment that are too wide, counted by folder: old ones stand, new ones are refused.
+/// Lines of comment that are too wide.
 fn widths(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
-    let mut wide: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for file in files {
         let sign: &[&str] = match file.extension().and_then(|end| end.to_str()) {
             Some("rs" | "cc" | "h") => &["//", "/*", "* "],
@@ -206,18 +182,8 @@ fn widths(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Resul
         let is_comment = |line: &str| sign.iter().any(|sign| line.trim_start().starts_with(sign));
         let too_wide = |line: &&str| line.chars().count() > COMMENT_COLUMNS_MAX && is_comment(line);
         for (number, _) in text.lines().enumerate().filter(|(_, line)| too_wide(line)) {
-            let folder: Vec<_> = file.iter().take(2).map(|part| part.to_string_lossy()).collect();
-            wide.entry(folder.join("/")).or_default().push(format!("{}:{}", file.display(), number + 1));
-        }
-    }
-    for (folder, lines) in wide {
-        let allowed = WIDER.iter().find(|(known, _)| *known == folder).map_or(0, |(_, count)| *count);
-        if lines.len() > allowed {
-            let last = lines.last().map_or("", String::as_str);
-            complaints.push(format!(
-                "{folder}: {} lines of comment are wider than {COMMENT_COLUMNS_MAX} columns, {allowed} were; one is {last}",
-                lines.len()
-            ));
+            let place = format!("{}:{}", file.display(), number + 1);
+            complaints.push(format!("{place}: a comment is wider than {COMMENT_COLUMNS_MAX} columns"));
         }
     }
     Ok(())

@@ -8,7 +8,8 @@ use std::path::Path;
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
 use rustix::io::Errno;
 
-use crate::tree::Extended;
+/// Extended attributes: names and values, in the order of the names.
+pub type Extended = Vec<(OsString, Vec<u8>)>;
 
 /// Who may do what beside owner, group and others.
 pub const ACCESS_LIST: &str = "system.posix_acl_access";

@@ -4,7 +4,18 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use crate::tree::Extent;
+/// A part of a file that lies in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins in the file, in bytes.
+    pub logical: u64,
+    /// Where it begins on the device, in bytes.
+    pub physical: u64,
+    /// How long it is, in bytes.
+    pub len: u64,
+    /// What the kernel says of it (`FIEMAP_EXTENT_*` of linux/fiemap.h).
+    pub flags: u32,
+}
 
 /// `FS_IOC_FIEMAP` of linux/fs.h.
 const FS_IOC_FIEMAP: u32 = 0xc020_660b;

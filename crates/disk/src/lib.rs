@@ -33,11 +33,13 @@ mod reflink;
 mod residency;
 mod tree;
 
+pub use extended::Extended;
+pub use extent::Extent;
 pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::RealDisk;
 pub use reflink::{Reflink, Vanish};
-pub use tree::{Attributes, Entry, Extended, Extent, Kind, Tree};
+pub use tree::{Attributes, Entry, Kind, Tree};
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom, Write};

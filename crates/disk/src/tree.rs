@@ -8,6 +8,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
 
+use crate::extended::Extended;
+use crate::extent::Extent;
 use crate::{RealDisk, extended};
 
 /// What something in a folder is.
@@ -56,9 +58,6 @@ pub struct Entry {
     /// Extended attributes by name, access control lists among them, as far as we may see them.
     pub extended: Extended,
 }
-
-/// Extended attributes: names and values, in the order of the names.
-pub type Extended = Vec<(OsString, Vec<u8>)>;
 
 /// Folders, as they are backed up and restored.
 pub trait Tree: Send + Sync {
@@ -114,19 +113,6 @@ pub trait Tree: Send + Sync {
     /// # Errors
     /// `Unsupported` on a file system that does not tell; otherwise what the operating system reports.
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>>;
-}
-
-/// A part of a file that lies in one piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Where it begins in the file, in bytes.
-    pub logical: u64,
-    /// Where it begins on the device, in bytes.
-    pub physical: u64,
-    /// How long it is, in bytes.
-    pub len: u64,
-    /// What the kernel says of it (`FIEMAP_EXTENT_*` of linux/fiemap.h).
-    pub flags: u32,
 }
 
 impl Tree for RealDisk {

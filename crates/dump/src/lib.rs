@@ -25,6 +25,7 @@ mod manifest;
 mod name;
 mod parallel;
 mod plan;
+mod range;
 mod run;
 mod schema;
 mod select;

@@ -15,7 +15,8 @@ use server::{Flavour, Release, Version};
 
 use crate::file::DataFile;
 use crate::hash::Sum;
-use crate::plan::Range;
+use crate::range::Range;
+use crate::value::PLAIN_VERSION;
 use crate::{Error, Format, name};
 
 /// The file's name.
@@ -24,8 +25,6 @@ pub(crate) const NAME: &str = "manifest.json";
 const FORMAT: &str = "remora dump";
 /// The version that is written. The one before is read too.
 pub(crate) const VERSION: u32 = 2;
-/// The version in which some values shared a text, and nothing proved the manifest.
-pub(crate) const PLAIN_VERSION: u32 = 1;
 /// The folder of data files that hold the rows of many small tables.
 pub(crate) const TOGETHER: &str = "together";
 /// The codecs of data files.

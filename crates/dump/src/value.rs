@@ -6,7 +6,9 @@ use server::catalogue::Column;
 use server::quote_name;
 
 use crate::format::Literal;
-use crate::manifest::PLAIN_VERSION;
+
+/// The version of a dump in which some values shared a text, and nothing proved the manifest.
+pub(crate) const PLAIN_VERSION: u32 = 1;
 
 /// How a column's values are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

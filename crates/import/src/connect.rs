@@ -4,7 +4,7 @@ use server::{Flavour, Session};
 
 use crate::job::{Job, Way};
 use crate::request::{OnDuplicate, Request};
-use crate::run::World;
+use crate::world::World;
 use crate::{Error, insert};
 
 /// sql_modes that change what remora's own statements mean: `'\\'`, and `''` for an empty string.

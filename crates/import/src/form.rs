@@ -9,9 +9,9 @@ use rows::{DoubtKind, Encoding, Findings, Format, Hints, Json, Watch};
 
 use crate::Error;
 use crate::chunk::{Chunker, Cut};
-use crate::run::World;
+use crate::doubt::Doubted;
 use crate::source::{Buffer, Files};
-use crate::survey::Doubted;
+use crate::world::World;
 
 /// What is read at once when only keys are looked for.
 const KEYS_BYTES: usize = 4 << 20;
@@ -175,10 +175,4 @@ impl Weighed {
             now.guessed.settle(*kind);
         }
     }
-}
-
-/// Bytes that are no text, for a message.
-pub(crate) fn bad_text(rest: &[u8]) -> String {
-    let bytes: Vec<String> = rest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("the bytes {} are not UTF-8", bytes.join(" "))
 }

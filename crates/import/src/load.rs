@@ -9,12 +9,12 @@ use server::Session;
 
 use crate::careful::{self, Careful, Settled};
 use crate::chunk::{Chunk, Chunker, Cut};
+use crate::doubt::Doubted;
 use crate::job::Way;
 use crate::ledger::{FinishedChunks, Ledger};
 use crate::reject::Reject;
 use crate::request::OnDuplicate;
 use crate::source::Files;
-use crate::survey::Doubted;
 use crate::wire::{Through, Wire};
 use crate::{Duplicates, Error};
 use progress::Progress;

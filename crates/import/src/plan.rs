@@ -10,10 +10,10 @@ use crate::form::{self, Weighed};
 use crate::job::{Job, Names, Order, State, Way};
 use crate::mapping::{self, Mapping};
 use crate::request::{FieldTarget, Mode, OnDuplicate, Request};
-use crate::run::World;
 use crate::source::Files;
 use crate::survey::{Found, Survey, Surveyed};
 use crate::target::{self, Table};
+use crate::world::World;
 use crate::{Error, further, rights};
 use progress::Progress;
 

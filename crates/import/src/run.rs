@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use disk::Disk;
 use server::{Session, TableName, snapshot};
 
 use crate::job::{Job, Names, State, Way};
@@ -15,6 +13,7 @@ use crate::relax::{self, Relaxed};
 use crate::request::{OnDuplicate, Request};
 use crate::source::{Files, Stdin};
 use crate::wire::Wire;
+use crate::world::World;
 use crate::{Duplicates, Error, Input, Reject, connect, reject, shadow, target};
 use progress::Progress;
 
@@ -24,32 +23,6 @@ const LOCK_WAIT_S: u32 = 2;
 
 /// How long purge is put off at most, in seconds.
 const SNAPSHOT_MAX_S: u32 = 600;
-
-/// What an import needs from outside.
-pub struct World<'a> {
-    /// The door to files.
-    pub disk: &'a dyn Disk,
-    /// Makes a connection to the server.
-    pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
-    /// Folder for the rejects of standard input.
-    pub folder: PathBuf,
-    /// Cores of this machine, which is how many sessions help when the server is here too.
-    pub cores: usize,
-    /// Set when the user wants to stop.
-    pub stop: Arc<AtomicBool>,
-    /// Where to tell how far it is.
-    pub progress: &'a dyn Progress,
-}
-
-impl World<'_> {
-    /// A read or a spool that ended because the user wants to stop is no failure of a file.
-    fn stopped(&self, error: Error) -> Error {
-        match error {
-            Error::Read { .. } | Error::Write { .. } if self.stop.load(Ordering::Relaxed) => Error::Stopped,
-            error => error,
-        }
-    }
-}
 
 /// What an import did.
 #[derive(Clone, Debug)]

@@ -2,15 +2,14 @@
 //! for a sample of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
-use rows::{ColumnStats, Dialect, Doubt, Encoding, Field, KeyStats, Nulls, Watch, WordStats};
+use rows::{ColumnStats, Dialect, Encoding, Field, KeyStats, Nulls, Watch, WordStats};
 
 use crate::Error;
 use crate::chunk::{Chunk, Chunker, Cut};
-use crate::form;
+use crate::doubt::{self, Doubted};
 use crate::job::Order;
 use crate::reject::Reject;
 use crate::source::Files;
@@ -60,39 +59,6 @@ pub(crate) enum Surveyed {
     Found(Box<Found>),
     /// A place that speaks against it.
     Doubted(Doubted),
-}
-
-/// A place of a file that speaks against a guess.
-pub(crate) struct Doubted {
-    /// The file's name.
-    pub name: String,
-    /// Line where the record begins, from 1.
-    pub line: u64,
-    /// What is there.
-    pub doubt: Doubt,
-}
-
-impl fmt::Display for Doubted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.name, self.line, self.doubt)
-    }
-}
-
-impl Doubted {
-    /// The first doubt about a chunk.
-    pub(crate) fn of(chunk: &Chunk, watch: &Watch) -> Option<Doubted> {
-        let doubt = watch.look(chunk.bytes()).into_iter().min_by_key(|doubt| doubt.offset)?;
-        Some(Doubted::at(chunk, doubt))
-    }
-
-    fn at(chunk: &Chunk, doubt: Doubt) -> Doubted {
-        Doubted { name: chunk.name.to_string(), line: chunk.line_at(doubt.offset), doubt }
-    }
-
-    /// The import can't go on before the user has decided.
-    pub(crate) fn error(self) -> Error {
-        Error::Record { name: self.name, line: self.line, what: self.doubt.to_string() }
-    }
 }
 
 /// The same for one chunk.
@@ -218,7 +184,7 @@ impl Survey<'_> {
             return None;
         }
         let bad = std::str::from_utf8(chunk.bytes()).err()?;
-        let what = form::bad_text(chunk.bytes().get(bad.valid_up_to()..).unwrap_or_default());
+        let what = doubt::bad_text(chunk.bytes().get(bad.valid_up_to()..).unwrap_or_default());
         Some(Error::Encoding { name: chunk.name.to_string(), line: chunk.line_at(bad.valid_up_to()), what })
     }
 

@@ -95,3 +95,13 @@ pub struct UnknownEncoding {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
+
+/// A line that can't be read in its format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BadLine {
+    /// The line, counted from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub what: String,
+}

@@ -7,6 +7,15 @@ use crate::Dialect;
 use crate::escape::unescape_byte;
 use crate::mark::{Cursor, Marks};
 
+/// These words mean NULL if they are the only words among numbers, dates and the like: `NA` is Namibia too.
+pub(crate) const AMONG_TYPED: [&[u8]; 9] =
+    [b"null", b"(null)", b"NA", b"N/A", b"n/a", b"#N/A", b"None", b"NaN", b"nan"];
+
+/// Whether a text is a word that means NULL only if there are no other words in its column.
+pub(crate) fn is_among_typed(text: &[u8]) -> bool {
+    AMONG_TYPED.contains(&text)
+}
+
 /// One field of a record, still as it stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field<'a> {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::BadLine;
 use crate::json::JsonLines;
 use crate::loose::Tightener;
 use crate::{Dialect, Loose};
@@ -30,16 +31,6 @@ pub struct Json {
     pub keys: Vec<String>,
     /// Other keys are left out; otherwise they are an error.
     pub leave_out: bool,
-}
-
-/// A line that can't be read in its format.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {what}")]
-pub struct BadLine {
-    /// The line, counted from 1.
-    pub line: u64,
-    /// What is wrong with it.
-    pub what: String,
 }
 
 /// Makes delimited text of a file, in pieces of any size.

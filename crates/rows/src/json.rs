@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::format::BadLine;
+use crate::error::BadLine;
 use crate::write_load_data;
 
 /// Whether a text begins with a JSON object on a line of its own.

@@ -48,11 +48,11 @@ mod watch;
 
 pub use dialect::{Dialect, LineEnd};
 pub use encoding::{Decoder, Encoding, Legacy};
-pub use error::{BadBytes, Error, Ragged, UnclosedQuote, Unfit, UnknownEncoding};
+pub use error::{BadBytes, BadLine, Error, Ragged, UnclosedQuote, Unfit, UnknownEncoding};
 pub use escape::{is_plain_load_data, unescape_load_data, write_csv, write_load_data, write_sql_literal};
 pub use field::{Field, Nulls, fields};
 pub use foreign::{foreign, foreign_text};
-pub use format::{BadLine, Format, Json, Translator};
+pub use format::{Format, Json, Translator};
 pub use infer::{ColumnKind, ColumnStats, ColumnType, Habits, KeyStats, WordStats, Written};
 pub use json::json_keys;
 pub use loose::Loose;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::BadLine;
+use crate::error::BadLine;
 use crate::{Dialect, LineEnd};
 
 /// Stands for a delimiter of several characters: ASCII's own, which text does not have in it.

@@ -19,7 +19,6 @@ use memchr::memchr;
 use crate::encoding::UTF8_BOM;
 use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
 pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
-pub(crate) use null::{AMONG_TYPED as NULL_WORDS_AMONG_TYPED, is_among_typed as is_null_word_among_typed};
 
 /// More of a sample than this changes no decision, in bytes.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;

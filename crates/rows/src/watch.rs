@@ -10,7 +10,7 @@ use memchr::{memchr, memchr_iter, memmem};
 use serde::{Deserialize, Serialize};
 
 use crate::backslash::Backslashes;
-use crate::sniff::is_null_word_among_typed;
+use crate::field::is_among_typed;
 use crate::{Dialect, Field, LineEnd, Nulls, fields, infer, records};
 
 /// How much of a file around a doubt is kept as evidence.
@@ -182,7 +182,7 @@ impl Watch {
     /// Only words that are NULL because all else was numbers are in question.
     #[must_use]
     pub fn with_texts(mut self, columns: Vec<usize>) -> Watch {
-        let among_typed = self.nulls.words.iter().any(|word| is_null_word_among_typed(word));
+        let among_typed = self.nulls.words.iter().any(|word| is_among_typed(word));
         if self.guessed.nulls && among_typed {
             self.texts = columns;
         }

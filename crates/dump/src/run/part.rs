@@ -4,7 +4,8 @@ use server::Session;
 use server::catalogue::{Partition, Table};
 
 use crate::manifest::Manifest;
-use crate::plan::{Cut, Range};
+use crate::plan::Cut;
+use crate::range::Range;
 use crate::{Error, plan};
 
 /// From so many small tables on they share files: below that a file for each is easier to find.

@@ -1,7 +1,7 @@
 //! Words that mean NULL or not, decided when all values of all columns were seen.
 
 use super::{ColumnKind, ColumnStats};
-use crate::sniff::NULL_WORDS_AMONG_TYPED as WORDS;
+use crate::field::AMONG_TYPED as WORDS;
 use crate::{Field, Nulls};
 
 /// Watches each column for words such as `NA`, which stand for NULL among numbers and for themselves among

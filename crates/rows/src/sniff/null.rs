@@ -1,20 +1,12 @@
 //! Words that stand for NULL.
 
 use super::Cell;
+use crate::field::AMONG_TYPED;
 use crate::infer::is_typed;
 use crate::{Dialect, Nulls};
 
 /// These mean NULL wherever they are a whole unquoted field.
 const ALWAYS: [&[u8]; 2] = [b"NULL", b"\\N"];
-/// These mean it if they are the only words among numbers, dates and the like: `NA` is Namibia too.
-pub(crate) const AMONG_TYPED: [&[u8]; 9] =
-    [b"null", b"(null)", b"NA", b"N/A", b"n/a", b"#N/A", b"None", b"NaN", b"nan"];
-
-/// Whether a text is a word that means NULL only if there are no other words in its column.
-pub(crate) fn is_among_typed(text: &[u8]) -> bool {
-    AMONG_TYPED.contains(&text)
-}
-
 /// Whether a text is one of these words.
 pub(super) fn is_word(text: &[u8]) -> bool {
     ALWAYS.contains(&text) || AMONG_TYPED.contains(&text)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stands in for LVM's lvs, lvcreate and lvremove, and for sync. A volume NAME of the one group is the file NAME.img, a snapshot a
-# copy of it on a loop device; the file "trouble" says what goes wrong.
+# Stands in for LVM's lvs, lvcreate and lvremove, and for sync. A volume NAME of the one group is the file
+# NAME.img, a snapshot a copy of it on a loop device; the file "trouble" says what goes wrong.
 here=$(dirname "$0")
 program=$(basename "$0")
 group=$(cat "$here/group")

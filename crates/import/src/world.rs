@@ -1,0 +1,37 @@
+//! What an import needs from outside.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use disk::Disk;
+use progress::Progress;
+use server::Session;
+
+use crate::Error;
+
+/// What an import needs from outside.
+pub struct World<'a> {
+    /// The door to files.
+    pub disk: &'a dyn Disk,
+    /// Makes a connection to the server.
+    pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
+    /// Folder for the rejects of standard input.
+    pub folder: PathBuf,
+    /// Cores of this machine, which is how many sessions help when the server is here too.
+    pub cores: usize,
+    /// Set when the user wants to stop.
+    pub stop: Arc<AtomicBool>,
+    /// Where to tell how far it is.
+    pub progress: &'a dyn Progress,
+}
+
+impl World<'_> {
+    /// A read or a spool that ended because the user wants to stop is no failure of a file.
+    pub(crate) fn stopped(&self, error: Error) -> Error {
+        match error {
+            Error::Read { .. } | Error::Write { .. } if self.stop.load(Ordering::Relaxed) => Error::Stopped,
+            error => error,
+        }
+    }
+}
