@@ -1,13 +1,14 @@
 //! Comparing two of dump folders and servers.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use server::catalogue::{Catalogue, Object, Origin};
+use server::catalogue::{Catalogue, Kind, Object, Origin};
 use server::definition::{counter, outline, sorted};
 use server::{Release, Target, snapshot};
 
 use crate::hash::Sum;
-use crate::load::{is_one, same};
+use crate::load::{as_known, is_one, known, same};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
 use crate::run::{Selection, World};
@@ -41,6 +42,18 @@ struct Read {
     objects: Vec<Object>,
     tables: Vec<TableEntry>,
     target: Option<Target>,
+    /// The names of character sets and collations that a server knows.
+    known: Option<BTreeSet<String>>,
+}
+
+impl Read {
+    /// Databases are defined in words that the other side knows: as a load onto it would make them.
+    fn speak_as(&mut self, other: &Read) {
+        let Some(known) = other.known.as_ref().filter(|_| other.release != self.release) else { return };
+        for object in self.objects.iter_mut().filter(|object| object.kind == Kind::Database) {
+            object.statements.iter_mut().for_each(|statement| *statement = as_known(statement, known));
+        }
+    }
 }
 
 /// About how many bytes are read as one.
@@ -59,6 +72,8 @@ pub fn diff(
 ) -> Result<Difference, Error> {
     let mut a = read(world, sides.0, selection)?;
     let mut b = read(world, sides.1, selection)?;
+    a.speak_as(&b);
+    b.speak_as(&a);
     let mut found = Difference { lines: definitions(&a, &b), ..Difference::default() };
     // The dump's chunks serve for both, so that a difference has a place.
     if a.target.is_some() && b.target.is_none() {
@@ -112,6 +127,7 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
                 objects: manifest.objects,
                 tables: manifest.tables,
                 target: None,
+                known: None,
             })
         }
         Side::Server(target) => {
@@ -132,6 +148,7 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
             });
             Ok(Read {
                 title: target.to_string(),
+                known: Some(known(&mut session)?),
                 release: session.about.release(),
                 objects: catalogue.objects,
                 tables: tables.collect(),

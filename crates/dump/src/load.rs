@@ -29,6 +29,7 @@ use ledger::Ledger;
 
 pub(crate) use check::select;
 pub(crate) use prove::{is_one, same};
+pub(crate) use rewrite::{as_known, known};
 
 /// What is proven after loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,27 +13,7 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
     if session.about.release() == manifest.source.release() {
         return Ok(Vec::new());
     }
-    let mut known = BTreeSet::new();
-    for sql in [
-        "SELECT COLLATION_NAME FROM information_schema.COLLATIONS",
-        "SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS",
-    ] {
-        known.extend(session.strings(sql)?.into_iter().flatten().flatten());
-    }
-    if session.about.flavour == server::Flavour::MariaDb {
-        // Collations for any character set are listed without one.
-        let bare: Vec<String> = known.iter().filter(|name| name.starts_with("uca1400_")).cloned().collect();
-        for set in ["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32"] {
-            known.extend(bare.iter().map(|name| format!("{set}_{name}")));
-        }
-        known.extend(["utf8".to_owned(), "utf8mb3".to_owned()]);
-        let old: Vec<String> = known
-            .iter()
-            .filter_map(|name| name.strip_prefix("utf8mb3_"))
-            .map(|rest| format!("utf8_{rest}"))
-            .collect();
-        known.extend(old);
-    }
+    let known = known(session)?;
     let mut lines = Vec::new();
     let mut missing = BTreeMap::new();
     let mut rewrite = |title: String, text: &mut String| {
@@ -92,6 +72,40 @@ pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The names of character sets and collations that a server knows.
+///
+/// # Errors
+/// What the server says.
+pub(crate) fn known(session: &mut Session) -> Result<BTreeSet<String>, Error> {
+    let mut known = BTreeSet::new();
+    for sql in [
+        "SELECT COLLATION_NAME FROM information_schema.COLLATIONS",
+        "SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS",
+    ] {
+        known.extend(session.strings(sql)?.into_iter().flatten().flatten());
+    }
+    if session.about.flavour == server::Flavour::MariaDb {
+        // Collations for any character set are listed without one.
+        let bare: Vec<String> = known.iter().filter(|name| name.starts_with("uca1400_")).cloned().collect();
+        for set in ["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32"] {
+            known.extend(bare.iter().map(|name| format!("{set}_{name}")));
+        }
+        known.extend(["utf8".to_owned(), "utf8mb3".to_owned()]);
+        let old: Vec<String> = known
+            .iter()
+            .filter_map(|name| name.strip_prefix("utf8mb3_"))
+            .map(|rest| format!("utf8_{rest}"))
+            .collect();
+        known.extend(old);
+    }
+    Ok(known)
+}
+
+/// A statement with the names that a server knows in the place of those that it does not, as a load writes it.
+pub(crate) fn as_known(statement: &str, known: &BTreeSet<String>) -> String {
+    replace(statement, &mut |name| substitute(name, known).flatten())
 }
 
 /// `None`: the name is known. Otherwise one that is like it, if there is one.
