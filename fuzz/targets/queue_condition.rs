@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use queue::{Collate, Column, Condition, Filter, Kind, Place, Schema};
+use queue::{Collate, Column, Condition, Filter, Kind, Pattern, Place, Schema};
 
 struct Bytes;
 
@@ -15,6 +15,10 @@ impl Collate for Bytes {
 
     fn encode(&self, _: u32, literal: &str) -> Option<Vec<u8>> {
         Some(literal.as_bytes().to_vec())
+    }
+
+    fn like(&self, _: u32, text: &[u8], pattern: &Pattern) -> bool {
+        text.starts_with(&pattern.bytes)
     }
 }
 
@@ -28,16 +32,19 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
         ("t", Kind::Time(3), 5),
         ("w", Kind::DateTime(6), 8),
         ("s", Kind::Timestamp(0), 4),
+        ("e", Kind::Enum(1), 1),
     ];
     let mut columns = Vec::new();
     let mut offset = 0;
     for (bit, (name, kind, len)) in (0..).zip(kinds) {
         let place = Place::Fixed(offset, len);
-        columns.push(Column { name: name.into(), kind, place, null_bit: Some(bit) });
+        let members = if name == "e" { vec![b"one".to_vec(), b"two".to_vec()] } else { Vec::new() };
+        columns.push(Column { name: name.into(), kind, place, null_bit: Some(bit), members });
         offset += len;
     }
-    columns.push(Column { name: "v".into(), kind: Kind::Text(1), place: Place::Variable(0), null_bit: None });
-    Arc::new(Schema { null_bytes: 1, fixed_bytes: offset, columns })
+    let (kind, place) = (Kind::Text(1), Place::Variable(0));
+    columns.push(Column { name: "v".into(), kind, place, null_bit: None, members: Vec::new() });
+    Arc::new(Schema { null_bytes: 2, fixed_bytes: offset, columns })
 });
 
 fuzz_target!(|input: (&str, &[u8])| {
