@@ -66,7 +66,7 @@ pub(crate) struct Tried {
     pub(crate) seconds: f64,
 }
 
-/// Makes the folder on a machine. Its socket is what [`try_out`] connects to.
+/// Makes the folder on a machine. Its socket is what [`Trial::go`] connects to.
 pub(crate) fn folder(machine: &Machine) -> io::Result<PathBuf> {
     let said = machine.run(&["sh", "-c", FOLDER].map(OsStr::new))?;
     Ok(PathBuf::from(String::from_utf8_lossy(&said).trim_end()))

@@ -103,7 +103,8 @@ pub(crate) fn known(session: &mut Session) -> Result<BTreeSet<String>, Error> {
     Ok(known)
 }
 
-/// A statement with the names that a server knows in the place of those that it does not, as a load writes it.
+/// A statement with the names that a server knows in the place of those that it does not, as a load writes
+/// it.
 pub(crate) fn as_known(statement: &str, known: &BTreeSet<String>) -> String {
     replace(statement, &mut |name| substitute(name, known).flatten())
 }
