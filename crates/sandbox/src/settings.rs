@@ -19,7 +19,8 @@ pub struct Settings {
     pub plugins: Vec<PathBuf>,
     /// The port on 127.0.0.1, 0 for any free one; none for a server without network.
     pub port: Option<u16>,
-    /// Whether the server is stopped when the [`Sandbox`](crate::Sandbox) is dropped or this process ends, even by SIGKILL.
+    /// Whether the server is stopped when the [`Sandbox`](crate::Sandbox) is dropped or this process ends,
+    /// even by SIGKILL.
     pub tie_to_parent: bool,
     /// The name under which [`crate::list`] shows it.
     pub name: Option<String>,
