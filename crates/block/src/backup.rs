@@ -4,6 +4,7 @@ mod again;
 mod announce;
 mod change;
 mod salvage;
+mod sample;
 mod track;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use disk::Stat;
 
-use super::{Request, World, bytes_of};
+use super::{Request, World, bytes_of, sample};
 use crate::feed::{Feed, Want};
 use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, Hash, ZERO, block_hash, chunks_of};
 use crate::{Error, Seen};
@@ -34,16 +34,7 @@ impl Sample {
     }
 
     pub(super) fn has(&self, chunk: u64) -> bool {
-        if self.every == 0 {
-            return false;
-        }
-        let mut seeded = [0; 16];
-        let (first, second) = seeded.split_at_mut(8);
-        first.copy_from_slice(&self.seed.to_le_bytes());
-        second.copy_from_slice(&(chunk / self.every).to_le_bytes());
-        let hash = crate::format::hash(&seeded);
-        let die = hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) % self.every;
-        chunk % self.every == die
+        self.every > 0 && sample::is_drawn(self.seed, chunk, self.every)
     }
 }
 

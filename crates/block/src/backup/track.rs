@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::sample;
 use crate::feed::Blocks;
 use crate::format::{BLOCK, CHUNK_BLOCKS, chunks_of};
 use crate::{CHUNK, Error};
@@ -70,16 +71,9 @@ impl Plan {
 
     pub(super) fn look(&mut self, chunk: u64) -> Look {
         let blocks = self.blocks(chunk);
-        // As good as a die: nobody can keep a block out of all samples.
-        let mut seeded = [0; 16];
-        let (first, second) = seeded.split_at_mut(8);
-        first.copy_from_slice(&self.seed.to_le_bytes());
-        second.copy_from_slice(&(chunk / self.every).to_le_bytes());
-        let hash = crate::format::hash(&seeded);
-        let die = hash.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) % self.every;
         match blocks {
             _ if chunk >= self.tail => Look::All,
-            blocks if chunk % self.every == die => Look::Proof(blocks),
+            blocks if sample::is_drawn(self.seed, chunk, self.every) => Look::Proof(blocks),
             blocks if blocks.contains(&true) => Look::At(blocks),
             _ => Look::Not,
         }

@@ -21,7 +21,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora diff monday.dump tuesday.dump
       which tables changed";
 
-/// Compare two of dump folders and servers: definitions, counts, and the hash of all rows
+/// Compare dump folders and servers, two at a time: definitions, counts, and a hash of all rows
 ///
 /// Each side is the folder of a dump, or a URL (mysql://user@host:port, unix:///path). Options of the server,
 /// such as user and password, hold for both URLs. A server is read as it is at that moment, not in one

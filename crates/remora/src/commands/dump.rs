@@ -38,7 +38,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora dump --check /backup/monday
       whether all files of a dump are what they were";
 
-/// Dump a server into a folder: parallel, one state of the data, every chunk with what proves it
+/// Dump a server into a folder: parallel, one state of the data, a hash for every chunk
 ///
 /// All sessions read one snapshot. On MariaDB with a binary log this takes no lock at all; elsewhere commits
 /// wait for some milliseconds. The folder holds the schema as plain SQL, data as files that LOAD DATA reads,

@@ -36,7 +36,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora import hits.csv --into web.hits --create --dry-run
       print the CREATE TABLE and what was recognised, change nothing";
 
-/// Load CSV or TSV files into a table: fast, all or nothing, bad rows named
+/// Load CSV, TSV or JSON lines into a table: fast, all or nothing, bad rows named
 ///
 /// Files may be plain or compressed with gzip, zstd, lz4, xz or bzip2. Delimiter, quotes, line ends,
 /// header and encoding are recognised and told in one line; every one of them can be given instead.

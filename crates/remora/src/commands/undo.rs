@@ -7,7 +7,7 @@ use crate::args::ServerArgs;
 use crate::exit::{self, Exit};
 use crate::report::Report;
 
-/// Put back server settings that a run changed which was killed
+/// Put back server settings that a killed run had changed
 ///
 /// `remora import --relax-durability` changes server-wide settings. It writes the old values into the
 /// server first and puts them back when it ends. When it was killed, the next import puts them back, or
