@@ -1,0 +1,1 @@
+//! What a server says about itself: status counters as true changes per second, and variables compared.
