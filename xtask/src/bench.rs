@@ -1,5 +1,6 @@
 //! Side by side with the tools people use, in one run.
 
+mod before;
 mod block;
 mod dump;
 mod import;
@@ -12,11 +13,12 @@ use anyhow::{Result, bail};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let rest = arguments.get(1..).unwrap_or_default();
     match arguments.first().map(String::as_str) {
+        Some("before") => before::run(rest),
         Some("block") => block::run(rest),
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
         Some("queue") => queue::run_bench(rest),
         Some("url") => url::run(rest),
-        _ => bail!("cargo xtask bench AREA; areas: block, dump, import, queue, url"),
+        _ => bail!("cargo xtask bench AREA; areas: before, block, dump, import, queue, url"),
     }
 }

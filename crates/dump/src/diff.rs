@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use server::catalogue::{Catalogue, Kind, Object, Origin};
+use server::catalogue::{Catalogue, Kind, Object, Origin, Wanted};
 use server::definition::{counter, outline, sorted};
 use server::{Release, Target, snapshot};
 
@@ -11,7 +11,8 @@ use crate::hash::Sum;
 use crate::load::{as_known, is_one, known, same};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
-use crate::run::{Selection, World};
+use crate::run::World;
+use crate::selection::{Both, Selection};
 use crate::verify::{self, Part};
 use crate::{Error, name, value};
 
@@ -70,8 +71,10 @@ pub fn diff(
     selection: &Selection,
     sessions: usize,
 ) -> Result<Difference, Error> {
-    let mut a = read(world, sides.0, selection)?;
-    let mut b = read(world, sides.1, selection)?;
+    // What a dump left out is no difference to a server that has it.
+    let (kept, other) = (kept(world, sides.0)?, kept(world, sides.1)?);
+    let mut a = read(world, sides.0, &Both(selection, &other))?;
+    let mut b = read(world, sides.1, &Both(selection, &kept))?;
     a.speak_as(&b);
     b.speak_as(&a);
     let mut found = Difference { lines: definitions(&a, &b), ..Difference::default() };
@@ -111,11 +114,17 @@ pub fn diff(
     Ok(found)
 }
 
-fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error> {
+/// What of its server a dump was made of; everything where that is not known, and of a server.
+fn kept(world: &World, side: &Side) -> Result<Selection, Error> {
+    let Side::Folder(folder) = side else { return Ok(Selection::default()) };
+    Ok(Manifest::read(&*world.disk, folder)?.selection.unwrap_or_default())
+}
+
+fn read(world: &World, side: &Side, wanted: &dyn Wanted) -> Result<Read, Error> {
     match side {
         Side::Folder(folder) => {
             let mut manifest = Manifest::read(&*world.disk, folder)?;
-            crate::load::select(&mut manifest, selection)?;
+            crate::load::select(&mut manifest, wanted)?;
             manifest
                 .states()
                 .iter()
@@ -132,7 +141,7 @@ fn read(world: &World, side: &Side, selection: &Selection) -> Result<Read, Error
         }
         Side::Server(target) => {
             let mut session = snapshot::connect(target)?;
-            let catalogue = Catalogue::read(&mut session, selection)?;
+            let catalogue = Catalogue::read(&mut session, wanted)?;
             let tables = catalogue.tables.into_iter().map(|table| TableEntry {
                 place: 0,
                 version: manifest::VERSION,

@@ -89,20 +89,10 @@ impl Error {
     /// Whether a load may well go on later, so that what is in should stay for `--resume`.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        /// Lost connections, locks, full disks, shutdowns, KILL.
-        const CODES: [u16; 18] = [
-            1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1053, 1114, 1180, 1205, 1213, 1290, 1317, 1836,
-            1969, 3024,
-        ];
-        let passes = |error: &server::Error| {
-            error.is_connection_lost()
-                || matches!(error, server::Error::Unreachable { .. })
-                || error.code().is_some_and(|code| CODES.contains(&code))
-        };
         match self {
             Error::Stopped(_) | Error::Interrupted { .. } => true,
-            Error::Server(error) => passes(error),
-            Error::Object { source, .. } => passes(source),
+            Error::Server(error) => error.is_passing(),
+            Error::Object { source, .. } => source.is_passing(),
             _ => false,
         }
     }

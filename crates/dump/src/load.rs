@@ -20,7 +20,8 @@ use server::{Session, TableName, Target, snapshot};
 
 use crate::definer::{self, Definer};
 use crate::manifest::{Manifest, TableEntry};
-use crate::run::{Selection, World};
+use crate::run::World;
+use crate::selection::Selection;
 use crate::verify::{self, Part};
 use crate::{Error, hash::Sum};
 

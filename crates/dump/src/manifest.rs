@@ -16,6 +16,7 @@ use server::{Flavour, Release, Version};
 use crate::file::DataFile;
 use crate::hash::Sum;
 use crate::range::Range;
+use crate::selection::Selection;
 use crate::value::PLAIN_VERSION;
 use crate::{Error, Format, name};
 
@@ -54,6 +55,9 @@ pub struct Manifest {
     /// Condition for the rows of all tables without one of their own; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// What of the server was dumped; `None` in dumps of before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<Selection>,
     /// The states of the server that some tables are of, when the dump was stopped and went on; those of the
     /// rest are of `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -260,6 +264,7 @@ impl Manifest {
             data_format: format,
             data_extension: extension,
             condition: None,
+            selection: None,
             earlier: Vec::new(),
             objects: Vec::new(),
             tables: Vec::new(),

@@ -4,7 +4,6 @@ mod identity;
 mod pace;
 mod part;
 mod resume;
-mod selection;
 mod throttle;
 mod worker;
 
@@ -20,7 +19,6 @@ use server::definition::without_counter;
 use server::snapshot::{self, Snapshot, SnapshotRequest, Way};
 use server::{Flavour, Rights, Session, TableName, Target, Version};
 
-pub use selection::{Conditions, Pattern, Selection};
 pub use throttle::Limits;
 pub(crate) use throttle::pause;
 
@@ -30,6 +28,7 @@ use crate::definer::{self, Definer};
 use crate::hash::Sum;
 use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, Source, TableEntry};
+use crate::selection::{Conditions, Selection};
 use crate::{Error, Format, manifest, name, plan, schema};
 use progress::Progress;
 
@@ -331,6 +330,7 @@ fn describe(
     };
     let mut manifest = Manifest::new(id, source, request.format, request.codec.0);
     manifest.condition = request.conditions.all.clone();
+    manifest.selection = Some(request.selection.clone());
     Ok(manifest)
 }
 

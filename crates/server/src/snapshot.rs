@@ -126,6 +126,8 @@ pub fn connect(target: &Target) -> Result<Session, Error> {
         "max_execution_time = 0",
         // Also to look at a table takes a lock, which somebody's DDL may hold for ever.
         "lock_wait_timeout = 60",
+        // Rows of queues that somebody owns are data like all others.
+        "queue_show_owned = ON",
         "TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     ] {
         match session.execute(&format!("SET SESSION {setting}")) {

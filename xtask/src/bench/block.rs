@@ -347,7 +347,7 @@ impl<'a> Place<'a> {
 }
 
 /// Writes the image: runs of pages of one kind, the same every time.
-fn write_image(path: &Path) -> Result<()> {
+pub(super) fn write_image(path: &Path) -> Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut random = Random::new(1);
     let mut page = vec![0u8; PAGE];
@@ -400,7 +400,7 @@ fn words(page: &mut [u8], random: &mut Random) {
 }
 
 /// What a database does to a page when it changes a row, on one in a hundred of those that are not zeros.
-fn change_pages(path: &Path) -> Result<()> {
+pub(super) fn change_pages(path: &Path) -> Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut random = Random::new(2);
     let mut page = vec![0u8; PAGE];

@@ -7,11 +7,11 @@ use server::{Flavour, Rights, Session, Version, quote_name};
 
 use super::{Ledger, LoadRequest};
 use crate::manifest::Manifest;
-use crate::run::{Selection, World};
+use crate::run::World;
 use crate::{Error, Format};
 
 /// Takes out what is not wanted.
-pub(crate) fn select(manifest: &mut Manifest, selection: &Selection) -> Result<(), Error> {
+pub(crate) fn select(manifest: &mut Manifest, selection: &dyn Wanted) -> Result<(), Error> {
     manifest.tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
     let count = manifest.tables.len() + manifest.objects.len();
     manifest.tables.retain(|entry| selection.table(&entry.table.name.schema, &entry.table.name.table));

@@ -207,3 +207,32 @@ fn a_definer_that_may_not_be_named_is_refused_up_front() {
         assert_eq!(target.value("SELECT v FROM d.t").unwrap().as_deref(), Some("1"));
     });
 }
+
+#[test]
+fn what_a_dump_left_out_is_no_difference() {
+    let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
+    let mut source = pair.source();
+    for sql in [
+        "CREATE DATABASE d",
+        "CREATE TABLE d.one (id INT PRIMARY KEY)",
+        "CREATE TABLE d.two (id INT PRIMARY KEY)",
+        "CREATE TABLE d.`a.b` (id INT PRIMARY KEY)",
+        "CREATE DATABASE other",
+        "CREATE USER somebody",
+        "CREATE PROCEDURE d.p() SELECT 1",
+    ] {
+        source.execute(sql).unwrap();
+    }
+    let url = format!("unix://{}", pair.from.socket().display());
+    let diff = |dump: &str| pair.run(&["diff", "--no-defaults", "-u", "root", dump, &url]);
+    pair.dump(&["d", "--exclude", "d.two", "-o", "most"]).exits(0);
+    pair.dump(&["d.`a.b`", "-o", "dotted"]).exits(0);
+    diff("most").exits(0);
+    diff("dotted").exits(0);
+    // What it did not leave out is.
+    source.execute("CREATE TABLE d.three (id INT PRIMARY KEY)").unwrap();
+    let said = diff("most").exits(4).out;
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("`d`.`three`: only in"), "{said}");
+    diff("dotted").exits(0);
+}

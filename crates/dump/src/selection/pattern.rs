@@ -1,9 +1,11 @@
 //! One pattern: names with wildcards, or a regular expression.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use regex::Regex;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// `db` or `db.table`, each with `*` for any characters and `?` for one, in backquotes where a name has a
 /// dot; or `/expression/`, which is looked for anywhere in `db.table`.
@@ -75,10 +77,27 @@ fn part(text: &str) -> Option<(String, &str)> {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Form::Glob { schema, table: None } => f.write_str(schema),
-            Form::Glob { schema, table: Some(table) } => write!(f, "{schema}.{table}"),
+            Form::Glob { schema, table: None } => f.write_str(&quoted(schema)),
+            Form::Glob { schema, table: Some(table) } => write!(f, "{}.{}", quoted(schema), quoted(table)),
             Form::Expression(regex) => write!(f, "/{regex}/"),
         }
+    }
+}
+
+/// A name as [`part`] reads it.
+fn quoted(name: &str) -> Cow<'_, str> {
+    if name.contains(['.', '`', '/']) { format!("`{}`", name.replace('`', "``")).into() } else { name.into() }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pattern, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

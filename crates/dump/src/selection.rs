@@ -2,6 +2,7 @@
 
 mod pattern;
 
+use serde::{Deserialize, Serialize};
 use server::TableName;
 use server::catalogue::{Catalogue, Wanted};
 
@@ -10,14 +11,38 @@ use crate::Error;
 pub use pattern::Pattern;
 
 /// What is to be dumped, loaded or compared.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Selection {
     /// Databases and tables; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<Pattern>,
     /// Those to leave out of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<Pattern>,
     /// Leave roles, users and grants out.
+    #[serde(default)]
     pub no_accounts: bool,
+}
+
+/// What both of two selections have.
+pub(crate) struct Both<'a>(pub(crate) &'a Selection, pub(crate) &'a Selection);
+
+impl Wanted for Both<'_> {
+    fn schema(&self, schema: &str) -> bool {
+        self.0.schema(schema) && self.1.schema(schema)
+    }
+
+    fn table(&self, schema: &str, table: &str) -> bool {
+        self.0.table(schema, table) && self.1.table(schema, table)
+    }
+
+    fn programs(&self, schema: &str) -> bool {
+        self.0.programs(schema) && self.1.programs(schema)
+    }
+
+    fn accounts(&self) -> bool {
+        self.0.accounts() && self.1.accounts()
+    }
 }
 
 impl Wanted for Selection {
@@ -78,7 +103,7 @@ impl Conditions {
     }
 
     /// A pattern that stands for no table.
-    pub(super) fn unused(&self, catalogue: &Catalogue) -> Option<&Pattern> {
+    pub(crate) fn unused(&self, catalogue: &Catalogue) -> Option<&Pattern> {
         let patterns = self.tables.iter().map(|(pattern, _)| pattern);
         let names = || catalogue.tables.iter().map(|table| &table.name);
         patterns.into_iter().find(|pattern| !names().any(|name| pattern.covers(&name.schema, &name.table)))
