@@ -71,7 +71,7 @@ pub(crate) fn write(
     };
     let end = job.dialect.line_end.bytes();
     let mut rows = Vec::new();
-    if job.header {
+    if job.header && job.format.has_header() {
         rows.extend(job.format.restore(&job.dialect, job.heading_in(file)));
         rows.extend_from_slice(end);
     }

@@ -195,7 +195,8 @@ impl Survey<'_> {
             line: chunk.line_at(offset),
             column: None,
             value: None,
-            reason: rows::Ragged { expected: self.columns, found }.to_string(),
+            reason: (self.cut.format.reason(&self.cut.dialect, record))
+                .unwrap_or_else(|| rows::Ragged { expected: self.columns, found }.to_string()),
             record: record.to_vec(),
         }
     }

@@ -249,7 +249,10 @@ impl Wire {
             let record = chunk.bytes().get(range.clone()).unwrap_or_default();
             match rewriter.rewrite(record, text) {
                 Ok(()) => sent.records += 1,
-                Err(unfit) => sent.ragged.push((range, unfit.to_string())),
+                Err(unfit) => {
+                    let reason = self.job.format.reason(&self.job.dialect, record);
+                    sent.ragged.push((range, reason.unwrap_or_else(|| unfit.to_string())));
+                }
             }
             each(text)
         };

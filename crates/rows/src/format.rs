@@ -8,9 +8,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BadLine;
-use crate::json::JsonLines;
+use crate::json::{self, JsonLines};
 use crate::loose::Tightener;
-use crate::{Dialect, Loose};
+use crate::{Dialect, Field, Loose, Nulls, fields};
 
 /// How records are written in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,9 +59,17 @@ impl Format {
     }
 
     /// A record of the translated text as it stood in the file, as far as that can be told: delimiters are
-    /// put back, objects stay lines of fields.
+    /// put back, objects have strings for all values.
     #[must_use]
     pub fn restore(&self, dialect: &Dialect, record: &[u8]) -> Vec<u8> {
+        if let Format::JsonLines(json) = self {
+            let fields = values(dialect, record);
+            let texts: Vec<Vec<u8>> = fields.iter().cloned().map(Option::unwrap_or_default).collect();
+            return match json::bad(&texts, json.keys.len()) {
+                Some((line, _)) => line.to_vec(),
+                None => json::object(&json.keys, &fields),
+            };
+        }
         let Format::Loose(Loose { delimiter: Some(delimiter), .. }) = self else { return record.to_vec() };
         let (mut out, mut quoted, mut escaped) = (Vec::new(), false, false);
         for &byte in record {
@@ -77,11 +85,36 @@ impl Format {
         out
     }
 
+    /// Why a record of the translated text is no row, where the translator said so in it.
+    #[must_use]
+    pub fn reason(&self, dialect: &Dialect, record: &[u8]) -> Option<String> {
+        let Format::JsonLines(json) = self else { return None };
+        let fields: Vec<_> = values(dialect, record).into_iter().map(Option::unwrap_or_default).collect();
+        let (_, what) = json::bad(&fields, json.keys.len())?;
+        Some(String::from_utf8_lossy(what).into_owned())
+    }
+
+    /// Whether the first record of a file names the columns. The header of translated objects is ours.
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        !matches!(self, Format::JsonLines(_))
+    }
+
     /// How many more lines the translated text has at its start.
     #[must_use]
     pub fn lines_added(&self) -> u64 {
         u64::from(matches!(self, Format::JsonLines(_)))
     }
+}
+
+/// A record's values; `None` for NULL as LOAD DATA has it.
+fn values(dialect: &Dialect, record: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let (mut row, mut scratch) = (Vec::new(), Vec::new());
+    fields(dialect, record, &mut row);
+    let value = |field: &Field<'_>| {
+        (!field.is_null(&Nulls::default())).then(|| field.text(dialect, &mut scratch).to_vec())
+    };
+    row.iter().map(value).collect()
 }
 
 impl fmt::Display for Format {
@@ -119,7 +152,10 @@ impl Translator {
     pub fn translate(&mut self, text: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadLine> {
         match &mut self.0 {
             Kind::Loose(tightener) => tightener.translate(text, last, out),
-            Kind::Json(lines) => lines.translate(text, last, out),
+            Kind::Json(lines) => {
+                lines.translate(text, last, out);
+                Ok(())
+            }
         }
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::error::BadLine;
 use crate::write_load_data;
 
 /// Whether a text begins with a JSON object on a line of its own.
@@ -43,7 +43,6 @@ pub(crate) struct JsonLines {
     header: Option<Vec<u8>>,
     /// A line that has not ended yet.
     tail: Vec<u8>,
-    lines: u64,
     /// Lines at the start that are none.
     skip_lines: u64,
     values: Vec<Option<Vec<u8>>>,
@@ -62,45 +61,42 @@ impl JsonLines {
             leave_out,
             header: Some(header),
             tail: Vec::new(),
-            lines: 0,
             skip_lines,
             values: vec![None; keys.len()],
         }
     }
 
-    pub(crate) fn translate(&mut self, text: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadLine> {
+    pub(crate) fn translate(&mut self, text: &[u8], last: bool, out: &mut Vec<u8>) {
         out.extend(self.header.take().unwrap_or_default());
         let mut rest = text;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, behind) = (&rest[..end], &rest[end + 1..]);
             if self.skip_lines > 0 {
-                (self.skip_lines, self.lines) = (self.skip_lines - 1, self.lines + 1);
+                self.skip_lines -= 1;
                 self.tail.clear();
                 rest = behind;
                 continue;
             }
             if self.tail.is_empty() {
-                self.line(line, out)?;
+                self.line(line, out);
             } else {
                 let mut whole = std::mem::take(&mut self.tail);
                 whole.extend_from_slice(line);
-                self.line(&whole, out)?;
+                self.line(&whole, out);
             }
             out.push(b'\n');
-            self.lines += 1;
             rest = behind;
         }
         self.tail.extend_from_slice(rest);
         if last {
             let line = std::mem::take(&mut self.tail);
-            self.line(&line, out)?;
+            self.line(&line, out);
         }
-        Ok(())
     }
 
-    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), BadLine> {
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) {
         if line.trim_ascii().is_empty() {
-            return Ok(());
+            return;
         }
         let JsonLines { keys, values, leave_out, .. } = self;
         values.iter_mut().for_each(|value| *value = None);
@@ -117,13 +113,43 @@ impl JsonLines {
                 "the key {key} was not there before; --fields names the keys to read, and leaves out all others"
             )),
         });
-        read.map_err(|what| BadLine { line: self.lines + 1, what })?;
+        if let Err(what) = read {
+            write_bad(line, &what, values.len(), out);
+            return;
+        }
         for (at, value) in self.values.iter().enumerate() {
             out.extend((at > 0).then_some(b'\t'));
             write_load_data(value.as_deref(), out);
         }
-        Ok(())
     }
+}
+
+/// A line that is no row has one field too many, so that nothing takes it for one: first the line as it is,
+/// last what is wrong with it.
+fn write_bad(line: &[u8], what: &str, columns: usize, out: &mut Vec<u8>) {
+    write_load_data(Some(line.strip_suffix(b"\r").unwrap_or(line)), out);
+    out.extend(b"\t".repeat(columns.max(1)));
+    write_load_data(Some(what.as_bytes()), out);
+}
+
+/// The line that is no row, and what is wrong with it, out of what the translator made of it.
+pub(crate) fn bad(fields: &[Vec<u8>], columns: usize) -> Option<(&[u8], &[u8])> {
+    match fields {
+        [line, .., what] if fields.len() == columns.max(1) + 1 => Some((line, what)),
+        _ => None,
+    }
+}
+
+/// An object of a row's fields; all values are strings, as an import takes them.
+pub(crate) fn object(keys: &[String], fields: &[Option<Vec<u8>>]) -> Vec<u8> {
+    let value =
+        |field: &Option<Vec<u8>>| field.as_ref().map(|text| String::from_utf8_lossy(text).into_owned());
+    let pairs: Vec<String> = keys
+        .iter()
+        .zip(fields)
+        .map(|(key, field)| format!("{}: {}", json!(key), json!(value(field))))
+        .collect();
+    format!("{{{}}}", pairs.join(", ")).into_bytes()
 }
 
 /// The value as text: strings without their quotes, null as none, all else as it stands there.

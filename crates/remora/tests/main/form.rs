@@ -139,6 +139,34 @@ fn lines_of_json_are_rows() {
             .says(&["b.jsonl:3: column id, value 'y'"]);
         let file = place.file("c.jsonl", "{\"id\": 1, \"v\": \"x\"}\n{\"id\": 2, \"v\": \"x\n");
         place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["c.jsonl:2: ", "JSON"]);
+        // They can be set aside, as they are, to be mended and imported again.
+        let file = place.file(
+            "d.jsonl",
+            "{\"id\": 1, \"v\": \"x\"}\n{\"id\": 2, \"v\": \"x\n{\"id\": \"z\", \"v\": \"\\t\"}\n{\"id\": 4, \"w\": 1}\n",
+        );
+        place
+            .import(&[
+                &file,
+                "--into",
+                "u",
+                "--create",
+                "--replace",
+                "--type",
+                "id=INT",
+                "--max-rejects",
+                "1",
+            ])
+            .exits(1);
+        let set_aside = ["--into", "u", "--create", "--replace", "--type", "id=INT", "--max-rejects", "9"];
+        place.import(&[&[file.as_str()], &set_aside[..]].concat()).exits(3).says(&["d.jsonl.rejects"]);
+        assert_eq!(place.rows("SELECT id FROM u ORDER BY id"), ["1", "4"]);
+        assert_eq!(
+            place.read("d.jsonl.rejects"),
+            "{\"id\": 2, \"v\": \"x\n{\"id\": \"z\", \"v\": \"\\t\", \"w\": null}\n"
+        );
+        let why = place.read("d.jsonl.rejects.why");
+        assert!(why.contains("d.jsonl:2: this is no JSON object on a line"), "{why}");
+        assert!(why.contains("d.jsonl:3: column id, value 'z'"), "{why}");
         let mut running = place.spawn(&["-", "--into", "u", "--append", "--format", "json"]);
         running.stdin().write_all(b"{\"id\": 5000, \"more\": 7}\n{\"id\": 5001, \"x\": 1}\n").unwrap();
         running.end().exits(1).says(&["x"]);

@@ -64,15 +64,24 @@ fn objects_on_lines() {
         Ok("id\ta\\tb\n1.50\tx\\ny \u{e9}\n\n\\N\t{\"z\": [1, \"t\"]}\n\\N\t\\N".to_owned())
     );
     assert_eq!(read(true, "{\"other\": 1, \"id\": true}\n"), Ok("id\ta\\tb\ntrue\t\\N\n".to_owned()));
-    for (text, what) in [
-        ("{}\n{\"other\": 1}\n", "line 2: the key other"),
-        ("{\"id\": 1, \"id\": 2}\n", "line 1: the key id is there twice"),
-        ("{\"id\": 1\n", "line 1: this is no JSON object"),
-        ("{\"id\": 1} x\n", "line 1: this is no JSON object"),
-        ("{}\n[1]\n", "line 2: this is no JSON object"),
+    // A line that is no row becomes a record that is none either, and says why.
+    for (line, what) in [
+        ("{\"other\": 1}", "the key other"),
+        ("{\"id\": 1, \"id\": 2}", "the key id is there twice"),
+        ("{\"id\": 1", "this is no JSON object"),
+        ("{\"id\": 1} x\t\\", "this is no JSON object"),
+        ("[1]", "this is no JSON object"),
     ] {
-        let error = read(false, text).unwrap_err();
-        assert!(error.starts_with(what), "{text:?}: {error}");
+        let text = read(false, &format!("{{}}\n{line}\r\n{{}}")).unwrap();
+        let records: Vec<&str> = text.split('\n').collect();
+        let [_, good, bad, again] = records[..] else { panic!("{text:?}") };
+        assert_eq!((good, again), ("\\N\t\\N", "\\N\t\\N"));
+        let (format, dialect) = (json(false), Dialect::LOAD_DATA);
+        let reason = format.reason(&dialect, bad.as_bytes()).unwrap();
+        assert!(reason.starts_with(what), "{line:?}: {reason}");
+        assert_eq!(format.restore(&dialect, bad.as_bytes()), line.as_bytes());
+        assert_eq!(format.reason(&dialect, good.as_bytes()), None);
+        assert_eq!(format.restore(&dialect, good.as_bytes()), b"{\"id\": null, \"a\\tb\": null}");
     }
 }
 
