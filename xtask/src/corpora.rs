@@ -249,7 +249,7 @@ fn plain(value: &Value) -> String {
     };
     let value = value.trim().trim_start_matches('\u{feff}').replace("\r\n", "\n");
     match value.as_str() {
-        "NULL" | "\\N" | "NA" | "N/A" | "null" => return String::new(),
+        "NULL" | "\\N" | "NA" | "N/A" | "null" | "NaN" | "nan" => return String::new(),
         "true" | "TRUE" | "True" => return "1".to_owned(),
         "false" | "FALSE" | "False" => return "0".to_owned(),
         _ => {}
@@ -257,7 +257,8 @@ fn plain(value: &Value) -> String {
     if let Ok(number) = value.parse::<f64>()
         && number.is_finite()
     {
-        return number.to_string();
+        // DECIMAL knows no negative zero.
+        return (number + 0.0).to_string();
     }
     let time =
         value.len() > 10 && value.as_bytes().get(10) == Some(&b'T') && value.as_bytes().get(4) == Some(&b'-');

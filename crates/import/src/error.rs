@@ -133,8 +133,22 @@ const NAMED_MAX: usize = 20;
 fn too_many(rejects: &[Reject], limit: u64) -> String {
     let named = named(rejects);
     match limit {
-        0 => format!("{named}\nnothing was imported; --max-rejects N sets up to N bad rows aside"),
+        0 => format!(
+            "{named}\nnothing was imported; --max-rejects N sets up to N bad rows aside{}",
+            hint(rejects)
+        ),
         _ => format!("{named}\nmore than {limit} bad rows; nothing was imported"),
+    }
+}
+
+/// What else may be the matter with the first bad row, by where it is and how it begins.
+fn hint(rejects: &[Reject]) -> &'static str {
+    match rejects.iter().find(|reject| reject.column.is_none()) {
+        Some(reject) if reject.record.starts_with(b"#") => {
+            ", --comment '#' leaves lines out that begin with #"
+        }
+        Some(reject) if reject.line <= 3 => ", --skip-lines N leaves out what stands before the rows",
+        _ => "",
     }
 }
 

@@ -430,6 +430,9 @@ fn survey(
     survey.run()
 }
 
+/// Columns of an InnoDB table: `REC_MAX_N_USER_FIELDS`, 1023 less twice its own three.
+const COLUMNS_MAX: usize = 1017;
+
 /// What is NULL, as a part of a sentence.
 fn null_words(nulls: &Nulls) -> String {
     match nulls.words.as_slice() {
@@ -478,6 +481,12 @@ fn new_table(
                 return Err(Error::Mismatch(format!("@{name} is used by no --set in a table that is made")));
             }
         }
+    }
+    if columns.len() > COLUMNS_MAX {
+        return Err(Error::Mismatch(format!(
+            "the file has {} columns and an InnoDB table holds {COLUMNS_MAX} at most; cut(1) takes some of them out",
+            columns.len()
+        )));
     }
     for (name, _) in &request.types {
         if !columns.iter().any(|column| column.name == *name) {

@@ -53,6 +53,19 @@ fn too_few_and_too_many_fields_are_named() {
 }
 
 #[test]
+fn what_may_be_the_matter_is_told() {
+    refused("2,bob,17\n", &["--skip-lines"]);
+    refused("2,bob,17,\n3,eve,18,\n# the end\n", &["p.csv:5: 1 field where", "--comment '#'"]);
+    on_every_server(|place| {
+        let names: Vec<String> = (0..1018).map(|at| format!("c{at}")).collect();
+        let values = vec!["7"; 1018].join(",");
+        let file = place.file("wide.csv", &format!("{}\n{values}\n", names.join(",")));
+        let import = [file.as_str(), "--into", "t", "--create"];
+        place.import(&import).exits(1).says(&["1018 columns", "1017"]);
+    });
+}
+
+#[test]
 fn a_bad_row_in_a_quoted_file_is_named_by_its_first_line() {
     refused("2,\"b\nb\",17,\n3,\"c\n\",300,\n", &["p.csv:5: column age, value '300'"]);
 }
