@@ -15,6 +15,14 @@ struct ha_table_option_struct {
   uint sync; /* as rq_definition has it */
 };
 
+/*
+  ALTER TABLE copies under a lock that keeps publishers out. What a server does from 11.2 on by itself, to let them go on and
+  to apply what they did afterwards, knows nothing of rows that are owned or taken.
+*/
+#ifndef HA_NO_ONLINE_ALTER
+#define HA_NO_ONLINE_ALTER 0
+#endif
+
 /* Reads rows, writes rows, deletes rows: of one table, for one statement at a time. */
 class ha_queue final : public handler {
 public:
@@ -29,7 +37,8 @@ public:
       WHERE. COUNT(*) is exact by records() alone. No HA_BINLOG_*: rows of a queue are not replicated.
     */
     return HA_NO_TRANSACTIONS | HA_HAS_RECORDS | HA_NO_AUTO_INCREMENT | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY |
-           HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CAN_FORCE_BULK_DELETE;
+           HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CAN_FORCE_BULK_DELETE | HA_NO_ONLINE_ALTER |
+           HA_CAN_REPAIR;
   }
   ulong index_flags(uint, uint, bool) const override { return 0; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
@@ -46,6 +55,8 @@ public:
 
   int info(uint flag) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
+  /* There is nothing that it could do; without HA_CAN_REPAIR newer servers copy the table, which ends all waits. */
+  int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_NOT_IMPLEMENTED; }
   ha_rows records() override;
 
   int rnd_init(bool scan) override;
@@ -81,6 +92,7 @@ private:
   bool may_fail_yet() const;
   bool is_told_of_end() const;
   bool is_relayed() const;
+  bool is_copied_online() const;
   void warn_of_hidden();
   int remove();
   int cursor_ready();

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use disk::{Source, Stat};
+use disk::{Source, Stat, Visit};
 
 use crate::Error;
 use crate::feed::{Blocks, Feed, Seen, Want};
@@ -26,7 +26,7 @@ struct Expected {
     /// The blocks that these are, if they are not all.
     blocks: Option<Blocks>,
     /// What of it was not in memory before, and is forgotten again.
-    absent: Vec<Range<u64>>,
+    visit: Visit,
 }
 
 /// Reads chunks of something that is at hand, in order, one ahead.
@@ -87,20 +87,18 @@ impl Feed for Scan {
             Want::Blocks(blocks) => (parts_of(&blocks, bytes), Some(blocks)),
         };
         let hole = self.is_hole(start, bytes)?;
-        let mut absent = Vec::new();
+        let mut visit = Visit::default();
         for part in parts.iter().filter(|_| !hole) {
-            absent.extend(self.source.absent(start + part.start as u64, part.len())?);
+            visit.look(&*self.source, start + part.start as u64, part.len())?;
         }
-        for range in &absent {
-            self.source.prefetch(range.start, range.end - range.start);
-        }
-        self.expected.push_back(Expected { start, bytes, hole, parts, blocks, absent });
+        visit.begin(&*self.source);
+        self.expected.push_back(Expected { start, bytes, hole, parts, blocks, visit });
         Ok(())
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen> {
         let unasked = || io::Error::other("read before it was announced");
-        let Expected { start, bytes, hole, parts, blocks, absent } =
+        let Expected { start, bytes, hole, parts, blocks, visit } =
             self.expected.pop_front().ok_or_else(unasked)?;
         if hole {
             return Ok(Seen::Hole);
@@ -111,9 +109,7 @@ impl Feed for Scan {
             let at = start + part.start as u64;
             read_exact_at(&*self.source, at, buffer.get_mut(part).unwrap_or_default())?;
         }
-        for range in absent {
-            self.source.forget(range.start, range.end - range.start);
-        }
+        visit.end(&*self.source);
         Ok(blocks.map_or(Seen::Whole, Seen::Blocks))
     }
 }

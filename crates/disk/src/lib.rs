@@ -32,6 +32,7 @@ mod real;
 mod reflink;
 mod residency;
 mod tree;
+mod visit;
 
 pub use extended::Extended;
 pub use extent::Extent;
@@ -39,7 +40,9 @@ pub use mount::leave_mounts;
 pub use output::Output;
 pub use real::RealDisk;
 pub use reflink::{Reflink, Vanish};
+pub use residency::{Resident, page_size};
 pub use tree::{Attributes, Entry, Kind, Tree};
+pub use visit::Visit;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -111,6 +114,15 @@ pub trait Source: Read + Seek + Send + Sync {
     /// seen by its times. Nothing where there is nothing to write, or nobody may.
     fn settle(&self) {}
 
+    /// Writes what is only in memory to the disk, and says when that fails: what is in memory is then the
+    /// only copy there is.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn write_out(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Whether somebody has it open for writing. None where that can't be told.
     fn is_written_to(&self) -> Option<bool> {
         None
@@ -122,6 +134,15 @@ pub trait Source: Read + Seek + Send + Sync {
     /// What the operating system reports.
     fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>>;
 
+    /// How much of a range, which begins at a page, is in memory; none when that can't be told.
+    ///
+    /// # Errors
+    /// What the operating system reports.
+    fn resident(&self, at: u64, len: u64) -> io::Result<Option<Resident>> {
+        let _ = (at, len);
+        Ok(None)
+    }
+
     /// The first byte from `at` on that does not lie in a hole; `None` when only holes follow. A file
     /// system that does not tell has no holes.
     ///
@@ -132,7 +153,8 @@ pub trait Source: Read + Seek + Send + Sync {
     /// Advice: this range will be read soon.
     fn prefetch(&self, at: u64, len: u64);
 
-    /// Advice: this range need not stay in memory.
+    /// Advice: this range need not stay in memory; from `at` on all when `len` is 0. What is not on the disk
+    /// yet stays, and so does what a process has mapped.
     fn forget(&self, at: u64, len: u64);
 }
 

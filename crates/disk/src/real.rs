@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock};
 use rustix::io::Errno;
 
-use crate::{Batch, Disk, Guard, Share, Sink, Source, Stat, Volume, lease, residency};
+use crate::{Batch, Disk, Guard, Resident, Share, Sink, Source, Stat, Volume, lease, residency};
 
 /// Written where a range must be cleared and a hole can't be made.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -83,8 +83,15 @@ impl Source for RealFile {
     }
 
     fn settle(&self) {
-        // A file that can't be synced is one that nobody writes to.
-        self.file.sync_data().ok();
+        self.write_out().ok();
+    }
+
+    fn write_out(&self) -> io::Result<()> {
+        match rustix::fs::fdatasync(&self.file) {
+            // A file that can't be synced is one that nobody writes to.
+            Err(Errno::INVAL | Errno::ROFS) => Ok(()),
+            written => Ok(written?),
+        }
     }
 
     fn is_written_to(&self) -> Option<bool> {
@@ -97,6 +104,10 @@ impl Source for RealFile {
             Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(Vec::new()),
             told => told,
         }
+    }
+
+    fn resident(&self, at: u64, len: u64) -> io::Result<Option<Resident>> {
+        residency::resident(&self.file, at, len)
     }
 
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>> {

@@ -6,6 +6,110 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
 
+use rustix::fs::{Access, AtFlags, CWD, accessat, fstat, fstatfs};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+/// The number of cachestat(2) where all machines have the same numbers; libc does not name it everywhere.
+const SYS_CACHESTAT: libc::c_long = 451;
+/// mincore(2) is asked for so much at a time.
+const WINDOW: u64 = 1 << 30;
+/// File systems whose files are nowhere but in memory: tmpfs and ramfs, as statfs(2) numbers them.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// How much of a range of a file is in memory, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Pages that are there.
+    pub pages: u64,
+    /// Pages of these that are not on the disk yet, or are just being written; none where the kernel does not
+    /// tell, which it does from Linux 6.5 on.
+    pub dirty: Option<u64>,
+    /// Whether the file system keeps its files in memory alone, so that nothing of them can leave it.
+    pub only_there: bool,
+}
+
+/// Bytes of a page.
+#[must_use]
+pub fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// `struct cachestat_range` of linux/mman.h.
+#[repr(C)]
+struct CacheRange {
+    at: u64,
+    len: u64,
+}
+
+/// `struct cachestat` of linux/mman.h, in pages.
+#[repr(C)]
+#[derive(Default)]
+struct CacheCounts {
+    there: u64,
+    dirty: u64,
+    being_written: u64,
+    evicted: u64,
+    evicted_of_late: u64,
+}
+
+/// How much of a range, which begins at a page, is in memory. None when the kernel does not tell: of files
+/// that we neither own nor may write, and of what is no file.
+pub(crate) fn resident(file: &File, at: u64, len: u64) -> io::Result<Option<Resident>> {
+    if !may_know(file)? {
+        return Ok(None);
+    }
+    // The width of this number differs between machines.
+    let kind = i128::from(fstatfs(file)?.f_type) & 0xffff_ffff;
+    let only_there = IN_MEMORY.iter().any(|known| i128::from(*known) == kind);
+    if let Some(counts) = counts(file, at, len) {
+        let dirty = Some(counts.dirty + counts.being_written);
+        return Ok(Some(Resident { pages: counts.there, dirty, only_there }));
+    }
+    Ok(mapped(file, at, len)?.map(|pages| Resident { pages, dirty: None, only_there }))
+}
+
+/// The same by mincore(2): pages that are there; none of what can't be mapped.
+fn mapped(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
+    let (mut pages, mut from) = (len.div_ceil(page_size()), at);
+    while from < at + len {
+        let window = WINDOW.min(at + len - from);
+        match absent(file, from, usize::try_from(window).map_err(io::Error::other)?) {
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => return Ok(None),
+            told => pages -= told?.iter().map(|r| (r.end - r.start).div_ceil(page_size())).sum::<u64>(),
+        }
+        from += window;
+    }
+    Ok(Some(pages))
+}
+
+/// Whether the kernel tells us the truth: to others it says that all is in memory (mincore) or nothing
+/// (cachestat), because what a program has read is a secret of who runs it.
+fn may_know(file: &File) -> io::Result<bool> {
+    let me = geteuid();
+    if me.is_root() || fstat(file)?.st_uid == me.as_raw() {
+        return Ok(true);
+    }
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok())
+}
+
+/// Asks cachestat(2), which counts without mapping anything. None where the kernel or the file system has
+/// it not.
+#[expect(unsafe_code, reason = "there is no safe interface to cachestat")]
+fn counts(file: &File, at: u64, len: u64) -> Option<CacheCounts> {
+    let (range, mut counts) = (CacheRange { at, len }, CacheCounts::default());
+    // A range of no bytes would mean all up to the end.
+    if len == 0 {
+        return Some(counts);
+    }
+    // SAFETY: the kernel reads the first and fills the second; both are laid out as its headers say and live
+    // until it returns.
+    let told =
+        unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0) };
+    (told == 0).then_some(counts)
+}
+
 /// Parts of a range that are not in memory. `at` is a multiple of the page size.
 ///
 /// It maps the range and asks mincore(2), which every Linux has; cachestat(2) would need 6.5. A read that
@@ -43,4 +147,30 @@ pub(crate) fn absent(file: &File, at: u64, len: usize) -> io::Result<Vec<Range<u
         }
     }
     Ok(absent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[test]
+    fn both_ways_of_asking_agree() {
+        let mut file = tempfile::tempfile().unwrap();
+        let len = (5 << 20) + 123;
+        file.write_all(&vec![7; len]).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        io::Seek::rewind(&mut file).unwrap();
+        file.read_exact(&mut vec![0; 1 << 20]).unwrap();
+        let len = len as u64;
+        for (at, len) in [(0, len), (0, 4096), (1 << 20, 3 << 20), (5 << 20, 123), (0, 0)] {
+            let told = mapped(&file, at, len).unwrap();
+            let counted = counts(&file, at, len).map(|counts| counts.there);
+            assert!(counted.is_none() || counted == told, "{counted:?} {told:?} at {at}, {len} bytes");
+            assert_eq!(resident(&file, at, len).unwrap().map(|resident| resident.pages), told);
+        }
+        assert!(resident(&file, 0, len).unwrap().unwrap().pages >= 256);
+    }
 }

@@ -51,6 +51,7 @@ pub(crate) enum Command {
     Sandbox(commands::sandbox::Action),
     #[command(subcommand)]
     Url(commands::url::Action),
+    Uncache(commands::uncache::Arguments),
     Undo(Box<commands::undo::Arguments>),
     Verify(commands::verify::Arguments),
 }

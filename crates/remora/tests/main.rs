@@ -52,5 +52,7 @@ mod ssh;
 mod table;
 #[path = "main/tree.rs"]
 mod tree;
+#[path = "main/uncache.rs"]
+mod uncache;
 #[path = "main/url.rs"]
 mod url;

@@ -137,8 +137,7 @@ pub(crate) static SERVERS: [Server; 4] = [
         },
         bootstrap: MARIADB_BOOTSTRAP,
         options: MARIADB_OPTIONS,
-        // Its headers are to be had and the engine compiles for it, but two of the engine's tests fail there.
-        can: &[],
+        can: &[Ability::Queue],
     },
     Server {
         id: "mysql-5.6",

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::scope;
+use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
@@ -13,6 +14,9 @@ use crate::server::{Client, Server};
 
 /// How often the server is killed: a few times, or as often as this variable says.
 const KILLS: &str = "REMORA_QUEUE_KILLS";
+/// Nobody waits for longer than this for a few rows to go their way and a few changes.
+const STILL: Duration = Duration::from_secs(300);
+
 const RELAYS: i64 = 3;
 const TAKERS: usize = 3;
 
@@ -60,18 +64,25 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
     let sending: Vec<AtomicI64> = (0..RELAYS).map(|_| AtomicI64::new(1)).collect();
     for kill in 0..kills {
         let changes = AtomicI64::new(0);
+        let mut stood_still = false;
         let ended = known.lock().unwrap().ended.len();
         let load = Load { server: &server, known: &known, sending: &sending, changes: &changes };
         scope(|scope| {
             let load = &load;
             (0..RELAYS).for_each(|slot| drop(scope.spawn(move || load.relay(slot))));
             (0..TAKERS).for_each(|_| drop(scope.spawn(|| load.take())));
-            scope.spawn(|| load.change());
+            let changing = scope.spawn(|| load.change());
             // Some rows have gone their way, and then at another place each time.
             let goal = 5 + kill % 23;
+            let started = Instant::now();
             while changes.load(Ordering::Relaxed) < goal || known.lock().unwrap().ended.len() < ended + 10 {
+                // What went wrong is told when the others have ended too, for want of a server.
+                if changing.is_finished() || started.elapsed() > STILL {
+                    break;
+                }
                 std::thread::yield_now();
             }
+            stood_still = started.elapsed() > STILL;
             for _ in 0..kill * 7919 % 2003 {
                 std::thread::yield_now();
             }
@@ -79,6 +90,7 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
             let killed = Command::new("kill").args(["-9", &server.0.pid().to_string()]).status();
             assert!(killed.unwrap().success());
         });
+        assert!(!stood_still, "kill {kill}: nothing went on");
         server.0.kill().unwrap();
         server.0.restart().unwrap();
         let mut client = server.connect("c");

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
+
+use mysql::prelude::Queryable;
 
 use crate::server::Server;
 
@@ -10,6 +13,8 @@ use crate::server::Server;
 fn a_table_changes_under_owners_and_waiters() {
     let server = Server::start();
     alter_while_taking(&server, "altered");
+    alter_while_publishing(&server, "published");
+    alter_online(&server, "online");
     alter_owned(&server, "kept");
     drop_wakes(&server, "dropped");
     rename(&server, "renamed");
@@ -55,6 +60,62 @@ fn alter_while_taking(server: &Server, name: &str) {
     got.sort_unstable();
     assert_eq!(got, (0..ROWS).collect::<Vec<_>>());
     assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
+}
+
+/// Rows are published while the table is copied, also while somebody owns one: each is there once.
+fn alter_while_publishing(server: &Server, name: &str) {
+    const PUBLISHERS: i64 = 3;
+    let mut one = server.connect(name);
+    one.run("CREATE TABLE t (v INT NOT NULL, body TEXT) ENGINE=QUEUE SYNC=none");
+    one.run("INSERT INTO t SELECT -seq, REPEAT('a', 500) FROM seq_1_to_4000");
+    assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
+    let stop = AtomicBool::new(false);
+    let published = Mutex::new((1..=4000).map(|v| -v).collect::<Vec<i64>>());
+    scope(|scope| {
+        for slot in 0..PUBLISHERS {
+            let mut client = server.connect(name);
+            let (stop, published) = (&stop, &published);
+            scope.spawn(move || {
+                let mut v = slot;
+                while !stop.load(Ordering::Relaxed) {
+                    client.run(&format!("INSERT INTO t (v) VALUES ({v})"));
+                    published.lock().unwrap().push(v);
+                    v += PUBLISHERS;
+                }
+            });
+        }
+        let mut client = server.connect(name);
+        let altered = (0..10).try_for_each(|nth| {
+            let change = if nth % 2 == 0 { "ADD COLUMN w INT" } else { "DROP COLUMN w" };
+            client.query_drop(format!("ALTER TABLE t {change}"))
+        });
+        stop.store(true, Ordering::Relaxed);
+        altered.unwrap();
+    });
+    assert_eq!(one.column("SELECT v FROM t"), [-1]);
+    assert_eq!(one.value("SELECT queue_abort()"), Some(1));
+    let mut published = published.into_inner().unwrap();
+    published.sort_unstable();
+    assert_eq!(one.column("SELECT v FROM t ORDER BY v"), published);
+}
+
+/// A server that could copy a table while others write to it does not do so with a queue.
+fn alter_online(server: &Server, name: &str) {
+    let (mut one, _) = server.queue(name);
+    one.run("INSERT INTO t VALUES (1), (1), (2)");
+    one.error("ALTER TABLE t ADD COLUMN w INT, LOCK=NONE");
+    one.error("ALTER TABLE t ENGINE=InnoDB, LOCK=NONE");
+    let online: i64 = one.value("SELECT REGEXP_SUBSTR(VERSION(), '^[0-9]+') >= 11").unwrap();
+    if online == 1 {
+        assert!(one.error("ALTER TABLE t ENGINE=InnoDB").contains("LOCK=SHARED"));
+    }
+    assert_eq!(one.column("SELECT v FROM t"), [1, 1, 2]);
+    assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1), "taken from again");
+    assert_eq!(one.value("SELECT queue_abort()"), Some(1));
+    one.run("ALTER TABLE t ENGINE=InnoDB, LOCK=SHARED");
+    one.error("ALTER TABLE t ENGINE=QUEUE, LOCK=NONE");
+    one.run("ALTER TABLE t ENGINE=QUEUE");
+    assert_eq!(one.column("SELECT v FROM t"), [1, 1, 2]);
 }
 
 /// What an owner does after its table was changed, and renamed on the way, holds there.
@@ -153,7 +214,7 @@ fn options(server: &Server, name: &str) {
     assert_eq!(one.value("SELECT queue_wait('t:v = 1', 0)"), None);
     assert_eq!(one.column("SELECT * FROM t"), [1]);
     one.run("ALTER TABLE t SYNC=DEFAULT");
-    one.run("ALTER TABLE t ENGINE=InnoDB");
+    one.run("ALTER TABLE t ENGINE=InnoDB, LOCK=SHARED");
     assert_eq!(one.column("SELECT * FROM t"), [1]);
     one.run("ALTER TABLE t ENGINE=QUEUE");
     assert_eq!(one.column("SELECT * FROM t"), [1]);
@@ -180,7 +241,10 @@ fn quiet_statements(server: &Server, name: &str) {
             "EXPLAIN SELECT * FROM t WHERE queue_wait('t', 0)",
         ] {
             two.run(statement);
+            assert_eq!(two.waiting(), 1, "after {statement}");
         }
+        let repaired: Vec<(String, String, String, String)> = two.rows("REPAIR TABLE t");
+        assert!(repaired[0].3.contains("doesn't support repair"), "{repaired:?}");
         assert_eq!(two.value("SELECT COUNT(*) FROM t"), Some(0));
         two.run("INSERT INTO t VALUES (1), (2)");
         assert_eq!(waiter.join().unwrap(), Some(1));

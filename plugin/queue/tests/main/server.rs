@@ -144,10 +144,15 @@ impl Client {
 
     /// Waits until this many sessions wait for a row.
     pub(crate) fn until_waiting(&mut self, count: usize) {
-        let sql = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting in queue_wait'";
         let started = Instant::now();
-        while self.value(sql) != i64::try_from(count).ok() {
+        while self.waiting() != count {
             assert!(started.elapsed() < Duration::from_secs(60), "nobody waits");
         }
+    }
+
+    /// How many sessions wait for a row.
+    pub(crate) fn waiting(&mut self) -> usize {
+        let sql = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting in queue_wait'";
+        usize::try_from(self.value(sql).unwrap()).unwrap()
     }
 }

@@ -1,0 +1,134 @@
+//! Which files a command line names.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use disk::{Disk, Entry, Kind, RealDisk, Tree};
+use glob::Pattern;
+
+use crate::exit;
+use crate::shown;
+
+/// What was found.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// In the order of the command line, in folders by name. A file with two names is there once.
+    pub(crate) files: Vec<PathBuf>,
+    /// What was named and is no file, and what could not be looked at, each with its reason.
+    pub(crate) left_out: Vec<String>,
+}
+
+struct Search {
+    exclude: Vec<Pattern>,
+    recursive: bool,
+    /// Files by device and number.
+    seen: BTreeSet<(u64, u64)>,
+    found: Found,
+}
+
+/// Finds the files of a command line.
+pub(crate) fn files(paths: &[PathBuf], exclude: &[String], recursive: bool) -> Result<Found> {
+    let pattern =
+        |text: &String| Pattern::new(text).map_err(|error| exit::usage(format!("--exclude {text}: {error}")));
+    let exclude = exclude.iter().map(pattern).collect::<Result<_>>()?;
+    let mut search = Search { exclude, recursive, seen: BTreeSet::new(), found: Found::default() };
+    for path in paths {
+        for path in named(path)? {
+            search.path(&path);
+        }
+    }
+    Ok(search.found)
+}
+
+/// What an argument stands for: itself, or all that a pattern fits.
+fn named(path: &Path) -> Result<Vec<PathBuf>> {
+    let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists());
+    let Some(pattern) = pattern else { return Ok(vec![path.to_owned()]) };
+    let found = glob::glob(pattern).map_err(|error| exit::usage(format!("{pattern}: {error}")))?;
+    let mut paths = found.collect::<Result<Vec<_>, _>>()?;
+    paths.sort();
+    // Nothing fits: it is told as what it is.
+    Ok(if paths.is_empty() { vec![path.to_owned()] } else { paths })
+}
+
+impl Search {
+    fn is_excluded(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.exclude.iter().any(|pattern| match pattern.as_str().contains('/') {
+            true => pattern.matches_path(path),
+            false => pattern.matches(&name),
+        })
+    }
+
+    fn leave_out(&mut self, path: &Path, why: &dyn std::fmt::Display) {
+        self.found.left_out.push(format!("{}: {why}", shown::path(path)));
+    }
+
+    /// Something that was named: a link is followed.
+    fn path(&mut self, path: &Path) {
+        if self.is_excluded(path) {
+            return;
+        }
+        let entry = match RealDisk.entry(path) {
+            Ok(entry) => entry,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return self.leave_out(path, &"there is no such file, and none that fits it as a pattern");
+            }
+            Err(error) => return self.leave_out(path, &error),
+        };
+        match entry.kind {
+            Kind::File => self.file(path.to_owned(), &entry),
+            Kind::Folder if self.recursive => self.folder(path, 0),
+            Kind::Folder => self.leave_out(path, &"is a folder; -r goes into it"),
+            Kind::Link(_) | Kind::Other => match RealDisk.stat(path) {
+                Ok(stat) if stat.block_device => self.found.files.push(path.to_owned()),
+                _ => self.leave_out(path, &"is neither a file nor a block device"),
+            },
+        }
+    }
+
+    fn file(&mut self, path: PathBuf, entry: &Entry) {
+        // Of an empty file nothing can be in memory; that also leaves out what /proc makes up.
+        if entry.len > 0 && self.seen.insert((entry.device, entry.inode)) {
+            self.found.files.push(path);
+        }
+    }
+
+    fn folder(&mut self, folder: &Path, depth: usize) {
+        /// Deeper than any path can be: the bound is for the stack alone.
+        const DEPTH_MAX: usize = 2100;
+        let entries = match RealDisk.entries(folder) {
+            Ok(entries) if depth < DEPTH_MAX => entries,
+            Ok(_) => return self.leave_out(folder, &"lies too deep"),
+            Err(error) => return self.leave_out(folder, &error),
+        };
+        for entry in entries {
+            let path = folder.join(&entry.name);
+            if self.is_excluded(&path) {
+                continue;
+            }
+            match entry.kind {
+                Kind::File => self.file(path, &entry),
+                Kind::Folder => self.folder(&path, depth + 1),
+                // A link leads elsewhere; pipes, sockets and devices hold nothing of a file.
+                Kind::Link(_) | Kind::Other => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_without_a_slash_is_for_names() {
+        let exclude = ["*.ibd", "/data/tmp/*"].map(|text| Pattern::new(text).unwrap()).to_vec();
+        let search = Search { exclude, recursive: true, seen: BTreeSet::new(), found: Found::default() };
+        let is = |path: &str| search.is_excluded(Path::new(path));
+        assert!(is("/data/shop/a.ibd") && is("a.ibd") && is("/data/tmp/x"));
+        assert!(!is("/data/a.ibd.old") && !is("/other/tmp/x"));
+    }
+}

@@ -1,0 +1,108 @@
+//! What of a file is in memory.
+
+use std::io;
+
+use disk::{Source, page_size};
+
+use crate::report::{as_f64, size};
+
+/// Characters of a bar.
+const CELLS: u64 = 40;
+
+/// What of a file is in memory, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Its length.
+    pub(crate) len: u64,
+    /// What of it is there.
+    pub(crate) there: u64,
+    /// What of that is not on the disk yet, where the kernel tells.
+    pub(crate) dirty: Option<u64>,
+    /// Whether it is nowhere but in memory.
+    only_there: bool,
+}
+
+impl Look {
+    /// Looks at a file; none where the kernel does not tell.
+    pub(crate) fn at(source: &dyn Source) -> io::Result<Option<Look>> {
+        let len = source.stat()?.len;
+        let Some(resident) = source.resident(0, len)? else { return Ok(None) };
+        // The last page reaches behind the end.
+        let bytes = |pages: u64| (pages * page_size()).min(len);
+        Ok(Some(Look {
+            len,
+            there: bytes(resident.pages),
+            dirty: resident.dirty.map(bytes),
+            only_there: resident.only_there,
+        }))
+    }
+}
+
+/// Why something is still there.
+pub(crate) fn why(after: &Look, synced: bool) -> Option<String> {
+    let dirty = after.dirty.unwrap_or(0);
+    match after.there {
+        0 => None,
+        _ if after.only_there => Some("its file system keeps it in memory alone".to_owned()),
+        there if dirty >= there && !synced => Some("not on the disk yet".to_owned()),
+        _ if dirty > 0 => Some(format!("{} not on the disk yet, the rest in use", size(dirty))),
+        _ if after.dirty.is_none() && !synced => Some("in use, or not on the disk yet".to_owned()),
+        _ => Some("in use: mapped, locked, or being read".to_owned()),
+    }
+}
+
+/// `512 MB of 1.07 GB  48 %`
+pub(crate) fn held(look: &Look) -> String {
+    let share = if look.len == 0 { 0.0 } else { as_f64(look.there) / as_f64(look.len) * 100.0 };
+    format!("{:>9} of {:>9} {share:>3.0} %", size(look.there), size(look.len))
+}
+
+/// A character for each fortieth of a file: `#` all of it is there, `+` half or more, `.` something, and a
+/// space nothing.
+pub(crate) fn bar(source: &dyn Source, len: u64) -> io::Result<String> {
+    let pages = len.div_ceil(page_size());
+    let mut bar = String::new();
+    for cell in 0..CELLS {
+        let (from, mut to) = (pages * cell / CELLS, pages * (cell + 1) / CELLS);
+        // A file of few pages has wide pages.
+        to = to.max(from + 1).min(pages.max(from + 1));
+        let bytes = (to * page_size()).min(len) - (from * page_size()).min(len);
+        let there = source.resident(from * page_size(), bytes)?.map_or(0, |resident| resident.pages);
+        bar.push(mark(there, to - from));
+    }
+    Ok(bar)
+}
+
+fn mark(there: u64, of: u64) -> char {
+    match there {
+        0 => ' ',
+        _ if there >= of => '#',
+        _ if there * 2 >= of => '+',
+        _ => '.',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_does_not_hide_what_is_there() {
+        assert_eq!(
+            [mark(0, 9), mark(1, 900), mark(450, 900), mark(899, 900), mark(9, 9)],
+            [' ', '.', '+', '+', '#']
+        );
+    }
+
+    #[test]
+    fn what_stays_is_explained() {
+        let look = |there, dirty, only_there| Look { len: 9000, there, dirty, only_there };
+        assert_eq!(why(&look(0, Some(0), false), false), None);
+        let text = |look: Look, synced| why(&look, synced).unwrap();
+        assert!(text(look(4096, Some(4096), false), false).starts_with("not on the disk"));
+        assert!(text(look(8192, Some(4096), false), false).contains("the rest in use"));
+        assert!(text(look(4096, Some(0), false), true).starts_with("in use"));
+        assert!(text(look(4096, Some(0), true), true).contains("memory alone"));
+        assert!(text(look(4096, None, false), false).contains("or not on the disk"));
+    }
+}

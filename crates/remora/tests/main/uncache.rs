@@ -1,0 +1,170 @@
+//! `remora uncache` on the files of a real file system.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use disk::{Disk, RealDisk};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Ended, remora, skipped, tell};
+
+const LEN: usize = 8 << 20;
+
+/// A folder whose files can leave memory; none on a file system that has no other place for them.
+fn folder(name: &str) -> Option<TempDir> {
+    let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
+    let probe = folder.path().join("probe");
+    std::fs::write(&probe, [1; 5000]).unwrap();
+    let source = RealDisk.open(&probe).unwrap();
+    let only_there = source.resident(0, 5000).unwrap().unwrap().only_there;
+    std::fs::remove_file(&probe).unwrap();
+    if only_there {
+        skipped(name, "files for tests lie in memory alone");
+        return None;
+    }
+    Some(folder)
+}
+
+/// A file that is on the disk, and in memory.
+fn cached(path: &Path) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, (0..LEN).map(|at| (at / 7) as u8).collect::<Vec<_>>()).unwrap();
+    RealDisk.open(path).unwrap().write_out().unwrap();
+    std::fs::read(path).unwrap();
+}
+
+/// Bytes that are in memory, as mincore(2) tells, which the program does not ask where it has a better way.
+fn there(path: &Path) -> u64 {
+    let source = RealDisk.open(path).unwrap();
+    let len = usize::try_from(source.stat().unwrap().len).unwrap();
+    len as u64 - source.absent(0, len).unwrap().iter().map(|range| range.end - range.start).sum::<u64>()
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Ended {
+    Ended::of(&remora(folder).arg("uncache").args(arguments).stdin(Stdio::null()).output().unwrap())
+}
+
+/// The line of JSON about a file.
+fn line(ended: &Ended, path: &str) -> Value {
+    let lines = ended.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .into_iter()
+        .find(|line| line["path"] == path)
+        .unwrap_or_else(|| panic!("no {path} in {}", ended.out))
+}
+
+#[test]
+fn files_go_and_the_sums_tell_what_was_there() {
+    let Some(folder) = folder("uncache: files go") else { return };
+    let file = |name: &str| folder.path().join(name);
+    ["one", "data/two", "data/deep/three.ibd", "data/deep/four"].iter().for_each(|name| cached(&file(name)));
+    std::os::unix::fs::symlink(file("one"), file("data/link")).unwrap();
+    std::fs::hard_link(file("data/two"), file("data/zwei")).unwrap();
+    let ended = run(folder.path(), &["-r", "data", "--exclude", "*.ibd", "--json"]).exits(0);
+    for name in ["data/two", "data/deep/four"] {
+        let told = line(&ended, name);
+        assert_eq!((&told["resident_before"], &told["resident_after"]), (&Value::from(LEN), &Value::from(0)));
+        assert_eq!(there(&file(name)), 0, "{name}");
+    }
+    assert_eq!((there(&file("one")), there(&file("data/deep/three.ibd"))), (LEN as u64, LEN as u64));
+    let last: Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["files"], &last["resident_before"]),
+        (&Value::from(2), &Value::from(2 * LEN)),
+        "{last}"
+    );
+    // A pattern, and a folder that was not asked for.
+    let ended = run(folder.path(), &["o*", "data"]).exits(3).says(&["data: is a folder; -r goes into it"]);
+    assert!(ended.out.contains("8.39 MB ->       0 B of   8.39 MB  one"), "{}", ended.out);
+    assert!(ended.err.contains("1 file, 8.39 MB: 8.39 MB in memory before, 0 B now"), "{}", ended.err);
+    assert_eq!(there(&file("one")), 0);
+    run(folder.path(), &["nothing"]).exits(1).says(&["nothing: there is no such file"]);
+    run(folder.path(), &["one", "--exclude", "a[b"]).exits(2).says(&["--exclude a[b"]);
+}
+
+#[test]
+fn a_look_changes_nothing() {
+    let Some(folder) = folder("uncache: a look") else { return };
+    let path = folder.path().join("table.ibd");
+    cached(&path);
+    let bar = |ended: &Ended| ended.out.split_once(']').unwrap().0.trim_start_matches('[').to_owned();
+    let ended = run(folder.path(), &["--show", "table.ibd"]).exits(0);
+    assert_eq!(bar(&ended), "#".repeat(40));
+    assert!(ended.out.contains("8.39 MB of   8.39 MB 100 %  table.ibd"), "{}", ended.out);
+    assert_eq!(there(&path), LEN as u64);
+    let source = RealDisk.open(&path).unwrap();
+    // Pages of the third quarter.
+    source.forget(4 << 20, 2 << 20);
+    let left = there(&path);
+    assert!(left < LEN as u64);
+    let ended = run(folder.path(), &["--show", "--json", "table.ibd"]).exits(0);
+    assert_eq!(line(&ended, "table.ibd")["resident"], left);
+    let shown = bar(&run(folder.path(), &["--show", "table.ibd"]).exits(0));
+    assert!(shown.starts_with(&"#".repeat(19)) && shown.ends_with(&"#".repeat(9)), "{shown:?}");
+    assert!(shown.contains("     "), "{shown:?}");
+    assert_eq!(there(&path), left);
+    run(folder.path(), &["--show", "--sync", "table.ibd"]).exits(2);
+}
+
+#[test]
+fn what_is_not_on_the_disk_is_not_lost() {
+    let Some(folder) = folder("uncache: dirty pages") else { return };
+    let path = folder.path().join("fresh");
+    for round in 0..20u8 {
+        let bytes = vec![round; LEN];
+        std::fs::write(&path, &bytes).unwrap();
+        // The kernel may have written some of it already; what it has not stays, and is told.
+        let ended = run(folder.path(), &["--json", "fresh"]).exits(0);
+        let told = line(&ended, "fresh");
+        if told["dirty_after"] == 0 {
+            assert_eq!(told["resident_after"], 0, "{told}");
+        }
+        let ended = run(folder.path(), &["--json", "--sync", "fresh"]).exits(0);
+        assert_eq!(line(&ended, "fresh")["resident_after"], 0);
+        assert_eq!(there(&path), 0);
+        assert!(std::fs::read(&path).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn what_a_program_has_mapped_stays_and_is_told() {
+    let Some(folder) = folder("uncache: mapped pages") else { return };
+    let program = folder.path().join("sleeper");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    RealDisk.open(&program).unwrap().write_out().unwrap();
+    let mut child = Command::new(&program).arg("600").stdin(Stdio::null()).spawn().unwrap();
+    let ended = run(folder.path(), &["--sync", "sleeper"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = ended.exits(0);
+    assert!(ended.out.contains("(in use: mapped, locked, or being read)"), "{}{}", ended.out, ended.err);
+    let ended = run(folder.path(), &["--json", "sleeper"]).exits(0);
+    assert_eq!(line(&ended, "sleeper")["resident_after"], 0, "{}", ended.out);
+}
+
+#[test]
+fn files_of_others_go_without_a_number_made_up() {
+    let Some(folder) = folder("uncache: files of others") else { return };
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join("theirs");
+    cached(&path);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    // Where others may not go is the program that is tested.
+    let program = folder.path().join("remora");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_remora"), &program)
+        .or_else(|_| std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).map(drop))
+        .unwrap();
+    let mut command = Command::new(&program);
+    command.current_dir(folder.path()).args(["uncache", "theirs"]).uid(65534).gid(65534);
+    let Ok(output) = command.output() else {
+        skipped("uncache: files of others", "only root can run a program as somebody else");
+        return;
+    };
+    let ended = Ended::of(&output).exits(0).says(&["of 1 file the kernel does not tell what is in memory"]);
+    assert!(ended.out.starts_with("not told"), "{}", ended.out);
+    tell("they are gone all the same");
+    assert_eq!(there(&path), 0);
+}
