@@ -52,6 +52,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Url(commands::url::Action),
     Undo(Box<commands::undo::Arguments>),
+    Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod restore;
 pub(crate) mod sandbox;
 pub(crate) mod undo;
 pub(crate) mod url;
+pub(crate) mod vars;
 pub(crate) mod verify;
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Restore(arguments) => restore::run(&arguments, report),
         Command::Sandbox(action) => sandbox::run(action, report),
         Command::Url(action) => url::run(action, report),
+        Command::Vars(arguments) => vars::run(*arguments, password, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
         Command::Verify(arguments) => verify::run(&arguments, report),
     }
