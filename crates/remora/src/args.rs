@@ -53,6 +53,7 @@ pub(crate) enum Command {
     Url(commands::url::Action),
     Uncache(commands::uncache::Arguments),
     Undo(Box<commands::undo::Arguments>),
+    Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod sandbox;
 pub(crate) mod uncache;
 pub(crate) mod undo;
 pub(crate) mod url;
+pub(crate) mod vars;
 pub(crate) mod verify;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Sandbox(action) => sandbox::run(action, report),
         Command::Url(action) => url::run(action, report),
         Command::Uncache(arguments) => uncache::run(&arguments, report),
+        Command::Vars(arguments) => vars::run(*arguments, password, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
         Command::Verify(arguments) => verify::run(&arguments, report),
     }

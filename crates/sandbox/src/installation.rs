@@ -186,8 +186,10 @@ impl Installation {
         self.libraries.as_deref().filter(|_| self.loader.is_none())
     }
 
-    /// The server, to be run and waited for.
-    pub(crate) fn command(&self) -> Command {
+    /// The server's program, to be run and waited for: with the loader and the libraries that it brings, and
+    /// without arguments.
+    #[must_use]
+    pub fn command(&self) -> Command {
         let line = self.line();
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);

@@ -52,7 +52,7 @@ pub use grant::{Grants, Scope};
 pub use hold::{Attempt, Hold, HoldMode};
 pub use load::{LoadReport, Source};
 pub use name::{TableName, quote_name};
-pub use options::{OptionFile, OptionFiles, OptionLine, read_option_files};
+pub use options::{OptionFile, OptionFiles, OptionLine, read_all_options, read_option_files};
 pub use password::Password;
 pub use position::Position;
 pub use rights::Rights;

@@ -82,6 +82,19 @@ pub fn read_option_files(
     if let Some(suffix) = suffix {
         wanted.extend(groups.iter().map(|group| format!("{group}{suffix}")));
     }
+    read(files, Some(wanted))
+}
+
+/// Reads `files` and returns the options of every group, as [`read_option_files`] does those of some.
+///
+/// # Errors
+///
+/// Those of [`read_option_files`].
+pub fn read_all_options(files: &OptionFiles) -> Result<Vec<OptionLine>, Error> {
+    read(files, None)
+}
+
+fn read(files: &OptionFiles, wanted: Option<Vec<String>>) -> Result<Vec<OptionLine>, Error> {
     let mut reader = Reader { wanted, home: files.home.as_deref(), found: Vec::new() };
     for file in &files.files {
         let read = reader.file(&file.path, 0)?;
@@ -93,7 +106,8 @@ pub fn read_option_files(
 }
 
 struct Reader<'a> {
-    wanted: Vec<String>,
+    /// None: every group.
+    wanted: Option<Vec<String>>,
     home: Option<&'a Path>,
     found: Vec<RawOption>,
 }
@@ -184,7 +198,8 @@ impl Reader<'_> {
     }
 
     fn option(&mut self, place: &Place<'_>, group: &[u8], line: &[u8]) {
-        if !self.wanted.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(group)) {
+        let is_this = |wanted: &String| wanted.as_bytes().eq_ignore_ascii_case(group);
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted.iter().any(is_this)) {
             return;
         }
         let line = &line[..end_comment(line)];

@@ -1,0 +1,90 @@
+//! `remora vars`
+
+mod advise;
+mod check;
+mod program;
+mod prove;
+mod show;
+mod side;
+mod snapshot;
+
+use clap::{Args, Subcommand};
+use status::variable::compare;
+
+use crate::args::ServerArgs;
+use crate::exit::{Exit, usage};
+use crate::report::Report;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora vars 10.11 11.8                        what an upgrade changes; needs no server
+  remora vars mysql://root@db1 mysql://root@db2 how two servers differ, and who set it where
+  remora vars unix:///run/mysqld/mysqld.sock 11.8   what this server has set, against the defaults there
+  remora vars old.cnf new.cnf                   two option files: 1 is ON, 64M is 67108864
+  remora vars binary:/opt/mariadb/bin/mariadbd 11.8   a server that is not started
+  remora vars check /etc/mysql/my.cnf --for 11.8   will it start there, and which lines mean something else
+  remora vars advise                            what is dangerous or too small on a server, with reasons
+  remora vars snapshot unix:///a.sock > monday.vars   keep it, and compare with it later";
+
+/// Compare the settings of servers, series and option files; check an option file before an upgrade
+///
+/// A and B are each one of: a series that ships with remora (10.11, 11.4, 11.8, mysql-5.6), a server
+/// (mysql://user@host:port, unix:///path, or the word 'server' for the one that the options say), an option file,
+/// a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or a fresh server (sandbox:SERIES).
+///
+/// Values are compared by what they mean: 1 and ON, 64M and 67108864. What says which server it is, where its
+/// files are, or what it computed from its machine is left out and counted; --all shows it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// What to compare: a series, a server, an option file, binary:PATH, a snapshot
+    #[arg(value_name = "A", required = true)]
+    a: Option<String>,
+
+    /// What to compare it with
+    #[arg(value_name = "B", required = true)]
+    b: Option<String>,
+
+    /// Show paths, names and numbers of servers too, and what they computed from their machine
+    #[arg(long)]
+    all: bool,
+
+    /// End with exit code 4 if there is a difference
+    #[arg(long)]
+    exit_code: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Tell whether a server starts with an option file, and which lines mean something else there
+    Check(Box<check::Arguments>),
+    /// Name settings that lose data, are too small or are lost at a restart, each with its reason
+    Advise(Box<advise::Arguments>),
+    /// Write the settings of a server, a program or a series as text, to compare with later
+    Snapshot(Box<snapshot::Arguments>),
+}
+
+pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    match arguments.action {
+        Some(Action::Check(arguments)) => check::run(&arguments, password, report),
+        Some(Action::Advise(arguments)) => advise::run(&arguments, password, report),
+        Some(Action::Snapshot(arguments)) => snapshot::run(&arguments, password, report),
+        None => {
+            let (Some(a), Some(b)) = (&arguments.a, &arguments.b) else {
+                return Err(usage("name two sides to compare; remora vars --help has examples"));
+            };
+            let (a, b) = side::two(a, b, &arguments.server, password.as_ref())?;
+            let found = compare::compare(&a, &b);
+            let is_shown = |difference: &&compare::Difference| arguments.all || !difference.is_administrative;
+            let shown: Vec<_> = found.iter().filter(is_shown).collect();
+            report.end();
+            show::show((&a, &b), &shown, found.len() - shown.len(), report)?;
+            Ok(if arguments.exit_code && !shown.is_empty() { Exit::Damaged } else { Exit::Done })
+        }
+    }
+}

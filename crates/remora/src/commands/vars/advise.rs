@@ -1,0 +1,56 @@
+//! `remora vars advise`
+
+use clap::Args;
+use progress::Progress;
+use serde_json::json;
+use status::variable::advise::{Facts, advise};
+
+use crate::args::ServerArgs;
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::shown;
+
+/// Name settings that lose data, are too small or are lost at a restart, each with its reason
+///
+/// Few rules, and each is about something seen on this server: a setting, a counter. The reason names the page of
+/// the manual or the measurement. Nothing is changed. Ends with 4 when a rule fires.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The server: mysql://user@host:port or unix:///path [default: as the options and option files say]
+    #[arg(value_name = "SERVER")]
+    at: Option<String>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let server = match &arguments.at {
+        Some(at) => arguments.server.at(at),
+        None => arguments.server.clone(),
+    };
+    let facts = Facts::read(&mut server.target(password)?.connect()?)?;
+    let all = advise(&facts);
+    report.end();
+    for advice in &all {
+        if report.is_json() {
+            report.message(&json!({
+                "message_type": "advice", "rule": advice.rule, "seen": advice.seen, "why": advice.why,
+                "source": advice.source, "remedy": advice.remedy,
+            }))?;
+        } else {
+            report.data(&shown::plain(&format!(
+                "{}: {}\n    why:    {}\n    source: {}\n    remedy: {}\n",
+                advice.rule, advice.seen, advice.why, advice.source, advice.remedy
+            )))?;
+        }
+    }
+    if report.is_json() {
+        report.message(
+            &json!({"message_type": "summary", "server": facts.settings.title, "advice": all.len()}),
+        )?;
+    } else {
+        report.note(&format!("{}: {} pieces of advice", facts.settings.title, all.len()));
+    }
+    Ok(if all.is_empty() { Exit::Done } else { Exit::Damaged })
+}

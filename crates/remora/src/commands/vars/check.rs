@@ -1,0 +1,156 @@
+//! `remora vars check`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use progress::Progress;
+use sandbox::Product;
+use serde_json::json;
+use status::variable::Snapshot;
+use status::variable::check::{Finding, Verdict, check};
+
+use super::prove::{Proof, prove};
+use super::side;
+use crate::args::ServerArgs;
+use crate::commands::sandbox::places;
+use crate::exit::Exit;
+use crate::report::Report;
+use crate::shown;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora vars check /etc/mysql/my.cnf --for 11.8
+  remora vars check my.cnf --for mysql-5.6
+  remora vars check my.cnf --for binary:/opt/mariadb/bin/mariadbd
+  remora vars check my.cnf --for mysql://root@db1   the options that this running server knows";
+
+/// Tell whether a server starts with an option file, and which lines mean something else there
+///
+/// All groups that the server reads are looked at, included files too. Where the server is on this machine (see
+/// 'remora sandbox start --server'), a private one is started with the lines, so that what is said was seen. Paths,
+/// addresses, data and large buffers of the file belong to another machine and are not tried; they are named.
+///
+/// Ends with 0 when the server starts and every line means what it says, or is deprecated only; with 4 when a line
+/// stops the server, means something else or does nothing.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The option file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The server it is for: a series (11.8, mysql-5.6), binary:PATH, a URL or a snapshot
+    #[arg(long = "for", value_name = "SERVER")]
+    server_for: String,
+
+    /// Start no server
+    #[arg(long)]
+    no_start: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let snapshot = side::whole(&arguments.server_for, &arguments.server, password.as_ref())?;
+    let lines = side::read_lines(&arguments.file)?;
+    let mut checked = check(&snapshot, &lines);
+    let (mut proof, mut unproven) = (None, None);
+    match installation(&snapshot) {
+        _ if arguments.no_start => unproven = Some("--no-start was given".to_owned()),
+        Ok(installation) => {
+            report.phase("starting a server with it", None);
+            proof = Some(prove(&installation, &places()?, &snapshot, &lines, &mut checked)?);
+        }
+        Err(why) => unproven = Some(why),
+    }
+    report.end();
+    tell(&snapshot, &checked.findings, proof.as_ref(), unproven.as_deref(), report)?;
+    let is_bad = checked.findings.iter().any(|finding| finding.verdict <= Verdict::Ignored)
+        || proof.is_some_and(|proof| proof.refused.is_some());
+    Ok(if is_bad { Exit::Damaged } else { Exit::Done })
+}
+
+/// The server of that series on this machine, or why there is none.
+fn installation(snapshot: &Snapshot) -> Result<sandbox::Installation, String> {
+    let product: Product = snapshot
+        .series()
+        .parse()
+        .map_err(|_| format!("remora has no private server of {}", snapshot.series()))?;
+    let places = places().map_err(|error| error.to_string())?;
+    sandbox::find(&places, product).map_err(|error| error.to_string())
+}
+
+fn tell(
+    snapshot: &Snapshot,
+    findings: &[Finding],
+    proof: Option<&Proof>,
+    unproven: Option<&str>,
+    report: &Report,
+) -> anyhow::Result<()> {
+    let aborts = findings.iter().filter(|finding| finding.verdict == Verdict::Aborts).count();
+    let refused = proof.and_then(|proof| proof.refused.as_deref());
+    if report.is_json() {
+        for finding in findings {
+            report.message(&json!({
+                "message_type": "finding", "file": finding.file, "line": finding.line, "text": finding.text,
+                "verdict": word(finding.verdict), "why": finding.why,
+            }))?;
+        }
+        report.message(&json!({
+            "message_type": "summary", "server": snapshot.title, "starts": aborts == 0 && refused.is_none(),
+            "proven": proof.is_some(), "unproven_because": unproven, "server_said": refused,
+            "not_tried": proof.map(|proof| &proof.left_out),
+        }))?;
+        return Ok(());
+    }
+    for finding in findings {
+        let place = format!("{}:{}", shown::path(&finding.file), finding.line);
+        report.data(&shown::plain(&format!(
+            "{place}: {}\n    {}: {}",
+            finding.text,
+            head(finding.verdict),
+            finding.why
+        )))?;
+    }
+    if let Some(log) = refused {
+        report.data(&shown::plain(&format!(
+            "The server did not start, and no line could be blamed. It said:\n{log}"
+        )))?;
+    }
+    let verdict = match (aborts, refused) {
+        (0, None) => format!("{} starts with this file", snapshot.title),
+        (0, Some(_)) => format!("{} does NOT start with this file", snapshot.title),
+        (1, _) => format!("{} does NOT start with this file: one line stops it", snapshot.title),
+        _ => format!("{} does NOT start with this file: {aborts} lines stop it", snapshot.title),
+    };
+    report.data(&verdict)?;
+    match (proof, unproven) {
+        (Some(proof), _) if proof.left_out.is_empty() => report.note("seen by starting one with these lines"),
+        (Some(proof), _) => report.note(&format!(
+            "seen by starting one with these lines; not tried, since they belong to another machine: {}",
+            proof.left_out.join(", ")
+        )),
+        (None, why) => report.note(&format!("not tried on a server: {}", why.unwrap_or_default())),
+    }
+    Ok(())
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Aborts => "aborts",
+        Verdict::Differs => "differs",
+        Verdict::Ignored => "ignored",
+        Verdict::Deprecated => "deprecated",
+        Verdict::Overridden => "overridden",
+    }
+}
+
+fn head(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Aborts => "STOPS THE SERVER",
+        Verdict::Differs => "MEANS SOMETHING ELSE",
+        Verdict::Ignored => "does nothing",
+        Verdict::Deprecated => "deprecated",
+        Verdict::Overridden => "overridden",
+    }
+}

@@ -1,0 +1,86 @@
+//! A server's program that is asked for its options; nothing is started.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use status::variable::{Help, Snapshot, candidates, judge_probe, shipped};
+
+/// How long a program may take to print its help. It takes a fifth of a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What a program says of itself.
+pub(super) fn read(path: &Path) -> anyhow::Result<Snapshot> {
+    if !path.is_file() {
+        bail!("there is no program {}", path.display());
+    }
+    help(Command::new(path)).with_context(|| path.display().to_string())
+}
+
+/// What the program of a command says of itself.
+pub(super) fn help(command: Command) -> anyhow::Result<Snapshot> {
+    let output = ask(command, &[])?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Help::read(&text).map_err(|error| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        anyhow::Error::new(error).context(format!("it said: {last}"))
+    })
+}
+
+/// Adds the options that the program takes and does not list. Each is asked for by a run of its own.
+pub(super) fn probe(
+    command: &dyn Fn() -> Command,
+    program: &Path,
+    snapshot: &mut Snapshot,
+) -> anyhow::Result<()> {
+    let content = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+    let others = shipped::all();
+    for name in candidates(&content, snapshot, &others.iter().collect::<Vec<_>>()) {
+        let output = ask(command(), &[format!("--loose-{}=1", name.replace('_', "-"))])?;
+        if let Some(variable) = judge_probe(&name, &String::from_utf8_lossy(&output.stderr)) {
+            snapshot.variables.insert(name, variable);
+        }
+    }
+    Ok(())
+}
+
+fn ask(mut command: Command, options: &[String]) -> anyhow::Result<Output> {
+    command.arg("--no-defaults");
+    if rustix::process::geteuid().is_root() {
+        // It refuses to run as root unless told so.
+        command.arg("--user=root");
+    }
+    command.args(options).args(["--verbose", "--help"]);
+    command.env_remove("TMPDIR").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("it can't be started")?;
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        err.as_mut().map(|err| err.read_to_end(&mut said)).transpose().map(|_| said)
+    });
+    let printed = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        out.as_mut().map(|out| out.read_to_end(&mut said)).transpose().map(|_| said)
+    });
+    let end = Instant::now() + PATIENCE;
+    let never = crossbeam_channel::never::<()>();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            bail!("it printed no help for a minute; is it a server's program?");
+        }
+        never.recv_timeout(LOOK).ok();
+    };
+    let said = |thread: std::thread::JoinHandle<std::io::Result<Vec<u8>>>| {
+        thread.join().unwrap_or_else(|_| Ok(Vec::new()))
+    };
+    Ok(Output { status, stdout: said(printed)?, stderr: said(reader)? })
+}

@@ -1,0 +1,206 @@
+//! Proof: a private server that is started with the lines of an option file.
+
+use std::collections::BTreeMap;
+
+use sandbox::{Installation, Places, Sandbox, Settings};
+use server::{Environment, OptionLine, Overrides, Session, Target};
+use status::variable::check::{Checked, Finding, Setting, Verdict, is_as_asked, is_read};
+use status::variable::{Meaning, Number, Snapshot, is_administrative, number, read_server, resolve};
+
+/// Buffers and logs larger than this are not tried: the machine may not have them.
+const TRIED_MAX_BYTES: i128 = 256 << 20;
+
+/// What the trial showed.
+pub(super) struct Proof {
+    /// What the server said when it would not start, and no line could be blamed.
+    pub(super) refused: Option<String>,
+    /// Options that were not tried, since they are about the machine that the file is for.
+    pub(super) left_out: Vec<String>,
+}
+
+/// A session with a sandbox.
+pub(super) fn session(sandbox: &Sandbox) -> Result<Session, server::Error> {
+    let overrides = Overrides {
+        socket: Some(sandbox.socket().to_owned()),
+        user: Some("root".to_owned()),
+        no_defaults: true,
+        ..Overrides::default()
+    };
+    Target::resolve(&overrides, &Environment::default())?.connect()
+}
+
+/// Starts a server with the lines that it reads, takes away those that it will not start with until it does,
+/// and looks what became of the others. The findings become what the server says.
+pub(super) fn prove(
+    installation: &Installation,
+    places: &Places,
+    snapshot: &Snapshot,
+    lines: &[OptionLine],
+    checked: &mut Checked<'_>,
+) -> anyhow::Result<Proof> {
+    let read = lines.iter().filter(|line| is_read(snapshot, line));
+    let (mut tried, left_out): (Vec<&OptionLine>, Vec<&OptionLine>) =
+        read.partition(|line| is_tried(snapshot, line));
+    let mut proof = Proof { refused: None, left_out: names(snapshot, &left_out) };
+    let mut blamed: Vec<(&OptionLine, String)> = Vec::new();
+    let server = loop {
+        let options = tried.iter().map(|line| option(line)).collect();
+        let log = match Sandbox::start(installation, places, &Settings { options, ..Settings::default() }) {
+            Ok(server) => break server,
+            Err(sandbox::Error::Start { log, .. }) => log,
+            Err(error) => return Err(error.into()),
+        };
+        let Some((at, said)) = culprit(&tried, checked, &log) else {
+            proof.refused = Some(log);
+            return Ok(proof);
+        };
+        blamed.push((tried.remove(at), said));
+    };
+    // What was thought to stop the server, and did not.
+    let is_blamed = |line: u32, file: &std::path::Path| {
+        blamed.iter().any(|(blamed, _)| blamed.line == line && blamed.file == file)
+    };
+    let was_tried =
+        |finding: &Finding| tried.iter().any(|line| line.line == finding.line && line.file == finding.file);
+    checked.findings.retain(|finding| finding.verdict != Verdict::Aborts || !was_tried(finding));
+    for (line, said) in &blamed {
+        let known = checked.findings.iter().any(|finding| {
+            finding.line == line.line && finding.file == line.file && finding.verdict == Verdict::Aborts
+        });
+        if !known {
+            let why = format!("{} says: {said}", snapshot.title);
+            checked.findings.push(Finding::new(line, Verdict::Aborts, why));
+        }
+    }
+    checked.settings.retain(|setting| {
+        !is_blamed(setting.line.line, &setting.line.file) && is_tried(snapshot, setting.line)
+    });
+    let runs = read_server(&mut session(&server)?)?;
+    let changed: Vec<Finding> =
+        checked.settings.iter().filter_map(|setting| differs(setting, &runs)).collect();
+    for finding in changed {
+        let said = checked.findings.iter().any(|known| {
+            known.line == finding.line && known.file == finding.file && known.verdict <= Verdict::Ignored
+        });
+        if !said {
+            checked.findings.push(finding);
+        }
+    }
+    checked.findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    Ok(proof)
+}
+
+fn option(line: &OptionLine) -> String {
+    match &line.value {
+        Some(value) => format!("--{}={value}", line.name),
+        None => format!("--{}", line.name),
+    }
+}
+
+/// The line that the server's log is about, or else one that is known to be wrong.
+fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(usize, String)> {
+    let errors = log.lines().filter(|line| line.contains("[ERROR]") || !line.contains(" ["));
+    for said in errors {
+        let plain = said.replace('_', "-").to_ascii_lowercase();
+        let names = |line: &&OptionLine| {
+            let name = line.name.replace('_', "-").to_ascii_lowercase();
+            [
+                format!("'{name}'"),
+                format!("'{name}="),
+                format!("'--{name}'"),
+                format!("--{name} "),
+                format!("--{name}="),
+            ]
+            .iter()
+            .any(|written| plain.contains(written.as_str()))
+        };
+        if let Some(at) = tried.iter().rposition(names) {
+            let said = said.split_once("[ERROR]").map_or(said, |(_, said)| said);
+            return Some((at, said.trim().to_owned()));
+        }
+    }
+    let wrong = |line: &&OptionLine| {
+        checked.findings.iter().find(|finding| {
+            finding.verdict == Verdict::Aborts && finding.line == line.line && finding.file == line.file
+        })
+    };
+    tried.iter().enumerate().find_map(|(at, line)| Some((at, wrong(line)?.why.clone())))
+}
+
+/// A setting that the server runs without.
+fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
+    let asked = setting.value.as_deref()?;
+    let variable = runs.variables.get(&setting.name)?;
+    let value = variable.value.as_deref()?;
+    let is_of_words = matches!(variable.kind.as_deref(), Some("SET" | "FLAGSET"));
+    // log_bin = /var/log/bin is ON.
+    let is_path =
+        asked.contains('/') || variable.is_switch() && asked.parse::<u8>().is_err() && value == "ON";
+    // The server writes more words than were asked for: ANSI is five of them.
+    let has_all = is_of_words
+        && asked
+            .split(',')
+            .all(|word| value.to_ascii_lowercase().contains(&word.trim().to_ascii_lowercase()));
+    if is_as_asked(variable, asked, value) || has_all || asked.is_empty() || is_path {
+        return None;
+    }
+    Some(Finding::new(setting.line, Verdict::Differs, format!("the server runs with {value}")))
+}
+
+/// Whether a line is tried, or is about a machine and data that are not here.
+fn is_tried(snapshot: &Snapshot, line: &OptionLine) -> bool {
+    let Meaning::Option { name, variable, .. } = resolve(snapshot, &line.name) else { return true };
+    if variable.ignored.is_some() {
+        return true;
+    }
+    let value = line.value.as_deref().unwrap_or_default();
+    let is_large = matches!(number(value), Some(Number::Whole(bytes)) if bytes > TRIED_MAX_BYTES)
+        && ["buffer", "cache_size", "innodb_log_file_size", "pool"].iter().any(|word| name.contains(word))
+        && variable
+            .max
+            .as_deref()
+            .and_then(|max| max.parse::<i128>().ok())
+            .is_none_or(|max| max > TRIED_MAX_BYTES);
+    let of_data = [
+        "innodb_data_file_path",
+        "innodb_temp_data_file_path",
+        "innodb_page_size",
+        "innodb_undo_tablespaces",
+        "innodb_force_recovery",
+        "lower_case_table_names",
+        "plugin_load",
+        "plugin_load_add",
+        "bootstrap",
+        "chroot",
+        "daemonize",
+        "console",
+        "help",
+        "verbose",
+        "gdb",
+        "memlock",
+        "large_pages",
+        "skip_networking",
+        "skip_grant_tables",
+        "log_bin",
+        "log_bin_index",
+        "open_files_limit",
+    ];
+    let is_path = value.contains('/') && !name.starts_with("wsrep_provider_options");
+    !(is_administrative(name)
+        || is_large
+        || is_path
+        || of_data.contains(&name) && !(name == "log_bin" && line.value.is_none())
+        || ["wsrep_", "ssl_", "tls_", "init_", "file_key_management"]
+            .iter()
+            .any(|front| name.starts_with(front)))
+}
+
+fn names(snapshot: &Snapshot, lines: &[&OptionLine]) -> Vec<String> {
+    let mut names = BTreeMap::new();
+    for line in lines {
+        if let Meaning::Option { name, .. } = resolve(snapshot, &line.name) {
+            names.insert(name.to_owned(), ());
+        }
+    }
+    names.into_keys().collect()
+}

@@ -1,0 +1,170 @@
+//! The settings of servers: what a series has, what a server runs with, what an option file asks for.
+//!
+//! All of them become a [`Snapshot`]. Two snapshots are [compared](compare), an option file is
+//! [checked](check) against one. The snapshots of the series that we can start are [shipped].
+//!
+//! This module starts no server and opens no file: it is handed what a program printed, or a session.
+
+pub mod advise;
+pub mod check;
+pub mod compare;
+mod file;
+mod help;
+mod name;
+mod option;
+mod probe;
+mod server;
+pub mod shipped;
+mod text;
+mod value;
+
+use std::collections::BTreeMap;
+
+pub use self::server::{deprecations, read_server};
+pub use file::read_file;
+pub use help::Help;
+pub use name::is_administrative;
+pub use option::{Meaning, Prefix, resolve};
+pub use probe::{candidates, judge_probe};
+pub use value::{Number, are_equal, number};
+
+/// A text that is no snapshot, or not what a server prints.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct Malformed {
+    /// What is wrong, and where.
+    pub what: String,
+}
+
+/// Whether an option wants a value behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Argument {
+    /// It takes none.
+    None,
+    /// With or without.
+    Optional,
+    /// Without one the server does not start.
+    Required,
+}
+
+/// One variable or option.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Variable {
+    /// Its value where nobody sets it.
+    pub default: Option<String>,
+    /// What a server runs with, or an option file asks for.
+    pub value: Option<String>,
+    /// Where the value is from, in the server's word: `COMPILE-TIME`, `CONFIG`, `SQL`, ...
+    pub origin: Option<String>,
+    /// The option file that the value is from.
+    pub file: Option<String>,
+    /// The type in the words of `information_schema.SYSTEM_VARIABLES`, such as `BIGINT UNSIGNED`.
+    pub kind: Option<String>,
+    /// Smallest number.
+    pub min: Option<String>,
+    /// Largest number.
+    pub max: Option<String>,
+    /// Numbers are rounded down to multiples of this.
+    pub block: Option<String>,
+    /// The words that it may be, or be made of.
+    pub words: Vec<String>,
+    /// `SELECT @@name` works.
+    pub is_variable: bool,
+    /// Only a restart can change it.
+    pub is_fixed: bool,
+    /// How it stands in an option file; `None` if it can't.
+    pub option: Option<Argument>,
+    /// What the server says to those who use it still.
+    pub deprecated: Option<String>,
+    /// What the server says of an option that it knows and that does nothing.
+    pub ignored: Option<String>,
+    /// The default depends on the machine: processors, memory, open files.
+    pub is_by_machine: bool,
+}
+
+/// The settings of a series, a server or an option file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Whose they are, for people: `MariaDB 10.11.19`.
+    pub title: String,
+    /// Family and version in one word, as `mariadb-10.11.19`; empty for an option file.
+    pub version: String,
+    /// The groups of option files that it reads.
+    pub groups: Vec<String>,
+    /// Whether all options are here, also those that are no variables.
+    pub has_options: bool,
+    /// Whether all variables are here, also those that are no options.
+    pub has_variables: bool,
+    /// By name: small letters and underscores.
+    pub variables: BTreeMap<String, Variable>,
+}
+
+impl Snapshot {
+    /// Whether these are some settings and not all of a server.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        !self.has_options && !self.has_variables
+    }
+
+    /// Family and series: `mariadb-10.11`.
+    #[must_use]
+    pub fn series(&self) -> &str {
+        self.version.rfind('.').map_or(&self.version, |end| &self.version[..end])
+    }
+
+    /// Takes from `other`, which is of the same series, what is not known here: defaults, bounds, options.
+    pub fn learn(&mut self, other: &Snapshot) {
+        for (name, known) in &other.variables {
+            match self.variables.get_mut(name) {
+                Some(own) => own.learn(known),
+                None if !known.is_variable => {
+                    self.variables.insert(name.clone(), known.clone());
+                }
+                None => {}
+            }
+        }
+        if self.groups.is_empty() {
+            self.groups.clone_from(&other.groups);
+        }
+        self.has_options |= other.has_options;
+    }
+}
+
+impl Variable {
+    fn learn(&mut self, other: &Variable) {
+        let fill = |own: &mut Option<String>, other: &Option<String>| {
+            if own.is_none() {
+                own.clone_from(other);
+            }
+        };
+        fill(&mut self.default, &other.default);
+        fill(&mut self.kind, &other.kind);
+        fill(&mut self.min, &other.min);
+        fill(&mut self.max, &other.max);
+        fill(&mut self.block, &other.block);
+        fill(&mut self.deprecated, &other.deprecated);
+        fill(&mut self.ignored, &other.ignored);
+        if self.words.is_empty() {
+            self.words.clone_from(&other.words);
+        }
+        self.option = self.option.or(other.option);
+        self.is_by_machine |= other.is_by_machine;
+    }
+
+    /// Whether it is a switch.
+    #[must_use]
+    pub fn is_switch(&self) -> bool {
+        self.kind.as_deref() == Some("BOOLEAN")
+    }
+
+    /// Whether somebody set it, as far as is known.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        match (self.origin.as_deref(), &self.value, &self.default) {
+            (Some("COMPILE-TIME" | "AUTO"), _, _) | (_, None, _) => false,
+            (Some(_), _, _) => true,
+            (None, Some(value), Some(default)) => !are_equal(self, value, default),
+            (None, Some(_), None) => true,
+        }
+    }
+}

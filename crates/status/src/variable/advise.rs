@@ -1,0 +1,369 @@
+//! A few rules about settings. Each has fired on something that was seen on this server, and names a
+//! measurement or the manual's own words. What is a matter of taste is no rule.
+
+use std::collections::BTreeMap;
+
+use ::server::{Error, Session};
+
+use super::{Snapshot, is_administrative, number, read_server};
+
+/// From this size on the C library asks the system for memory at each allocation, and gives it back:
+/// `DEFAULT_MMAP_THRESHOLD_MAX` of glibc.
+const MMAP_BYTES: i128 = 32 << 20;
+
+/// What is known of a server.
+#[derive(Debug)]
+pub struct Facts {
+    /// Its settings.
+    pub settings: Snapshot,
+    /// Its counters, names in small letters.
+    pub status: BTreeMap<String, String>,
+    /// Data and indexes of InnoDB tables in bytes.
+    pub innodb_bytes: u64,
+}
+
+/// A piece of advice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What was seen on this server.
+    pub seen: String,
+    /// Why that matters.
+    pub why: &'static str,
+    /// Who says so, or how it was measured.
+    pub source: &'static str,
+    /// What to type, or to write into the option file.
+    pub remedy: String,
+}
+
+impl Facts {
+    /// Asks a server.
+    ///
+    /// # Errors
+    ///
+    /// Those of the session.
+    pub fn read(session: &mut Session) -> Result<Facts, Error> {
+        let settings = read_server(session)?;
+        let rows = session.strings("SHOW GLOBAL STATUS")?;
+        let status = rows.into_iter().filter_map(|row| match <[Option<String>; 2]>::try_from(row) {
+            Ok([Some(name), Some(value)]) => Some((name.to_ascii_lowercase(), value)),
+            _ => None,
+        });
+        let status = status.collect();
+        let bytes = session.value(
+            "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE engine = 'InnoDB'",
+        )?;
+        let innodb_bytes = bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+        Ok(Facts { settings, status, innodb_bytes })
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.settings.variables.get(name)?.value.as_deref()
+    }
+
+    fn number(&self, name: &str) -> Option<i128> {
+        match number(self.value(name)?)? {
+            super::Number::Whole(whole) => Some(whole),
+            super::Number::Real(_) => None,
+        }
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| super::value::switch(value) == Some(true))
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.status.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// What the rules say of a server.
+#[must_use]
+pub fn advise(facts: &Facts) -> Vec<Advice> {
+    let single = [
+        redo_log(facts),
+        binary_log(facts),
+        torn_pages(facts),
+        strict(facts),
+        never_purged(facts),
+        connections(facts),
+        buffer_pool(facts),
+        log_buffer(facts),
+        binlog_cache(facts),
+        query_cache(facts),
+        by_hand(facts),
+    ];
+    single.into_iter().flatten().chain(session_buffers(facts)).collect()
+}
+
+fn redo_log(facts: &Facts) -> Option<Advice> {
+    let value = facts.value("innodb_flush_log_at_trx_commit").filter(|value| matches!(*value, "0" | "2"))?;
+    Some(Advice {
+        rule: "redo log",
+        seen: format!("innodb_flush_log_at_trx_commit = {value}"),
+        why: "transactions that were committed in the last second are lost when the machine goes down; with 0 \
+              also when the server does",
+        source: "https://mariadb.com/kb/en/innodb-system-variables/#innodb_flush_log_at_trx_commit",
+        remedy: "SET GLOBAL innodb_flush_log_at_trx_commit = 1".to_owned(),
+    })
+}
+
+fn binary_log(facts: &Facts) -> Option<Advice> {
+    let value = facts.number("sync_binlog").filter(|value| *value != 1 && facts.is_on("log_bin"))?;
+    Some(Advice {
+        rule: "binary log",
+        seen: format!("sync_binlog = {value}, log_bin = ON"),
+        why: "when the machine goes down the binary log may lack transactions that the replicas have seen, or \
+              that InnoDB has kept: they differ from then on",
+        source: "https://mariadb.com/kb/en/replication-and-binary-log-system-variables/#sync_binlog",
+        remedy: "SET GLOBAL sync_binlog = 1".to_owned(),
+    })
+}
+
+fn torn_pages(facts: &Facts) -> Option<Advice> {
+    facts.value("innodb_doublewrite").filter(|value| super::value::switch(value) == Some(false))?;
+    Some(Advice {
+        rule: "torn pages",
+        seen: "innodb_doublewrite = OFF".to_owned(),
+        why: "a page that is half written when the machine goes down can't be repaired, unless the disk writes 16 \
+              KiB at once",
+        source: "https://mariadb.com/kb/en/innodb-doublewrite-buffer/",
+        remedy: "innodb_doublewrite = ON in the option file, then restart".to_owned(),
+    })
+}
+
+fn strict(facts: &Facts) -> Option<Advice> {
+    let mode = facts.value("sql_mode")?;
+    let is_strict = ["STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL"];
+    if is_strict.iter().any(|word| mode.contains(word)) {
+        return None;
+    }
+    Some(Advice {
+        rule: "strict mode",
+        seen: format!("sql_mode = {mode:?}, without STRICT_TRANS_TABLES"),
+        why: "values that do not fit are bent and the statement succeeds: 300 into a TINYINT is 127",
+        source: "measured: remora's tests insert 300 with and without it; https://mariadb.com/kb/en/sql-mode/",
+        remedy: format!(
+            "SET GLOBAL sql_mode = {}; try the application with it first",
+            quoted(&["STRICT_TRANS_TABLES", mode])
+        ),
+    })
+}
+
+fn quoted(words: &[&str]) -> String {
+    let words: Vec<&str> = words.iter().copied().filter(|word| !word.is_empty()).collect();
+    format!("'{}'", words.join(","))
+}
+
+fn never_purged(facts: &Facts) -> Option<Advice> {
+    if !facts.is_on("log_bin") {
+        return None;
+    }
+    let limits = ["expire_logs_days", "binlog_expire_logs_seconds", "max_binlog_total_size"];
+    let known: Vec<_> = limits.into_iter().filter(|name| facts.value(name).is_some()).collect();
+    let is_zero = |name: &str| facts.value(name).and_then(|value| value.parse::<f64>().ok()) == Some(0.0);
+    if known.is_empty() || !known.iter().all(|name| is_zero(name)) {
+        return None;
+    }
+    Some(Advice {
+        rule: "binary logs stay",
+        seen: format!("log_bin = ON, {} = 0", known.join(" = ")),
+        why: "no binary log is ever removed; they grow until the disk is full",
+        source: "https://mariadb.com/kb/en/replication-and-binary-log-system-variables/#expire_logs_days",
+        remedy: "SET GLOBAL expire_logs_days = 14, or as long as replicas and backups need them".to_owned(),
+    })
+}
+
+fn connections(facts: &Facts) -> Option<Advice> {
+    let (used, refused) =
+        (facts.count("max_used_connections"), facts.count("connection_errors_max_connections"));
+    let most = facts.number("max_connections")?;
+    if i128::from(used) < most && refused == 0 {
+        return None;
+    }
+    Some(Advice {
+        rule: "connections",
+        seen: format!("max_connections = {most}, most at once {used}, refused since the start {refused}"),
+        why: "clients were or will be refused, the administrator too; extra_port of MariaDB keeps a door open and \
+              can't be set while the server runs",
+        source: "counters max_used_connections and connection_errors_max_connections of this server",
+        remedy: "SET GLOBAL max_connections = more; extra_port = 3307 in the option file of MariaDB"
+            .to_owned(),
+    })
+}
+
+fn buffer_pool(facts: &Facts) -> Option<Advice> {
+    let pool = facts.number("innodb_buffer_pool_size")?;
+    let (reads, requests) =
+        (facts.count("innodb_buffer_pool_reads"), facts.count("innodb_buffer_pool_read_requests"));
+    let (free, all) =
+        (facts.count("innodb_buffer_pool_pages_free"), facts.count("innodb_buffer_pool_pages_total"));
+    // Nothing is free, the data are larger, and one request in a hundred goes to the disk.
+    let is_full = all > 0 && free.saturating_mul(20) < all;
+    if !is_full || i128::from(facts.innodb_bytes) <= pool || reads.saturating_mul(100) < requests {
+        return None;
+    }
+    Some(Advice {
+        rule: "buffer pool",
+        seen: format!(
+            "innodb_buffer_pool_size = {pool}, data {} bytes, {reads} of {requests} page requests went to the disk",
+            facts.innodb_bytes
+        ),
+        why: "the pool is full and smaller than the data, and pages are read again and again",
+        source: "counters innodb_buffer_pool_reads and _read_requests of this server",
+        remedy: "innodb_buffer_pool_size: more, as far as the machine has memory for it".to_owned(),
+    })
+}
+
+fn log_buffer(facts: &Facts) -> Option<Advice> {
+    let waits = Some(facts.count("innodb_log_waits")).filter(|waits| *waits > 0)?;
+    Some(Advice {
+        rule: "log buffer",
+        seen: format!(
+            "innodb_log_waits = {waits}, innodb_log_buffer_size = {}",
+            facts.value("innodb_log_buffer_size").unwrap_or("?")
+        ),
+        why: "so often a transaction waited because the buffer of the redo log was full",
+        source: "https://mariadb.com/kb/en/innodb-status-variables/#innodb_log_waits",
+        remedy: "innodb_log_buffer_size: twice as much in the option file".to_owned(),
+    })
+}
+
+fn binlog_cache(facts: &Facts) -> Option<Advice> {
+    let (disk, all) = (facts.count("binlog_cache_disk_use"), facts.count("binlog_cache_use"));
+    if disk == 0 || disk.saturating_mul(100) < all {
+        return None;
+    }
+    Some(Advice {
+        rule: "binlog cache",
+        seen: format!(
+            "{disk} of {all} transactions went to a temporary file, binlog_cache_size = {}",
+            facts.value("binlog_cache_size").unwrap_or("?")
+        ),
+        why: "a transaction larger than the cache is written twice: to a temporary file and to the binary log",
+        source: "https://mariadb.com/kb/en/replication-and-binary-log-status-variables/#binlog_cache_disk_use",
+        remedy: "SET GLOBAL binlog_cache_size: as large as most transactions are".to_owned(),
+    })
+}
+
+fn query_cache(facts: &Facts) -> Option<Advice> {
+    let size = facts.number("query_cache_size").filter(|size| *size > 0)?;
+    let kind = facts.value("query_cache_type").filter(|kind| !matches!(*kind, "OFF" | "0"))?;
+    Some(Advice {
+        rule: "query cache",
+        seen: format!("query_cache_type = {kind}, query_cache_size = {size}"),
+        why: "one lock for all: the manual says that it does not scale well with high throughput on several cores; \
+              MySQL 8.0 has none",
+        source: "https://mariadb.com/docs/server/ha-and-performance/optimization-and-tuning/buffers-caches-and-threads/query-cache",
+        remedy: "SET GLOBAL query_cache_type = OFF, and measure both".to_owned(),
+    })
+}
+
+fn by_hand(facts: &Facts) -> Option<Advice> {
+    let set = facts.settings.variables.iter().filter(|(name, variable)| {
+        let origin = variable.origin.as_deref() == Some("SQL");
+        let value = variable.value.clone().unwrap_or_default();
+        let is_default =
+            variable.default.as_ref().is_some_and(|default| super::are_equal(variable, default, &value));
+        origin && !is_administrative(name) && !is_default
+    });
+    let set: Vec<String> = set
+        .map(|(name, variable)| format!("{name} = {}", variable.value.as_deref().unwrap_or_default()))
+        .collect();
+    if set.is_empty() {
+        return None;
+    }
+    Some(Advice {
+        rule: "lost at a restart",
+        seen: format!("set by SET GLOBAL: {}", set.join("; ")),
+        why: "MariaDB does not keep what was set while it ran; the next start has the old values",
+        source: "information_schema.SYSTEM_VARIABLES of this server: GLOBAL_VALUE_ORIGIN is SQL",
+        remedy: format!("into the option file, below [mysqld]: {}", set.join("; ")),
+    })
+}
+
+fn session_buffers(facts: &Facts) -> Vec<Advice> {
+    let names = ["read_buffer_size", "read_rnd_buffer_size", "sort_buffer_size", "join_buffer_size"];
+    let large = names.into_iter().filter_map(|name| Some((name, facts.number(name)?)));
+    large
+        .filter(|(_, bytes)| *bytes > MMAP_BYTES)
+        .map(|(name, bytes)| Advice {
+            rule: "session buffer",
+            seen: format!("{name} = {bytes} for everybody"),
+            why: "each use of a buffer above 32 MiB takes fresh pages from the system and gives them back: \
+                  thousands of times the cost of a smaller one, before a byte is read",
+            source: "measured: docs/manual/vars.md; glibc's mallopt(3), M_MMAP_THRESHOLD",
+            remedy: format!("SET GLOBAL {name} = DEFAULT; SET SESSION {name} where a statement gains by it"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variable::Variable;
+
+    fn facts(settings: &[(&str, &str)], status: &[(&str, &str)]) -> Facts {
+        let mut snapshot = Snapshot::read("remora variables 1\ntitle\tx\nversion\tmariadb-1.2.3\n").unwrap();
+        for (name, value) in settings {
+            let variable = Variable { value: Some((*value).to_owned()), ..Variable::default() };
+            snapshot.variables.insert((*name).to_owned(), variable);
+        }
+        let status = status.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Facts { settings: snapshot, status, innodb_bytes: 1 << 30 }
+    }
+
+    fn rules(settings: &[(&str, &str)], status: &[(&str, &str)]) -> Vec<&'static str> {
+        advise(&facts(settings, status)).into_iter().map(|advice| advice.rule).collect()
+    }
+
+    #[test]
+    fn a_rule_needs_something_that_was_seen() {
+        let sound = [
+            ("innodb_flush_log_at_trx_commit", "1"),
+            ("log_bin", "ON"),
+            ("sync_binlog", "1"),
+            ("innodb_doublewrite", "ON"),
+            ("sql_mode", "STRICT_TRANS_TABLES"),
+            ("expire_logs_days", "10.000000"),
+            ("binlog_expire_logs_seconds", "864000"),
+            ("max_connections", "151"),
+            ("query_cache_size", "1048576"),
+            ("query_cache_type", "OFF"),
+            ("innodb_buffer_pool_size", "134217728"),
+            ("sort_buffer_size", "2097152"),
+        ];
+        let quiet =
+            [("max_used_connections", "3"), ("innodb_log_waits", "0"), ("binlog_cache_disk_use", "0")];
+        assert_eq!(rules(&sound, &quiet), Vec::<&str>::new());
+        let full = [
+            ("innodb_buffer_pool_reads", "50"),
+            ("innodb_buffer_pool_read_requests", "1000"),
+            ("innodb_buffer_pool_pages_free", "10"),
+            ("innodb_buffer_pool_pages_total", "8192"),
+        ];
+        assert_eq!(rules(&sound, &full), ["buffer pool"]);
+    }
+
+    #[test]
+    fn each_rule_fires() {
+        for (setting, status, rule) in [
+            (&[("innodb_flush_log_at_trx_commit", "2")][..], &[][..], "redo log"),
+            (&[("sync_binlog", "0"), ("log_bin", "ON")], &[], "binary log"),
+            (&[("innodb_doublewrite", "OFF")], &[], "torn pages"),
+            (&[("sql_mode", "NO_ENGINE_SUBSTITUTION")], &[], "strict mode"),
+            (&[("log_bin", "ON"), ("expire_logs_days", "0.000000")], &[], "binary logs stay"),
+            (&[("max_connections", "10")], &[("max_used_connections", "11")], "connections"),
+            (&[], &[("innodb_log_waits", "7")], "log buffer"),
+            (&[], &[("binlog_cache_disk_use", "7"), ("binlog_cache_use", "99")], "binlog cache"),
+            (&[("query_cache_type", "ON"), ("query_cache_size", "1048576")], &[], "query cache"),
+            (&[("join_buffer_size", "67108864")], &[], "session buffer"),
+        ] {
+            assert_eq!(rules(setting, status), [rule]);
+        }
+        let mut by_hand = facts(&[("max_heap_table_size", "1")], &[]);
+        by_hand.settings.variables.get_mut("max_heap_table_size").unwrap().origin = Some("SQL".into());
+        assert_eq!(advise(&by_hand)[0].rule, "lost at a restart");
+    }
+}

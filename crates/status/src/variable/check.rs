@@ -1,0 +1,362 @@
+//! Whether a server starts with an option file, and what its lines mean there.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ::server::OptionLine;
+
+use super::option::{Meaning, Prefix, resolve};
+use super::value::{Number, number, switch, words};
+use super::{Argument, Snapshot, Variable, name};
+
+/// What becomes of a line, worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// The server does not start.
+    Aborts,
+    /// The server starts, with another value than the line says.
+    Differs,
+    /// The line does nothing.
+    Ignored,
+    /// It works still.
+    Deprecated,
+    /// A later line says something else.
+    Overridden,
+}
+
+/// Something to be said of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: u32,
+    /// The line as it reads, without secrets.
+    pub text: String,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// A line that is in force, if the server starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<'a> {
+    /// The line.
+    pub line: &'a OptionLine,
+    /// The option's whole name.
+    pub name: String,
+    /// What it is set to, with prefixes applied; `None` where it stands without a value, or a bound is set.
+    pub value: Option<String>,
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct Checked<'a> {
+    /// In the order of the lines.
+    pub findings: Vec<Finding>,
+    /// In the order of the lines.
+    pub settings: Vec<Setting<'a>>,
+}
+
+impl Finding {
+    /// Something to be said of a line.
+    #[must_use]
+    pub fn new(line: &OptionLine, verdict: Verdict, why: String) -> Finding {
+        let is_secret = ["pass", "pwd", "secret"].iter().any(|word| line.name.contains(word));
+        let text = match &line.value {
+            Some(_) if is_secret => format!("{} = ***", line.name),
+            Some(value) => format!("{} = {value}", line.name),
+            None => line.name.clone(),
+        };
+        Finding { file: line.file.clone(), line: line.line, text, verdict, why }
+    }
+}
+
+/// Whether a server reads the group of a line.
+#[must_use]
+pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
+    snapshot.groups.iter().any(|group| group.eq_ignore_ascii_case(&line.group))
+}
+
+/// Judges the lines of option files, all groups of them, for a server.
+#[must_use]
+pub fn check<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> Checked<'a> {
+    let mut checked = Checked::default();
+    let mut last: BTreeMap<String, usize> = BTreeMap::new();
+    for line in lines {
+        if !is_read(snapshot, line) {
+            if is_for_servers(&line.group) {
+                let why = format!("{} reads no group [{}]", snapshot.title, line.group);
+                checked.findings.push(Finding::new(line, Verdict::Ignored, why));
+            }
+            continue;
+        }
+        let (setting, found) = judge(snapshot, line);
+        checked.findings.extend(found.map(|(verdict, why)| Finding::new(line, verdict, why)));
+        let Some(setting) = setting else { continue };
+        if let Some(before) = last.insert(setting.name.clone(), checked.settings.len()) {
+            let before: &Setting<'_> = &checked.settings[before];
+            if before.value != setting.value && !is_list(&setting.name) {
+                let place = if before.line.file == line.file {
+                    format!("line {}", line.line)
+                } else {
+                    format!("{}:{}", line.file.display(), line.line)
+                };
+                let why = format!("{place} sets it again, and the last one holds");
+                checked.findings.push(Finding::new(before.line, Verdict::Overridden, why));
+            }
+        }
+        checked.settings.push(setting);
+    }
+    checked.settings = in_force(checked.settings);
+    checked.findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    checked
+}
+
+/// The last of each name, but all of those that add up.
+fn in_force(settings: Vec<Setting<'_>>) -> Vec<Setting<'_>> {
+    let mut last = BTreeMap::new();
+    for (at, setting) in settings.iter().enumerate() {
+        last.insert(setting.name.clone(), at);
+    }
+    let is_last = |at: usize, setting: &Setting<'_>| is_list(&setting.name) || last[&setting.name] == at;
+    settings.into_iter().enumerate().filter(|(at, setting)| is_last(*at, setting)).map(|(_, s)| s).collect()
+}
+
+/// Options that are given several times and all count.
+fn is_list(name: &str) -> bool {
+    name.starts_with("replicate_")
+        || matches!(
+            name,
+            "binlog_do_db" | "binlog_ignore_db" | "plugin_load_add" | "ignore_db_dir" | "ignore_db_dirs"
+        )
+}
+
+/// Groups that only servers read, some series of them.
+fn is_for_servers(group: &str) -> bool {
+    let group = group.to_ascii_lowercase();
+    let versioned = ["mysqld-", "mariadb-", "mariadbd-", "server-"];
+    versioned.iter().any(|front| {
+        group.strip_prefix(front).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    }) || matches!(group.as_str(), "mysqld" | "server" | "mariadb" | "mariadbd" | "client-server" | "galera")
+}
+
+type Found = Option<(Verdict, String)>;
+
+fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine) -> (Option<Setting<'a>>, Found) {
+    match resolve(snapshot, &line.name) {
+        Meaning::Unknown { is_loose: true } => {
+            let why = format!("{} has no such option; loose lets it start all the same", snapshot.title);
+            (None, Some((Verdict::Ignored, why)))
+        }
+        Meaning::Unknown { is_loose: false } => (
+            None,
+            Some((
+                Verdict::Aborts,
+                format!("{} has no such option{}", snapshot.title, near(snapshot, &line.name)),
+            )),
+        ),
+        Meaning::Ambiguous { names, .. } => {
+            let why = format!("it may mean {}; write the whole name", names.join(" or "));
+            (None, Some((Verdict::Aborts, why)))
+        }
+        Meaning::Option { name, variable, prefixes, is_abbreviated } => {
+            let value = effective(variable, line.value.as_deref(), &prefixes);
+            let found = judge_value(snapshot, variable, line.value.as_deref(), value.as_deref());
+            let found = found.or_else(|| {
+                let why = || format!("it is taken for {name}; write the whole name");
+                is_abbreviated.then(|| (Verdict::Deprecated, why()))
+            });
+            let aborts = matches!(found, Some((Verdict::Aborts, _)));
+            let setting = Setting { line, name: name.to_owned(), value };
+            ((!aborts && variable.ignored.is_none()).then_some(setting), found)
+        }
+    }
+}
+
+/// The value with prefixes applied.
+fn effective(variable: &Variable, value: Option<&str>, prefixes: &[Prefix]) -> Option<String> {
+    let zero = value == Some("0");
+    let mut value = value.map(str::to_owned);
+    for prefix in prefixes {
+        match prefix {
+            // A double negation is none.
+            Prefix::Off => value = Some(if zero { "1" } else { "0" }.to_owned()),
+            Prefix::On => value = Some(if zero { "0" } else { "1" }.to_owned()),
+            // It bounds what sessions may set.
+            Prefix::Maximum | Prefix::Auto => value = None,
+            Prefix::Loose => {}
+        }
+    }
+    if value.is_none() && variable.is_switch() && !prefixes.contains(&Prefix::Auto) {
+        value = Some("1".to_owned());
+    }
+    value
+}
+
+fn judge_value(
+    snapshot: &Snapshot,
+    variable: &Variable,
+    written: Option<&str>,
+    value: Option<&str>,
+) -> Found {
+    if let Some(said) = &variable.ignored {
+        return Some((Verdict::Ignored, format!("{}: it {said}", snapshot.title)));
+    }
+    if variable.option == Some(Argument::Required) && value.is_none() {
+        return Some((Verdict::Aborts, "it needs a value: name = value".to_owned()));
+    }
+    if variable.option == Some(Argument::None)
+        && !variable.is_switch()
+        && written.is_some()
+        && variable.kind.is_none()
+    {
+        return Some((Verdict::Aborts, "it takes no value".to_owned()));
+    }
+    let found = value.and_then(|value| match variable.kind.as_deref().unwrap_or_default() {
+        "BOOLEAN" => judge_switch(value),
+        "ENUM" => judge_word(variable, value),
+        "SET" => judge_set(variable, value),
+        kind if kind.contains("INT") => judge_whole(snapshot, variable, kind, value),
+        "DOUBLE" => judge_real(variable, value),
+        _ => None,
+    });
+    found.or_else(|| Some((Verdict::Deprecated, variable.deprecated.clone()?)))
+}
+
+fn judge_switch(value: &str) -> Found {
+    // Only these: YES is OFF to a server.
+    let is_known =
+        ["on", "off", "true", "false", "1", "0"].iter().any(|word| value.eq_ignore_ascii_case(word));
+    (!is_known).then(|| {
+        (Verdict::Differs, format!("{value:?} is no word for a switch: it means OFF there; write ON or OFF"))
+    })
+}
+
+fn judge_word(variable: &Variable, value: &str) -> Found {
+    if variable.words.is_empty() {
+        return None;
+    }
+    let lower = value.to_ascii_lowercase();
+    let known: Vec<String> = variable.words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    let begin = known.iter().filter(|word| word.starts_with(&lower)).count();
+    let is_number = value.parse::<usize>().is_ok_and(|at| at < known.len());
+    (!known.contains(&lower) && begin != 1 && !is_number)
+        .then(|| (Verdict::Aborts, format!("{value:?} is none of {}", variable.words.join(", "))))
+}
+
+fn judge_set(variable: &Variable, value: &str) -> Found {
+    if variable.words.is_empty() || value.parse::<u64>().is_ok() {
+        return None;
+    }
+    let known: Vec<String> = variable.words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    let is_known = |word: &&String| {
+        **word == "all" || known.iter().filter(|known| known.starts_with(word.as_str())).count() > 0
+    };
+    let wrong: Vec<String> = words(value).iter().filter(|word| !is_known(word)).cloned().collect();
+    (!wrong.is_empty())
+        .then(|| (Verdict::Aborts, format!("{} is none of {}", wrong.join(", "), variable.words.join(", "))))
+}
+
+fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str) -> Found {
+    let is_mariadb = snapshot.version.starts_with("mariadb");
+    let suffix = value.trim().chars().last().filter(char::is_ascii_alphabetic);
+    let suffixes = if is_mariadb { "KMGTPE" } else { "KMG" };
+    let legal = suffix.is_none_or(|suffix| suffixes.contains(suffix.to_ascii_uppercase()));
+    let Some(Number::Whole(asked)) = number(value).filter(|_| legal && !value.contains('.')) else {
+        if variable.words.iter().any(|word| word.eq_ignore_ascii_case(value)) {
+            return None;
+        }
+        return Some((
+            Verdict::Aborts,
+            format!("{value:?} is no whole number with one of {suffixes} behind it"),
+        ));
+    };
+    let bound = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i128>().ok());
+    let mut used = asked;
+    if kind.contains("UNSIGNED") {
+        used = used.max(0);
+    }
+    used = bound(&variable.max).map_or(used, |max| used.min(max));
+    if let Some(block) = bound(&variable.block).filter(|block| *block > 1) {
+        used -= used.rem_euclid(block);
+    }
+    used = bound(&variable.min).map_or(used, |min| used.max(min));
+    (used != asked).then(|| {
+        let range = match (&variable.min, &variable.max) {
+            (Some(min), Some(max)) => format!(" ({min} to {max}"),
+            _ => " (it is rounded".to_owned(),
+        };
+        let block = variable.block.as_ref().map(|block| format!(" in steps of {block}")).unwrap_or_default();
+        (Verdict::Differs, format!("the server takes {used} instead{range}{block})"))
+    })
+}
+
+fn judge_real(variable: &Variable, value: &str) -> Found {
+    let real = |text: &str| text.parse::<f64>().ok();
+    let Some(asked) = real(value) else {
+        return Some((Verdict::Aborts, format!("{value:?} is no number")));
+    };
+    let bound = |text: &Option<String>| text.as_deref().and_then(real);
+    let (min, max) = (bound(&variable.min).unwrap_or(f64::MIN), bound(&variable.max).unwrap_or(f64::MAX));
+    let used = asked.max(min).min(max);
+    (asked < min || asked > max)
+        .then(|| (Verdict::Differs, format!("the server takes {used} instead ({min} to {max})")))
+}
+
+/// A hint for a name that is not there: one that is, or a series that had it.
+fn near(snapshot: &Snapshot, written: &str) -> String {
+    let name = name::plain(written);
+    let name = name.strip_prefix("skip_").unwrap_or(&name);
+    let had: Vec<Snapshot> = super::shipped::all();
+    let had = had.iter().filter_map(|other| {
+        let variable = other.variables.get(name).filter(|variable| variable.option.is_some())?;
+        Some((other.series().to_owned(), variable.deprecated.clone()))
+    });
+    let had: Vec<_> = had.collect();
+    if let Some((_, Some(said))) = had.iter().rev().find(|(_, said)| said.is_some()) {
+        return format!(
+            "; {} said: {said}",
+            had.last().map(|(series, _)| series.as_str()).unwrap_or_default()
+        );
+    }
+    if !had.is_empty() {
+        let series: Vec<_> = had.iter().map(|(series, _)| series.as_str()).collect();
+        return format!("; {} has it", series.join(", "));
+    }
+    let close = snapshot.variables.iter().filter(|(_, variable)| variable.option.is_some());
+    let close = close.map(|(known, _)| (distance(known, name), known)).min();
+    close.filter(|(far, _)| *far <= 2).map(|(_, known)| format!("; is {known} meant?")).unwrap_or_default()
+}
+
+/// How many letters must be changed, put in or taken out.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, left) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = at + 1;
+        for (column, right) in b.iter().enumerate() {
+            let cost = corner + usize::from(left != *right);
+            corner = row[column + 1];
+            row[column + 1] = cost.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Whether a server that runs with a setting runs with what was asked for.
+#[must_use]
+pub fn is_as_asked(variable: &Variable, asked: &str, runs: &str) -> bool {
+    super::are_equal(variable, asked, runs)
+        || variable.is_switch() && switch(asked).is_some() && switch(asked) == switch(runs)
+        // A word may be asked for by its beginning or its number.
+        || variable.words.iter().position(|word| word.eq_ignore_ascii_case(runs)).is_some_and(|at| {
+            asked.parse() == Ok(at) || runs.to_ascii_lowercase().starts_with(&asked.to_ascii_lowercase())
+        })
+}
+
+#[cfg(test)]
+#[path = "check/tests.rs"]
+mod tests;

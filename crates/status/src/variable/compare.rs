@@ -1,0 +1,312 @@
+//! What differs between two snapshots.
+
+use super::value::words;
+use super::{Snapshot, Variable, are_equal, is_administrative};
+
+/// In which way a variable differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Somebody set it to something else.
+    Value,
+    /// It is something else where nobody sets it.
+    Default,
+    /// Only B has it.
+    Added,
+    /// Only A has it.
+    Removed,
+    /// B takes it and does nothing.
+    Ignored,
+    /// B wants to be rid of it, A did not.
+    Deprecated,
+    /// Words or numbers that A takes and B does not.
+    Narrowed,
+    /// One of them can change it while it runs, the other can't.
+    Dynamic,
+}
+
+impl Kind {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Kind; 8] = [
+        Kind::Value,
+        Kind::Default,
+        Kind::Removed,
+        Kind::Ignored,
+        Kind::Narrowed,
+        Kind::Deprecated,
+        Kind::Dynamic,
+        Kind::Added,
+    ];
+}
+
+/// A difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Which variable.
+    pub name: String,
+    /// In which way.
+    pub kind: Kind,
+    /// How it is in A.
+    pub a: Option<String>,
+    /// How it is in B.
+    pub b: Option<String>,
+    /// Where A has it from.
+    pub a_from: Option<String>,
+    /// Where B has it from.
+    pub b_from: Option<String>,
+    /// What else is to be said.
+    pub note: Option<String>,
+    /// It says which server it is, where its files are or on which machine it runs.
+    pub is_administrative: bool,
+}
+
+/// Compares two snapshots.
+#[must_use]
+pub fn compare(a: &Snapshot, b: &Snapshot) -> Vec<Difference> {
+    let mut found = Vec::new();
+    for (name, left) in &a.variables {
+        match b.variables.get(name) {
+            Some(right) => both(name, (a, left), (b, right), &mut found),
+            None => found.extend(only(name, Kind::Removed, (a, left), b)),
+        }
+    }
+    for (name, right) in &b.variables {
+        if !a.variables.contains_key(name) {
+            found.extend(only(name, Kind::Added, (b, right), a));
+        }
+    }
+    found.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+    found
+}
+
+/// A variable of one side alone, if the other side would know of it.
+fn only(
+    name: &str,
+    kind: Kind,
+    (side, variable): (&Snapshot, &Variable),
+    other: &Snapshot,
+) -> Option<Difference> {
+    let seen = variable.is_variable && other.has_variables || variable.option.is_some() && other.has_options;
+    // An option that does nothing is no loss.
+    if variable.ignored.is_some() || !(seen || side.is_partial()) || other.is_partial() && !side.is_partial()
+    {
+        return None;
+    }
+    let mut difference = new(name, kind, variable, variable);
+    let text = shown(variable);
+    let from = from(variable);
+    if kind == Kind::Added {
+        (difference.b, difference.b_from) = (text, from);
+    } else {
+        (difference.a, difference.a_from) = (text, from);
+    }
+    difference.note.clone_from(&variable.deprecated);
+    Some(difference)
+}
+
+fn both(
+    name: &str,
+    (a, left): (&Snapshot, &Variable),
+    (b, right): (&Snapshot, &Variable),
+    found: &mut Vec<Difference>,
+) {
+    let mut push = |kind, one: Option<String>, other: Option<String>, note: Option<String>| {
+        let mut difference = new(name, kind, left, right);
+        if matches!(kind, Kind::Value) {
+            (difference.a_from, difference.b_from) = (from(left), from(right));
+        }
+        (difference.a, difference.b, difference.note) = (one, other, note);
+        found.push(difference);
+    };
+    match (&left.ignored, &right.ignored) {
+        (None, Some(said)) => return push(Kind::Ignored, shown(left), None, Some(said.clone())),
+        (Some(_), None) => return push(Kind::Added, None, shown(right), None),
+        (Some(_), Some(_)) => return,
+        (None, None) => {}
+    }
+    if let Some((kind, one, other)) = value(left, right) {
+        push(kind, one, other, None);
+    }
+    if a.is_partial() || b.is_partial() {
+        return;
+    }
+    if let (None, Some(said)) = (&left.deprecated, &right.deprecated) {
+        push(Kind::Deprecated, None, None, Some(said.clone()));
+    }
+    if let Some(lost) = narrowed(left, right) {
+        push(Kind::Narrowed, None, None, Some(lost));
+    }
+    if left.is_variable
+        && right.is_variable
+        && left.is_fixed != right.is_fixed
+        && left.kind.is_some()
+        && right.kind.is_some()
+    {
+        let word = |variable: &Variable| if variable.is_fixed { "restart" } else { "SET GLOBAL" }.to_owned();
+        push(Kind::Dynamic, Some(word(left)), Some(word(right)), None);
+    }
+}
+
+/// How the values of two variables differ. What nobody set is compared by its default: a server computes
+/// some values at its start from others.
+fn value(a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<String>)> {
+    let kinds = if a.kind.is_some() { a } else { b };
+    let same = |one: &Option<String>, other: &Option<String>| {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        are_equal(kinds, &text(one), &text(other))
+    };
+    let defaults = a.default.is_some() && b.default.is_some();
+    if a.is_set() || b.is_set() {
+        let (one, other) = (shown(a), shown(b));
+        if !same(&one, &other) {
+            return Some((Kind::Value, one, other));
+        }
+    } else if defaults && !same(&a.default, &b.default) {
+        return Some((Kind::Default, a.default.clone(), b.default.clone()));
+    } else if a.value.is_some() && b.value.is_some() && !same(&a.value, &b.value) {
+        return Some((Kind::Value, a.value.clone(), b.value.clone()));
+    }
+    None
+}
+
+/// What a variable is: what somebody set, else its default.
+fn shown(variable: &Variable) -> Option<String> {
+    let (value, default) = (variable.value.clone(), variable.default.clone());
+    if variable.is_set() { value.or(default) } else { default.or(value) }
+}
+
+/// `CONFIG /etc/mysql/my.cnf`
+fn from(variable: &Variable) -> Option<String> {
+    let origin = variable.origin.clone()?;
+    Some(match &variable.file {
+        Some(file) => format!("{origin} {file}"),
+        None => origin,
+    })
+}
+
+/// What the second one does not take any more.
+fn narrowed(a: &Variable, b: &Variable) -> Option<String> {
+    if a.kind != b.kind {
+        return None;
+    }
+    let mut lost = Vec::new();
+    let (before, after) = (words(&a.words.join(",")), words(&b.words.join(",")));
+    if !after.is_empty() {
+        let gone: Vec<String> = before.difference(&after).map(|word| word.to_uppercase()).collect();
+        if !gone.is_empty() {
+            lost.push(format!("no longer {}", gone.join(", ")));
+        }
+    }
+    let bound = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i128>().ok());
+    if let (Some(before), Some(after)) = (bound(&a.min), bound(&b.min))
+        && after > before
+    {
+        lost.push(format!("at least {after}, was {before}"));
+    }
+    if let (Some(before), Some(after)) = (bound(&a.max), bound(&b.max))
+        && after < before
+    {
+        lost.push(format!("at most {after}, was {before}"));
+    }
+    (!lost.is_empty()).then(|| lost.join("; "))
+}
+
+fn new(name: &str, kind: Kind, a: &Variable, b: &Variable) -> Difference {
+    let by_machine = (a.is_by_machine || b.is_by_machine)
+        && !(a.is_set() && a.origin.is_some())
+        && !(b.is_set() && b.origin.is_some())
+        && matches!(kind, Kind::Value | Kind::Default);
+    Difference {
+        name: name.to_owned(),
+        kind,
+        a: None,
+        b: None,
+        a_from: None,
+        b_from: None,
+        note: None,
+        is_administrative: by_machine || is_administrative(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(has: &str, lines: &str) -> Snapshot {
+        let text = format!("remora variables 1\ntitle\tx\nversion\tmariadb-1.2.3\nhas\t{has}\n\n{lines}");
+        Snapshot::read(&text).unwrap()
+    }
+
+    fn told(a: &Snapshot, b: &Snapshot) -> Vec<String> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let all = compare(a, b).into_iter();
+        all.map(|found| {
+            let administrative = if found.is_administrative { " (a)" } else { "" };
+            format!("{:?} {} {} {}{administrative}", found.kind, found.name, text(&found.a), text(&found.b))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn series_differ_by_defaults_and_names() {
+        let a = side(
+            "options variables",
+            "a\tdefault=1\toption=none\tvariable\nb\tdefault=64M\toption=none\tvariable\nc\tdefault=x\toption=none\tvariable
+d\tdefault=1\toption=none\tvariable\ttype=ENUM\twords=A,B\ne\tdefault=80\toption=none\tvariable\tmachine
+f\tdefault=0\toption=none\tvariable\ttype=INT\nh\toption=none\tignored=was removed\n",
+        );
+        let b = side(
+            "options variables",
+            "a\tdefault=2\toption=none\tvariable\nb\tdefault=67108864\toption=none\tvariable\nc\toption=optional\tignored=was removed
+d\tdefault=1\toption=none\tvariable\ttype=ENUM\twords=A\tdeprecated=soon gone\ne\tdefault=90\toption=none\tvariable
+f\tdefault=0\toption=none\tvariable\ttype=INT\tfixed\ng\tdefault=new\toption=none\tvariable\n",
+        );
+        let expected = [
+            "Default a 1 2",
+            "Default e 80 90 (a)",
+            "Added g - new",
+            "Ignored c x -",
+            "Deprecated d - -",
+            "Narrowed d - -",
+            "Dynamic f SET GLOBAL restart",
+        ];
+        assert_eq!(told(&a, &b), expected);
+        assert_eq!(told(&a, &a), Vec::<String>::new());
+    }
+
+    #[test]
+    fn servers_differ_by_what_was_set() {
+        let a = side(
+            "variables",
+            "a\tdefault=1\tvalue=5\torigin=CONFIG\tfile=/my.cnf\tvariable\nb\tdefault=1\tvalue=1\torigin=COMPILE-TIME\tvariable
+c\tdefault=0\tvalue=7\torigin=COMPILE-TIME\tvariable\nhostname\tvalue=x\torigin=COMPILE-TIME\tvariable
+o\tdefault=0\tvalue=9\torigin=AUTO\tvariable\tmachine\n",
+        );
+        let b = side(
+            "variables",
+            "a\tdefault=1\tvalue=1\torigin=COMPILE-TIME\tvariable\nb\tdefault=2\tvalue=2\torigin=COMPILE-TIME\tvariable
+c\tdefault=0\tvalue=8\torigin=COMPILE-TIME\tvariable\nhostname\tvalue=y\torigin=COMPILE-TIME\tvariable
+o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
+        );
+        let expected =
+            ["Value a 5 1", "Value c 7 8", "Value hostname x y (a)", "Value o 9 8 (a)", "Default b 1 2"];
+        assert_eq!(told(&a, &b), expected);
+        assert_eq!(compare(&a, &b)[0].a_from.as_deref(), Some("CONFIG /my.cnf"));
+        // A computed value is no difference from a series.
+        let series = side("options variables", "c\tdefault=0\toption=none\tvariable\n");
+        assert!(told(&a, &series).iter().all(|line| !line.contains(" c ")), "{:?}", told(&a, &series));
+    }
+
+    #[test]
+    fn a_file_is_compared_by_what_stands_in_it() {
+        let file =
+            side("", "a\tvalue=1\torigin=CONFIG\tfile=my.cnf:3\nb\tvalue=5\torigin=CONFIG\tfile=my.cnf:4\n");
+        let series = side(
+            "options variables",
+            "a\tdefault=1\toption=none\nb\tdefault=2\toption=none\nc\tdefault=3\toption=none\n",
+        );
+        assert_eq!(told(&file, &series), ["Value b 5 2"]);
+        assert_eq!(told(&series, &file), ["Value b 2 5"]);
+        let other = side("", "a\tvalue=1\torigin=CONFIG\nd\tvalue=4\torigin=CONFIG\n");
+        assert_eq!(told(&file, &other), ["Added d - 4", "Removed b 5 -"]);
+    }
+}

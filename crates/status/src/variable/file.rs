@@ -1,0 +1,39 @@
+//! An option file as a snapshot: what it asks for, and nothing else.
+
+use std::collections::BTreeMap;
+
+use ::server::OptionLine;
+
+use super::option::Meaning;
+use super::{Snapshot, Variable, check, name, resolve};
+
+/// The settings of lines of option files, in groups that `like` reads and by its names. What it does not know
+/// keeps the name that it has.
+#[must_use]
+pub fn read_file(title: &str, lines: &[OptionLine], like: &Snapshot) -> Snapshot {
+    let checked = check::check(like, lines);
+    let mut variables = BTreeMap::new();
+    let asked = |line: &OptionLine, value: Option<String>| Variable {
+        value: Some(value.unwrap_or_default()),
+        origin: Some("CONFIG".to_owned()),
+        file: Some(format!("{}:{}", line.file.display(), line.line)),
+        ..Variable::default()
+    };
+    for line in lines.iter().filter(|line| check::is_read(like, line)) {
+        let is_known = matches!(resolve(like, &line.name), Meaning::Option { variable, .. } if variable.ignored.is_none());
+        if !is_known {
+            variables.insert(name::plain(&line.name), asked(line, line.value.clone()));
+        }
+    }
+    for setting in checked.settings {
+        variables.insert(setting.name, asked(setting.line, setting.value));
+    }
+    Snapshot {
+        title: title.to_owned(),
+        version: String::new(),
+        groups: Vec::new(),
+        has_options: false,
+        has_variables: false,
+        variables,
+    }
+}

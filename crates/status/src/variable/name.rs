@@ -1,0 +1,160 @@
+//! What names of variables and versions tell.
+
+/// Small letters and underscores.
+pub(crate) fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_")
+}
+
+/// Title and version word of a version text: `MariaDB 10.11.19-MariaDB-0+deb12u1`, `mariadb-10.11.19`.
+pub(crate) fn version(text: &str, is_mariadb: bool) -> (String, String) {
+    let (title, word) = if is_mariadb { ("MariaDB", "mariadb") } else { ("MySQL", "mysql") };
+    let text = text.split_whitespace().next().unwrap_or_default();
+    (format!("{title} {text}"), format!("{word}-{}", ::server::Version::parse(text)))
+}
+
+/// What a description says of its option's end.
+pub(crate) fn deprecation(comment: &str) -> Option<String> {
+    let sentences = comment.split_inclusive(". ").map(str::trim);
+    let says = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        ["deprecated", "will be removed", "no effect"].iter().any(|word| text.contains(word))
+    };
+    let mut from = sentences.skip_while(|sentence| !says(sentence));
+    let first = from.next()?;
+    // `Deprecated.  Use --x instead`: what to use stands in the next one.
+    let more = from.next().filter(|next| next.to_ascii_lowercase().starts_with("use "));
+    Some(more.map_or_else(|| first.to_owned(), |more| format!("{first} {more}")))
+}
+
+/// Names that say which server it is and where its files are, not how it works.
+const ADMINISTRATIVE: &[&str] = &[
+    "basedir",
+    "bind_address",
+    "character_sets_dir",
+    "core_file",
+    "datadir",
+    "feedback_server_uid",
+    "general_log_file",
+    "hostname",
+    "ignore_builtin_innodb",
+    "init_file",
+    "innodb_version",
+    "language",
+    "large_page_size",
+    "lc_messages_dir",
+    "license",
+    "locked_in_memory",
+    "log_basename",
+    "log_bin_basename",
+    "log_bin_index",
+    "log_error",
+    "log_slow_query_file",
+    "log_tc",
+    "lower_case_file_system",
+    "pid_file",
+    "plugin_dir",
+    "port",
+    "extra_port",
+    "relay_log",
+    "relay_log_basename",
+    "relay_log_index",
+    "relay_log_info_file",
+    "server_id",
+    "server_uid",
+    "server_uuid",
+    "slave_load_tmpdir",
+    "slow_query_log_file",
+    "socket",
+    "system_time_zone",
+    "tls_version",
+    "tmpdir",
+    "user",
+    "version",
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "innodb_tmpdir",
+    "aria_log_dir_path",
+    "wsrep_patch_version",
+    "wsrep_start_position",
+    "wsrep_data_home_dir",
+    "wsrep_provider",
+];
+
+/// The same for families of names.
+const ADMINISTRATIVE_PREFIXES: &[&str] = &[
+    "version_",
+    "gtid_binlog_",
+    "gtid_current_",
+    "gtid_slave_pos",
+    "gtid_executed",
+    "gtid_purged",
+    "report_",
+    "ssl_",
+    "wsrep_node_",
+    "wsrep_cluster_address",
+    "wsrep_sst_",
+];
+
+/// Whether a variable says which server it is, where its files are or what it has done so far, and not how it
+/// works.
+#[must_use]
+pub fn is_administrative(name: &str) -> bool {
+    ADMINISTRATIVE.contains(&name) || ADMINISTRATIVE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Variables whose default a server computes from processors, memory or open files, for servers that do not
+/// say so themselves (`GLOBAL_VALUE_ORIGIN` is `AUTO` in MariaDB).
+pub(crate) fn is_by_machine(name: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "back_log",
+        "host_cache_size",
+        "innodb_open_files",
+        "innodb_purge_threads",
+        "log_tc_size",
+        "lower_case_table_names",
+        "max_connections",
+        "max_relay_log_size",
+        "open_files_limit",
+        "table_definition_cache",
+        "table_open_cache",
+        "table_open_cache_instances",
+        "thread_cache_size",
+        "thread_pool_size",
+        "innodb_log_write_ahead_size",
+        "innodb_buffer_pool_size_auto_min",
+    ];
+    NAMES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deprecation_says_what_to_use() {
+        let said = |comment| deprecation(comment);
+        assert_eq!(said("Use ANSI SQL. One of: A, B."), None);
+        assert_eq!(
+            said("Deprecated parameter with no effect"),
+            Some("Deprecated parameter with no effect".into())
+        );
+        assert_eq!(
+            said("Alias for alter_algorithm. Deprecated. Use --alter-algorithm instead."),
+            Some("Deprecated. Use --alter-algorithm instead.".into())
+        );
+        assert_eq!(said("Unused, will be removed."), Some("Unused, will be removed.".into()));
+    }
+
+    #[test]
+    fn what_is_administrative_is_told_by_name() {
+        for name in ["hostname", "version_comment", "report_host", "datadir", "gtid_binlog_pos"] {
+            assert!(is_administrative(name), "{name}");
+        }
+        for name in
+            ["innodb_buffer_pool_size", "sql_mode", "log_bin", "gtid_strict_mode", "port_open_timeout"]
+        {
+            assert!(!is_administrative(name), "{name}");
+        }
+    }
+}

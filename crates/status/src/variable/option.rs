@@ -1,0 +1,148 @@
+//! Which option a name in an option file means: `my_getopt` of the servers, with its prefixes and
+//! abbreviations.
+
+use super::{Snapshot, Variable};
+
+/// A word in front of an option's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefix {
+    /// `loose-`: no error if there is no such option.
+    Loose,
+    /// `skip-` and `disable-`: off.
+    Off,
+    /// `enable-`: on.
+    On,
+    /// `maximum-`: an upper bound for what sessions may set.
+    Maximum,
+    /// `autosize-` of MariaDB: the server chooses.
+    Auto,
+}
+
+const PREFIXES: [(&str, Prefix); 6] = [
+    ("skip_", Prefix::Off),
+    ("disable_", Prefix::Off),
+    ("enable_", Prefix::On),
+    ("maximum_", Prefix::Maximum),
+    ("loose_", Prefix::Loose),
+    ("autoset_", Prefix::Auto),
+];
+
+/// What a name means.
+#[derive(Debug, PartialEq)]
+pub enum Meaning<'a> {
+    /// This option.
+    Option {
+        /// Its whole name.
+        name: &'a str,
+        /// What is known of it.
+        variable: &'a Variable,
+        /// What stands in front of it.
+        prefixes: Vec<Prefix>,
+        /// It is written shorter than it is called.
+        is_abbreviated: bool,
+    },
+    /// More than one option begins so.
+    Ambiguous {
+        /// Their names.
+        names: Vec<&'a str>,
+        /// Whether the server goes on.
+        is_loose: bool,
+    },
+    /// There is none.
+    Unknown {
+        /// Whether the server goes on.
+        is_loose: bool,
+    },
+}
+
+/// Finds the option that a name in an option file means.
+#[must_use]
+pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
+    let written = super::name::plain(written);
+    let mut rest = written.as_str();
+    let mut prefixes = Vec::new();
+    loop {
+        let is_loose = prefixes.contains(&Prefix::Loose);
+        match find(snapshot, rest).as_slice() {
+            [] => {}
+            [(name, variable)] => {
+                let is_abbreviated = *name != rest;
+                return Meaning::Option { name, variable, prefixes, is_abbreviated };
+            }
+            several => {
+                let names = several.iter().map(|(name, _)| *name).collect();
+                return Meaning::Ambiguous { names, is_loose };
+            }
+        }
+        let next = PREFIXES.iter().find_map(|(word, prefix)| Some((rest.strip_prefix(word)?, *prefix)));
+        let Some((after, prefix)) = next else { return Meaning::Unknown { is_loose } };
+        prefixes.push(prefix);
+        rest = after;
+    }
+}
+
+/// The option of this name, or else all that begin with it.
+fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a str, &'a Variable)> {
+    let is_option = |variable: &Variable| variable.option.is_some() || !snapshot.has_options;
+    if let Some((whole, variable)) = snapshot.variables.get_key_value(name)
+        && is_option(variable)
+    {
+        return vec![(whole, variable)];
+    }
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let from = snapshot.variables.range(name.to_owned()..);
+    let begin = from.take_while(|(whole, _)| whole.starts_with(name));
+    begin
+        .filter(|(_, variable)| is_option(variable))
+        .map(|(whole, variable)| (whole.as_str(), variable))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Argument;
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        let mut snapshot =
+            Snapshot::read("remora variables 1\ntitle\tx\nversion\tmariadb-1.2.3\nhas\toptions\n").unwrap();
+        for name in ["max_connections", "max_connect_errors", "autocommit", "skip_networking", "version_only"]
+        {
+            let option = (name != "version_only").then_some(Argument::Required);
+            snapshot.variables.insert(name.to_owned(), Variable { option, ..Variable::default() });
+        }
+        snapshot
+    }
+
+    #[test]
+    fn names_mean_what_the_server_takes_them_for() {
+        let snapshot = snapshot();
+        let meaning = |written| match resolve(&snapshot, written) {
+            Meaning::Option { name, prefixes, is_abbreviated, .. } => {
+                format!("{name} {prefixes:?}{}", if is_abbreviated { " short" } else { "" })
+            }
+            Meaning::Ambiguous { names, .. } => format!("{} names", names.len()),
+            Meaning::Unknown { is_loose } => if is_loose { "loose" } else { "unknown" }.to_owned(),
+        };
+        for (written, expected) in [
+            ("max-connections", "max_connections []"),
+            ("Max_Connections", "max_connections []"),
+            ("max-connection", "max_connections [] short"),
+            ("max-connect", "2 names"),
+            ("skip-autocommit", "autocommit [Off]"),
+            ("loose-skip_autocommit", "autocommit [Loose, Off]"),
+            ("enable-autocommit", "autocommit [On]"),
+            ("skip-networking", "skip_networking []"),
+            ("maximum-max-connections", "max_connections [Maximum]"),
+            ("loose-foo", "loose"),
+            ("foo", "unknown"),
+            ("skip-foo", "unknown"),
+            ("version_only", "unknown"),
+            ("loose-", "loose"),
+        ] {
+            assert_eq!(meaning(written), expected, "{written}");
+        }
+    }
+}

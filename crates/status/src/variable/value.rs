@@ -1,0 +1,135 @@
+//! When two texts are one value.
+
+use std::collections::BTreeSet;
+
+use super::Variable;
+
+/// A number as servers take them in option files.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// A whole number, a suffix multiplied in.
+    Whole(i128),
+    /// One with a point.
+    Real(f64),
+}
+
+/// Reads a number with the suffixes of option files: K, M, G, and T, P, E of MariaDB.
+#[must_use]
+pub fn number(text: &str) -> Option<Number> {
+    let text = text.trim();
+    let digits = text.strip_suffix(|c: char| c.is_ascii_alphabetic()).unwrap_or(text);
+    if let Ok(whole) = digits.parse::<i128>() {
+        let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+            "" => 0,
+            "K" => 10,
+            "M" => 20,
+            "G" => 30,
+            "T" => 40,
+            "P" => 50,
+            "E" => 60,
+            _ => return None,
+        };
+        return Some(Number::Whole(whole.checked_mul(1 << shift)?));
+    }
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    let real: f64 = text.parse().ok().filter(|_| is_plain && text.contains('.'))?;
+    let whole = real.fract() == 0.0 && real.abs() < 9e15;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+    Some(if whole { Number::Whole(real as i128) } else { Number::Real(real) })
+}
+
+/// `Some(true)` for ON and its like.
+pub(crate) fn switch(text: &str) -> Option<bool> {
+    match text.to_ascii_uppercase().as_str() {
+        "ON" | "TRUE" | "1" | "YES" => Some(true),
+        "OFF" | "FALSE" | "0" | "NO" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether two texts are the same value of a variable: `1` and `ON` of a switch, `64M` and `67108864`, words
+/// of a set in another order, a folder with and without its last slash, NULL and nothing.
+#[must_use]
+pub fn are_equal(variable: &Variable, a: &str, b: &str) -> bool {
+    let (a, b) = (present(a), present(b));
+    if a == b {
+        return true;
+    }
+    let kind = variable.kind.as_deref().unwrap_or_default();
+    let are_words = |text: &str| switch(text).is_some() && text.parse::<u8>().is_err();
+    if kind == "BOOLEAN" || are_words(a) || are_words(b) {
+        if let (Some(a), Some(b)) = (switch(a), switch(b)) {
+            return a == b;
+        }
+    }
+    if let (Some(a), Some(b)) = (number(a), number(b)) {
+        return a == b;
+    }
+    match kind {
+        "ENUM" | "BOOLEAN" => a.eq_ignore_ascii_case(b),
+        "SET" | "FLAGSET" => words(a) == words(b),
+        _ if a.contains('/') || b.contains('/') => a.trim_end_matches('/') == b.trim_end_matches('/'),
+        _ if kind.is_empty() => a.eq_ignore_ascii_case(b),
+        _ => false,
+    }
+}
+
+/// What stands for nothing is nothing.
+fn present(text: &str) -> &str {
+    if text.eq_ignore_ascii_case("NULL") { "" } else { text.trim() }
+}
+
+/// The words of a list, in an order of their own.
+pub(crate) fn words(text: &str) -> BTreeSet<String> {
+    let words = text.split(',').map(|word| word.trim().to_ascii_lowercase());
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: &str) -> Variable {
+        Variable { kind: Some(kind.to_owned()).filter(|kind| !kind.is_empty()), ..Variable::default() }
+    }
+
+    #[test]
+    fn numbers_have_suffixes() {
+        for (text, value) in
+            [("64M", 67_108_864), ("1g", 1 << 30), ("0", 0), ("-1", -1), ("10.000000", 10), ("2T", 2 << 40)]
+        {
+            assert_eq!(number(text), Some(Number::Whole(value)), "{text}");
+        }
+        assert_eq!(number("0.5"), Some(Number::Real(0.5)));
+        for text in ["", "5x", "1.5G", "abc", "inf", "nan", "M", "10.11.2"] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_value_has_many_spellings() {
+        for (kind, a, b) in [
+            ("BOOLEAN", "1", "ON"),
+            ("", "TRUE", "ON"),
+            ("ENUM", "ON", "1"),
+            ("BIGINT UNSIGNED", "64M", "67108864"),
+            ("DOUBLE", "10.000000", "10"),
+            ("SET", "B,A", "a,b"),
+            ("VARCHAR", "/var/lib/mysql", "/var/lib/mysql/"),
+            ("VARCHAR", "NULL", ""),
+            ("", "row", "ROW"),
+        ] {
+            assert!(are_equal(&of(kind), a, b), "{kind} {a} {b}");
+        }
+        for (kind, a, b) in [
+            ("BOOLEAN", "1", "OFF"),
+            ("BIGINT UNSIGNED", "64M", "64K"),
+            ("VARCHAR", "/Data", "/data"),
+            ("VARCHAR", "app", "App"),
+            ("SET", "A", "A,B"),
+            ("", "1", "2"),
+        ] {
+            assert!(!are_equal(&of(kind), a, b), "{kind} {a} {b}");
+        }
+    }
+}
