@@ -66,7 +66,7 @@ pub(crate) fn tests(names: &[&String]) -> Result<String> {
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, test) in wanted {
         let began = Instant::now();
-        let guest = Guest::wake(&bed)?;
+        let guest = Guest::wake(&bed.path(""))?;
         match test(&Test { guest: &guest, program: &remora }) {
             Ok(()) => {
                 println!("guest: {name} ... ok ({:.1} s)", began.elapsed().as_secs_f64());

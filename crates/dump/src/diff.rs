@@ -11,9 +11,9 @@ use crate::hash::Sum;
 use crate::load::{as_known, is_one, known, same};
 use crate::manifest::{self, Chunk, Manifest, TableEntry};
 use crate::plan::{self, Cut};
-use crate::run::World;
 use crate::selection::{Both, Selection};
 use crate::verify::{self, Part};
+use crate::world::World;
 use crate::{Error, name, value};
 
 /// One of the two that are compared.

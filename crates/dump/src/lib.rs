@@ -33,6 +33,7 @@ mod selection;
 mod tally;
 mod value;
 mod verify;
+mod world;
 
 pub use definer::Definer;
 pub use diff::{Difference, Side, diff};
@@ -42,5 +43,6 @@ pub use hash::{Hash, Sum};
 pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, load};
 pub use manifest::{Chunk, Earlier, Manifest, Source, TableEntry, Within};
-pub use run::{DumpRequest, DumpSummary, Limits, World, dump};
+pub use run::{DumpRequest, DumpSummary, Limits, dump};
 pub use selection::{Conditions, Pattern, Selection};
+pub use world::World;

@@ -20,9 +20,9 @@ use server::{Session, TableName, Target, snapshot};
 
 use crate::definer::{self, Definer};
 use crate::manifest::{Manifest, TableEntry};
-use crate::run::World;
 use crate::selection::Selection;
 use crate::verify::{self, Part};
+use crate::world::World;
 use crate::{Error, hash::Sum};
 
 use follow::Follow;

@@ -8,8 +8,6 @@ mod throttle;
 mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codec::Codec;
@@ -29,25 +27,8 @@ use crate::hash::Sum;
 use crate::journal::{self, Journal, Step};
 use crate::manifest::{Manifest, Source, TableEntry};
 use crate::selection::{Conditions, Selection};
+use crate::world::World;
 use crate::{Error, Format, manifest, name, plan, schema};
-use progress::Progress;
-
-/// What the caller brings.
-#[derive(Clone)]
-pub struct World {
-    /// The door to files.
-    pub disk: Arc<dyn Disk>,
-    /// Set when the user wants to stop.
-    pub stop: Arc<AtomicBool>,
-    /// Where to tell how far it is.
-    pub progress: Arc<dyn Progress + Send>,
-}
-
-impl World {
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
 
 /// One dump, as asked for.
 #[derive(Clone, Debug)]

@@ -3,15 +3,9 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::CHUNK;
-use block::tree::{Layout, Part};
-
 use crate::clone::{Cloned, Cloning};
-use crate::feed::FarFeed;
-use crate::file::FarDisk;
 use crate::request::Request;
 use crate::wire::{self, In, MAGIC, Out, Ran, VERSION, corrupt};
 
@@ -165,53 +159,6 @@ impl Connection {
     /// As [`crate::clone()`], and when the connection ends.
     pub fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
         Cloned::decode(&self.ask(&Request::Clone(cloning.clone()))?)
-    }
-
-    /// Its files.
-    #[must_use]
-    pub fn disk(&self) -> FarDisk {
-        FarDisk::new(self.clone())
-    }
-
-    /// Reads a file or device from front to end. What else is asked meanwhile is answered when the chunks
-    /// that were announced before have been read.
-    ///
-    /// # Errors
-    /// What opening it reports.
-    pub fn scan(&self, path: &Path) -> io::Result<FarFeed> {
-        let handle = self.handle(&Request::Open(path.to_owned()))?;
-        self.feed(handle)
-    }
-
-    /// Reads the files below `top` as the volume of a layout, from front to end. While it does, the
-    /// connection can do nothing else.
-    ///
-    /// # Errors
-    /// When the connection ends.
-    pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
-        let handle = self.handle(&Request::Join(layout.volume_len()))?;
-        {
-            let mut wire = self.lock();
-            for (place, what) in layout.parts() {
-                match what {
-                    Part::Bytes(bytes) => {
-                        for (piece, at) in bytes.chunks(CHUNK).zip((place.start..).step_by(CHUNK)) {
-                            wire.tell(&Request::AddBytes(handle, at, piece.to_vec()))?;
-                        }
-                    }
-                    Part::File(path, offset) => {
-                        let len = place.end - place.start;
-                        wire.tell(&Request::AddFile(handle, place.start, len, offset, top.join(path)))?;
-                    }
-                }
-            }
-        }
-        self.feed(handle)
-    }
-
-    fn feed(&self, handle: u32) -> io::Result<FarFeed> {
-        self.ask_for_nothing(&Request::Scan(handle))?;
-        Ok(FarFeed::new(self.clone(), handle))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Wire> {

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 
+use block::tree::{Layout, Part};
 use block::{BLOCK, Blocks, CHUNK, Feed, Seen, Want};
 use disk::Stat;
 
@@ -27,6 +29,49 @@ pub struct FarFeed {
     handle: u32,
     /// Bytes of the chunks that were announced, and whether not all of their blocks need come.
     announced: VecDeque<(usize, bool)>,
+}
+
+impl Connection {
+    /// Reads a file or device from front to end. What else is asked meanwhile is answered when the chunks
+    /// that were announced before have been read.
+    ///
+    /// # Errors
+    /// What opening it reports.
+    pub fn scan(&self, path: &Path) -> io::Result<FarFeed> {
+        let handle = self.handle(&Request::Open(path.to_owned()))?;
+        self.feed(handle)
+    }
+
+    /// Reads the files below `top` as the volume of a layout, from front to end. While it does, the
+    /// connection can do nothing else.
+    ///
+    /// # Errors
+    /// When the connection ends.
+    pub fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<FarFeed> {
+        let handle = self.handle(&Request::Join(layout.volume_len()))?;
+        {
+            let mut wire = self.lock();
+            for (place, what) in layout.parts() {
+                match what {
+                    Part::Bytes(bytes) => {
+                        for (piece, at) in bytes.chunks(CHUNK).zip((place.start..).step_by(CHUNK)) {
+                            wire.tell(&Request::AddBytes(handle, at, piece.to_vec()))?;
+                        }
+                    }
+                    Part::File(path, offset) => {
+                        let len = place.end - place.start;
+                        wire.tell(&Request::AddFile(handle, place.start, len, offset, top.join(path)))?;
+                    }
+                }
+            }
+        }
+        self.feed(handle)
+    }
+
+    fn feed(&self, handle: u32) -> io::Result<FarFeed> {
+        self.ask_for_nothing(&Request::Scan(handle))?;
+        Ok(FarFeed::new(self.clone(), handle))
+    }
 }
 
 impl FarFeed {

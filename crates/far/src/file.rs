@@ -25,6 +25,14 @@ struct FarFile {
     position: u64,
 }
 
+impl Connection {
+    /// Its files.
+    #[must_use]
+    pub fn disk(&self) -> FarDisk {
+        FarDisk::new(self.clone())
+    }
+}
+
 impl FarDisk {
     pub(crate) fn new(connection: Connection) -> FarDisk {
         FarDisk(connection)

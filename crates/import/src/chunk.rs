@@ -10,11 +10,8 @@ use rows::{Dialect, Encoding, Format, LineEnd, Splitter, UnclosedQuote};
 
 use crate::Error;
 use crate::room::{Room, Share};
-use crate::source::{Buffer, Files, Text};
+use crate::source::{Buffer, Files, SAMPLE_BYTES, Text};
 use progress::Progress;
-
-/// Bytes that are looked at to recognise dialect and encoding.
-pub const SAMPLE_BYTES: usize = 1 << 20;
 
 /// Chunks that are on their way together have at most this many bytes, however long records are. One that
 /// alone has more goes alone.

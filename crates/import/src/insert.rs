@@ -6,7 +6,7 @@ use server::{About, Done, Flavour, Session, TableName, Warning, code, quote_name
 
 use crate::job::{Field, Job};
 use crate::request::{FieldTarget, OnDuplicate};
-use crate::{Duplicates, Error, careful};
+use crate::{Duplicates, Error, complaint};
 
 /// A statement is sent when it is this long: longer ones are no faster.
 const STATEMENT_BYTES: usize = 512 * 1024;
@@ -135,7 +135,7 @@ impl Statement {
         }
         // Row numbers count from the start of this statement; the caller's begin elsewhere.
         warnings.extend(complaints.into_iter().map(|mut warning| {
-            warning.message = careful::without_row(&warning.message).to_owned();
+            warning.message = complaint::without_row(&warning.message).to_owned();
             warning
         }));
         Ok(None)

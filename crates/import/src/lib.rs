@@ -10,8 +10,10 @@
 //! [`progress::Progress`].
 
 mod archive;
+mod aside;
 mod careful;
 pub mod chunk;
+mod complaint;
 mod connect;
 mod doubt;
 mod duplicate;

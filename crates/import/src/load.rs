@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{Receiver, Sender};
 use server::Session;
 
-use crate::careful::{self, Careful, Settled};
+use crate::careful::{Careful, Settled};
 use crate::chunk::{Chunk, Chunker, Cut};
 use crate::doubt::Doubted;
 use crate::job::Way;
@@ -274,7 +274,8 @@ impl Load<'_> {
                 Settled { loaded, rejects: Vec::new(), duplicates: outcome.duplicates }
             }
             _ if self.wire.job.way == Way::ShadowUnsafe => {
-                let reason = careful::first_complaint(&outcome)
+                let reason = outcome
+                    .first_complaint()
                     .or_else(|| outcome.ragged.first().map(|(_, reason)| reason.clone()));
                 return Err(unsafe_reject(chunk, reason));
             }

@@ -14,7 +14,7 @@ use crate::request::{OnDuplicate, Request};
 use crate::source::{Files, Stdin};
 use crate::wire::Wire;
 use crate::world::World;
-use crate::{Duplicates, Error, Input, Reject, connect, reject, shadow, target};
+use crate::{Duplicates, Error, Input, Reject, aside, connect, shadow, target};
 use progress::Progress;
 
 /// How long to wait for the lock of the table: the server may need a moment to notice that its last owner is
@@ -397,7 +397,7 @@ impl Run<'_> {
                 Input::Path(path) => path.clone(),
                 Input::Stdin => self.world.folder.join("stdin"),
             };
-            written.push(reject::write(self.world.disk, &base, (job, at), &of_file)?);
+            written.push(aside::write(self.world.disk, &base, (job, at), &of_file)?);
         }
         Ok(written)
     }

@@ -8,9 +8,11 @@ use disk::{Disk, Source, Stat};
 use rows::{BadLine, Decoder, Encoding, Translator};
 
 use crate::archive::{self, Member};
-use crate::chunk::SAMPLE_BYTES;
 use crate::{Error, Input};
 use progress::Progress;
+
+/// Bytes that are looked at to recognise dialect and encoding.
+pub const SAMPLE_BYTES: usize = 1 << 20;
 
 /// What is read at once.
 const BLOCK_BYTES: usize = 256 * 1024;

@@ -19,7 +19,7 @@ use server::{About, LoadReport, Session, TableName, Warning, quote_name};
 use crate::chunk::Chunk;
 use crate::job::{Field, Job};
 use crate::request::FieldTarget;
-use crate::{Duplicates, Error, careful, insert};
+use crate::{Duplicates, Error, insert, reject};
 
 /// What is handed to the connection at once, so that a signal is noticed soon.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -88,6 +88,14 @@ pub(crate) struct Outcome {
     pub ragged: Vec<(Range<usize>, String)>,
     /// Of the records taken, those whose key was there already.
     pub duplicates: Duplicates,
+}
+
+impl Outcome {
+    /// What the server says of a chunk where nothing can be tried again: the first complaint.
+    pub(crate) fn first_complaint(&self) -> Option<String> {
+        let failure = self.failure.as_ref().map(reject::server_words);
+        failure.or_else(|| self.warnings.first().map(|warning| warning.message.clone()))
+    }
 }
 
 /// What was sent, filled in while sending.
@@ -298,7 +306,7 @@ impl Wire {
             Err(Error::Server(error)) => outcome.failure = Some(error),
             Err(error) => return Err(error),
         }
-        Ok(careful::first_complaint(&outcome))
+        Ok(outcome.first_complaint())
     }
 
     fn go_on(&self) -> io::Result<()> {

@@ -6,8 +6,6 @@ use std::str::FromStr;
 
 use encoding_rs::DecoderResult;
 
-use crate::{BadBytes, UnknownEncoding};
-
 /// UTF-8's byte order mark.
 pub(crate) const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -238,6 +236,32 @@ fn transcode(
             }
         }
     }
+}
+
+/// Bytes that mean nothing in the encoding the file is said to have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("offset {offset}: the bytes {} are not {encoding}; name the encoding the file really has", hex(.bytes))]
+pub struct BadBytes {
+    /// The encoding that was expected.
+    pub encoding: Encoding,
+    /// Where the first of them is, in bytes from the start of the input.
+    pub offset: u64,
+    /// The bytes themselves, one to four.
+    pub bytes: Vec<u8>,
+}
+
+/// A name that is no encoding known here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown encoding {name:?}; use utf-8, utf-16le, utf-16be, latin1, binary, or a name of the Encoding Standard such as shift_jis, gbk, windows-1251 or iso-8859-2"
+)]
+pub struct UnknownEncoding {
+    /// The name as it was given.
+    pub name: String,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

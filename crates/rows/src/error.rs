@@ -1,6 +1,6 @@
 //! What can be wrong with the bytes of a file of rows.
 
-use crate::Encoding;
+use crate::encoding::{BadBytes, UnknownEncoding};
 
 /// Every error of this crate. The functions return the single kinds, because each has one way to fail; this
 /// enum is for callers that pass several of them on.
@@ -32,18 +32,6 @@ pub struct UnclosedQuote {
     pub record: u64,
     /// The physical line of the opening quote, counted from 1.
     pub line: u64,
-}
-
-/// Bytes that mean nothing in the encoding the file is said to have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("offset {offset}: the bytes {} are not {encoding}; name the encoding the file really has", hex(.bytes))]
-pub struct BadBytes {
-    /// The encoding that was expected.
-    pub encoding: Encoding,
-    /// Where the first of them is, in bytes from the start of the input.
-    pub offset: u64,
-    /// The bytes themselves, one to four.
-    pub bytes: Vec<u8>,
 }
 
 /// A record with more or fewer fields than the file's columns.
@@ -80,20 +68,6 @@ fn shown(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     let more = if text.chars().nth(CHARS).is_some() { "..." } else { "" };
     text.chars().take(CHARS).flat_map(char::escape_debug).collect::<String>() + more
-}
-
-/// A name that is no encoding known here.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown encoding {name:?}; use utf-8, utf-16le, utf-16be, latin1, binary, or a name of the Encoding Standard such as shift_jis, gbk, windows-1251 or iso-8859-2"
-)]
-pub struct UnknownEncoding {
-    /// The name as it was given.
-    pub name: String,
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
 /// A line that can't be read in its format.

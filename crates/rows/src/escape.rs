@@ -108,20 +108,6 @@ fn write_escaped(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What a byte behind an escape stands for.
-#[inline]
-pub(crate) fn unescape_byte(byte: u8) -> u8 {
-    match byte {
-        b'0' => 0,
-        b'b' => 8,
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'Z' => 26,
-        other => other,
-    }
-}
-
 /// Appends the value of one field of LOAD DATA's default dialect. A backslash at the very end is data. NULL
 /// (`\N`) has no bytes, so the caller looks for it first; here it is an `N`.
 pub fn unescape_load_data(bytes: &[u8], out: &mut Vec<u8>) {

@@ -4,7 +4,6 @@ use memchr::{memchr, memchr2};
 use serde::{Deserialize, Serialize};
 
 use crate::Dialect;
-use crate::escape::unescape_byte;
 use crate::mark::{Cursor, Marks};
 
 /// These words mean NULL if they are the only words among numbers, dates and the like: `NA` is Namibia too.
@@ -76,6 +75,20 @@ impl<'a> Field<'a> {
         let quote = dialect.quote.filter(|_| self.quoted);
         resolve(self.raw, quote, dialect.escape_byte(), scratch);
         scratch
+    }
+}
+
+/// What a byte behind an escape stands for.
+#[inline]
+fn unescape_byte(byte: u8) -> u8 {
+    match byte {
+        b'0' => 0,
+        b'b' => 8,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'Z' => 26,
+        other => other,
     }
 }
 

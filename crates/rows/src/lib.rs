@@ -47,8 +47,8 @@ mod split;
 mod watch;
 
 pub use dialect::{Dialect, LineEnd};
-pub use encoding::{Decoder, Encoding, Legacy};
-pub use error::{BadBytes, BadLine, Error, Ragged, UnclosedQuote, Unfit, UnknownEncoding};
+pub use encoding::{BadBytes, Decoder, Encoding, Legacy, UnknownEncoding};
+pub use error::{BadLine, Error, Ragged, UnclosedQuote, Unfit};
 pub use escape::{is_plain_load_data, unescape_load_data, write_csv, write_load_data, write_sql_literal};
 pub use field::{Field, Nulls, fields};
 pub use foreign::{foreign, foreign_text};

@@ -138,7 +138,7 @@ impl Bench {
         ))?;
         bench.query(&format!(
             "USE bench; LOAD DATA INFILE '{}' INTO TABLE bench.kept; INSERT INTO bench.mixed SELECT seq, 1 + seq % 4, seq % 16, \
-             seq / 7, SQRT(seq), CONCAT(MD5(seq), 'äö'), '2020-01-01' + INTERVAL seq % 3000 DAY, '2020-01-01' + \
+             seq / 7, SQRT(seq), CONCAT(MD5(seq), '\u{e4}\u{f6}'), '2020-01-01' + INTERVAL seq % 3000 DAY, '2020-01-01' + \
              INTERVAL seq SECOND, seq % 512, UNHEX(SHA1(seq)) FROM seq_1_to_{MIXED_ROWS}",
             bench.folder.join("nodes.tsv").display()
         ))?;

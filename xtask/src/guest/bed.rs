@@ -58,7 +58,7 @@ impl Bed {
         let new = tempfile::Builder::new().prefix("guest-").tempdir_in(&cache)?;
         let bed = Bed(new.path().to_owned());
         bed.make_disks()?;
-        machine::freeze(&bed)?;
+        machine::freeze(&bed.0)?;
         fs::write(bed.path("recipe"), recipe)?;
         if folder.exists() {
             fs::remove_dir_all(&folder)?;

@@ -7,7 +7,7 @@ use server::{Flavour, Rights, Session, Version, quote_name};
 
 use super::{Ledger, LoadRequest};
 use crate::manifest::Manifest;
-use crate::run::World;
+use crate::world::World;
 use crate::{Error, Format};
 
 /// Takes out what is not wanted.
