@@ -14,8 +14,8 @@ use rustix::process::{
 };
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
-use crate::commands::stop_signals;
 use crate::exit::Stopped;
+use crate::stop;
 
 /// How long to wait before looking again who is left.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub(crate) struct Signals(Receiver<i32>);
 impl Signals {
     pub(crate) fn new() -> Result<Signals> {
         let (send, receive) = unbounded();
-        let mut signals = signal_hook::iterator::Signals::new(stop_signals())?;
+        let mut signals = signal_hook::iterator::Signals::new(stop::signals())?;
         std::thread::spawn(move || signals.forever().try_for_each(|signal| send.send(signal)));
         Ok(Signals(receive))
     }

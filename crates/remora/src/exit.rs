@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
+use crate::stop;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -144,7 +146,7 @@ fn of_server(error: &server::Error) -> Exit {
 
 /// How a command ends that was stopped by a signal.
 pub(crate) fn stopped() -> Exit {
-    stopped_by(crate::commands::stopped_by())
+    stopped_by(stop::signal())
 }
 
 fn stopped_by(signal: i32) -> Exit {

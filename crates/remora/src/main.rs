@@ -3,6 +3,7 @@
 mod args;
 mod calendar;
 mod child;
+mod command_line;
 mod commands;
 mod exit;
 mod hold;
@@ -14,6 +15,7 @@ mod repository;
 mod shown;
 mod sound;
 mod stdin;
+mod stop;
 mod trial;
 mod volume;
 
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::args::Cli;
+use crate::command_line::Cli;
 use crate::exit::Exit;
 use crate::report::Report;
 
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
     };
     // Many look for help there.
     let short_h = line.arguments.iter().any(|argument| argument == "-h");
-    let command = args::with_exit_status(Cli::command());
+    let command = command_line::with_exit_status(Cli::command());
     let cli =
         match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
             Ok(cli) => cli,
@@ -46,9 +48,9 @@ fn main() -> ExitCode {
                 return ExitCode::from(if usage.use_stderr() { Exit::Usage.code() } else { 0 });
             }
         };
-    args::log(cli.verbose);
+    command_line::log(cli.verbose);
     let report = Report::new(cli.json, cli.quiet);
-    match commands::run(cli.command, line.password, &report) {
+    match command_line::run(cli.command, line.password, &report) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(error) => fail(&report, &error),
     }

@@ -12,9 +12,9 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use progress::Progress;
 use server::{Overrides, Session, Target};
 
-use crate::commands;
 use crate::host::Machine;
 use crate::sound::{self, Checked};
+use crate::stop;
 use crate::volume::start::Start;
 
 /// How long to wait between two looks whether it answers.
@@ -174,7 +174,7 @@ impl Trial<'_> {
                 Err(error) if Machine::is_gone(&error) => return Err(error.into()),
                 Err(_) => return Ok(None),
             }
-            if !commands::pause(LOOK_AGAIN, stop) {
+            if !stop::pause(LOOK_AGAIN, stop) {
                 return Err(block::Error::Stopped.into());
             }
         }

@@ -1,6 +1,7 @@
 //! What can be backed up, as it is written on the command line.
 
 mod belongs;
+mod file_system;
 mod folder;
 mod lvm;
 pub(crate) mod server;

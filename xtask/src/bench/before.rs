@@ -149,7 +149,9 @@ impl Bench {
         let path = |name: &str| self.folder.join(name);
         if step.is_block() {
             std::fs::copy(path("first"), path("image"))?;
-            let _ = std::fs::remove_file(path("restored"));
+            if path("restored").exists() {
+                std::fs::remove_file(path("restored"))?;
+            }
             if path("repo").exists() {
                 std::fs::remove_dir_all(path("repo"))?;
             }

@@ -23,12 +23,6 @@ const STANDING: &[(&str, &[&str])] = &[
         &["commit", "copy", "cursor", "engine", "queue", "recovery", "scan", "session", "state", "wait"],
     ),
     ("crates/queue", &["file", "files", "folder", "index"]),
-    (
-        "crates/remora",
-        &["args", "child", "commands", "exit", "hold", "report", "repository", "sound", "trial", "volume"],
-    ),
-    ("crates/remora", &["commands::backup::prove", "commands::backup::run"]),
-    ("crates/remora", &["volume::belongs", "volume::folder", "volume::snapshot", "volume::start"]),
     ("plugin/queue", &["hold", "session", "table"]),
 ];
 

@@ -158,7 +158,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         name: Some(start.name.clone()),
         ..Settings::default()
     };
-    let mut signals = Signals::new(super::stop_signals())?;
+    let mut signals = Signals::new(crate::stop::signals())?;
     if start.tie {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }

@@ -10,7 +10,7 @@ use disk::Kind;
 use server::{Flavour, Session, Version};
 
 use crate::host::Machine;
-use crate::volume::folder::FileSystem;
+use crate::volume::file_system::FileSystem;
 
 /// Settings with a folder that the data are of no use without.
 const FOLDERS: [&str; 7] = [

@@ -17,6 +17,7 @@ use far::{Cloned, Cloning};
 use progress::Progress;
 
 use crate::host::Machine;
+use crate::volume::file_system::FileSystem;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot, new_name};
 
 /// The number of the folder at the top of a subvolume (`BTRFS_FIRST_FREE_OBJECTID`).
@@ -52,31 +53,6 @@ pub(crate) struct FolderSnapshot {
     cloned: Option<Cloned>,
     /// A second one that may be written to, from the moment on when it may be there.
     spare: Option<PathBuf>,
-}
-
-/// A file system, as findmnt(8) tells.
-pub(super) struct FileSystem {
-    pub(super) kind: String,
-    /// The device that is mounted.
-    pub(super) source: PathBuf,
-    /// The device's numbers, the same for all subvolumes.
-    pub(super) device: String,
-}
-
-impl FileSystem {
-    /// The one that a path lies on.
-    pub(super) fn of(machine: &Machine, path: &Path) -> io::Result<FileSystem> {
-        let options = ["findmnt", "--noheadings", "--json", "--nofsroot", "--output"];
-        let mut command = words(&options, &[]);
-        command.extend(["FSTYPE,SOURCE,MAJ:MIN", "--target"].map(OsStr::new));
-        command.push(path.as_os_str());
-        let value: serde_json::Value = serde_json::from_slice(&machine.tool(&command)?)?;
-        let text = |name: &str| {
-            let value = value.pointer("/filesystems/0").and_then(|row| row.get(name));
-            value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
-        };
-        Ok(FileSystem { kind: text("fstype"), source: text("source").into(), device: text("maj:min") })
-    }
 }
 
 impl FolderSnapshot {

@@ -15,11 +15,12 @@ use serde_json::Value;
 use server::{HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
-use crate::commands;
 use crate::hold;
 use crate::host::Machine;
+use crate::stop;
 use crate::volume::belongs::{self, Reach, resolve, setting};
-use crate::volume::folder::{FileSystem, FolderSnapshot, Still};
+use crate::volume::file_system::FileSystem;
+use crate::volume::folder::{FolderSnapshot, Still};
 use crate::volume::lvm::LogicalVolume;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot};
 use crate::volume::start::{self, Start};
@@ -64,7 +65,7 @@ impl Login<'_> {
 
     /// Waits, unless the run is to stop.
     fn pause(&self, time: Duration) -> anyhow::Result<()> {
-        if commands::pause(time, &self.stop) { Ok(()) } else { Err(block::Error::Stopped.into()) }
+        if stop::pause(time, &self.stop) { Ok(()) } else { Err(block::Error::Stopped.into()) }
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use block::Error;
 use progress::Progress;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::run::Run;
+use super::run::{Proof, Run};
 use crate::host::{Call, Machine};
 use crate::trial::{self, Trial, Tried};
 use crate::volume::snapshot::Snapshot;
@@ -41,13 +41,6 @@ fn has_room(machine: &Machine, path: &Path) -> io::Result<()> {
             "less than a twentieth of its file system is free, and a server that recovers takes room",
         )),
     }
-}
-
-/// What is known of a snapshot.
-pub(super) struct Proof {
-    /// The name and value of its entry in the note of the generation.
-    pub(super) note: (&'static str, Value),
-    pub(super) damages: Vec<String>,
 }
 
 impl Run<'_> {

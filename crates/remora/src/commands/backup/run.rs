@@ -9,7 +9,6 @@ use block::{Error, Generation, Repository, World};
 use progress::Progress;
 use serde_json::{Value, json};
 
-use super::prove::Proof;
 use super::{Arguments, tell};
 use crate::exit::Exit;
 use crate::hold;
@@ -28,6 +27,13 @@ pub(super) struct Run<'a> {
     pub(super) login: &'a Login<'a>,
     pub(super) world: World<'a>,
     pub(super) report: &'a Report,
+}
+
+/// What is known of a snapshot.
+pub(super) struct Proof {
+    /// The name and value of its entry in the note of the generation.
+    pub(super) note: (&'static str, Value),
+    pub(super) damages: Vec<String>,
 }
 
 impl Run<'_> {

@@ -1,0 +1,126 @@
+//! The command line: what all commands share, and the list of commands.
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::commands;
+use crate::exit::Exit;
+use crate::report::Report;
+
+/// Move data into, out of and around MariaDB and MySQL, fast and without losing any.
+#[derive(Debug, Parser)]
+#[command(name = "remora", version, disable_help_flag = true, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Print a summary of the options; --help explains them
+    #[arg(short = '?', long, global = true, action = ArgAction::Help, help_heading = "General")]
+    help: Option<bool>,
+
+    /// Print lines of JSON to stdout, each with a message_type
+    #[arg(long, global = true, help_heading = "General")]
+    pub(crate) json: bool,
+
+    /// Print errors only
+    #[arg(long, short, global = true, help_heading = "General")]
+    pub(crate) quiet: bool,
+
+    /// Say more about what is decided; twice for more
+    #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "General")]
+    pub(crate) verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Backup(Box<commands::backup::Arguments>),
+    Cron(commands::cron::Arguments),
+    Diff(Box<commands::diff::Arguments>),
+    Dump(Box<commands::dump::Arguments>),
+    Import(Box<commands::import::Arguments>),
+    List(commands::list::Arguments),
+    Load(Box<commands::load::Arguments>),
+    Lock(Box<commands::lock::Arguments>),
+    Prune(commands::prune::Arguments),
+    Queue(commands::queue::Arguments),
+    Restore(commands::restore::Arguments),
+    #[command(subcommand)]
+    Sandbox(commands::sandbox::Action),
+    #[command(subcommand)]
+    Url(commands::url::Action),
+    Uncache(commands::uncache::Arguments),
+    Undo(Box<commands::undo::Arguments>),
+    Vars(Box<commands::vars::Arguments>),
+    Verify(commands::verify::Arguments),
+}
+
+/// Runs a command.
+pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    match command {
+        Command::Backup(arguments) => commands::backup::run(&arguments, password, report),
+        Command::Cron(arguments) => commands::cron::run(&arguments, report),
+        Command::Diff(arguments) => commands::diff::run(&arguments, password, report),
+        Command::Dump(arguments) => commands::dump::run(&arguments, password, report),
+        Command::Import(arguments) => commands::import::run(*arguments, password, report),
+        Command::List(arguments) => commands::list::run(&arguments, report),
+        Command::Load(arguments) => commands::load::run(&arguments, password, report),
+        Command::Lock(arguments) => commands::lock::run(&arguments, password, report),
+        Command::Prune(arguments) => commands::prune::run(&arguments, report),
+        Command::Queue(arguments) => commands::queue::run(arguments, password, report),
+        Command::Restore(arguments) => commands::restore::run(&arguments, report),
+        Command::Sandbox(action) => commands::sandbox::run(action, report),
+        Command::Url(action) => commands::url::run(action, report),
+        Command::Uncache(arguments) => commands::uncache::run(&arguments, report),
+        Command::Vars(arguments) => commands::vars::run(*arguments, password, report),
+        Command::Undo(arguments) => commands::undo::run(&arguments, password, report),
+        Command::Verify(arguments) => commands::verify::run(&arguments, report),
+    }
+}
+
+/// Every command's help ends with the exit codes.
+pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
+    let lines: String =
+        Exit::ALL.iter().map(|exit| format!("  {:>3}  {}\n", exit.code(), exit.meaning())).collect();
+    let status = format!("EXIT STATUS\n{lines}");
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    names.into_iter().fold(command.after_help(status.clone()), |command, name| {
+        command.mut_subcommand(name, |sub| {
+            let examples = sub.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+            sub.after_help(format!("{examples}{status}"))
+        })
+    })
+}
+
+/// Diagnostics go to stderr, at the level of `-v` or of `REMORA_LOG`.
+pub(crate) fn log(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = std::env::var("REMORA_LOG").unwrap_or_else(|_| level.to_owned());
+    let filter = tracing_subscriber::EnvFilter::new(filter);
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        with_exit_status(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn every_command_tells_its_exit_status() {
+        let mut command = with_exit_status(Cli::command());
+        command.build();
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("EXIT STATUS"), "{}", sub.get_name());
+        }
+    }
+}

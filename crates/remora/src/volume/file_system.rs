@@ -1,0 +1,38 @@
+//! The file system that something lies on.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::host::Machine;
+
+/// A file system, as findmnt(8) tells.
+pub(super) struct FileSystem {
+    pub(super) kind: String,
+    /// The device that is mounted.
+    pub(super) source: PathBuf,
+    /// The device's numbers, the same for all subvolumes.
+    pub(super) device: String,
+}
+
+impl FileSystem {
+    /// The one that a path lies on.
+    pub(super) fn of(machine: &Machine, path: &Path) -> io::Result<FileSystem> {
+        let words = [
+            "findmnt",
+            "--noheadings",
+            "--json",
+            "--nofsroot",
+            "--output",
+            "FSTYPE,SOURCE,MAJ:MIN",
+            "--target",
+        ];
+        let command = [&words.map(OsStr::new)[..], &[path.as_os_str()]].concat();
+        let value: serde_json::Value = serde_json::from_slice(&machine.tool(&command)?)?;
+        let text = |name: &str| {
+            let value = value.pointer("/filesystems/0").and_then(|row| row.get(name));
+            value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+        };
+        Ok(FileSystem { kind: text("fstype"), source: text("source").into(), device: text("maj:min") })
+    }
+}
