@@ -35,7 +35,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ("crates/remora", &["volume::belongs", "volume::folder", "volume::snapshot", "volume::start"]),
     ("crates/rows", &["encoding", "error"]),
     ("crates/rows", &["escape", "field"]),
-    ("plugin/queue", &["hold", "session", "table"]),
     ("xtask", &["guest::bed", "guest::machine"]),
 ];
 
