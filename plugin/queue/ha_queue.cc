@@ -282,8 +282,8 @@ int ha_queue::rnd_end()
 }
 
 /*
-  Whether the table is copied while others write to it. HA_NO_ONLINE_ALTER keeps the server from it only where the copy is a
-  queue too.
+  Whether the table is copied while others write to it. HA_NO_ONLINE_ALTER keeps the server from it only where
+  the copy is a queue too.
 */
 bool ha_queue::is_copied_online() const
 {
@@ -298,8 +298,11 @@ int ha_queue::rnd_next(uchar *buf)
 {
   if (int error= cursor_ready())
     return error;
-  /* The server applies to the copy what was written meanwhile: it tells equal rows not apart, and keeps those of a statement
-     that has failed. Not known before the second row; without a first one nothing is applied. */
+  /*
+    The server applies to the copy what was written meanwhile: it can't tell equal rows apart, and it keeps
+    those of a statement that has failed. It is not known before the second row; without a first one nothing is
+    applied.
+  */
   if (is_copied_online()) {
     my_printf_error(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON,
                     "Queue: a queue can't be copied while others write to it; say ALTER TABLE ..., LOCK=SHARED", MYF(0));

@@ -12,12 +12,12 @@
 
 /* What CREATE TABLE may say of a queue. */
 struct ha_table_option_struct {
-  uint sync; /* as rq_definition has it */
+  uint sync; /* RQ_SYNC_ALWAYS and so on */
 };
 
 /*
-  ALTER TABLE copies under a lock that keeps publishers out. What a server does from 11.2 on by itself, to let them go on and
-  to apply what they did afterwards, knows nothing of rows that are owned or taken.
+  ALTER TABLE copies under a lock that keeps publishers out. From 11.2 on a server lets them go on and applies
+  afterwards what they did, which knows nothing of rows that are owned or taken.
 */
 #ifndef HA_NO_ONLINE_ALTER
 #define HA_NO_ONLINE_ALTER 0
@@ -55,7 +55,7 @@ public:
 
   int info(uint flag) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
-  /* There is nothing that it could do; without HA_CAN_REPAIR newer servers copy the table, which ends all waits. */
+  /* It has nothing to do. Without HA_CAN_REPAIR newer servers would copy the table, which ends all waits. */
   int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_NOT_IMPLEMENTED; }
   ha_rows records() override;
 

@@ -18,8 +18,56 @@
 static ha_create_table_option queue_table_options[]= {
     HA_TOPTION_ENUM("sync", sync, "always,interval,none", 0), HA_TOPTION_END};
 
+static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2, "the order of these words");
+
 /* SHOW ENGINE QUEUE STATUS
    ----------------------------------------------------------------------------------------- */
+
+/* A number of the core's, and the name under which it is shown. */
+struct Shown {
+  const char *name;
+  uint64_t rq_status::*value;
+};
+
+static const Shown shown_queues[]= {
+    {"waiting", &rq_status::waiting},
+    {"owned", &rq_status::owned},
+    {"waiters", &rq_status::waiters},
+    {"bytes", &rq_status::bytes},
+    {"bytes_live", &rq_status::live_bytes},
+    {"memory", &rq_status::memory},
+    {"written_per_second", &rq_status::written_per_s},
+    {"removed_per_second", &rq_status::removed_per_s}};
+
+static const Shown shown_log[]= {
+    {"append", &rq_status::batches},
+    {"remove", &rq_status::removals},
+    {"sys_read", &rq_status::reads},
+    {"read_cachehit", &rq_status::read_hits},
+    {"sys_write", &rq_status::writes},
+    {"sys_sync", &rq_status::syncs},
+    {"rows_written", &rq_status::rows_written},
+    {"rows_removed", &rq_status::rows_removed},
+    {"compacted", &rq_status::compacted},
+    {"checkpoints", &rq_status::checkpoints},
+    {"maintenance_errors", &rq_status::maintenance_errors}};
+
+static const Shown shown_waiting[]= {
+    {"wait_immediate", &rq_status::wait_immediate},
+    {"wait_delayed", &rq_status::wait_delayed},
+    {"wait_timeout", &rq_status::wait_timeout},
+    {"handed_over", &rq_status::handed_over},
+    {"restored_by_abort", &rq_status::restored_by_abort},
+    {"restored_by_close", &rq_status::restored_by_close},
+    {"evaluation", &rq_status::evaluations},
+    {"compile", &rq_status::compiles},
+    {"compile_cachehit", &rq_status::compile_hits},
+    {"duplicates", &rq_status::duplicates}};
+
+/* All but the time of the oldest row, which is none of many queues together. */
+static_assert(sizeof(rq_status) == sizeof(uint64_t) * (1 + array_elements(shown_queues) + array_elements(shown_log) +
+                                                       array_elements(shown_waiting)),
+              "a number of rq_status is not shown");
 
 static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type)
 {
@@ -33,14 +81,15 @@ static bool queue_show_status(handlerton *, THD *thd, stat_print_fn *print, enum
     snprintf(buffer, sizeof(buffer), "%-24s%llu\n", name, value);
     text+= buffer;
   };
-#define LINE(FIELD, NAME) line(NAME, sum.FIELD);
   text+= "Queues\n";
-  RQ_STATUS_QUEUES(LINE)
+  for (const Shown &shown : shown_queues)
+    line(shown.name, sum.*shown.value);
   text+= "Log\n";
-  RQ_STATUS_LOG(LINE)
+  for (const Shown &shown : shown_log)
+    line(shown.name, sum.*shown.value);
   text+= "Waiting\n";
-  RQ_STATUS_WAITING(LINE)
-#undef LINE
+  for (const Shown &shown : shown_waiting)
+    line(shown.name, sum.*shown.value);
   text+= "Functions\n";
   line("queue_wait", queue_called.wait);
   line("queue_end", queue_called.end);

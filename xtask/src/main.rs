@@ -11,6 +11,7 @@ mod corpora;
 mod demo;
 mod fuzz;
 mod guest;
+mod header;
 mod layout;
 mod matrix;
 mod mutate;
@@ -35,6 +36,7 @@ const HELP: &str = "cargo xtask CHORE
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
   guest [--install] [TEST...]     tests in a virtual machine: logical volumes, servers under load
   tidy                            check what the compiler does not: edges, lengths, words
+  header                          write plugin/queue/queue_abi.h anew, from the functions that it declares
   matrix                          write the tables of servers in documents anew
   ci [--since REV]                format, tidy, lints, dependencies, documents, fuzzing, tests on all servers; with
                                   --since also mutants of what has changed since then
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(rest),
         Some("guest") => guest::run_tests(rest),
         Some("tidy") => tidy::run(),
+        Some("header") => header::write(),
         Some("matrix") => matrix::write(),
         Some("mutate") => mutate::run(rest),
         Some("ci") => ci(rest),

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use sandbox::{Ability, Archive, Installation, Product};
 
-use crate::{cargo, layout, places, root, run, setup, target};
+use crate::{cargo, header, layout, places, root, run, setup, target};
 
 /// What of the source package is needed.
 const PARTS: [&str; 5] = ["--no-wildcards-match-slash", "*/include", "*/sql/*.h", "*/wsrep-lib", "*/VERSION"];
@@ -119,6 +119,10 @@ fn compile_all(servers: &[Installation]) -> Result<Vec<PathBuf>> {
 /// Builds the engine for a server, in a folder of the target's.
 fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf> {
     setup::run_for_plugin()?;
+    // What the C++ is compiled against is what it is linked with.
+    if let Some(stale) = header::stale(&root())? {
+        bail!(stale);
+    }
     let headers = Headers::of(server)?;
     run(cargo().args(["build", "--release", "--quiet", "--package", "queue-plugin"]))?;
     let core = target().join("release/libha_queue_core.a");

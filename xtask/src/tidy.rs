@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, matrix, root};
+use crate::{cargo, header, matrix, root};
 
 /// Lines of code, tests not counted, that a file may have.
 const FILE_LINES_MAX: usize = 500;
@@ -58,6 +58,7 @@ pub(crate) fn run() -> Result<()> {
     manuals(&root, &mut complaints)?;
     circle::check(&root, &mut complaints)?;
     matrix::check(&root, &mut complaints)?;
+    complaints.extend(header::stale(&root)?);
     widths(&root, &files, &mut complaints)?;
     if complaints.is_empty() {
         println!("tidy: {} files, all in order", files.len());

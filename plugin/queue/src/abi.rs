@@ -1,13 +1,70 @@
-//! What crosses the boundary to C++, as queue_abi.h declares it.
+//! What crosses the boundary to C++: codes, and structures that both sides know.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use queue::{ConditionError, Error, Queue};
+use queue::Queue;
 
-pub(crate) const OK: c_int = 0;
-pub(crate) const END: c_int = 10;
-const PANIC: c_int = 9;
+/// It was done. Every function that returns an `int` returns one of these codes, unless it says otherwise,
+/// and fills the error when it is another one.
+pub const RQ_OK: c_int = 0;
+/// There is no queue in the folder.
+pub const RQ_MISSING: c_int = 1;
+/// There is one already.
+pub const RQ_EXISTS: c_int = 2;
+/// It was dropped meanwhile.
+pub const RQ_DROPPED: c_int = 3;
+/// Its files are damaged, or of a later version.
+pub const RQ_CORRUPT: c_int = 4;
+/// A read failed.
+pub const RQ_DISK: c_int = 5;
+/// Out of service since a write failed.
+pub const RQ_FAILED: c_int = 6;
+/// Too many bytes in one statement.
+pub const RQ_TOO_LARGE: c_int = 7;
+/// A condition that is none.
+pub const RQ_CONDITION: c_int = 8;
+/// A fault of ours; the queue is out of service.
+pub const RQ_PANIC: c_int = 9;
+/// No more rows, or no such row.
+pub const RQ_END: c_int = 10;
+
+/// How a wait ended: rows were taken.
+pub const RQ_TAKEN: c_int = 0;
+/// There was nothing for so long.
+pub const RQ_TIMED_OUT: c_int = 1;
+/// Somebody interrupted it, or its client is gone.
+pub const RQ_INTERRUPTED: c_int = 2;
+/// A table was dropped.
+pub const RQ_GONE: c_int = 3;
+
+/// What a column holds: an integer. `one`: whether it has a sign.
+pub const RQ_INTEGER: u32 = 0;
+/// `one`: precision, `two`: scale.
+pub const RQ_DECIMAL: u32 = 1;
+/// A year.
+pub const RQ_YEAR: u32 = 2;
+/// A date.
+pub const RQ_DATE: u32 = 3;
+/// `one`: digits behind the seconds.
+pub const RQ_TIME: u32 = 4;
+/// The same.
+pub const RQ_DATETIME: u32 = 5;
+/// The same.
+pub const RQ_TIMESTAMP: u32 = 6;
+/// `one`: collation.
+pub const RQ_TEXT: u32 = 7;
+/// Something that a condition can ask for NULL only.
+pub const RQ_OPAQUE: u32 = 8;
+/// `one`: collation.
+pub const RQ_ENUM: u32 = 9;
+
+/// When a queue is synced: with every write.
+pub const RQ_SYNC_ALWAYS: u32 = 0;
+/// Before long.
+pub const RQ_SYNC_INTERVAL: u32 = 1;
+/// When the system likes to.
+pub const RQ_SYNC_NONE: u32 = 2;
 
 /// Bytes that belong to the other side, or to us for the duration of a call.
 #[repr(C)]
@@ -20,20 +77,24 @@ pub struct RqSlice {
 /// Where the reason of a failure is written, with a 0 behind it.
 #[repr(C)]
 pub struct RqError {
-    text: [c_char; 512],
+    pub(crate) text: [c_char; 512],
 }
 
 /// A column of a table that is created.
 #[repr(C)]
 pub struct RqColumn {
     pub(crate) name: RqSlice,
+    /// `RQ_INTEGER` and so on; what `one` and `two` are is said there.
     pub(crate) kind: u32,
     pub(crate) one: u32,
     pub(crate) two: u32,
     pub(crate) is_variable: u32,
+    /// Fixed: offset and length; variable: how many are before it.
     pub(crate) place: u32,
     pub(crate) len: u32,
+    /// -1: NOT NULL.
     pub(crate) null_bit: i32,
+    /// Of an ENUM.
     pub(crate) members: *const RqSlice,
     pub(crate) member_count: usize,
 }
@@ -41,6 +102,7 @@ pub struct RqColumn {
 /// A table that is created.
 #[repr(C)]
 pub struct RqDefinition {
+    /// `RQ_SYNC_ALWAYS` and so on.
     pub(crate) sync: u32,
     pub(crate) null_bytes: u32,
     pub(crate) fixed_bytes: u32,
@@ -52,6 +114,7 @@ pub struct RqDefinition {
 #[repr(C)]
 pub struct RqTarget {
     pub(crate) queue: *const Queue,
+    /// Empty: all rows.
     pub(crate) condition: RqSlice,
 }
 
@@ -59,21 +122,62 @@ pub struct RqTarget {
 #[repr(C)]
 #[derive(Default)]
 pub struct RqStatus {
-    pub(crate) values: [u64; 30],
+    /// When the oldest row came, milliseconds since 1970; 0 when there is none.
+    pub(crate) oldest_ms: u64,
+    pub(crate) waiting: u64,
+    pub(crate) owned: u64,
+    pub(crate) waiters: u64,
+    pub(crate) bytes: u64,
+    pub(crate) live_bytes: u64,
+    pub(crate) memory: u64,
+    pub(crate) written_per_s: u64,
+    pub(crate) removed_per_s: u64,
+    pub(crate) batches: u64,
+    pub(crate) removals: u64,
+    pub(crate) reads: u64,
+    pub(crate) read_hits: u64,
+    pub(crate) writes: u64,
+    pub(crate) syncs: u64,
+    pub(crate) rows_written: u64,
+    pub(crate) rows_removed: u64,
+    pub(crate) compacted: u64,
+    pub(crate) checkpoints: u64,
+    pub(crate) maintenance_errors: u64,
+    pub(crate) wait_immediate: u64,
+    pub(crate) wait_delayed: u64,
+    pub(crate) wait_timeout: u64,
+    pub(crate) handed_over: u64,
+    pub(crate) restored_by_abort: u64,
+    pub(crate) restored_by_close: u64,
+    pub(crate) evaluations: u64,
+    pub(crate) compiles: u64,
+    pub(crate) compile_hits: u64,
+    pub(crate) duplicates: u64,
 }
 
 /// What the core asks of the server.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RqServer {
+    /// For tests: an INSERT of a row that has these bytes panics while it is written; empty: none does.
     pub(crate) fault: RqSlice,
-    pub(crate) equal: extern "C" fn(u32, RqSlice, RqSlice) -> c_int,
-    pub(crate) encode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> c_long,
-    pub(crate) like: extern "C" fn(u32, RqSlice, c_int, RqSlice, u32) -> c_int,
+    pub(crate) equal: extern "C" fn(collation: u32, one: RqSlice, other: RqSlice) -> c_int,
+    /// Returns the length, or -1 when the literal has no such characters.
+    pub(crate) encode: extern "C" fn(collation: u32, literal: RqSlice, out: *mut u8, room: usize) -> c_long,
+    /// `padded`: with spaces at its end that are none of the text.
+    pub(crate) like:
+        extern "C" fn(collation: u32, text: RqSlice, padded: c_int, pattern: RqSlice, escape: u32) -> c_int,
 }
 
-/// Asked now and then by a wait.
-pub type Alive = extern "C" fn(*mut c_void) -> c_int;
+/// Asked now and then by a wait; 0 ends it.
+pub type RqAlive = extern "C" fn(context: *mut c_void) -> c_int;
+
+/// Told of a queue; other than 0 to be told of no more.
+pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *const RqStatus) -> c_int;
+
+/// Told of a row that somebody owns; other than 0 to be told of no more.
+pub type RqEachOwned =
+    extern "C" fn(context: *mut c_void, folder: RqSlice, row: u64, owner: u64, since_ms: u64) -> c_int;
 
 impl RqSlice {
     pub(crate) fn new(bytes: &[u8]) -> RqSlice {
@@ -83,11 +187,18 @@ impl RqSlice {
     /// # Safety
     /// The bytes are there as long as the result is used.
     pub(crate) unsafe fn get<'bytes>(self) -> &'bytes [u8] {
-        if self.len == 0 {
-            return &[];
-        }
         // SAFETY: the caller promises it.
-        unsafe { std::slice::from_raw_parts(self.bytes, self.len) }
+        unsafe { array(self.bytes, self.len) }
+    }
+}
+
+impl RqError {
+    pub(crate) fn fill(&mut self, text: &str) {
+        let room = self.text.len() - 1;
+        let bytes = text.bytes().take(room).map(u8::cast_signed);
+        for (to, from) in self.text.iter_mut().zip(bytes.chain([0])) {
+            *to = from;
+        }
     }
 }
 
@@ -102,125 +213,11 @@ pub(crate) unsafe fn array<'values, T>(values: *const T, len: usize) -> &'values
     unsafe { std::slice::from_raw_parts(values, len) }
 }
 
-/// Why a call did nothing.
-pub(crate) enum Fault {
-    Queue(Error),
-    Condition(ConditionError),
-    Other(c_int, String),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Fault {
-        Fault::Queue(error)
-    }
-}
-
-impl From<ConditionError> for Fault {
-    fn from(error: ConditionError) -> Fault {
-        Fault::Condition(error)
-    }
-}
-
-impl Fault {
-    fn code(&self) -> c_int {
-        match self {
-            Fault::Queue(Error::Missing { .. }) => 1,
-            Fault::Queue(Error::Exists { .. }) => 2,
-            Fault::Queue(Error::Dropped) => 3,
-            Fault::Queue(Error::Corrupt { .. } | Error::Version { .. }) => 4,
-            Fault::Queue(Error::Failed { .. }) => 6,
-            Fault::Queue(Error::TooLarge { .. }) => 7,
-            Fault::Queue(_) => 5,
-            Fault::Condition(_) => 8,
-            Fault::Other(code, _) => *code,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Fault::Queue(error) => error.to_string(),
-            Fault::Condition(error) => error.to_string(),
-            Fault::Other(_, text) => text.clone(),
-        }
-    }
-}
-
-/// Runs `work`; a panic is an error, and puts the queue it was about out of service.
-pub(crate) fn guard(
-    error: *mut RqError,
-    queue: Option<&Queue>,
-    work: impl FnOnce() -> Result<c_int, Fault>,
-) -> c_int {
-    let fault = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(code)) => return code,
-        Ok(Err(fault)) => fault,
-        Err(_) => {
-            let why = "the queue engine failed inside; please report it";
-            // A second panic, in putting it out of service, leaves it as it is.
-            catch_unwind(AssertUnwindSafe(|| queue.into_iter().for_each(|queue| queue.fail(why)))).ok();
-            Fault::Other(PANIC, why.to_owned())
-        }
-    };
-    if !error.is_null() {
-        // SAFETY: the caller's buffer, which nobody else uses meanwhile.
-        let error = unsafe { &mut *error };
-        error.fill(&fault.text());
-    }
-    fault.code()
-}
-
-impl RqError {
-    pub(crate) fn fill(&mut self, text: &str) {
-        let room = self.text.len() - 1;
-        let bytes = text.bytes().take(room).map(u8::cast_signed);
-        for (to, from) in self.text.iter_mut().zip(bytes.chain([0])) {
-            *to = from;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use queue::{Definition, Engine, Options, Queue, RealDisk};
-
-    use super::{Fault, OK, PANIC, RqError, guard};
-
-    fn queue(folder: &std::path::Path) -> Arc<Queue> {
-        let options = Options { threads: 0, ..Options::new(|| 0, || [7; 16]) };
-        let engine = Engine::start(Arc::new(RealDisk), options).unwrap();
-        engine.create(folder, &Definition::default()).unwrap();
-        engine.open(folder).unwrap()
-    }
-
-    fn text(error: &RqError) -> String {
-        error
-            .text
-            .iter()
-            .take_while(|byte| **byte != 0)
-            .map(|byte| char::from(byte.cast_unsigned()))
-            .collect()
-    }
-
-    #[test]
-    fn a_panic_is_an_error_and_ends_the_service_of_its_queue() {
-        let parent = tempfile::tempdir().unwrap();
-        let (one, other) = (queue(&parent.path().join("one")), queue(&parent.path().join("other")));
-        let mut error = RqError { text: [0; 512] };
-        let publish = |queue: &Queue| queue.publish(&[b"row"], None).map(|_| OK).map_err(Fault::Queue);
-        assert_eq!(guard(&raw mut error, Some(&one), || publish(&one)), OK);
-        assert_eq!(guard(&raw mut error, Some(&one), || panic!("a fault of ours")), PANIC);
-        assert!(text(&error).contains("report it"), "{}", text(&error));
-        assert_eq!(guard(&raw mut error, Some(&one), || publish(&one)), 6);
-        assert!(text(&error).contains("out of service"), "{}", text(&error));
-        assert_eq!(guard(&raw mut error, Some(&other), || publish(&other)), OK);
-    }
-
-    #[test]
-    fn a_long_reason_is_cut() {
-        let mut error = RqError { text: [1; 512] };
-        guard(&raw mut error, None, || Err(Fault::Other(5, "x".repeat(1000))));
-        assert_eq!(text(&error), "x".repeat(511));
-    }
+/// # Safety
+/// It is a queue that `rq_open` gave and that was not released.
+pub(crate) unsafe fn shared(queue: *const Queue) -> Arc<Queue> {
+    // SAFETY: the caller promises it.
+    unsafe { Arc::increment_strong_count(queue) };
+    // SAFETY: the count was just raised for it.
+    unsafe { Arc::from_raw(queue) }
 }

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use queue::{Error, Queue};
 
-use crate::abi::{Fault, OK, RqError, guard};
-use crate::engine;
-use crate::session::{RqCursor, shared};
+use crate::abi::{RQ_FAILED, RQ_OK, RqError, shared};
+use crate::engine::engine;
+use crate::guard::{Fault, guard};
+use crate::walk::RqCursor;
 
 /// Folders of queues that are being replaced by a changed copy.
 static CHANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -49,10 +50,10 @@ impl Drop for RqHold {
     }
 }
 
-/// Lets nobody take a row of a queue, so that it can be copied.
-///
-/// # Safety
-/// The pointers are valid.
+/// Lets nobody take a row until `rq_let_go`, which may come after `rq_release`. Until then `rq_open` waits
+/// when it finds no queue in this folder: its successor is on the way. Rows are read by `rq_hold_scan` and
+/// told by `rq_hold_read`, and each is told again by `rq_hold_wrote` when it goes to the copy; then
+/// `rq_rename` of the copy lets the owners of rows find theirs there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_back(
     queue: *const Queue,
@@ -68,14 +69,11 @@ pub unsafe extern "C" fn rq_hold_back(
         let held = RqHold { queue: queue.clone(), folder, copy: Weak::new(), read: 0, written: 0 };
         // SAFETY: the caller's variable.
         unsafe { *hold = Box::into_raw(Box::new(held)) };
-        Ok(OK)
+        Ok(RQ_OK)
     })
 }
 
 /// Begins a walk over all rows of a queue that is held back.
-///
-/// # Safety
-/// The pointers are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, cursor: *mut *mut RqCursor) -> c_int {
     guard(std::ptr::null_mut(), None, || {
@@ -84,24 +82,19 @@ pub unsafe extern "C" fn rq_hold_scan(hold: *const RqHold, cursor: *mut *mut RqC
         let new = RqCursor::new(queue.clone(), queue.copy_cursor());
         // SAFETY: the caller's variable.
         unsafe { *cursor = Box::into_raw(Box::new(new)) };
-        Ok(OK)
+        Ok(RQ_OK)
     })
 }
 
 /// Notes that a row was read to be copied.
-///
-/// # Safety
-/// It came from [`rq_hold_back`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
     // SAFETY: the caller's handle.
     unsafe { &mut *hold }.read += 1;
 }
 
-/// Notes that the copy has all rows: what is ended from now on is ended in both queues.
-///
-/// # Safety
-/// The pointers are valid.
+/// Tells that the copy is complete. From now on the server may take either of the two after a crash: what is
+/// ended in the one is ended in the other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_complete(
     hold: *mut RqHold,
@@ -115,15 +108,12 @@ pub unsafe extern "C" fn rq_hold_complete(
         let copy = unsafe { shared(copy) };
         hold.copy = Arc::downgrade(&copy);
         hold.queue.copied_to(&copy)?;
-        Ok(OK)
+        Ok(RQ_OK)
     })
 }
 
 /// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would
 /// lose theirs.
-///
-/// # Safety
-/// The pointers are valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, error: *mut RqError) -> c_int {
     guard(error, None, || {
@@ -132,24 +122,21 @@ pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, error: *mut RqError) -
         hold.written += 1;
         if hold.written != hold.read && hold.queue.copied_owned() {
             return Err(Fault::Other(
-                6,
+                RQ_FAILED,
                 "rows are owned, and a copy in another order would lose them".to_owned(),
             ));
         }
-        Ok(OK)
+        Ok(RQ_OK)
     })
 }
 
-/// Ends what [`rq_hold_back`] began.
-///
-/// # Safety
-/// It came from there and is not used any more.
+/// Ends what `rq_hold_back` began.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
     guard(std::ptr::null_mut(), None, || {
         // SAFETY: the caller promises it.
         drop(unsafe { Box::from_raw(hold) });
-        Ok(OK)
+        Ok(RQ_OK)
     });
 }
 

@@ -23,7 +23,6 @@ const STANDING: &[(&str, &[&str])] = &[
         &["commit", "copy", "cursor", "engine", "queue", "recovery", "scan", "session", "state", "wait"],
     ),
     ("crates/queue", &["file", "files", "folder", "index"]),
-    ("plugin/queue", &["hold", "session", "table"]),
 ];
 
 /// Circles that are not allowed, and allowed ones that are gone in part or as a whole.

@@ -1,0 +1,48 @@
+//! Collations, as the server knows them.
+
+use std::sync::OnceLock;
+
+use queue::{Collate, Pattern};
+
+use crate::abi::{RqServer, RqSlice};
+
+/// What the server knows about strings; it does not change while the library is loaded.
+static SERVER: OnceLock<Functions> = OnceLock::new();
+
+/// What the server is asked of strings.
+#[derive(Clone, Copy)]
+struct Functions {
+    equal: extern "C" fn(u32, RqSlice, RqSlice) -> std::ffi::c_int,
+    encode: extern "C" fn(u32, RqSlice, *mut u8, usize) -> std::ffi::c_long,
+    like: extern "C" fn(u32, RqSlice, std::ffi::c_int, RqSlice, u32) -> std::ffi::c_int,
+}
+
+/// Notes whom to ask.
+pub(crate) fn set(server: &RqServer) {
+    SERVER.get_or_init(|| Functions { equal: server.equal, encode: server.encode, like: server.like });
+}
+
+/// The server's collations.
+pub(crate) struct Server;
+
+impl Collate for Server {
+    fn equal(&self, collation: u32, one: &[u8], other: &[u8]) -> bool {
+        let (one, other) = (RqSlice::new(one), RqSlice::new(other));
+        SERVER.get().is_some_and(|server| (server.equal)(collation, one, other) != 0)
+    }
+
+    fn like(&self, collation: u32, text: &[u8], pattern: &Pattern) -> bool {
+        let (text, bytes) = (RqSlice::new(text), RqSlice::new(&pattern.bytes));
+        let (padded, escape) = (pattern.padded.into(), pattern.escape.into());
+        SERVER.get().is_some_and(|server| (server.like)(collation, text, padded, bytes, escape) != 0)
+    }
+
+    fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>> {
+        let server = SERVER.get()?;
+        // No character set takes more than four times the bytes of UTF-8.
+        let mut out = vec![0; literal.len() * 4 + 4];
+        let len = (server.encode)(collation, RqSlice::new(literal.as_bytes()), out.as_mut_ptr(), out.len());
+        out.truncate(usize::try_from(len).ok()?);
+        Some(out)
+    }
+}

@@ -1,0 +1,64 @@
+//! The engine while the plugin is loaded: starting it, stopping it, and what it gets from outside.
+
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use queue::{Engine, Options, RealDisk};
+
+use crate::abi::{RQ_FAILED, RQ_OK, RqError, RqServer};
+use crate::guard::{Fault, guard};
+use crate::{collation, fault};
+
+static ENGINE: Mutex<Option<Arc<Engine>>> = Mutex::new(None);
+
+/// The engine, or why there is none.
+pub(crate) fn engine() -> Result<Arc<Engine>, Fault> {
+    let running = ENGINE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    running.ok_or_else(|| Fault::Other(RQ_FAILED, "the queue engine is not started".to_owned()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where the core's clock comes from")]
+fn now_ms() -> u64 {
+    fault::strike();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Random bytes for the incarnation of a queue.
+fn random() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    if filled != Ok(bytes.len()) {
+        // Never seen for so few bytes; the clock and the process make it unlikely to be one that was there.
+        bytes[..8].copy_from_slice(&now_ms().to_le_bytes());
+        bytes[8..12].copy_from_slice(&std::process::id().to_le_bytes());
+    }
+    bytes
+}
+
+/// Starts the engine. `files_max`: how many files may be open at once for all queues.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_start(server: *const RqServer, files_max: usize, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's structure.
+        let server = unsafe { *server };
+        collation::set(&server);
+        // SAFETY: the caller's string.
+        fault::set(unsafe { server.fault.get() });
+        let engine = Options { files_max, ..Options::new(now_ms, random) };
+        let engine = Engine::start(Arc::new(RealDisk), engine);
+        let engine = engine.map_err(|error| Fault::Other(RQ_FAILED, error.to_string()))?;
+        *ENGINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(engine));
+        Ok(RQ_OK)
+    })
+}
+
+/// Stops the engine: everything is synced and its threads have ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn rq_stop() -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        drop(ENGINE.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(RQ_OK)
+    })
+}

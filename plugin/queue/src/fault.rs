@@ -1,0 +1,28 @@
+//! For tests: a row that makes the core panic in the middle of a write.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The bytes that such a row has.
+static FAULT: OnceLock<Vec<u8>> = OnceLock::new();
+
+/// The next reading of the clock, in the middle of a write, panics.
+static ARMED: AtomicBool = AtomicBool::new(false);
+
+/// Notes the bytes; empty for none.
+pub(crate) fn set(bytes: &[u8]) {
+    FAULT.get_or_init(|| bytes.to_vec());
+}
+
+/// Looks for the row that a test asked to fail with.
+pub(crate) fn arm(rows: &[&[u8]]) {
+    let Some(fault) = FAULT.get().filter(|fault| !fault.is_empty()) else { return };
+    if rows.iter().any(|row| row.windows(fault.len()).any(|window| window == fault.as_slice())) {
+        ARMED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Panics when such a row is being written.
+pub(crate) fn strike() {
+    assert!(!ARMED.load(Ordering::Relaxed) || !ARMED.swap(false, Ordering::Relaxed), "the fault of a test");
+}

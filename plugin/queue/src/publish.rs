@@ -1,0 +1,75 @@
+//! Adding rows.
+
+use std::ffi::c_int;
+
+use queue::{Published, Queue};
+
+use crate::abi::{RQ_OK, RqError, RqSlice, array, shared};
+use crate::fault;
+use crate::guard::guard;
+use crate::session::RqSession;
+
+/// Adds rows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_publish(
+    session: *mut RqSession,
+    queue: *const Queue,
+    rows: *const RqSlice,
+    count: usize,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        // SAFETY: the caller's array.
+        let rows = unsafe { array(rows, count) };
+        // SAFETY: the caller's rows.
+        let rows: Vec<&[u8]> = rows.iter().map(|row| unsafe { row.get() }).collect();
+        fault::arm(&rows);
+        // SAFETY: the caller's handle.
+        let origin = unsafe { &mut *session }.origin.take();
+        match queue.publish(&rows, origin.as_ref())? {
+            Published::New(_) | Published::Duplicate => Ok(RQ_OK),
+        }
+    })
+}
+
+/// The same for a statement that may fail yet: nobody sees or takes the rows until `rq_settle`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_publish_unsettled(
+    session: *mut RqSession,
+    queue: *const Queue,
+    rows: *const RqSlice,
+    count: usize,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { shared(queue) };
+    guard(error, Some(&queue), || {
+        // SAFETY: the caller's array.
+        let rows = unsafe { array(rows, count) };
+        // SAFETY: the caller's rows.
+        let rows: Vec<&[u8]> = rows.iter().map(|row| unsafe { row.get() }).collect();
+        fault::arm(&rows);
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.publish_unsettled(&queue, &rows)?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Whether the connection has rows that `rq_publish_unsettled` has added.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_is_unsettled(session: *const RqSession) -> c_int {
+    // SAFETY: the caller's handle.
+    c_int::from(unsafe { &*session }.session.is_unsettled())
+}
+
+/// Lets what `rq_publish_unsettled` has added be taken, or without `keep` be gone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_settle(session: *mut RqSession, keep: c_int, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.settle(keep != 0)?;
+        Ok(RQ_OK)
+    })
+}

@@ -1,0 +1,189 @@
+//! Queues: creating, opening, dropping, and what is done to one as a whole.
+
+use std::ffi::{OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use queue::{Column, Definition, Kind, Place, Queue, Schema, Sync};
+
+use crate::abi::{self, RQ_OK, RQ_PANIC, RqColumn, RqDefinition, RqError, RqSlice, array};
+use crate::engine::engine;
+use crate::found::moved;
+use crate::guard::{Fault, guard};
+use crate::hold::{RqHold, open};
+
+/// # Safety
+/// As [`RqSlice::get`].
+unsafe fn path<'bytes>(folder: RqSlice) -> &'bytes Path {
+    // SAFETY: the caller promises it.
+    Path::new(OsStr::from_bytes(unsafe { folder.get() }))
+}
+
+fn kind(column: &RqColumn) -> Result<Kind, Fault> {
+    let wrong = || Fault::Other(RQ_PANIC, format!("column kind {}, {}", column.kind, column.one));
+    let one = u8::try_from(column.one).map_err(|_| wrong());
+    Ok(match column.kind {
+        abi::RQ_INTEGER => Kind::Integer { signed: column.one != 0 },
+        abi::RQ_DECIMAL => {
+            Kind::Decimal { precision: one?, scale: u8::try_from(column.two).map_err(|_| wrong())? }
+        }
+        abi::RQ_YEAR => Kind::Year,
+        abi::RQ_DATE => Kind::Date,
+        abi::RQ_TIME => Kind::Time(one?),
+        abi::RQ_DATETIME => Kind::DateTime(one?),
+        abi::RQ_TIMESTAMP => Kind::Timestamp(one?),
+        abi::RQ_TEXT => Kind::Text(column.one),
+        abi::RQ_OPAQUE => Kind::Opaque,
+        abi::RQ_ENUM => Kind::Enum(column.one),
+        _ => return Err(wrong()),
+    })
+}
+
+/// # Safety
+/// As [`RqSlice::get`], for all names.
+unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
+    let mut columns = Vec::new();
+    // SAFETY: the caller promises it.
+    for column in unsafe { array(definition.columns, definition.column_count) } {
+        // SAFETY: the caller promises it.
+        let name = String::from_utf8_lossy(unsafe { column.name.get() }).into_owned();
+        let place = match column.is_variable {
+            0 => Place::Fixed(column.place, column.len),
+            _ => Place::Variable(column.place),
+        };
+        // SAFETY: the caller promises it.
+        let members = unsafe { array(column.members, column.member_count) }.iter();
+        columns.push(Column {
+            // SAFETY: the caller promises it.
+            members: members.map(|member| unsafe { member.get() }.to_vec()).collect(),
+            name,
+            kind: kind(column)?,
+            place,
+            null_bit: u32::try_from(column.null_bit).ok(),
+        });
+    }
+    Ok(Schema { null_bytes: definition.null_bytes, fixed_bytes: definition.fixed_bytes, columns })
+}
+
+/// Makes a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_create(
+    folder: RqSlice,
+    definition: *const RqDefinition,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's structure.
+        let definition = unsafe { &*definition };
+        let sync = match definition.sync {
+            abi::RQ_SYNC_ALWAYS => Sync::Always,
+            abi::RQ_SYNC_INTERVAL => Sync::Interval,
+            abi::RQ_SYNC_NONE => Sync::Never,
+            other => return Err(Fault::Other(RQ_PANIC, format!("a SYNC of {other}"))),
+        };
+        // SAFETY: the caller's structure.
+        let schema = unsafe { schema(definition) }?.encode();
+        // SAFETY: the caller's string.
+        engine()?.create(unsafe { path(folder) }, &Definition { sync, schema })?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Drops a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's string.
+        let removed = engine()?.remove(unsafe { path(folder) });
+        moved();
+        removed?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Gives a queue another folder. `hold` is null, or of the queue that is being replaced by a changed copy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_rename(
+    from: RqSlice,
+    to: RqSlice,
+    hold: *const RqHold,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's string.
+        let from = unsafe { path(from) };
+        // SAFETY: the caller's string.
+        let to = unsafe { path(to) };
+        let engine = engine()?;
+        // SAFETY: the caller's handle.
+        let hold = unsafe { hold.as_ref() };
+        let renamed = match hold.and_then(|hold| hold.copy_in(from)) {
+            Some((queue, copy)) => queue.replaced_by(&copy, || engine.rename(from, to)),
+            None => engine.rename(from, to),
+        };
+        moved();
+        renamed?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Opens a queue; `rq_release` lets go of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_open(folder: RqSlice, queue: *mut *const Queue, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's string.
+        let opened = open(unsafe { path(folder) })?;
+        // SAFETY: the caller's variable.
+        unsafe { *queue = Arc::into_raw(opened) };
+        Ok(RQ_OK)
+    })
+}
+
+/// Lets go of a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_release(queue: *const Queue) {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller promises it.
+        drop(unsafe { Arc::from_raw(queue) });
+        Ok(RQ_OK)
+    });
+}
+
+/// Empties a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_truncate(queue: *const Queue, error: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || Ok(queue.truncate().map(|()| RQ_OK)?))
+}
+
+/// Rewrites what has dead rows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || Ok(queue.compact().map(|()| RQ_OK)?))
+}
+
+/// Lets nobody take a row until `rq_resume`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_pause(queue: *const Queue, error: *mut RqError) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        queue.pause()?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Ends what `rq_pause` began.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_resume(queue: *const Queue) {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(std::ptr::null_mut(), Some(queue), || {
+        queue.resume();
+        Ok(RQ_OK)
+    });
+}

@@ -1,0 +1,116 @@
+//! What is in queues, and what happened in them.
+
+use std::ffi::{c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+use queue::{Queue, Status};
+
+use crate::abi::{RQ_OK, RqEach, RqEachOwned, RqSlice, RqStatus};
+use crate::engine::engine;
+use crate::guard::guard;
+
+fn status(status: &Status) -> RqStatus {
+    let counters = status.counters;
+    RqStatus {
+        oldest_ms: status.oldest_ms.unwrap_or(0),
+        waiting: status.waiting,
+        owned: status.owned,
+        waiters: status.waiters,
+        bytes: status.bytes,
+        live_bytes: status.live_bytes,
+        memory: status.memory,
+        written_per_s: status.written_per_s,
+        removed_per_s: status.removed_per_s,
+        batches: counters.batches,
+        removals: counters.removals,
+        reads: counters.reads,
+        read_hits: counters.read_hits,
+        writes: counters.writes,
+        syncs: counters.syncs,
+        rows_written: counters.rows_written,
+        rows_removed: counters.rows_removed,
+        compacted: counters.compacted,
+        checkpoints: counters.checkpoints,
+        maintenance_errors: counters.maintenance_errors,
+        wait_immediate: counters.wait_immediate,
+        wait_delayed: counters.wait_delayed,
+        wait_timeout: counters.wait_timeout,
+        handed_over: counters.handed_over,
+        restored_by_abort: counters.restored_by_abort,
+        restored_by_close: counters.restored_by_close,
+        evaluations: counters.evaluations,
+        compiles: counters.compiles,
+        compile_hits: counters.compile_hits,
+        duplicates: counters.duplicates,
+    }
+}
+
+/// What is in a queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(std::ptr::null_mut(), Some(queue), || {
+        // SAFETY: the caller's structure.
+        unsafe { *out = status(&queue.status()) };
+        Ok(RQ_OK)
+    })
+}
+
+/// What is in all open queues, and what happened since the start in these and in those that are open no more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_get_total(out: *mut RqStatus) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        let total = status(&engine()?.total());
+        // SAFETY: the caller's structure.
+        unsafe { *out = total };
+        Ok(RQ_OK)
+    })
+}
+
+/// How many rows are not gone: in no time, unlike the status.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_rows(queue: *const Queue) -> u64 {
+    let mut rows = 0;
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(std::ptr::null_mut(), None, || {
+        rows = queue.rows();
+        Ok(RQ_OK)
+    });
+    rows
+}
+
+/// Calls `each` for every open queue with its folder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_each(each: RqEach, context: *mut c_void) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        for queue in engine()?.queues() {
+            let folder = queue.folder();
+            let status = status(&queue.status());
+            let code = each(context, RqSlice::new(folder.as_os_str().as_bytes()), &raw const status);
+            if code != 0 {
+                return Ok(code);
+            }
+        }
+        Ok(RQ_OK)
+    })
+}
+
+/// Calls `each` for every owned row of every open queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_each_owned(each: RqEachOwned, context: *mut c_void) -> c_int {
+    guard(std::ptr::null_mut(), None, || {
+        for queue in engine()?.queues() {
+            let folder = queue.folder();
+            let name = RqSlice::new(folder.as_os_str().as_bytes());
+            for (row, ownership) in queue.owned() {
+                let code = each(context, name, row.0, ownership.owner.0, ownership.since_ms);
+                if code != 0 {
+                    return Ok(code);
+                }
+            }
+        }
+        Ok(RQ_OK)
+    })
+}

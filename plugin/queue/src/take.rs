@@ -1,0 +1,117 @@
+//! Taking rows, and what becomes of them.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+use queue::{Collate, Filter, Patience, Queue, RowId, Target, Waited};
+
+use crate::abi::{
+    RQ_CONDITION, RQ_GONE, RQ_INTERRUPTED, RQ_OK, RQ_TAKEN, RQ_TIMED_OUT, RqAlive, RqError, RqTarget, array,
+    shared,
+};
+use crate::collation::Server;
+use crate::guard::{Fault, guard};
+use crate::session::RqSession;
+
+/// How often a wait looks whether its client is still there: as the server's own SLEEP does.
+const ALIVE_EVERY: Duration = Duration::from_secs(5);
+
+/// # Safety
+/// The pointers are valid.
+unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { shared(target.queue) };
+    // SAFETY: the caller's string.
+    let text = unsafe { target.condition.get() };
+    if text.is_empty() {
+        return Ok(Target { queue, filter: None });
+    }
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Fault::Other(RQ_CONDITION, "the condition is not UTF-8".to_owned()))?;
+    let collate: Arc<dyn Collate> = Arc::new(Server);
+    let filter: Arc<dyn Filter> = queue.condition(text, &collate)?;
+    Ok(Target { queue, filter: Some(filter) })
+}
+
+/// Takes rows, or waits for them; what was owned is consumed first. `timeout_ms` below 0: for ever. `alive`
+/// is asked now and then. `outcome` is `RQ_TAKEN` and so on, `taken` the place of the target in the list.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_wait(
+    session: *mut RqSession,
+    targets: *const RqTarget,
+    count: usize,
+    rows_max: usize,
+    timeout_ms: i64,
+    alive: RqAlive,
+    context: *mut c_void,
+    outcome: *mut c_int,
+    taken: *mut usize,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let session = unsafe { &mut (*session).session };
+        // What was owned is consumed whatever becomes of this wait.
+        session.end()?;
+        // SAFETY: the caller's array.
+        let given = unsafe { array(targets, count) };
+        // SAFETY: the caller's array.
+        let targets = given.iter().map(|one| unsafe { target(one) }).collect::<Result<Vec<_>, _>>()?;
+        let mut alive = || alive(context) != 0;
+        let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        let (alive, alive_every) = (Some(&mut alive as &mut dyn FnMut() -> bool), Some(ALIVE_EVERY));
+        let waited = session.wait(&targets, &mut Patience { rows_max, timeout, alive, alive_every })?;
+        let (code, at) = match waited {
+            Waited::Taken(at) => (RQ_TAKEN, at),
+            Waited::TimedOut => (RQ_TIMED_OUT, 0),
+            Waited::Interrupted => (RQ_INTERRUPTED, 0),
+            Waited::Dropped => (RQ_GONE, 0),
+        };
+        // SAFETY: the caller's variable.
+        unsafe { *outcome = code };
+        // SAFETY: the caller's variable.
+        unsafe { *taken = at };
+        Ok(RQ_OK)
+    })
+}
+
+/// Lets the owned rows be gone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_end(session: *mut RqSession, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.end()?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Gives the owned rows back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_abort(session: *mut RqSession, error: *mut RqError) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.abort()?;
+        Ok(RQ_OK)
+    })
+}
+
+/// Deletes rows that the connection owns or nobody does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_delete(
+    session: *mut RqSession,
+    queue: *const Queue,
+    rows: *const u64,
+    count: usize,
+    error: *mut RqError,
+) -> c_int {
+    // SAFETY: the caller's handle.
+    let queue = unsafe { &*queue };
+    guard(error, Some(queue), || {
+        // SAFETY: the caller's array.
+        let rows: Vec<RowId> = unsafe { array(rows, count) }.iter().map(|row| RowId(*row)).collect();
+        // SAFETY: the caller's handle.
+        unsafe { &mut *session }.session.delete(queue, &rows)?;
+        Ok(RQ_OK)
+    })
+}

@@ -1,0 +1,71 @@
+//! Walks over the rows of a queue, and the row that one is at.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use queue::{Cursor, Queue, RowId};
+
+use crate::abi::{RQ_END, RQ_OK, RqError, RqSlice};
+use crate::guard::guard;
+
+/// A walk over rows, and the row it is at.
+pub struct RqCursor {
+    queue: Arc<Queue>,
+    cursor: Cursor,
+    row: Vec<u8>,
+}
+
+impl RqCursor {
+    pub(crate) fn new(queue: Arc<Queue>, cursor: Cursor) -> RqCursor {
+        RqCursor { queue, cursor, row: Vec::new() }
+    }
+}
+
+/// The next row. It belongs to the cursor until its next use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_next(
+    cursor: *mut RqCursor,
+    id: *mut u64,
+    row: *mut RqSlice,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let cursor = unsafe { &mut *cursor };
+        let Some((found, bytes)) = cursor.cursor.advance()? else { return Ok(RQ_END) };
+        // SAFETY: the caller's variable.
+        unsafe { *id = found.0 };
+        // SAFETY: the caller's variable.
+        unsafe { *row = RqSlice::new(bytes) };
+        Ok(RQ_OK)
+    })
+}
+
+/// Reads a row by its id, into the cursor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_read(
+    cursor: *mut RqCursor,
+    id: u64,
+    row: *mut RqSlice,
+    error: *mut RqError,
+) -> c_int {
+    guard(error, None, || {
+        // SAFETY: the caller's handle.
+        let cursor = unsafe { &mut *cursor };
+        let Some(bytes) = cursor.queue.read(RowId(id))? else { return Ok(RQ_END) };
+        cursor.row = bytes;
+        // SAFETY: the caller's variable.
+        unsafe { *row = RqSlice::new(&cursor.row) };
+        Ok(RQ_OK)
+    })
+}
+
+/// Ends a walk.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rq_scan_end(cursor: *mut RqCursor) {
+    guard(std::ptr::null_mut(), None, || {
+        // SAFETY: the caller promises it.
+        drop(unsafe { Box::from_raw(cursor) });
+        Ok(RQ_OK)
+    });
+}

@@ -1,0 +1,88 @@
+//! The header that the C++ of the queue engine is compiled against: made of the functions and structures in
+//! Rust that it declares, so that the two can't differ.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Style};
+
+use crate::root;
+
+/// The header.
+const HEADER: &str = "plugin/queue/queue_abi.h";
+
+/// What it is made of, in the order in which it has it.
+const SOURCES: [&str; 10] =
+    ["abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "walk"];
+
+/// What is said at its beginning.
+const BEGINNING: &str = "/*
+  What C++ knows of the queue core: handles, slices, codes. Made by cargo xtask header of what is in
+  plugin/queue/src: change it there.
+
+  Handles are used by one thread at a time, but for rq_interrupt, which any thread may call, and rq_queue, which
+  all share.
+*/";
+
+/// Handles of types that the core has.
+const HANDLES: &str = "
+typedef struct rq_queue rq_queue;
+typedef struct rq_interrupter rq_interrupter;";
+
+/// Types, and how C++ calls them.
+const NAMES: [(&str, &str); 15] = [
+    ("Interrupter", "rq_interrupter"),
+    ("Queue", "rq_queue"),
+    ("RqAlive", "rq_alive"),
+    ("RqColumn", "rq_column"),
+    ("RqCursor", "rq_cursor"),
+    ("RqDefinition", "rq_definition"),
+    ("RqEach", "rq_each_fn"),
+    ("RqEachOwned", "rq_each_owned_fn"),
+    ("RqError", "rq_error"),
+    ("RqHold", "rq_hold"),
+    ("RqServer", "rq_server"),
+    ("RqSession", "rq_session"),
+    ("RqSlice", "rq_slice"),
+    ("RqStatus", "rq_status"),
+    ("RqTarget", "rq_target"),
+];
+
+/// The header as it is to be.
+fn made(root: &Path) -> Result<String> {
+    let rename = NAMES.map(|(ours, theirs)| (ours.to_owned(), theirs.to_owned()));
+    let config = Config {
+        header: Some(BEGINNING.to_owned()),
+        include_guard: Some("QUEUE_ABI_H".to_owned()),
+        no_includes: true,
+        sys_includes: vec!["stddef.h".to_owned(), "stdint.h".to_owned()],
+        after_includes: Some(HANDLES.to_owned()),
+        language: Language::C,
+        cpp_compat: true,
+        style: Style::Type,
+        line_length: 120,
+        usize_is_size_t: true,
+        documentation_style: DocumentationStyle::C,
+        export: ExportConfig { rename: rename.into(), ..ExportConfig::default() },
+        ..Config::default()
+    };
+    let sources = SOURCES.map(|name| root.join(format!("plugin/queue/src/{name}.rs")));
+    let builder =
+        sources.iter().fold(Builder::new().with_config(config), |builder, source| builder.with_src(source));
+    let mut header = Vec::new();
+    builder.generate().context(HEADER)?.write(&mut header);
+    Ok(String::from_utf8(header)?)
+}
+
+/// Writes it.
+pub(crate) fn write() -> Result<()> {
+    let root = root();
+    Ok(std::fs::write(root.join(HEADER), made(&root)?)?)
+}
+
+/// What is to be done when it is not what the functions and structures say.
+pub(crate) fn stale(root: &Path) -> Result<Option<String>> {
+    let there = std::fs::read_to_string(root.join(HEADER))?;
+    Ok((there != made(root)?)
+        .then(|| format!("{HEADER} does not say what plugin/queue/src says: cargo xtask header")))
+}
