@@ -54,3 +54,5 @@ mod table;
 mod tree;
 #[path = "main/url.rs"]
 mod url;
+#[path = "main/vars.rs"]
+mod vars;
