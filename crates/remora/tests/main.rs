@@ -56,3 +56,5 @@ mod tree;
 mod uncache;
 #[path = "main/url.rs"]
 mod url;
+#[path = "main/vars.rs"]
+mod vars;

@@ -191,6 +191,12 @@ impl Sandbox {
         &self.state.installation
     }
 
+    /// The whole command line of its server, after the program's name.
+    #[must_use]
+    pub fn options(&self) -> Vec<String> {
+        self.arguments()
+    }
+
     /// Whether the server's process is there.
     #[must_use]
     pub fn is_running(&self) -> bool {

@@ -52,6 +52,8 @@ pub enum Argument {
 pub struct Variable {
     /// Its value where nobody sets it.
     pub default: Option<String>,
+    /// What the program prints for `--help` where that is not the default.
+    pub printed: Option<String>,
     /// What a server runs with, or an option file asks for.
     pub value: Option<String>,
     /// Where the value is from, in the server's word: `COMPILE-TIME`, `CONFIG`, `SQL`, ...
@@ -110,6 +112,19 @@ impl Snapshot {
     #[must_use]
     pub fn series(&self) -> &str {
         self.version.rfind('.').map_or(&self.version, |end| &self.version[..end])
+    }
+
+    /// Puts right what a program prints of itself by what is known of its series, `other`.
+    pub fn correct(&mut self, other: &Snapshot) {
+        for (name, known) in &other.variables {
+            let Some(own) = self.variables.get_mut(name) else { continue };
+            if let (Some(printed), Some(said)) = (&known.printed, &own.default)
+                && are_equal(known, printed, said)
+            {
+                own.default.clone_from(&known.default);
+            }
+        }
+        self.learn(other);
     }
 
     /// Takes from `other`, which is of the same series, what is not known here: defaults, bounds, options.

@@ -2,6 +2,7 @@
 
 mod advise;
 mod check;
+mod fresh;
 mod program;
 mod prove;
 mod show;
@@ -28,8 +29,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Compare the settings of servers, series and option files; check an option file before an upgrade
 ///
 /// A and B are each one of: a series that ships with remora (10.11, 11.4, 11.8, mysql-5.6), a server
-/// (mysql://user@host:port, unix:///path, or the word 'server' for the one that the options say), an option file,
-/// a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or a fresh server (sandbox:SERIES).
+/// (mysql://user@host:port, unix:///path, or the word 'server' for the one that the options say), an option
+/// file, a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or a fresh server
+/// (sandbox:SERIES).
 ///
 /// Values are compared by what they mean: 1 and ON, 64M and 67108864. What says which server it is, where its
 /// files are, or what it computed from its machine is left out and counted; --all shows it.

@@ -262,7 +262,7 @@ fn query_cache(facts: &Facts) -> Option<Advice> {
 
 fn by_hand(facts: &Facts) -> Option<Advice> {
     let set = facts.settings.variables.iter().filter(|(name, variable)| {
-        let origin = variable.origin.as_deref() == Some("SQL");
+        let origin = variable.origin.as_deref() == Some("SQL") && !variable.is_fixed;
         let value = variable.value.clone().unwrap_or_default();
         let is_default =
             variable.default.as_ref().is_some_and(|default| super::are_equal(variable, default, &value));
@@ -287,12 +287,12 @@ fn session_buffers(facts: &Facts) -> Vec<Advice> {
     let names = ["read_buffer_size", "read_rnd_buffer_size", "sort_buffer_size", "join_buffer_size"];
     let large = names.into_iter().filter_map(|name| Some((name, facts.number(name)?)));
     large
-        .filter(|(_, bytes)| *bytes > MMAP_BYTES)
+        .filter(|(_, bytes)| *bytes >= MMAP_BYTES)
         .map(|(name, bytes)| Advice {
             rule: "session buffer",
             seen: format!("{name} = {bytes} for everybody"),
-            why: "each use of a buffer above 32 MiB takes fresh pages from the system and gives them back: \
-                  thousands of times the cost of a smaller one, before a byte is read",
+            why: "each use of a buffer of 32 MiB or more takes memory from the system and gives it back: \
+                  11 us where a smaller one costs 17 ns, before a byte is read into it",
             source: "measured: docs/manual/vars.md; glibc's mallopt(3), M_MMAP_THRESHOLD",
             remedy: format!("SET GLOBAL {name} = DEFAULT; SET SESSION {name} where a statement gains by it"),
         })

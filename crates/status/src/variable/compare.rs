@@ -85,9 +85,13 @@ fn only(
     (side, variable): (&Snapshot, &Variable),
     other: &Snapshot,
 ) -> Option<Difference> {
-    let seen = variable.is_variable && other.has_variables || variable.option.is_some() && other.has_options;
+    let inert = variable.ignored.is_some();
+    let seen = variable.is_variable && other.has_variables
+        || variable.option.is_some() && !inert && other.has_options;
     // An option that does nothing is no loss.
-    if variable.ignored.is_some() || !(seen || side.is_partial()) || other.is_partial() && !side.is_partial()
+    if inert && !variable.is_variable
+        || !(seen || side.is_partial())
+        || other.is_partial() && !side.is_partial()
     {
         return None;
     }
@@ -117,8 +121,10 @@ fn both(
         (difference.a, difference.b, difference.note) = (one, other, note);
         found.push(difference);
     };
-    match (&left.ignored, &right.ignored) {
-        (None, Some(said)) => return push(Kind::Ignored, shown(left), None, Some(said.clone())),
+    // A variable may live on after its option was removed.
+    let inert = |variable: &Variable| variable.ignored.clone().filter(|_| !variable.is_variable);
+    match (inert(left), inert(right)) {
+        (None, Some(said)) => return push(Kind::Ignored, shown(left), None, said_more(said)),
         (Some(_), None) => return push(Kind::Added, None, shown(right), None),
         (Some(_), Some(_)) => return,
         (None, None) => {}
@@ -156,9 +162,10 @@ fn value(a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<Str
     };
     let defaults = a.default.is_some() && b.default.is_some();
     if a.is_set() || b.is_set() {
-        let (one, other) = (shown(a), shown(b));
-        if !same(&one, &other) {
-            return Some((Kind::Value, one, other));
+        // What one side does not tell is no difference.
+        let (one, other) = (shown(a)?, shown(b)?);
+        if !are_equal(kinds, &one, &other) {
+            return Some((Kind::Value, Some(one), Some(other)));
         }
     } else if defaults && !same(&a.default, &b.default) {
         return Some((Kind::Default, a.default.clone(), b.default.clone()));
@@ -172,6 +179,11 @@ fn value(a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<Str
 fn shown(variable: &Variable) -> Option<String> {
     let (value, default) = (variable.value.clone(), variable.default.clone());
     if variable.is_set() { value.or(default) } else { default.or(value) }
+}
+
+/// What a server says of an option without effect, but for what it says of most.
+fn said_more(said: String) -> Option<String> {
+    Some(said).filter(|said| !said.starts_with("was removed"))
 }
 
 /// `CONFIG /etc/mysql/my.cnf`
@@ -211,9 +223,11 @@ fn narrowed(a: &Variable, b: &Variable) -> Option<String> {
 }
 
 fn new(name: &str, kind: Kind, a: &Variable, b: &Variable) -> Difference {
+    // Without an origin a server's value may be somebody's: two servers are shown as they are.
+    let is_set = |variable: &Variable| variable.is_set() && variable.origin.is_some();
+    let are_servers = a.value.is_some() && b.value.is_some() && (a.origin.is_none() || b.origin.is_none());
     let by_machine = (a.is_by_machine || b.is_by_machine)
-        && !(a.is_set() && a.origin.is_some())
-        && !(b.is_set() && b.origin.is_some())
+        && !(is_set(a) || is_set(b) || are_servers)
         && matches!(kind, Kind::Value | Kind::Default);
     Difference {
         name: name.to_owned(),
@@ -252,13 +266,13 @@ mod tests {
             "options variables",
             "a\tdefault=1\toption=none\tvariable\nb\tdefault=64M\toption=none\tvariable\nc\tdefault=x\toption=none\tvariable
 d\tdefault=1\toption=none\tvariable\ttype=ENUM\twords=A,B\ne\tdefault=80\toption=none\tvariable\tmachine
-f\tdefault=0\toption=none\tvariable\ttype=INT\nh\toption=none\tignored=was removed\n",
+f\tdefault=0\toption=none\tvariable\ttype=INT\nh\toption=none\tignored=was removed\ni\tdefault=1\toption=none\tignored=was removed\tvariable\n",
         );
         let b = side(
             "options variables",
             "a\tdefault=2\toption=none\tvariable\nb\tdefault=67108864\toption=none\tvariable\nc\toption=optional\tignored=was removed
 d\tdefault=1\toption=none\tvariable\ttype=ENUM\twords=A\tdeprecated=soon gone\ne\tdefault=90\toption=none\tvariable
-f\tdefault=0\toption=none\tvariable\ttype=INT\tfixed\ng\tdefault=new\toption=none\tvariable\n",
+f\tdefault=0\toption=none\tvariable\ttype=INT\tfixed\ng\tdefault=new\toption=none\tvariable\ni\tdefault=1\toption=none\tvariable\n",
         );
         let expected = [
             "Default a 1 2",
@@ -291,6 +305,12 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
             ["Value a 5 1", "Value c 7 8", "Value hostname x y (a)", "Value o 9 8 (a)", "Default b 1 2"];
         assert_eq!(told(&a, &b), expected);
         assert_eq!(compare(&a, &b)[0].a_from.as_deref(), Some("CONFIG /my.cnf"));
+        // A server that tells no origins is shown as it is.
+        let one = side("variables", "back_log\tdefault=80\tvalue=70\tvariable\tmachine\n");
+        let other = side("variables", "back_log\tdefault=80\tvalue=80\tvariable\tmachine\n");
+        assert_eq!(told(&one, &other), ["Value back_log 70 80"]);
+        let series = side("options variables", "back_log\tdefault=80\toption=none\tvariable\tmachine\n");
+        assert_eq!(told(&one, &series), ["Value back_log 70 80 (a)"]);
         // A computed value is no difference from a series.
         let series = side("options variables", "c\tdefault=0\toption=none\tvariable\n");
         assert!(told(&a, &series).iter().all(|line| !line.contains(" c ")), "{:?}", told(&a, &series));

@@ -108,11 +108,11 @@ fn read_values(text: &str) -> Vec<(String, String)> {
     let width = rule.find(' ').unwrap_or(rule.len());
     let table = lines.take_while(|line| !line.is_empty());
     table
-        .filter_map(|line| {
+        .map(|line| {
             let end = line.find(' ').unwrap_or(line.len()).max(width);
             let (name, value) = line.split_at_checked(end).unwrap_or((line, ""));
             let value = Some(value.trim()).filter(|value| *value != NOTHING).unwrap_or_default();
-            Some((super::name::plain(name.trim()), value.to_owned()))
+            (super::name::plain(name.trim()), value.to_owned())
         })
         .collect()
 }

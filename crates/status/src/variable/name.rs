@@ -22,7 +22,8 @@ pub(crate) fn deprecation(comment: &str) -> Option<String> {
     let mut from = sentences.skip_while(|sentence| !says(sentence));
     let first = from.next()?;
     // `Deprecated.  Use --x instead`: what to use stands in the next one.
-    let more = from.next().filter(|next| next.to_ascii_lowercase().starts_with("use "));
+    let is_bare = first.eq_ignore_ascii_case("deprecated.");
+    let more = from.next().filter(|next| is_bare || next.to_ascii_lowercase().starts_with("use "));
     Some(more.map_or_else(|| first.to_owned(), |more| format!("{first} {more}")))
 }
 
@@ -106,14 +107,13 @@ pub fn is_administrative(name: &str) -> bool {
 /// Variables whose default a server computes from processors, memory or open files, for servers that do not
 /// say so themselves (`GLOBAL_VALUE_ORIGIN` is `AUTO` in MariaDB).
 pub(crate) fn is_by_machine(name: &str) -> bool {
-    const NAMES: [&str; 16] = [
+    const NAMES: [&str; 15] = [
         "back_log",
         "host_cache_size",
         "innodb_open_files",
         "innodb_purge_threads",
         "log_tc_size",
         "lower_case_table_names",
-        "max_connections",
         "max_relay_log_size",
         "open_files_limit",
         "table_definition_cache",

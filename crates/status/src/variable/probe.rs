@@ -15,7 +15,14 @@ pub fn candidates(program: &[u8], listed: &Snapshot, others: &[&Snapshot]) -> BT
             && text[0].is_ascii_lowercase()
             && text.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
     };
-    let texts = texts.filter(is_name).map(|text| String::from_utf8_lossy(text).replace('-', "_"));
+    // A linker keeps a text that another one ends with as its tail.
+    let tails = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text).replace('-', "_");
+        let starts: Vec<usize> =
+            std::iter::once(0).chain(text.match_indices('_').map(|(at, _)| at + 1)).collect();
+        starts.into_iter().map(|at| text[at..].to_owned()).collect::<Vec<_>>()
+    };
+    let texts = texts.filter(is_name).flat_map(tails).filter(|name| name.contains('_'));
     let options = others.iter().flat_map(|other| other.variables.iter());
     let options = options.filter(|(_, variable)| variable.option.is_some()).map(|(name, _)| name.clone());
     texts.chain(options).filter(|name| !listed.variables.contains_key(name)).collect()
@@ -61,10 +68,13 @@ mod tests {
             snapshot
         };
         let found = candidates(
-            b"\0old-option\0known-one\0Not-this\0x\0%s-y\0",
+            b"\0an-old-option\0known-one\0Not-this\0x\0%s-y\0",
             &snapshot(&["known_one"]),
             &[&snapshot(&["query_cache_size", "known_one"])],
         );
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["old_option", "query_cache_size"]);
+        assert_eq!(
+            found.into_iter().collect::<Vec<_>>(),
+            ["an_old_option", "old_option", "query_cache_size"]
+        );
     }
 }

@@ -52,10 +52,12 @@ fn described(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error>
         let words = words.map(|words| words.split(',').map(str::to_owned).collect()).unwrap_or_default();
         let is_session_only = scope.as_deref() == Some("SESSION ONLY");
         let variable = Variable {
-            value: value.filter(|_| !is_session_only),
+            // NULL is nothing, and not unknown.
+            value: Some(value.unwrap_or_default()).filter(|_| !is_session_only),
             is_by_machine: origin.as_deref() == Some("AUTO") || name::is_by_machine(&name::plain(&name)),
             origin: origin.filter(|_| !is_session_only),
             default,
+            printed: None,
             file: file.filter(|file| !file.is_empty()),
             // The words of a switch say nothing.
             words: if kind.as_deref() == Some("BOOLEAN") { Vec::new() } else { words },

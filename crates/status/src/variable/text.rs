@@ -97,8 +97,9 @@ impl Variable {
             }
             .to_owned()
         });
-        let fields: [(&str, &Option<String>); 12] = [
+        let fields: [(&str, &Option<String>); 13] = [
             ("default", &self.default),
+            ("printed", &self.printed),
             ("value", &self.value),
             ("origin", &self.origin),
             ("file", &self.file),
@@ -136,6 +137,7 @@ impl Variable {
                 let value = unescape(value);
                 match name {
                     "default" => self.default = Some(value),
+                    "printed" => self.printed = Some(value),
                     "value" => self.value = Some(value),
                     "origin" => self.origin = Some(value),
                     "file" => self.file = Some(value),
@@ -193,6 +195,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         let full = Variable {
             default: Some(String::new()),
+            printed: Some("x".into()),
             value: Some("a\tb\nc\\n".into()),
             origin: Some("CONFIG".into()),
             file: Some("/etc/my.cnf".into()),

@@ -1,5 +1,6 @@
 //! When two texts are one value.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::Variable;
@@ -51,16 +52,16 @@ pub(crate) fn switch(text: &str) -> Option<bool> {
 /// of a set in another order, a folder with and without its last slash, NULL and nothing.
 #[must_use]
 pub fn are_equal(variable: &Variable, a: &str, b: &str) -> bool {
-    let (a, b) = (present(a), present(b));
+    let (a, b) = (&charset(present(a)), &charset(present(b)));
     if a == b {
         return true;
     }
     let kind = variable.kind.as_deref().unwrap_or_default();
     let are_words = |text: &str| switch(text).is_some() && text.parse::<u8>().is_err();
-    if kind == "BOOLEAN" || are_words(a) || are_words(b) {
-        if let (Some(a), Some(b)) = (switch(a), switch(b)) {
-            return a == b;
-        }
+    if (kind == "BOOLEAN" || are_words(a) || are_words(b))
+        && let (Some(a), Some(b)) = (switch(a), switch(b))
+    {
+        return a == b;
     }
     if let (Some(a), Some(b)) = (number(a), number(b)) {
         return a == b;
@@ -77,6 +78,15 @@ pub fn are_equal(variable: &Variable, a: &str, b: &str) -> bool {
 /// What stands for nothing is nothing.
 fn present(text: &str) -> &str {
     if text.eq_ignore_ascii_case("NULL") { "" } else { text.trim() }
+}
+
+/// utf8 is the old name of utf8mb3, and newer servers print the new one.
+fn charset(text: &str) -> Cow<'_, str> {
+    match text.strip_prefix("utf8") {
+        Some("") => Cow::Borrowed("utf8mb3"),
+        Some(rest) if rest.starts_with('_') => Cow::Owned(format!("utf8mb3{rest}")),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// The words of a list, in an order of their own.
@@ -118,6 +128,8 @@ mod tests {
             ("VARCHAR", "/var/lib/mysql", "/var/lib/mysql/"),
             ("VARCHAR", "NULL", ""),
             ("", "row", "ROW"),
+            ("ENUM", "utf8", "utf8mb3"),
+            ("VARCHAR", "utf8_bin", "utf8mb3_bin"),
         ] {
             assert!(are_equal(&of(kind), a, b), "{kind} {a} {b}");
         }
@@ -128,6 +140,7 @@ mod tests {
             ("VARCHAR", "app", "App"),
             ("SET", "A", "A,B"),
             ("", "1", "2"),
+            ("ENUM", "utf8", "utf8mb4"),
         ] {
             assert!(!are_equal(&of(kind), a, b), "{kind} {a} {b}");
         }

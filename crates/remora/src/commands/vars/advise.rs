@@ -12,8 +12,8 @@ use crate::shown;
 
 /// Name settings that lose data, are too small or are lost at a restart, each with its reason
 ///
-/// Few rules, and each is about something seen on this server: a setting, a counter. The reason names the page of
-/// the manual or the measurement. Nothing is changed. Ends with 4 when a rule fires.
+/// Few rules, and each is about something seen on this server: a setting, a counter. The reason names the
+/// page of the manual or the measurement. Nothing is changed. Ends with 4 when a rule fires.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The server: mysql://user@host:port or unix:///path [default: as the options and option files say]

@@ -132,7 +132,8 @@ fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
     let asked = setting.value.as_deref()?;
     let variable = runs.variables.get(&setting.name)?;
     let value = variable.value.as_deref()?;
-    let is_of_words = matches!(variable.kind.as_deref(), Some("SET" | "FLAGSET"));
+    let is_of_words = matches!(variable.kind.as_deref(), Some("SET" | "FLAGSET"))
+        || variable.kind.is_none() && value.contains(',');
     // log_bin = /var/log/bin is ON.
     let is_path =
         asked.contains('/') || variable.is_switch() && asked.parse::<u8>().is_err() && value == "ON";

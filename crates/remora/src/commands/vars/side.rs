@@ -6,7 +6,7 @@ use anyhow::Context;
 use server::{OptionFile, OptionFiles, OptionLine};
 use status::variable::{Snapshot, read_file, read_server, shipped};
 
-use super::{program, snapshot};
+use super::{fresh, program};
 use crate::args::ServerArgs;
 use crate::exit::usage;
 
@@ -81,10 +81,14 @@ pub(super) fn one(text: &str, server: &ServerArgs, password: Option<&String>) ->
         return Ok(Side::Whole(Box::new(with_series(read_server(&mut session)?))));
     }
     if let Some(path) = text.strip_prefix("binary:") {
-        return Ok(Side::Whole(Box::new(program::read(Path::new(path))?)));
+        let mut snapshot = program::read(Path::new(path))?;
+        if let Some(series) = shipped::find(snapshot.series()) {
+            snapshot.correct(&series);
+        }
+        return Ok(Side::Whole(Box::new(snapshot)));
     }
     if let Some(series) = text.strip_prefix("sandbox:") {
-        return Ok(Side::Whole(Box::new(snapshot::fresh(series)?)));
+        return Ok(Side::Whole(Box::new(fresh::fresh(series, false)?)));
     }
     if let Some(snapshot) = shipped::find(text) {
         return Ok(Side::Whole(Box::new(snapshot)));

@@ -1,13 +1,15 @@
 //! `remora vars snapshot`
 
-use clap::Args;
-use sandbox::{Product, Sandbox, Settings};
-use status::variable::{Snapshot, deprecations, is_administrative, read_server};
+use std::path::Path;
+use std::process::Command;
 
-use super::{program, prove, side};
+use clap::Args;
+use progress::Progress;
+
+use super::fresh::fresh;
+use super::{program, side};
 use crate::args::ServerArgs;
-use crate::commands::sandbox::places;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -18,8 +20,8 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Write the settings of a server, a program or a series as text, to compare with later
 ///
-/// The text goes to standard output: a line for each variable. sandbox:SERIES starts a fresh server of that series
-/// and asks its program too; that is how the snapshots that ship with remora are made.
+/// The text goes to standard output: a line for each variable. sandbox:SERIES starts a fresh server of that
+/// series and asks its program too; that is how the snapshots that ship with remora are made.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -33,35 +35,22 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
-    let snapshot = side::whole(&arguments.source, &arguments.server, password.as_ref())?;
+    let snapshot = match (arguments.source.strip_prefix("sandbox:"), arguments.source.strip_prefix("binary:"))
+    {
+        (Some(series), _) => {
+            report.phase("asking for former options", None);
+            fresh(series, true)?
+        }
+        (_, Some(path)) => {
+            report.phase("asking for former options", None);
+            let path = Path::new(path);
+            let mut snapshot = program::read(path)?;
+            program::probe(&|| Command::new(path), path, &mut snapshot)?;
+            snapshot
+        }
+        _ => side::whole(&arguments.source, &arguments.server, password.as_ref())?,
+    };
     report.end();
     report.data(snapshot.write().trim_end())?;
     Ok(Exit::Done)
-}
-
-/// A series as its program and a fresh server of it describe it, without anything of this machine.
-pub(super) fn fresh(series: &str) -> anyhow::Result<Snapshot> {
-    let product: Product = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
-    let places = places()?;
-    let installation = sandbox::find(&places, product)?;
-    let mut listed = program::help(installation.command())?;
-    let server = Sandbox::start(&installation, &places, &Settings::default())?;
-    let mut session = prove::session(&server)?;
-    let mut snapshot = read_server(&mut session)?;
-    for (name, text) in deprecations(&mut session, &snapshot)? {
-        if let Some(variable) = snapshot.variables.get_mut(&name) {
-            variable.deprecated = Some(text);
-        }
-    }
-    drop(session);
-    drop(server);
-    program::probe(&|| installation.command(), &installation.daemon, &mut listed)?;
-    snapshot.learn(&listed);
-    for (name, variable) in &mut snapshot.variables {
-        (variable.value, variable.origin, variable.file) = (None, None, None);
-        if is_administrative(name) {
-            variable.default = None;
-        }
-    }
-    Ok(snapshot)
 }

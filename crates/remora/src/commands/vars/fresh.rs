@@ -1,0 +1,62 @@
+//! A series as a fresh server of it describes it.
+
+use std::collections::BTreeSet;
+
+use sandbox::{Product, Sandbox, Settings};
+use status::variable::{Snapshot, are_equal, deprecations, is_administrative, read_server};
+
+use super::{program, prove};
+use crate::commands::sandbox::places;
+use crate::exit::usage;
+
+/// Values that follow from the options of a sandbox.
+const DEPENDENT: [&str; 2] = ["have_ssl", "have_openssl"];
+
+/// The variable that an option of a command line sets.
+fn name(option: &str) -> Option<String> {
+    let name = option.strip_prefix("--")?.split('=').next()?.replace('-', "_");
+    Some(name)
+}
+
+/// A series as its program and a fresh server of it describe it, without anything of this machine. Options
+/// that the program does not list are asked for if `probe` says so, which takes half a minute.
+pub(super) fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
+    let product: Product = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
+    let places = places()?;
+    let installation = sandbox::find(&places, product)?;
+    let mut listed = program::help(installation.command())?;
+    let server = Sandbox::start(&installation, &places, &Settings::default())?;
+    let mut session = prove::session(&server)?;
+    let mut snapshot = read_server(&mut session)?;
+    for (name, text) in deprecations(&mut session, &snapshot)? {
+        if let Some(variable) = snapshot.variables.get_mut(&name) {
+            variable.deprecated = Some(text);
+        }
+    }
+    drop(session);
+    let set: BTreeSet<String> = server.options().iter().filter_map(|option| name(option)).collect();
+    drop(server);
+    if probe {
+        program::probe(&|| installation.command(), &installation.daemon, &mut listed)?;
+    }
+    for (name, variable) in &mut snapshot.variables {
+        // What nobody set is the default, where the server does not tell it.
+        if variable.default.is_none() && !set.contains(name) && !DEPENDENT.contains(&name.as_str()) {
+            variable.default = variable.value.clone();
+        }
+        let printed = listed.variables.get(name).and_then(|listed| listed.default.clone());
+        if let (Some(default), Some(printed)) = (&variable.default, printed)
+            && !are_equal(variable, default, &printed)
+        {
+            variable.printed = Some(printed);
+        }
+    }
+    snapshot.learn(&listed);
+    for (name, variable) in &mut snapshot.variables {
+        (variable.value, variable.origin, variable.file) = (None, None, None);
+        if is_administrative(name) {
+            (variable.default, variable.printed) = (None, None);
+        }
+    }
+    Ok(snapshot)
+}

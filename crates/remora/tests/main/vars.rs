@@ -1,0 +1,291 @@
+//! `remora vars` against every server: what ships is what they say, what is checked is what they do.
+
+use std::path::Path;
+
+use sandbox::{Family, Product};
+
+use super::support::{Ended, Place, on_every_server, on_mariadb, on_products, products, remora, start, tell};
+
+fn vars(folder: &Path, arguments: &[&str]) -> Ended {
+    Ended::of(&remora(folder).arg("vars").args(arguments).output().unwrap())
+}
+
+/// The lines of JSON of a run, of this type.
+fn told(ended: &Ended, kind: &str) -> Vec<serde_json::Value> {
+    let lines = ended.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter(|line| line["message_type"] == kind).collect()
+}
+
+fn url(place: &Place) -> String {
+    format!("unix://root@{}", place.socket.display())
+}
+
+#[test]
+fn what_ships_is_what_a_started_server_says() {
+    let folder = tempfile::tempdir().unwrap();
+    on_products(&products(), |product| {
+        tell(product);
+        let fresh = format!("sandbox:{}", product.id());
+        for (a, b) in [(product.id(), fresh.as_str()), (fresh.as_str(), product.id())] {
+            let ended = vars(folder.path(), &[a, b, "--exit-code"]).exits(0);
+            assert!(ended.err.contains("0 differences"), "{}", ended.err);
+        }
+    });
+}
+
+#[test]
+fn a_program_is_read_without_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    on_products(&products(), |product| {
+        let installation = sandbox::find(&super::support::places(), product).unwrap();
+        // These come with a loader or libraries of their own.
+        if installation.loader.is_some() || installation.libraries.is_some() {
+            return;
+        }
+        tell(product);
+        let binary = format!("binary:{}", installation.daemon.display());
+        vars(folder.path(), &[&binary, product.id(), "--exit-code"]).exits(0);
+        let ended = vars(folder.path(), &[&binary, "mysql-5.6", "--json"]).exits(0);
+        let found = told(&ended, "difference");
+        assert!(found.iter().any(|line| line["name"] == "rbr_exec_mode") || found.len() > 100);
+    });
+    let ended = vars(folder.path(), &["binary:/bin/true", "10.11"]).exits(1);
+    ended.says(&["/bin/true", "--verbose --help"]);
+    vars(folder.path(), &["binary:/no/such", "10.11"]).exits(1).says(&["/no/such"]);
+}
+
+#[test]
+fn an_upgrade_changes_what_is_known_to_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = vars(folder.path(), &["10.11", "11.8", "--json"]).exits(0);
+    let found = told(&ended, "difference");
+    let is = |kind: &str, name: &str, a: Option<&str>, b: Option<&str>| {
+        let line = found.iter().find(|line| line["kind"] == kind && line["name"] == name);
+        let line = line.unwrap_or_else(|| panic!("no {kind} {name}"));
+        assert_eq!((line["a"].as_str(), line["b"].as_str()), (a, b), "{name}");
+    };
+    is("default", "innodb_snapshot_isolation", Some("OFF"), Some("ON"));
+    is("default", "character_set_server", Some("latin1"), Some("utf8mb4"));
+    is("default", "innodb_undo_tablespaces", Some("0"), Some("3"));
+    is("removed", "innodb_change_buffer_max_size", Some("25"), None);
+    is("ignored", "innodb_defragment", Some("OFF"), None);
+    is("deprecated", "tx_isolation", None, None);
+    is("added", "innodb_data_file_buffering", None, Some("OFF"));
+    is("dynamic", "innodb_doublewrite", Some("restart"), Some("SET GLOBAL"));
+    vars(folder.path(), &["10.11", "mariadb-10.11", "--exit-code"]).exits(0);
+    vars(folder.path(), &["10.11", "11.8", "--exit-code"]).exits(4);
+    vars(folder.path(), &["10.11", "9.9"]).exits(2).says(&["9.9", "mariadb-11.8"]);
+    vars(folder.path(), &["10.11"]).exits(2);
+}
+
+/// What MySQL computes from `max_connections`, and does not tell that it did.
+const FOLLOWING: [&str; 3] = ["back_log", "host_cache_size", "thread_cache_size"];
+
+#[test]
+fn servers_are_compared_by_what_was_set() {
+    let folder = tempfile::tempdir().unwrap();
+    on_every_server(|place| {
+        let server = start(place.product, &["--max-connections=77", "--net-read-timeout=31"]);
+        let other = format!("unix://root@{}", server.socket().display());
+        let ended = vars(folder.path(), &["--no-defaults", &url(place), &other, "--json"]).exits(0);
+        let found = told(&ended, "difference");
+        let seen: Vec<_> = found
+            .iter()
+            .map(|line| {
+                (line["name"].as_str().unwrap(), line["a"].as_str().unwrap(), line["b"].as_str().unwrap())
+            })
+            .collect();
+        let seen: Vec<_> = seen.into_iter().filter(|seen| !FOLLOWING.contains(&seen.0)).collect();
+        let expected = [("max_connections", "151", "77"), ("net_read_timeout", "30", "31")];
+        assert_eq!(seen, expected, "{}", place.product);
+        if place.is_mariadb() {
+            assert!(found.iter().all(|line| line["b_from"] == "COMMAND-LINE"), "{found:?}");
+        }
+        // What is left out by default is shown when asked for.
+        let ended = vars(folder.path(), &["--no-defaults", &url(place), &other, "--all", "--json"]).exits(0);
+        let all = told(&ended, "difference");
+        assert!(all.iter().any(|line| line["name"] == "socket" && line["administrative"] == true));
+    });
+}
+
+#[test]
+fn a_snapshot_is_compared_later() {
+    on_every_server(|place| {
+        let server = start(place.product, &[]);
+        let at = format!("unix://root@{}", server.socket().display());
+        let ended = vars(&place.path(""), &["snapshot", "--no-defaults", &at]).exits(0);
+        place.file("monday.vars", &ended.out);
+        vars(&place.path(""), &["--no-defaults", "monday.vars", &at, "--exit-code"]).exits(0);
+        super::support::connect(server.socket()).execute("SET GLOBAL net_write_timeout = 61").unwrap();
+        let ended = vars(&place.path(""), &["--no-defaults", "monday.vars", &at, "--exit-code"]).exits(4);
+        assert!(ended.out.contains("net_write_timeout"), "{}", ended.out);
+        assert!(ended.err.contains("1 differences"), "{}", ended.err);
+        place.file("cut.vars", &ended.out[..0]);
+        place.file("odd.vars", "remora variables 1\ntitle\tx\nversion\tx-1.2.3\n\na\tcolour=red\n");
+        vars(&place.path(""), &["odd.vars", "10.11"]).exits(1).says(&["odd.vars", "line 5", "colour"]);
+    });
+}
+
+#[test]
+fn option_files_are_compared_by_what_they_mean() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "a.cnf",
+        "[mysqld]\ninnodb-buffer-pool-size = 64M\nskip-log-bin\nslow_query_log=1\nport=3306\n[client]\nport=1\n",
+    );
+    write(
+        "b.cnf",
+        "!include more.cnf\n[mariadb]\ninnodb_buffer_pool_size = 67108864\nlog_bin=0\nslow-query-log = ON\nloose-max_connections=9\n",
+    );
+    write("more.cnf", "[server]\nport = 3307\nmax_connections = 5\n");
+    let ended = vars(folder.path(), &["a.cnf", "b.cnf", "--json"]).exits(0);
+    let found = told(&ended, "difference");
+    let names: Vec<_> = found.iter().map(|line| line["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["max_connections"], "{}", ended.out);
+    assert_eq!((found[0]["kind"].as_str(), found[0]["b"].as_str()), (Some("added"), Some("9")));
+    assert!(found[0]["b_from"].as_str().unwrap().ends_with("b.cnf:6"), "{}", found[0]);
+    let ended = vars(folder.path(), &["a.cnf", "b.cnf", "--all"]).exits(0);
+    assert!(ended.out.contains("more.cnf:2"), "{}", ended.out);
+    write("bad.cnf", "max_connections = 5\n");
+    vars(folder.path(), &["bad.cnf", "10.11"]).exits(2).says(&["bad.cnf:1"]);
+}
+
+/// Lines, what a check says of each, and whether that needs the bounds that only MariaDB tells.
+const LINES: [(&str, Option<&str>, bool); 22] = [
+    ("max_connections = 100", None, false),
+    ("max_connections = 5000000", Some("differs"), true),
+    ("table_open_cache = 5x", Some("aborts"), true),
+    ("skip-net-buffer-length", Some("differs"), true),
+    ("net_write_timeot = 5", Some("aborts"), false),
+    ("loose-net_write_timeot = 5", Some("ignored"), false),
+    ("net_write_timeou = 5", Some("deprecated"), false),
+    ("slow_query_log = yes", Some("differs"), false),
+    ("log_queries_not_using_indexes", None, false),
+    ("disable-log_queries_not_using_indexes = 0", None, false),
+    ("binlog_format = rows", Some("aborts"), true),
+    ("tx_isolation = READ-COMMITTED", Some("aborts"), false),
+    ("transaction-isolation = READ-COMMITTED", None, false),
+    ("sql_mode = STRICT_TRANS_TABLES,FOO", Some("aborts"), true),
+    ("sql_mode = ANSI", None, false),
+    ("long_query_time = 0.25", None, false),
+    ("sort_buffer_size = 1", Some("differs"), true),
+    ("innodb_flush_log_at_trx_commit = 2", None, false),
+    ("key_buffer_size = 16M", None, false),
+    ("character_set_server = utf8", None, false),
+    ("wait_timeout", Some("aborts"), false),
+    ("innodb_io_capacity = 10", Some("differs"), true),
+];
+
+#[test]
+fn a_line_alone_does_what_the_check_says() {
+    on_products(&products(), |product| {
+        tell(product);
+        let folder = tempfile::tempdir().unwrap();
+        for (line, expected, by_bounds) in LINES {
+            if line.starts_with("tx_isolation") && product.id() == "mariadb-11.8" {
+                continue;
+            }
+            let text = format!("[mysqld]\n{line}\n");
+            std::fs::write(folder.path().join("my.cnf"), text).unwrap();
+            let run = |more: &[&str]| {
+                let arguments = [&["check", "my.cnf", "--for", product.id(), "--json"], more].concat();
+                let ended = vars(folder.path(), &arguments);
+                let found = told(&ended, "finding");
+                let verdict = found.first().map(|finding| finding["verdict"].as_str().unwrap().to_owned());
+                (verdict, told(&ended, "summary")[0].clone())
+            };
+            let (proven, summary) = run(&[]);
+            assert_eq!(summary["proven"], true);
+            assert_eq!(summary["starts"], proven.as_deref() != Some("aborts"), "{line}: {summary}");
+            assert_eq!(proven.as_deref(), expected, "{product}: {line}: a server was started");
+            let (alone, summary) = run(&["--no-start"]);
+            assert_eq!(summary["proven"], false);
+            if product.family() == Family::MariaDb || !by_bounds {
+                assert_eq!(alone.as_deref(), expected, "{product}: {line}: no server was started");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_file_is_checked_before_an_upgrade() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("good.cnf", "[mysqld]\nmax_connections = 50\nport = 3306\ndatadir = /var/lib/mysql\n");
+    write(
+        "old.cnf",
+        "[client]\nfoo=1\n[mysqld]\nmax_connections = 20\ninnodb_additional_mem_pool_size = 20M\n\
+         innodb_file_format = Barracuda\nquery_cache_size = 1M\nno_such_thing = 1\n!include more.cnf\n[mysqld-5.1]\nbig-tables\n",
+    );
+    write("more.cnf", "[mysqld]\nmax_connections = 30\n");
+    on_mariadb(|place| {
+        let product: Product = place.product;
+        let ended = vars(folder.path(), &["check", "good.cnf", "--for", product.id()]).exits(0);
+        assert!(ended.out.contains("starts with this file"), "{}", ended.out);
+        assert!(ended.err.contains("not tried") && ended.err.contains("datadir, port"), "{}", ended.err);
+        let ended = vars(folder.path(), &["check", "old.cnf", "--for", product.id(), "--json"]).exits(4);
+        let found = told(&ended, "finding");
+        let seen: Vec<_> = found
+            .iter()
+            .map(|line| (line["line"].as_u64().unwrap(), line["verdict"].as_str().unwrap()))
+            .collect();
+        let expected = [(4, "overridden"), (5, "aborts"), (6, "ignored"), (8, "aborts"), (11, "ignored")];
+        assert_eq!(seen, expected, "{product}: {}", ended.out);
+        assert!(found[0]["why"].as_str().unwrap().contains("more.cnf:2"));
+        assert!(found[1]["why"].as_str().unwrap().contains("mysql-5.6"));
+        // The same by what a running server of that series says of itself.
+        let ended =
+            vars(folder.path(), &["check", "old.cnf", "--no-defaults", "--for", &url(place), "--json"])
+                .exits(4);
+        assert_eq!(told(&ended, "finding").len(), expected.len());
+    });
+    vars(folder.path(), &["check", "none.cnf", "--for", "10.11"]).exits(2).says(&["none.cnf"]);
+    vars(folder.path(), &["check", "good.cnf", "--for", "good.cnf"]).exits(2).says(&["is an option file"]);
+}
+
+#[test]
+fn advice_needs_a_reason_on_this_server() {
+    let folder = tempfile::tempdir().unwrap();
+    on_products(&products(), |product| {
+        tell(product);
+        let rules = |options: &[&str], change: &dyn Fn(&mut server::Session)| {
+            let server = start(product, options);
+            change(&mut super::support::connect(server.socket()));
+            let at = format!("unix://root@{}", server.socket().display());
+            let ended = vars(folder.path(), &["advise", "--no-defaults", &at, "--json"]);
+            let found = told(&ended, "advice");
+            assert_eq!(ended.code, if found.is_empty() { 0 } else { 4 }, "{}", ended.err);
+            assert!(found.iter().all(|line| line["source"].as_str().is_some_and(|source| source.len() > 10)));
+            found.iter().map(|line| line["rule"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let strict = "--sql-mode=STRICT_TRANS_TABLES";
+        assert_eq!(rules(&[strict], &|_| {}), Vec::<String>::new());
+        let options = [
+            "--sql-mode=",
+            "--log-bin=b",
+            "--server-id=1",
+            "--sync-binlog=0",
+            "--expire-logs-days=0",
+            "--innodb-flush-log-at-trx-commit=2",
+            "--skip-innodb-doublewrite",
+            "--join-buffer-size=64M",
+        ];
+        let found = rules(&options, &|session| {
+            // What the rule of strict mode says: 300 becomes 127, and the statement succeeds.
+            session.execute("CREATE DATABASE x").unwrap();
+            session.execute("CREATE TABLE x.t (a TINYINT)").unwrap();
+            session.execute("INSERT INTO x.t VALUES (300)").unwrap();
+            assert_eq!(session.value("SELECT a FROM x.t").unwrap().as_deref(), Some("127"));
+            session.execute("SET SESSION sql_mode = 'STRICT_TRANS_TABLES'").unwrap();
+            session.execute("INSERT INTO x.t VALUES (300)").unwrap_err();
+            session.execute("SET GLOBAL net_write_timeout = 61").unwrap();
+        });
+        let mut expected = vec!["redo log", "binary log", "torn pages", "strict mode", "binary logs stay"];
+        if product.family() == Family::MariaDb {
+            expected.push("lost at a restart");
+        }
+        expected.push("session buffer");
+        assert_eq!(found, expected, "{product}");
+    });
+}
