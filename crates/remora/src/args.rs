@@ -49,6 +49,7 @@ pub(crate) enum Command {
     Restore(commands::restore::Arguments),
     #[command(subcommand)]
     Sandbox(commands::sandbox::Action),
+    Stat(Box<commands::stat::Arguments>),
     #[command(subcommand)]
     Url(commands::url::Action),
     Undo(Box<commands::undo::Arguments>),

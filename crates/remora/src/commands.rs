@@ -12,6 +12,7 @@ pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;
 pub(crate) mod sandbox;
+pub(crate) mod stat;
 pub(crate) mod undo;
 pub(crate) mod url;
 pub(crate) mod verify;
@@ -43,6 +44,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Queue(arguments) => queue::run(arguments, password, report),
         Command::Restore(arguments) => restore::run(&arguments, report),
         Command::Sandbox(action) => sandbox::run(action, report),
+        Command::Stat(arguments) => stat::run(&arguments, password, report),
         Command::Url(action) => url::run(action, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
         Command::Verify(arguments) => verify::run(&arguments, report),
