@@ -112,6 +112,10 @@ impl Report {
         self.0.style == Style::Json
     }
 
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.0.style == Style::Quiet
+    }
+
     /// Data for stdout.
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
         let mut out = exit::stdout();

@@ -5,10 +5,13 @@
 //! them; [`view`] has what people look at in it.
 
 pub mod change;
+pub mod digest;
 pub mod kind;
 pub mod number;
+pub mod openmetrics;
 mod own;
 pub mod part;
+pub mod record;
 pub mod sample;
 pub mod view;
 pub mod watch;

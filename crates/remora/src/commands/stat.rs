@@ -3,11 +3,15 @@
 mod data;
 mod feed;
 mod list;
+mod listen;
 mod number;
 mod output;
+mod recording;
+mod statements;
 mod table;
 
-use std::sync::atomic::AtomicBool;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -15,9 +19,11 @@ use clap::Args;
 use progress::Progress;
 use status::counter::view::{self, VIEWS, View};
 
-use self::feed::{Event, Feed};
+use self::feed::{Event, Feed, watches};
 use self::list::Filter;
-use self::output::{Follow, Output};
+use self::output::{Follow, Output, Silent};
+use self::recording::Recorder;
+use self::statements::Statements;
 use crate::args::ServerArgs;
 use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped, usage};
@@ -30,9 +36,15 @@ const EXAMPLES: &str = "EXAMPLES
   remora stat 5 1 --top 20            the 20 counters that grew most within five seconds
   remora stat --like 'Handler%' --changed      counters by pattern, those that changed
   remora stat 1 mysql://mon@db1 mysql://mon@db2 --csv     two servers, as a table for programs
+  remora stat --digests 5             with the five statements that took most of the time
+  remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again, in any form
+  remora stat --listen 127.0.0.1:9104 mysql://mon@db1 mysql://mon@db2     for Prometheus
 
 A counter is shown as its change per second, over the time that really passed; a gauge as its value. What
 remora's own questions add is taken off. After a restart or FLUSH STATUS a line says so instead of numbers.";
+
+/// How often samples are taken when nothing is said.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Show what a server does: its status counters as changes per second
 ///
@@ -71,13 +83,32 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["json", "top"])]
     csv: bool,
 
+    /// Show the statements that took most of the time too, so many of them, where the server has
+    /// performance_schema
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "csv")]
+    digests: Option<u32>,
+
+    /// Keep every sample in this file too; one that is there goes on. -q shows nothing meanwhile
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Show what was recorded, by the same options; a longer INTERVAL takes several samples together
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    replay: Option<PathBuf>,
+
+    /// Serve OpenMetrics at http://ADDR:PORT/metrics until stopped, and ask the servers whenever it is read
+    #[arg(long, value_name = "ADDR:PORT",
+        conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "record", "replay"])]
+    listen: Option<String>,
+
     #[command(flatten)]
     server: ServerArgs,
 }
 
 /// The words of the command line, told apart.
 struct Words {
-    interval: Duration,
+    /// None: not given.
+    interval: Option<Duration>,
     count: Option<u64>,
     servers: Vec<String>,
 }
@@ -98,11 +129,13 @@ impl Words {
             }
         }
         let interval = match numbers.first() {
-            None => Duration::from_secs(1),
-            Some((word, seconds)) => Duration::try_from_secs_f64(*seconds)
-                .ok()
-                .filter(|interval| (0.1..=86_400.0).contains(&interval.as_secs_f64()))
-                .ok_or_else(|| usage(format!("INTERVAL {word}: give 0.1 to 86400 seconds")))?,
+            None => None,
+            Some((word, seconds)) => Some(
+                Duration::try_from_secs_f64(*seconds)
+                    .ok()
+                    .filter(|interval| (0.1..=86_400.0).contains(&interval.as_secs_f64()))
+                    .ok_or_else(|| usage(format!("INTERVAL {word}: give 0.1 to 86400 seconds")))?,
+            ),
         };
         let count = match numbers.get(1) {
             None => None,
@@ -126,15 +159,56 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return explain(report);
     }
     let mut output = output(arguments, report)?;
-    let feed = Feed::open(&arguments.server, password, &words.servers)?;
     let stop = stop_flag(report)?;
+    if let Some(file) = &arguments.replay {
+        return replay(file, &words, output.as_mut(), &stop, report);
+    }
+    let digests = arguments.digests.is_some();
+    let watches = watches(&arguments.server, password.as_deref(), &words.servers, digests)?;
+    if let Some(address) = &arguments.listen {
+        if words.interval.is_some() {
+            return Err(usage("--listen asks the servers when it is asked: give no INTERVAL"));
+        }
+        return listen::run(watches, address, &stop, report);
+    }
+    let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
+    let feed = Feed::of(watches);
     let mut follow = Follow::new(feed.names().to_vec());
-    watch(&feed, &words, &stop, &mut |event| {
+    let ended = watch(&feed, &words, &stop, &mut |event| {
         for note in &event.notes {
             report.warn(&follow.say(event.server, note));
         }
+        if let (Some(recorder), Ok(sample)) = (&mut recorder, &event.what) {
+            recorder.add(follow.named(event.server).name, sample)?;
+        }
         follow.take(event, output.as_mut(), report)
-    })
+    });
+    recorder.map_or(Ok(()), Recorder::finish)?;
+    ended
+}
+
+/// Shows a recording. Samples that come sooner than INTERVAL after the last one that was shown are passed
+/// over: the next one's changes are theirs too.
+fn replay(
+    file: &Path,
+    words: &Words,
+    output: &mut dyn Output,
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<Exit> {
+    if !words.servers.is_empty() {
+        return Err(usage("--replay shows the servers that were recorded: give none"));
+    }
+    let names = recording::servers(file)?;
+    let mut follow = Follow::new(names.clone());
+    let mut shown = 0;
+    recording::replay(file, Some(report), &mut |server, sample| {
+        let server = names.iter().position(|name| name == server).unwrap_or_default();
+        shown +=
+            u64::from(follow.merge(server, sample, words.interval.unwrap_or_default(), output, report)?);
+        Ok(!stop.load(Ordering::Relaxed) && words.count.is_none_or(|count| shown < count))
+    })?;
+    Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })
 }
 
 /// Takes samples at even times until stopped, or until every server has shown so many intervals. A server
@@ -153,7 +227,7 @@ fn watch(
     loop {
         feed.ask();
         ticks += 1;
-        let next = began + words.interval * ticks;
+        let next = began + words.interval.unwrap_or(INTERVAL) * ticks;
         while let Some(event) = feed.next(next, stop) {
             let server = event.server;
             match event.what {
@@ -174,7 +248,7 @@ fn watch(
                 return Ok(Exit::Done);
             }
         }
-        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) {
             return Ok(stopped());
         }
     }
@@ -187,11 +261,19 @@ fn output(arguments: &Arguments, report: &Report) -> Result<Box<dyn Output>> {
     if filter.is_none() && arguments.changed {
         return Err(usage("--changed goes with --all, --like or --top"));
     }
-    Ok(match (filter, report.is_json(), arguments.csv) {
-        (filter, true, _) => Box::new(data::Json::new(filter, views)),
+    if report.is_quiet() && arguments.record.is_some() {
+        return Ok(Box::new(Silent));
+    }
+    let digests = arguments.digests.and_then(|count| usize::try_from(count).ok());
+    let output: Box<dyn Output> = match (filter, report.is_json(), arguments.csv) {
+        (filter, true, _) => return Ok(Box::new(data::Json::new(filter, views, digests))),
         (filter, _, true) => Box::new(data::Csv::new(filter, views)),
         (Some(filter), ..) => Box::new(list::List::new(filter)),
         (None, ..) => Box::new(table::Table::new(views)),
+    };
+    Ok(match digests {
+        Some(count) => Box::new(Statements::new(output, count)),
+        None => output,
     })
 }
 
@@ -233,7 +315,7 @@ mod tests {
     fn words_are_told_apart() {
         let read = |words: &[&str]| Words::read(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
         let words = read(&["mysql://a", "0.5", "unix:///b", "7"]).unwrap();
-        assert_eq!((words.interval, words.count), (Duration::from_millis(500), Some(7)));
+        assert_eq!((words.interval, words.count), (Some(Duration::from_millis(500)), Some(7)));
         assert_eq!(words.servers, ["mysql://a", "unix:///b"]);
         for wrong in
             [&["0"][..], &["-1"], &["1", "0"], &["1", "1.5"], &["1", "2", "3"], &["db1"], &["nan"], &["inf"]]

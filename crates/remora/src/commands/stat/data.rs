@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Map, Value as Cell, json};
 use status::counter::change::Interval;
+use status::counter::digest::by_time;
 use status::counter::kind::Kind;
 use status::counter::number::Number;
 use status::counter::sample::Value;
@@ -16,11 +17,12 @@ use crate::report::Report;
 pub(crate) struct Json {
     filter: Option<Filter>,
     views: Vec<&'static View>,
+    digests: Option<usize>,
 }
 
 impl Json {
-    pub(crate) fn new(filter: Option<Filter>, views: Vec<&'static View>) -> Json {
-        Json { filter, views }
+    pub(crate) fn new(filter: Option<Filter>, views: Vec<&'static View>, digests: Option<usize>) -> Json {
+        Json { filter, views, digests }
     }
 }
 
@@ -74,6 +76,10 @@ impl Output for Json {
                     line[view.name] = Cell::Object(all);
                 }
             }
+        }
+        if let Some(most) = self.digests {
+            line["digests"] =
+                json!(by_time(interval).map(|all| all.into_iter().take(most).collect::<Vec<_>>()));
         }
         report.message(&line)?;
         Ok(())

@@ -81,10 +81,6 @@ fn name(target: &Target) -> String {
 
 impl Feed {
     /// Starts a thread for each server. Nothing is asked yet.
-    pub(crate) fn open(server: &ServerArgs, password: Option<String>, addresses: &[String]) -> Result<Feed> {
-        Ok(Feed::of(watches(server, password.as_deref(), addresses, false)?))
-    }
-
     pub(crate) fn of(watches: Vec<(String, Watch)>) -> Feed {
         let (sender, events) = unbounded();
         let mut feed = Feed { names: Vec::new(), askers: Vec::new(), events, waiting: RefCell::default() };

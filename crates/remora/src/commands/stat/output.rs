@@ -1,8 +1,12 @@
 //! From samples to what is shown of them.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use anyhow::Result;
 use progress::Progress;
 use status::counter::change::{Interval, Mark, between};
+use status::counter::number::Number;
 use status::counter::sample::{Begin, Sample};
 
 use super::feed::Event;
@@ -22,10 +26,21 @@ pub(crate) trait Output {
     fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, report: &Report) -> Result<()>;
 }
 
+/// Shows nothing.
+pub(crate) struct Silent;
+
+impl Output for Silent {
+    fn show(&mut self, _server: Named<'_>, _interval: &Interval<'_>, _report: &Report) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// The samples so far of several servers.
 pub(crate) struct Follow {
     names: Vec<String>,
     last: Vec<Option<Sample>>,
+    /// What remora caused in samples that were passed over.
+    own: Vec<BTreeMap<Box<str>, Number>>,
     /// Which of them do not answer now.
     lost: Vec<bool>,
 }
@@ -34,7 +49,8 @@ impl Follow {
     pub(crate) fn new(names: Vec<String>) -> Follow {
         let last = names.iter().map(|_| None).collect();
         let lost = vec![false; names.len()];
-        Follow { names, last, lost }
+        let own = names.iter().map(|_| BTreeMap::new()).collect();
+        Follow { names, last, own, lost }
     }
 
     pub(crate) fn named(&self, server: usize) -> Named<'_> {
@@ -60,6 +76,39 @@ impl Follow {
             }
         };
         self.lost[server] = false;
+        self.sample(server, sample, output, report)
+    }
+
+    /// The same with a sample, which is passed over when it comes sooner than that after the last one.
+    pub(crate) fn merge(
+        &mut self,
+        server: usize,
+        mut sample: Sample,
+        least: Duration,
+        output: &mut dyn Output,
+        report: &Report,
+    ) -> Result<bool> {
+        let own = &mut self.own[server];
+        for (name, number) in &sample.own {
+            let entry = own.entry(name.clone()).or_default();
+            *entry = *entry + *number;
+        }
+        let since = self.last[server].as_ref().map(|last| sample.at.saturating_sub(last.at));
+        // A sample is taken a little sooner or later than the clock has it.
+        if sample.begin.is_none() && since.is_some_and(|since| since + least / 20 < least) {
+            return Ok(false);
+        }
+        sample.own = std::mem::take(own);
+        self.sample(server, sample, output, report)
+    }
+
+    fn sample(
+        &mut self,
+        server: usize,
+        sample: Sample,
+        output: &mut dyn Output,
+        report: &Report,
+    ) -> Result<bool> {
         let interval = between(self.last[server].as_ref(), &sample);
         let is_first = interval.mark == Some(Mark::Begin(Begin::First));
         if !is_first {
