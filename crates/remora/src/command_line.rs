@@ -49,6 +49,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Url(commands::url::Action),
     Uncache(commands::uncache::Arguments),
+    Stat(Box<commands::stat::Arguments>),
     Undo(Box<commands::undo::Arguments>),
     Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
@@ -72,6 +73,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Url(action) => commands::url::run(action, report),
         Command::Uncache(arguments) => commands::uncache::run(&arguments, report),
         Command::Vars(arguments) => commands::vars::run(*arguments, password, report),
+        Command::Stat(arguments) => commands::stat::run(&arguments, password, report),
         Command::Undo(arguments) => commands::undo::run(&arguments, password, report),
         Command::Verify(arguments) => commands::verify::run(&arguments, report),
     }

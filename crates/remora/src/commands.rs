@@ -12,6 +12,7 @@ pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;
 pub(crate) mod sandbox;
+pub(crate) mod stat;
 pub(crate) mod uncache;
 pub(crate) mod undo;
 pub(crate) mod url;

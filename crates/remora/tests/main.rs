@@ -48,6 +48,8 @@ mod server;
 mod size;
 #[path = "main/ssh.rs"]
 mod ssh;
+#[path = "main/stat.rs"]
+mod stat;
 #[path = "main/table.rs"]
 mod table;
 #[path = "main/tree.rs"]

@@ -188,16 +188,21 @@ impl Session {
 
     /// The first row of a query as pairs of column name and text; empty for no row.
     pub fn named_row(&mut self, sql: &str) -> Result<Vec<(String, String)>, Error> {
+        Ok(self.named_rows(sql)?.into_iter().next().unwrap_or_default())
+    }
+
+    /// The rows of a query as pairs of column name and text; NULL is an empty text.
+    pub fn named_rows(&mut self, sql: &str) -> Result<Vec<Vec<(String, String)>>, Error> {
         self.run(sql, |conn| {
-            let row: Option<mysql::Row> = conn.query_first(sql)?;
-            let Some(row) = row else { return Ok(Vec::new()) };
-            let names: Vec<_> =
-                row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
+            let rows: Vec<mysql::Row> = conn.query(sql)?;
             let text = |value| bytes(value).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            Ok(names
-                .into_iter()
-                .zip(row.unwrap().into_iter().map(|value| text(value).unwrap_or_default()))
-                .collect())
+            let named = |row: mysql::Row| {
+                let names: Vec<_> =
+                    row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
+                let values = row.unwrap().into_iter().map(|value| text(value).unwrap_or_default());
+                names.into_iter().zip(values).collect()
+            };
+            Ok(rows.into_iter().map(named).collect())
         })
     }
 

@@ -1,0 +1,326 @@
+//! `remora stat`
+
+mod data;
+mod feed;
+mod list;
+mod listen;
+mod number;
+mod output;
+mod recording;
+mod statements;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use progress::Progress;
+use status::counter::view::{self, VIEWS, View};
+
+use self::feed::{Event, Feed, watches};
+use self::list::Filter;
+use self::output::{Follow, Output, Silent};
+use self::recording::Recorder;
+use self::statements::Statements;
+use crate::args::ServerArgs;
+use crate::commands::stop_flag;
+use crate::exit::{Exit, stopped, usage};
+use crate::report::Report;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora stat                         what matters, a line each second
+  remora stat 10 6                    six lines, one each ten seconds
+  remora stat --view redo,lock        other columns; --view help names the views
+  remora stat 5 1 --top 20            the 20 counters that grew most within five seconds
+  remora stat --like 'Handler%' --changed      counters by pattern, those that changed
+  remora stat 1 mysql://mon@db1 mysql://mon@db2 --csv     two servers, as a table for programs
+  remora stat --digests 5             with the five statements that took most of the time
+  remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again, in any form
+  remora stat --listen 127.0.0.1:9104 mysql://mon@db1 mysql://mon@db2     for Prometheus
+
+A counter is shown as its change per second, over the time that really passed; a gauge as its value. What
+remora's own questions add is taken off. After a restart or FLUSH STATUS a line says so instead of numbers.";
+
+/// How often samples are taken when nothing is said.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Show what a server does: its status counters as changes per second
+///
+/// Watches one server or several, without writing anything to them, until it is stopped or has shown COUNT
+/// intervals.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Seconds between two looks [default: 1], how many intervals to show [default: until stopped], and
+    /// servers as mysql://user@host:port or unix:///path [default: as the options and option files say]
+    #[arg(value_name = "INTERVAL [COUNT] | SERVER")]
+    words: Vec<String>,
+
+    /// Columns to show: one or more views, or all; "help" explains them
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', conflicts_with_all = ["all", "like", "top"])]
+    view: Vec<String>,
+
+    /// Show every status variable
+    #[arg(long)]
+    all: bool,
+
+    /// Show the status variables of this name, in any case of letters; % stands for anything. May be given
+    /// several times
+    #[arg(long, value_name = "PATTERN")]
+    like: Vec<String>,
+
+    /// Show the counters that grew most, so many of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
+
+    /// Leave out what did not change in the interval
+    #[arg(long)]
+    changed: bool,
+
+    /// Print a table with commas, a line for each interval and server
+    #[arg(long, conflicts_with_all = ["json", "top"])]
+    csv: bool,
+
+    /// Show the statements that took most of the time too, so many of them, where the server has
+    /// performance_schema
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "csv")]
+    digests: Option<u32>,
+
+    /// Keep every sample in this file too; one that is there goes on. -q shows nothing meanwhile
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Show what was recorded, by the same options; a longer INTERVAL takes several samples together
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    replay: Option<PathBuf>,
+
+    /// Serve OpenMetrics at http://ADDR:PORT/metrics until stopped, and ask the servers whenever it is read
+    #[arg(long, value_name = "ADDR:PORT",
+        conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "record", "replay"])]
+    listen: Option<String>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// The words of the command line, told apart.
+struct Words {
+    /// None: not given.
+    interval: Option<Duration>,
+    count: Option<u64>,
+    servers: Vec<String>,
+}
+
+impl Words {
+    fn read(words: &[String]) -> Result<Words> {
+        let mut numbers = Vec::new();
+        let mut servers = Vec::new();
+        for word in words {
+            match word.parse::<f64>() {
+                Ok(number) => numbers.push((word, number)),
+                Err(_) if word.contains("://") => servers.push(word.clone()),
+                Err(_) => {
+                    return Err(usage(format!(
+                        "{word}: neither seconds nor a server; a server is written as mysql://host or unix:///path"
+                    )));
+                }
+            }
+        }
+        let interval = match numbers.first() {
+            None => None,
+            Some((word, seconds)) => Some(
+                Duration::try_from_secs_f64(*seconds)
+                    .ok()
+                    .filter(|interval| (0.1..=86_400.0).contains(&interval.as_secs_f64()))
+                    .ok_or_else(|| usage(format!("INTERVAL {word}: give 0.1 to 86400 seconds")))?,
+            ),
+        };
+        let count = match numbers.get(1) {
+            None => None,
+            Some((word, _)) => Some(
+                word.parse::<u64>()
+                    .ok()
+                    .filter(|count| *count > 0)
+                    .ok_or_else(|| usage(format!("COUNT {word}: give a whole number from 1 on")))?,
+            ),
+        };
+        if let Some((word, _)) = numbers.get(2) {
+            return Err(usage(format!("{word}: INTERVAL and COUNT were given already")));
+        }
+        Ok(Words { interval, count, servers })
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    let words = Words::read(&arguments.words)?;
+    if arguments.view.iter().any(|name| name == "help") {
+        return explain(report);
+    }
+    let mut output = output(arguments, report)?;
+    let stop = stop_flag(report)?;
+    if let Some(file) = &arguments.replay {
+        return replay(file, &words, output.as_mut(), &stop, report);
+    }
+    let digests = arguments.digests.is_some();
+    let watches = watches(&arguments.server, password.as_deref(), &words.servers, digests)?;
+    if let Some(address) = &arguments.listen {
+        if words.interval.is_some() {
+            return Err(usage("--listen asks the servers when it is asked: give no INTERVAL"));
+        }
+        return listen::run(watches, address, &stop, report);
+    }
+    let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
+    let feed = Feed::of(watches);
+    let mut follow = Follow::new(feed.names().to_vec());
+    let ended = watch(&feed, &words, &stop, &mut |event| {
+        for note in &event.notes {
+            report.warn(&follow.say(event.server, note));
+        }
+        if let (Some(recorder), Ok(sample)) = (&mut recorder, &event.what) {
+            recorder.add(follow.named(event.server).name, sample)?;
+        }
+        follow.take(event, output.as_mut(), report)
+    });
+    recorder.map_or(Ok(()), Recorder::finish)?;
+    ended
+}
+
+/// Shows a recording. Samples that come sooner than INTERVAL after the last one that was shown are passed
+/// over: the next one's changes are theirs too.
+fn replay(
+    file: &Path,
+    words: &Words,
+    output: &mut dyn Output,
+    stop: &AtomicBool,
+    report: &Report,
+) -> Result<Exit> {
+    if !words.servers.is_empty() {
+        return Err(usage("--replay shows the servers that were recorded: give none"));
+    }
+    let names = recording::servers(file)?;
+    let mut follow = Follow::new(names.clone());
+    let mut shown = 0;
+    recording::replay(file, Some(report), &mut |server, sample| {
+        let server = names.iter().position(|name| name == server).unwrap_or_default();
+        shown +=
+            u64::from(follow.merge(server, sample, words.interval.unwrap_or_default(), output, report)?);
+        Ok(!stop.load(Ordering::Relaxed) && words.count.is_none_or(|count| shown < count))
+    })?;
+    Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })
+}
+
+/// Takes samples at even times until stopped, or until every server has shown so many intervals. A server
+/// that does not answer in time is not asked again before it does, and keeps no other waiting.
+fn watch(
+    feed: &Feed,
+    words: &Words,
+    stop: &AtomicBool,
+    take: &mut dyn FnMut(Event) -> Result<bool>,
+) -> Result<Exit> {
+    let began = Instant::now();
+    let mut shown = vec![0; feed.names().len()];
+    let mut ever = vec![false; shown.len()];
+    let mut failed = ever.clone();
+    let mut ticks = 0;
+    loop {
+        feed.ask();
+        ticks += 1;
+        let next = began + words.interval.unwrap_or(INTERVAL) * ticks;
+        while let Some(event) = feed.next(next, stop) {
+            let server = event.server;
+            match event.what {
+                // None of them is there: that is no watch that lost its server, but a wrong address.
+                Err(error)
+                    if !std::mem::replace(&mut failed[server], true)
+                        && failed.iter().all(|it| *it)
+                        && !ever.contains(&true) =>
+                {
+                    return Err(error.into());
+                }
+                what => {
+                    ever[server] |= what.is_ok();
+                    shown[server] += u64::from(take(Event { what, ..event })?);
+                }
+            }
+            if words.count.is_some_and(|count| shown.iter().all(|shown| *shown >= count)) {
+                return Ok(Exit::Done);
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(stopped());
+        }
+    }
+}
+
+/// What shows the intervals, as the options have it.
+fn output(arguments: &Arguments, report: &Report) -> Result<Box<dyn Output>> {
+    let filter = Filter::new(arguments.all, &arguments.like, arguments.top, arguments.changed);
+    let views = views(&arguments.view)?;
+    if filter.is_none() && arguments.changed {
+        return Err(usage("--changed goes with --all, --like or --top"));
+    }
+    if report.is_quiet() && arguments.record.is_some() {
+        return Ok(Box::new(Silent));
+    }
+    let digests = arguments.digests.and_then(|count| usize::try_from(count).ok());
+    let output: Box<dyn Output> = match (filter, report.is_json(), arguments.csv) {
+        (filter, true, _) => return Ok(Box::new(data::Json::new(filter, views, digests))),
+        (filter, _, true) => Box::new(data::Csv::new(filter, views)),
+        (Some(filter), ..) => Box::new(list::List::new(filter)),
+        (None, ..) => Box::new(table::Table::new(views)),
+    };
+    Ok(match digests {
+        Some(count) => Box::new(Statements::new(output, count)),
+        None => output,
+    })
+}
+
+fn views(names: &[String]) -> Result<Vec<&'static View>> {
+    if names.is_empty() {
+        return Ok(view::of("overview").into_iter().collect());
+    }
+    let mut views = Vec::new();
+    for name in names {
+        match (name.as_str(), view::of(name)) {
+            ("all", _) => views.extend(VIEWS.iter().filter_map(|view| view::of(view.name))),
+            (_, Some(view)) => views.push(view),
+            (_, None) => {
+                let known: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
+                return Err(usage(format!("--view {name}: there are {}, and all", known.join(", "))));
+            }
+        }
+    }
+    Ok(views)
+}
+
+/// Says what every column of every view is.
+fn explain(report: &Report) -> Result<Exit> {
+    for view in &VIEWS {
+        report.data(&format!("{}: {}", view.name, view.what))?;
+        for column in view.columns {
+            report.data(&format!("  {:<8} {:<28} {}", column.head, column.name(), column.what))?;
+        }
+        report.data("")?;
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_told_apart() {
+        let read = |words: &[&str]| Words::read(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let words = read(&["mysql://a", "0.5", "unix:///b", "7"]).unwrap();
+        assert_eq!((words.interval, words.count), (Some(Duration::from_millis(500)), Some(7)));
+        assert_eq!(words.servers, ["mysql://a", "unix:///b"]);
+        for wrong in
+            [&["0"][..], &["-1"], &["1", "0"], &["1", "1.5"], &["1", "2", "3"], &["db1"], &["nan"], &["inf"]]
+        {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

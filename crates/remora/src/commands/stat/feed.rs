@@ -1,0 +1,136 @@
+//! Samples of several servers, each taken by a thread of its own.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use server::{Error, Target};
+use status::counter::sample::Sample;
+use status::counter::watch::{Clock, Watch};
+
+use crate::args::ServerArgs;
+
+/// How often a wait looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What came of asking a server.
+pub(crate) struct Event {
+    /// Which one, by its place on the command line.
+    pub(crate) server: usize,
+    pub(crate) what: Result<Sample, Error>,
+    /// What was noticed besides.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Servers that are asked all at once.
+pub(crate) struct Feed {
+    names: Vec<String>,
+    askers: Vec<Sender<()>>,
+    events: Receiver<Event>,
+    /// Which of them have not answered yet.
+    waiting: RefCell<Vec<bool>>,
+}
+
+/// The clocks of this machine.
+pub(crate) struct Clocks(Instant);
+
+impl Clocks {
+    pub(crate) fn new() -> Clocks {
+        Clocks(Instant::now())
+    }
+}
+
+impl Clock for Clocks {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn unix_ms(&self) -> i64 {
+        jiff::Timestamp::now().as_millisecond()
+    }
+}
+
+/// The servers that addresses name, or the one of the options.
+pub(crate) fn watches(
+    server: &ServerArgs,
+    password: Option<&str>,
+    addresses: &[String],
+    digests: bool,
+) -> Result<Vec<(String, Watch)>> {
+    let all: Vec<ServerArgs> = match addresses {
+        [] => vec![server.clone()],
+        addresses => addresses.iter().map(|address| server.at(address)).collect(),
+    };
+    let mut watches: Vec<(String, Watch)> = Vec::new();
+    for server in all {
+        let target = server.target(password.map(str::to_owned))?;
+        watches.push((name(&target), Watch::new(target, Box::new(Clocks::new()), digests)));
+    }
+    Ok(watches)
+}
+
+/// How a server is called: where it is.
+fn name(target: &Target) -> String {
+    match &target.socket {
+        Some(socket) => socket.display().to_string(),
+        None => format!("{}:{}", target.host, target.port),
+    }
+}
+
+impl Feed {
+    /// Starts a thread for each server. Nothing is asked yet.
+    pub(crate) fn of(watches: Vec<(String, Watch)>) -> Feed {
+        let (sender, events) = unbounded();
+        let mut feed = Feed { names: Vec::new(), askers: Vec::new(), events, waiting: RefCell::default() };
+        for (server, (name, mut watch)) in watches.into_iter().enumerate() {
+            let (ask, asked) = bounded(1);
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for () in asked {
+                    let what = watch.sample();
+                    let notes = watch.notes();
+                    if sender.send(Event { server, what, notes }).is_err() {
+                        return;
+                    }
+                }
+            });
+            feed.names.push(name);
+            feed.askers.push(ask);
+            feed.waiting.borrow_mut().push(false);
+        }
+        feed
+    }
+
+    /// The servers' names.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Asks all servers that have answered the last time.
+    pub(crate) fn ask(&self) {
+        for (asker, waiting) in self.askers.iter().zip(self.waiting.borrow_mut().iter_mut()) {
+            if !*waiting {
+                *waiting = asker.send(()).is_ok();
+            }
+        }
+    }
+
+    /// The next answer, if one comes in time and no stop is asked for.
+    pub(crate) fn next(&self, until: Instant, stop: &AtomicBool) -> Option<Event> {
+        while !stop.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left.min(LOOK)) {
+                Ok(event) => {
+                    self.waiting.borrow_mut()[event.server] = false;
+                    return Some(event);
+                }
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        None
+    }
+}

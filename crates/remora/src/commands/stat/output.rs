@@ -1,0 +1,143 @@
+//! From samples to what is shown of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use progress::Progress;
+use status::counter::change::{Interval, Mark, between};
+use status::counter::number::Number;
+use status::counter::sample::{Begin, Sample};
+
+use super::feed::Event;
+use crate::report::Report;
+
+/// A server as it is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Named<'a> {
+    pub(crate) name: &'a str,
+    /// The room that the longest name takes; none where there is one server only.
+    pub(crate) width: Option<usize>,
+}
+
+/// Something that shows intervals.
+pub(crate) trait Output {
+    /// Shows an interval, or why it has no changes.
+    fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, report: &Report) -> Result<()>;
+}
+
+/// Shows nothing.
+pub(crate) struct Silent;
+
+impl Output for Silent {
+    fn show(&mut self, _server: Named<'_>, _interval: &Interval<'_>, _report: &Report) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The samples so far of several servers.
+pub(crate) struct Follow {
+    names: Vec<String>,
+    last: Vec<Option<Sample>>,
+    /// What remora caused in samples that were passed over.
+    own: Vec<BTreeMap<Box<str>, Number>>,
+    /// Which of them do not answer now.
+    lost: Vec<bool>,
+}
+
+impl Follow {
+    pub(crate) fn new(names: Vec<String>) -> Follow {
+        let last = names.iter().map(|_| None).collect();
+        let lost = vec![false; names.len()];
+        let own = names.iter().map(|_| BTreeMap::new()).collect();
+        Follow { names, last, own, lost }
+    }
+
+    pub(crate) fn named(&self, server: usize) -> Named<'_> {
+        let longest = self.names.iter().map(|name| name.chars().count()).max();
+        Named { name: &self.names[server], width: longest.filter(|_| self.names.len() > 1) }
+    }
+
+    /// A message about a server; which one is said where there are several.
+    pub(crate) fn say(&self, server: usize, text: &str) -> String {
+        if self.names.len() > 1 { format!("{}: {text}", self.names[server]) } else { text.to_owned() }
+    }
+
+    /// Takes the next answer of a server and shows the interval that it ends; whether there was one.
+    pub(crate) fn take(&mut self, event: Event, output: &mut dyn Output, report: &Report) -> Result<bool> {
+        let server = event.server;
+        let sample = match event.what {
+            Ok(sample) => sample,
+            Err(error) => {
+                if !std::mem::replace(&mut self.lost[server], true) {
+                    report.warn(&self.say(server, &format!("{error}; it is tried again each time")));
+                }
+                return Ok(false);
+            }
+        };
+        self.lost[server] = false;
+        self.sample(server, sample, output, report)
+    }
+
+    /// The same with a sample, which is passed over when it comes sooner than that after the last one.
+    pub(crate) fn merge(
+        &mut self,
+        server: usize,
+        mut sample: Sample,
+        least: Duration,
+        output: &mut dyn Output,
+        report: &Report,
+    ) -> Result<bool> {
+        let own = &mut self.own[server];
+        for (name, number) in &sample.own {
+            let entry = own.entry(name.clone()).or_default();
+            *entry = *entry + *number;
+        }
+        let since = self.last[server].as_ref().map(|last| sample.at.saturating_sub(last.at));
+        // A sample is taken a little sooner or later than the clock has it.
+        if sample.begin.is_none() && since.is_some_and(|since| since + least / 20 < least) {
+            return Ok(false);
+        }
+        sample.own = std::mem::take(own);
+        self.sample(server, sample, output, report)
+    }
+
+    fn sample(
+        &mut self,
+        server: usize,
+        sample: Sample,
+        output: &mut dyn Output,
+        report: &Report,
+    ) -> Result<bool> {
+        let interval = between(self.last[server].as_ref(), &sample);
+        let is_first = interval.mark == Some(Mark::Begin(Begin::First));
+        if !is_first {
+            output.show(self.named(server), &interval, report)?;
+        }
+        let is_whole = interval.is_whole();
+        self.last[server] = Some(sample);
+        Ok(is_whole)
+    }
+}
+
+/// What a mark means, for people.
+pub(crate) fn meaning(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Begin(Begin::First) => "the first look; changes follow",
+        Mark::Begin(Begin::Restarted) => "the server was restarted: its counters began at zero",
+        Mark::Begin(Begin::Reconnected) => "the connection broke and was made anew; the server went on",
+        Mark::Reset => "somebody reset the counters (FLUSH STATUS)",
+    }
+}
+
+/// The time of day of a sample, in the local zone.
+pub(crate) fn clock(sample: &Sample) -> String {
+    let at = jiff::Timestamp::from_millisecond(sample.unix_ms).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
+/// The time of a sample for programs: UTC, with milliseconds.
+pub(crate) fn stamp(sample: &Sample) -> String {
+    let at = jiff::Timestamp::from_millisecond(sample.unix_ms).unwrap_or_default();
+    at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}

@@ -1,0 +1,128 @@
+//! Recordings: samples in a file, and the way back.
+
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use disk::{Disk, Guard, RealDisk, Share, Sink};
+use progress::Progress;
+use status::counter::record::{Reader, Writer};
+use status::counter::sample::Sample;
+
+use crate::exit::Held;
+use crate::report::Report;
+
+/// Longest line that is taken for one of a recording: a first sample has some 30 kB, digests some 5 MB.
+const LINE_MAX: u64 = 64 << 20;
+
+/// A file that samples are added to. What is written outlives us, whatever ends us; it outlives a crash of
+/// the machine once it is finished.
+pub(crate) struct Recorder {
+    path: PathBuf,
+    sink: Box<dyn Sink>,
+    writer: Writer,
+    /// Nobody else writes to the file.
+    _lock: Box<dyn Guard>,
+}
+
+impl Recorder {
+    /// Begins a file, or goes on with one behind its last whole line.
+    pub(crate) fn open(path: &Path) -> Result<Recorder> {
+        let name = || path.display().to_string();
+        let is_new = match RealDisk.create(path) {
+            Ok(_) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error).with_context(name),
+        };
+        let lock = RealDisk.lock(path, Share::Exclusive).with_context(name)?;
+        let lock = lock.ok_or_else(|| Held(format!("{}: another run records into it", name())))?;
+        let len = if is_new { 0 } else { whole(path).with_context(name)? };
+        let mut sink = RealDisk.append(path, len).with_context(name)?;
+        sink.write_all(Writer::head().as_bytes()).with_context(name)?;
+        Ok(Recorder { path: path.to_owned(), sink, writer: Writer::default(), _lock: lock })
+    }
+
+    pub(crate) fn add(&mut self, server: &str, sample: &Sample) -> Result<()> {
+        let text = self.writer.sample(server, sample);
+        self.sink.write_all(text.as_bytes()).with_context(|| self.path.display().to_string())
+    }
+
+    /// Makes all of it survive a crash.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.sink.sync().with_context(|| self.path.display().to_string())
+    }
+}
+
+/// How long a recording is up to the end of its last whole line. A file of another kind is refused.
+fn whole(path: &Path) -> Result<u64> {
+    let mut file = RealDisk.open(path)?;
+    let len = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut first = String::new();
+    BufReader::new((&mut file).take(1000)).read_line(&mut first).ok();
+    if len > 0 && Reader::default().line(first.trim_end()).is_err() {
+        bail!("it is there and no recording of remora stat; name another file");
+    }
+    let mut end = len;
+    let mut block = vec![0; 1 << 16];
+    while end > 0 {
+        let from = end.saturating_sub(block.len() as u64);
+        let part = &mut block[..usize::try_from(end - from)?];
+        file.seek(SeekFrom::Start(from))?;
+        file.read_exact(part)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(from + at as u64 + 1);
+        }
+        end = from;
+    }
+    Ok(0)
+}
+
+/// The servers of a recording, in the order in which they come.
+pub(crate) fn servers(path: &Path) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    replay(path, None, &mut |server, _| {
+        if !names.iter().any(|name| name == server) {
+            names.push(server.to_owned());
+        }
+        Ok(true)
+    })?;
+    Ok(names)
+}
+
+/// Hands over every sample of a recording, compressed or not, with its server, for as long as `each` says so.
+/// A last line that is cut is left out, and told.
+pub(crate) fn replay(
+    path: &Path,
+    report: Option<&Report>,
+    each: &mut dyn FnMut(&str, Sample) -> Result<bool>,
+) -> Result<()> {
+    let name = path.display().to_string();
+    let file = RealDisk.open(path).with_context(|| name.clone())?;
+    let (_, plain) = codec::decoder(Box::new(file)).with_context(|| name.clone())?;
+    let mut input = BufReader::new(plain);
+    let mut reader = Reader::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut input).take(LINE_MAX).read_until(b'\n', &mut line).with_context(|| name.clone())?;
+        if read == 0 {
+            return Ok(());
+        }
+        if line.pop() != Some(b'\n') {
+            if let Some(report) = report {
+                report.warn(&format!(
+                    "{name} ends within a line: whoever recorded it was killed; that line is left out"
+                ));
+            }
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&line);
+        let found = reader.line(&text).map_err(|error| anyhow::Error::new(error).context(name.clone()))?;
+        if let Some((server, sample)) = found
+            && !each(&server, sample)?
+        {
+            return Ok(());
+        }
+    }
+}

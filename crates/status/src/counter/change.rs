@@ -1,0 +1,164 @@
+//! What changed between two samples.
+
+use super::kind::Kind;
+use super::number::Number;
+use super::sample::{Begin, Name, Sample, Value};
+
+/// Why an interval has no changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The later sample begins something new.
+    Begin(Begin),
+    /// Somebody set the counters back (FLUSH STATUS): how far they had come by then is not known.
+    Reset,
+}
+
+impl Mark {
+    /// Its word in output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mark::Begin(begin) => begin.name(),
+            Mark::Reset => "reset",
+        }
+    }
+}
+
+/// A status variable over an interval.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// Which one.
+    pub name: &'a Name,
+    /// Its value at the end, without remora's own part where it is a gauge.
+    pub value: Value,
+    /// By how much a counter grew, without what remora itself caused. `None` for all that is no counter, in
+    /// an interval with a mark, and for a counter that is less than it was.
+    pub change: Option<Number>,
+    /// Whether it is a counter and less than it was, in an interval without a mark.
+    pub fell: bool,
+}
+
+impl Row<'_> {
+    /// Its change for each second.
+    #[must_use]
+    pub fn per_s(&self, seconds: f64) -> Option<f64> {
+        self.change.filter(|_| seconds > 0.0).map(|change| change.as_f64() / seconds)
+    }
+}
+
+/// Two samples of one server, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval<'a> {
+    before: Option<&'a Sample>,
+    /// The later one.
+    pub now: &'a Sample,
+    /// The time that passed between them, in seconds; 0 when there is nothing before.
+    pub seconds: f64,
+    /// Set when there are no changes.
+    pub mark: Option<Mark>,
+}
+
+/// Uptime is told in whole seconds, and asked for in the middle of one.
+const UPTIME_SLACK_S: f64 = 1.5;
+
+/// The status variables that count our own connection.
+const THREADS: [&str; 2] = ["Threads_connected", "Threads_running"];
+
+/// What changed between two samples, the earlier of which may be missing.
+#[must_use]
+pub fn between<'a>(before: Option<&'a Sample>, now: &'a Sample) -> Interval<'a> {
+    let before = before.filter(|_| now.begin.is_none());
+    let seconds = before.map_or(0.0, |before| now.at.saturating_sub(before.at).as_secs_f64());
+    let mark = match (now.begin, before) {
+        (Some(begin), _) => Some(Mark::Begin(begin)),
+        (None, None) => Some(Mark::Begin(Begin::First)),
+        (None, Some(before)) => has_reset(before, now, seconds).then_some(Mark::Reset),
+    };
+    Interval { before, now, seconds, mark }
+}
+
+/// Whether one of the server's own clocks did not go on as ours did.
+fn has_reset(before: &Sample, now: &Sample, seconds: f64) -> bool {
+    ["Uptime", "Uptime_since_flush_status"].into_iter().any(|clock| {
+        let then = before.number(clock).zip(now.number(clock));
+        then.is_some_and(|(then, now)| now.as_f64() + UPTIME_SLACK_S < then.as_f64() + seconds)
+    })
+}
+
+impl<'a> Interval<'a> {
+    /// Whether it has changes.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.mark.is_none()
+    }
+
+    /// All status variables.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'a>> + '_ {
+        (0..self.now.values.len()).filter_map(|at| self.row_at(at))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn row(&self, name: &str) -> Option<Row<'a>> {
+        self.now.names.place(name).and_then(|at| self.row_at(at))
+    }
+
+    fn row_at(&self, at: usize) -> Option<Row<'a>> {
+        let (name, value) = (self.now.names.all().get(at)?, self.now.values.get(at)?);
+        let mut row = Row { name, value: value.clone(), change: None, fell: false };
+        match (name.ty.kind, value) {
+            (Kind::Counter, Value::Number(now)) => {
+                if let Some(before) = self.number_before(at).filter(|_| self.is_whole()) {
+                    row.fell = *now < before;
+                    row.change = (!row.fell).then(|| self.others(&name.text, *now - before));
+                }
+            }
+            (Kind::Gauge, Value::Number(now)) if THREADS.contains(&&*name.text) => {
+                row.value = Value::Number((*now - Number::from(1)).max(Number::default()));
+            }
+            _ => {}
+        }
+        Some(row)
+    }
+
+    fn number_before(&self, at: usize) -> Option<Number> {
+        let before = self.before?;
+        // As a rule a server has the same names in the same order.
+        if std::sync::Arc::ptr_eq(&before.names, &self.now.names) {
+            return before.values.get(at)?.number();
+        }
+        before.number(&self.now.names.all().get(at)?.text)
+    }
+
+    /// A change without what remora caused of it.
+    fn others(&self, name: &str, change: Number) -> Number {
+        match self.now.own.get(name) {
+            Some(own) => (change - *own).max(Number::default()),
+            None => change,
+        }
+    }
+
+    /// The sample at its beginning.
+    #[must_use]
+    pub fn earlier(&self) -> Option<&'a Sample> {
+        self.before.filter(|_| self.is_whole())
+    }
+
+    /// By how much a counter grew.
+    #[must_use]
+    pub fn change(&self, name: &str) -> Option<f64> {
+        self.row(name).and_then(|row| row.change).map(Number::as_f64)
+    }
+
+    /// By how much it grew in a second.
+    #[must_use]
+    pub fn rate(&self, name: &str) -> Option<f64> {
+        self.row(name).and_then(|row| row.per_s(self.seconds))
+    }
+
+    /// The value of a gauge.
+    #[must_use]
+    pub fn gauge(&self, name: &str) -> Option<f64> {
+        self.row(name).and_then(|row| row.value.number()).map(Number::as_f64)
+    }
+}

@@ -1,0 +1,130 @@
+//! Numbers as servers print them.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, Mul, Sub};
+
+/// Counters are whole numbers of up to 64 bits, or seconds with six digits behind the point: all of them fit
+/// in millionths, where a difference is exact. (A DOUBLE loses counts from 2^53 on.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Number(i128);
+
+const MILLION: i128 = 1_000_000;
+/// Digits behind the point that are kept.
+const DIGITS: usize = 6;
+
+impl Number {
+    /// No more than this is a number of a server: 2^64, and room to add some up.
+    const MAX: i128 = (1 << 70) * MILLION;
+
+    /// Reads `-12.5`; what is no number, or beyond the range of any counter, is `None`. Digits behind the
+    /// sixth are cut off.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Number> {
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+        let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        if whole.is_empty() || whole.len() > 21 || !all_digits(whole) || !all_digits(part) {
+            return None;
+        }
+        let mut value: i128 = whole.parse::<i128>().ok()?.checked_mul(MILLION)?;
+        let mut unit = MILLION / 10;
+        for digit in part.bytes().take(DIGITS) {
+            value += i128::from(digit - b'0') * unit;
+            unit /= 10;
+        }
+        (value <= Number::MAX).then_some(Number(if negative { -value } else { value }))
+    }
+
+    /// As a number to calculate with, exact up to 2^53.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "rates and shares are for people to read")]
+    pub fn as_f64(self) -> f64 {
+        if self.0 % MILLION == 0 { (self.0 / MILLION) as f64 } else { self.0 as f64 / 1e6 }
+    }
+
+    /// Whether it is below zero.
+    #[must_use]
+    pub fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+
+    /// Whether it is zero.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<u64> for Number {
+    fn from(whole: u64) -> Number {
+        Number(i128::from(whole) * MILLION)
+    }
+}
+
+impl Sub for Number {
+    type Output = Number;
+    fn sub(self, other: Number) -> Number {
+        Number(self.0 - other.0)
+    }
+}
+
+impl Add for Number {
+    type Output = Number;
+    fn add(self, other: Number) -> Number {
+        Number(self.0 + other.0)
+    }
+}
+
+impl Mul<u32> for Number {
+    type Output = Number;
+    fn mul(self, times: u32) -> Number {
+        Number(self.0 * i128::from(times))
+    }
+}
+
+impl Sum for Number {
+    fn sum<I: Iterator<Item = Number>>(numbers: I) -> Number {
+        numbers.fold(Number::default(), Add::add)
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, part) = (self.0.unsigned_abs() / 1_000_000, self.0.unsigned_abs() % 1_000_000);
+        if part == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        let digits = format!("{part:06}");
+        write!(f, "{sign}{whole}.{}", digits.trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_exact_where_a_double_is_not() {
+        let number = |text: &str| Number::parse(text).unwrap();
+        assert_eq!((number("9007199254740993") - number("9007199254740992")).to_string(), "1");
+        assert_eq!((number("18446744073709551615") - number("1")).to_string(), "18446744073709551614");
+        assert_eq!((number("0.300001") - number("0.1")).to_string(), "0.200001");
+        assert_eq!((number("1") - number("3.5")).to_string(), "-2.5");
+        assert_eq!(number("-0.5").as_f64().to_bits(), (-0.5f64).to_bits());
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for text in
+            ["", "-", "ON", "1e3", "1.2.3", " 1", "+1", "0x10", ".5", "99999999999999999999999", "1,5"]
+        {
+            assert_eq!(Number::parse(text), None, "{text}");
+        }
+        assert_eq!(Number::parse("1.23456789").map(|number| number.to_string()).as_deref(), Some("1.234567"));
+    }
+}

@@ -1,0 +1,215 @@
+//! Samples as OpenMetrics 1.0 text: counters as counters, gauges as gauges, in seconds and bytes.
+//!
+//! The common exporter leaves most of a server's counters untyped. What is not on our list is `unknown` here
+//! too.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::kind::{Kind, Type, Unit};
+use super::number::Number;
+use super::part::{Queue, Replica};
+use super::sample::Sample;
+
+/// The media type of the text.
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Counters that are one metric with a label: the front of their names, the metric, the label.
+const FAMILIES: [(&str, &str, &str); 2] =
+    [("Com_", "mysql_statements", "statement"), ("Handler_", "mysql_handler", "operation")];
+
+/// A server and its last sample, if it answered.
+pub struct Source<'a> {
+    /// How it is called.
+    pub server: &'a str,
+    /// What it said.
+    pub sample: Option<&'a Sample>,
+}
+
+/// One metric with its samples.
+struct Metric {
+    kind: &'static str,
+    unit: &'static str,
+    help: String,
+    lines: Vec<String>,
+}
+
+#[derive(Default)]
+struct Page(BTreeMap<String, Metric>);
+
+impl Page {
+    fn add(
+        &mut self,
+        name: &str,
+        (kind, unit): (&'static str, &'static str),
+        help: &str,
+        labels: &str,
+        value: &str,
+    ) {
+        let metric = self.0.entry(name.to_owned()).or_insert_with(|| Metric {
+            kind,
+            unit,
+            help: help.to_owned(),
+            lines: Vec::new(),
+        });
+        let end = match metric.kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        metric.lines.push(format!("{name}{end}{{{labels}}} {value}"));
+    }
+}
+
+/// The page of all servers, which ends by `# EOF`.
+#[must_use]
+pub fn page(sources: &[Source<'_>]) -> String {
+    let mut page = Page::default();
+    for source in sources {
+        let server = format!("server=\"{}\"", escaped(source.server));
+        let up = if source.sample.is_some() { "1" } else { "0" };
+        page.add("mysql_up", ("gauge", ""), "Whether the server answered.", &server, up);
+        if let Some(sample) = source.sample {
+            of_sample(&mut page, &server, sample);
+        }
+    }
+    let mut text = String::new();
+    for (name, metric) in &page.0 {
+        let _ = writeln!(text, "# TYPE {name} {}", metric.kind);
+        if !metric.unit.is_empty() {
+            let _ = writeln!(text, "# UNIT {name} {}", metric.unit);
+        }
+        let _ = writeln!(text, "# HELP {name} {}", escaped(&metric.help));
+        for line in &metric.lines {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text.push_str("# EOF\n");
+    text
+}
+
+fn of_sample(page: &mut Page, server: &str, sample: &Sample) {
+    for (name, value) in sample.names.all().iter().zip(&sample.values) {
+        let Some(number) = numeric(name.ty, value) else { continue };
+        let kind = match name.ty.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge | Kind::Switch => "gauge",
+            Kind::Text | Kind::Untyped => "unknown",
+        };
+        let family = FAMILIES.iter().find_map(|(front, metric, label)| {
+            name.text
+                .strip_prefix(front)
+                .filter(|_| name.ty.kind == Kind::Counter)
+                .map(|rest| (*metric, *label, rest))
+        });
+        match family {
+            Some((metric, label, rest)) => {
+                let labels = format!("{server},{label}=\"{}\"", escaped(rest));
+                let help = format!(
+                    "Status variables {}* of the server.",
+                    if label == "statement" { "Com_" } else { "Handler_" }
+                );
+                page.add(metric, (kind, ""), &help, &labels, &number);
+            }
+            None => {
+                let (metric, unit) = metric_name(&name.text, name.ty);
+                let help = format!("Status variable {} of the server.", name.text);
+                page.add(&metric, (kind, unit), &help, server, &number);
+            }
+        }
+    }
+    let seconds = |time: std::time::Duration| format!("{:.6}", time.as_secs_f64());
+    page.add(
+        "remora_sample_seconds",
+        ("gauge", "seconds"),
+        "How long the server took to answer.",
+        server,
+        &seconds(sample.took),
+    );
+    if let Some(version) = sample.settings.0.get("version") {
+        let labels = format!("{server},version=\"{}\"", escaped(version));
+        page.add("mysql_server", ("info", ""), "The server.", &labels, "1");
+    }
+    for replica in sample.replicas.iter().flatten() {
+        of_replica(page, server, replica);
+    }
+    for queue in &sample.queues {
+        of_queue(page, server, queue);
+    }
+}
+
+fn of_replica(page: &mut Page, server: &str, replica: &Replica) {
+    let labels =
+        format!("{server},channel=\"{}\",source=\"{}\"", escaped(&replica.channel), escaped(&replica.source));
+    let runs = |state: &str| if state == "Yes" { "1" } else { "0" };
+    let gauge = ("gauge", "");
+    page.add(
+        "mysql_replica_io_running",
+        gauge,
+        "Whether the thread that reads runs.",
+        &labels,
+        runs(&replica.io),
+    );
+    page.add(
+        "mysql_replica_sql_running",
+        gauge,
+        "Whether the thread that applies runs.",
+        &labels,
+        runs(&replica.sql),
+    );
+    // Without a known delay there is no value: zero would be a lie.
+    if let Some(delay) = replica.delay_s {
+        let help = "Seconds behind the source.";
+        page.add("mysql_replica_delay_seconds", ("gauge", "seconds"), help, &labels, &delay.to_string());
+    }
+}
+
+fn of_queue(page: &mut Page, server: &str, queue: &Queue) {
+    let labels = format!("{server},queue=\"{}\"", escaped(&queue.name));
+    let mut add =
+        |name, kind, help, rows: u64| page.add(name, (kind, "rows"), help, &labels, &rows.to_string());
+    add("mysql_queue_waiting_rows", "gauge", "Rows that wait.", queue.waiting);
+    add("mysql_queue_owned_rows", "gauge", "Rows that somebody has taken.", queue.owned);
+    add("mysql_queue_written_rows", "counter", "Rows written since the queue was opened.", queue.written);
+    add("mysql_queue_removed_rows", "counter", "Rows that ended since the queue was opened.", queue.removed);
+}
+
+/// The metric of a status variable, and its unit, which is the end of the name.
+fn metric_name(name: &str, ty: Type) -> (String, &'static str) {
+    let unit = match ty.unit {
+        Unit::Count => "",
+        Unit::Bytes => "bytes",
+        Unit::Pages => "pages",
+        Unit::Time(_) => "seconds",
+    };
+    let mut metric: String = name.to_ascii_lowercase();
+    metric.retain(|c| c.is_ascii_alphanumeric() || c == '_');
+    if let Unit::Time(_) = ty.unit {
+        metric = metric.trim_end_matches("_ns").trim_end_matches("_sec").to_owned();
+    }
+    // A counter's samples end by _total, and no name may end so twice.
+    let metric = metric.trim_end_matches("_total");
+    if unit.is_empty() || metric.ends_with(&format!("_{unit}")) {
+        (format!("mysql_{metric}"), unit)
+    } else {
+        (format!("mysql_{metric}_{unit}"), unit)
+    }
+}
+
+/// The value in the unit of its metric; none for what is no number.
+fn numeric(ty: Type, value: &super::sample::Value) -> Option<String> {
+    if ty.kind == Kind::Switch {
+        let on = matches!(value.to_string().to_ascii_uppercase().as_str(), "ON" | "YES" | "1" | "TRUE");
+        return Some(if on { "1" } else { "0" }.to_owned());
+    }
+    let number: Number = value.number().filter(|_| ty.kind != Kind::Text)?;
+    match ty.unit {
+        Unit::Time(units) if units > 1 => Some((number.as_f64() / f64::from(units)).to_string()),
+        _ => Some(number.to_string()),
+    }
+}
+
+/// A text as the value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

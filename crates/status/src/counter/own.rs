@@ -1,0 +1,267 @@
+//! What remora's own questions add to a server's counters, so that it can be taken off.
+//!
+//! A server counts for each session what it counts for all. So the effect of a statement is seen by looking
+//! at our own session before and after it; looking has an effect too, which is seen by looking twice. A
+//! statement that has the same effect each time is measured once; the length of its answer, which varies by
+//! digits, is known each time.
+
+use std::collections::BTreeMap;
+use std::ops::Sub;
+
+use server::{Error, Flavour, RowSink, Session};
+
+use super::kind::{self, Kind, Unit};
+use super::number::Number;
+
+/// Counters of one session, by name.
+pub(crate) type Counts = BTreeMap<Box<str>, Number>;
+
+/// A row as pairs of column and text.
+pub(crate) type NamedRow = Vec<(String, String)>;
+
+/// Where a server keeps its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// What asks for the status of all.
+    pub(crate) all: &'static str,
+    /// What asks for that of our session.
+    session: &'static str,
+}
+
+/// The places where a server may have its status, in the order in which they are tried. SHOW comes last: what
+/// it does adds to the counters of all, and some of it twice, but not to those of the session, where it could
+/// be seen. (MariaDB has no `Com_` and no `Slave_` counters in performance_schema, MySQL from 5.7 on nothing in
+/// information_schema.)
+const PLACES: [(Option<Flavour>, Place); 3] = [
+    (
+        Some(Flavour::MySql),
+        Place {
+            all: "SELECT variable_name, variable_value FROM performance_schema.global_status",
+            session: "SELECT variable_name, variable_value FROM performance_schema.session_status",
+        },
+    ),
+    (
+        None,
+        Place {
+            all: "SELECT variable_name, variable_value FROM information_schema.global_status",
+            session: "SELECT variable_name, variable_value FROM information_schema.session_status",
+        },
+    ),
+    (None, Place { all: "SHOW GLOBAL STATUS", session: "SHOW SESSION STATUS" }),
+];
+
+/// A table of text as it came.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    bytes: Vec<u8>,
+    /// Where each cell ends; `None` for NULL.
+    cells: Vec<Option<usize>>,
+    rows: usize,
+}
+
+impl Answer {
+    /// The rows; NULL is no text.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<Option<&str>>> {
+        let mut from = 0;
+        let columns = self.cells.len().checked_div(self.rows).unwrap_or(1).max(1);
+        self.cells.chunks(columns).map(move |row| {
+            row.iter()
+                .map(|end| {
+                    let cell = end.map(|end| &self.bytes[from..end]);
+                    from = end.unwrap_or(from);
+                    cell.map(|cell| std::str::from_utf8(cell).unwrap_or("?"))
+                })
+                .collect()
+        })
+    }
+
+    /// Pairs of name and value, the first two columns.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let text = |from: usize, to: usize| std::str::from_utf8(&self.bytes[from..to]).unwrap_or("?");
+        let mut from = 0;
+        self.cells.chunks_exact(2).map(move |row| {
+            let name_end = row[0].unwrap_or(from);
+            let end = row[1].unwrap_or(name_end);
+            let pair = (text(from, name_end), text(name_end, end));
+            from = end;
+            pair
+        })
+    }
+}
+
+impl RowSink for Answer {
+    fn part(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_value(&mut self) {
+        self.cells.push(Some(self.bytes.len()));
+    }
+
+    fn null(&mut self) {
+        self.cells.push(None);
+    }
+
+    fn end_row(&mut self) -> std::io::Result<()> {
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+/// What a statement adds to the counters.
+#[derive(Clone, Debug, Default)]
+struct Effect {
+    counts: Counts,
+    /// The length of the answer when it was measured.
+    answer: usize,
+}
+
+/// Whether a statement has the same effect each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// But for the length of its answer: it is measured once.
+    Same,
+    /// It depends on what is there: it is measured each time.
+    Varies,
+}
+
+/// A session that knows what it does to the counters.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    session: Session,
+    place: Place,
+    effects: BTreeMap<Box<str>, Effect>,
+    look: Effect,
+    /// What was caused and not yet taken off.
+    own: Counts,
+}
+
+impl Asker {
+    pub(crate) fn new(mut session: Session) -> Result<Asker, Error> {
+        let place = find(&mut session)?;
+        let (first, answer) = counts(&mut session, place)?;
+        let (second, _) = counts(&mut session, place)?;
+        let look = Effect { counts: less(&second, &first), answer };
+        Ok(Asker { session, place, effects: BTreeMap::new(), look, own: Counts::new() })
+    }
+
+    /// Where the server keeps its status.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Asks, and keeps account.
+    pub(crate) fn ask(&mut self, statement: &str, cost: Cost) -> Result<Answer, Error> {
+        if cost == Cost::Same && self.effects.contains_key(statement) {
+            let answer = stream(&mut self.session, statement)?;
+            let effect = &self.effects[statement];
+            add(&mut self.own, effect, answer.bytes.len());
+            return Ok(answer);
+        }
+        let (before, length) = counts(&mut self.session, self.place)?;
+        let asked = stream(&mut self.session, statement);
+        let (after, length_after) = counts(&mut self.session, self.place)?;
+        let mut effect = less(&after, &before);
+        for (name, count) in &self.look.counts {
+            let entry = effect.entry(name.clone()).or_default();
+            *entry = floor(*entry - *count);
+        }
+        let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
+        // Two looks had an effect as well.
+        add(&mut self.own, &self.look, length);
+        add(&mut self.own, &self.look, length_after);
+        let effect = Effect { counts: effect, answer };
+        add(&mut self.own, &effect, answer);
+        self.effects.insert(statement.into(), effect);
+        asked
+    }
+
+    /// Asks a statement that was asked before, and gets its answer with the names of the columns.
+    pub(crate) fn named(&mut self, statement: &str) -> Result<Vec<NamedRow>, Error> {
+        let rows = self.session.named_rows(statement)?;
+        if let Some(effect) = self.effects.get(statement) {
+            add(&mut self.own, effect, effect.answer);
+        }
+        Ok(rows)
+    }
+
+    /// What was caused since the last call.
+    pub(crate) fn take(&mut self) -> Counts {
+        std::mem::take(&mut self.own)
+    }
+}
+
+/// The first place that this server has.
+fn find(session: &mut Session) -> Result<Place, Error> {
+    let flavour = session.about.flavour;
+    let mut last = Err(Error::Protocol { what: "the server has no status".to_owned() });
+    for (of, place) in PLACES {
+        if of.is_some_and(|of| of != flavour) {
+            continue;
+        }
+        last = match stream(session, place.all) {
+            Ok(answer) if answer.rows > 0 => return Ok(place),
+            Ok(_) => continue,
+            Err(error) if error.code().is_none() || error.is_connection_lost() => return Err(error),
+            Err(error) => Err(error),
+        };
+    }
+    last
+}
+
+fn floor(number: Number) -> Number {
+    number.max(Number::default())
+}
+
+fn less(after: &Counts, before: &Counts) -> Counts {
+    let zero = Number::default();
+    let change = |(name, after): (&Box<str>, &Number)| {
+        let change = after.sub(before.get(name).copied().unwrap_or(zero));
+        (change > zero).then(|| (name.clone(), change))
+    };
+    after.iter().filter_map(change).collect()
+}
+
+/// Adds an effect whose answer was so long this time.
+fn add(own: &mut Counts, effect: &Effect, answer: usize) {
+    for (name, count) in &effect.counts {
+        let entry = own.entry(name.clone()).or_default();
+        *entry = *entry + *count;
+    }
+    if let Some(sent) = own.get_mut("Bytes_sent") {
+        let length = |bytes: usize| Number::from(bytes as u64);
+        *sent = floor(*sent + length(answer) - length(effect.answer));
+    }
+}
+
+fn stream(session: &mut Session, statement: &str) -> Result<Answer, Error> {
+    let mut answer = Answer::default();
+    session.stream(statement, &mut answer)?;
+    Ok(answer)
+}
+
+/// The counters of our session, and how long the answer was. Times are left out: they are never the same.
+fn counts(session: &mut Session, place: Place) -> Result<(Counts, usize), Error> {
+    let answer = stream(session, place.session)?;
+    let mut counts = Counts::new();
+    for (name, value) in answer.pairs() {
+        let ty = kind::of(name);
+        if ty.kind != Kind::Counter || !ty.per_session || matches!(ty.unit, Unit::Time(_)) {
+            continue;
+        }
+        if let Some(number) = Number::parse(value) {
+            let name = kind::written(name);
+            if name == "Questions" {
+                // Of each session the server counts the questions only; each of ours is one query.
+                counts.insert("Queries".into(), number);
+            }
+            counts.insert(name.into(), number);
+        }
+    }
+    Ok((counts, answer.bytes.len()))
+}

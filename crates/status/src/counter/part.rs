@@ -1,0 +1,93 @@
+//! What a sample has besides status variables.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::number::Number;
+
+/// One source that a replica follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replica {
+    /// The connection's name (MariaDB) or channel (MySQL); often empty.
+    pub channel: String,
+    /// Where it reads from, `host:port`.
+    pub source: String,
+    /// The state of the thread that reads: Yes, No, Connecting.
+    pub io: String,
+    /// The state of the thread that applies.
+    pub sql: String,
+    /// Seconds behind the source; none while that is not known, which is not zero.
+    pub delay_s: Option<u64>,
+    /// The last error, or nothing.
+    pub error: String,
+}
+
+/// A queue (`ENGINE=QUEUE`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// `db.table`.
+    pub name: String,
+    /// Rows that wait.
+    pub waiting: u64,
+    /// Rows that somebody has taken.
+    pub owned: u64,
+    /// Rows written since the queue was opened.
+    pub written: u64,
+    /// Rows that ended since then.
+    pub removed: u64,
+}
+
+/// Statements that differ in their values only, as performance_schema counts them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The database they ran in.
+    pub schema: String,
+    /// The server's hash of them.
+    pub digest: String,
+    /// How they read, cut short by the server.
+    pub text: String,
+    /// How many ran.
+    pub count: u64,
+    /// Time they took in all, in microseconds.
+    pub time_us: u64,
+    /// Rows they read.
+    pub examined: u64,
+    /// Rows they returned.
+    pub sent: u64,
+    /// How many failed.
+    pub errors: u64,
+}
+
+/// Settings of a server that its numbers are measured by, by the name of the variable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings(pub BTreeMap<String, String>);
+
+impl Settings {
+    /// The variables that are asked for. A name that a server does not know is no error.
+    pub(crate) const NAMES: [&'static str; 8] = [
+        "innodb_buffer_pool_size",
+        "innodb_log_file_size",
+        "innodb_log_files_in_group",
+        "innodb_redo_log_capacity",
+        "max_connections",
+        "performance_schema",
+        "server_id",
+        "version",
+    ];
+
+    /// A setting as a number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<Number> {
+        self.0.get(name).and_then(|text| Number::parse(text))
+    }
+
+    /// Bytes of redo log that a server has room for.
+    #[must_use]
+    pub fn redo_capacity(&self) -> Option<f64> {
+        // MariaDB from 10.6 on has one file and no longer tells how many.
+        let files = self.number("innodb_log_files_in_group").map_or(1.0, Number::as_f64);
+        let files = || self.number("innodb_log_file_size").map(|size| size.as_f64() * files);
+        self.number("innodb_redo_log_capacity").map(Number::as_f64).or_else(files)
+    }
+}

@@ -1,0 +1,152 @@
+//! What a server said of itself at one time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::kind::{self, Type};
+use super::number::Number;
+use super::part::{Digest, Queue, Replica, Settings};
+
+/// A status variable by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// As the server writes it.
+    pub text: Box<str>,
+    /// What the list says of it.
+    pub ty: Type,
+}
+
+/// The names of a sample's values: the same in every sample of a server, so they are kept once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    list: Vec<Name>,
+    places: BTreeMap<Box<str>, usize>,
+}
+
+impl Names {
+    /// Names in the order of their values.
+    #[must_use]
+    pub fn new(names: impl Iterator<Item = String>) -> Names {
+        let list: Vec<Name> = names.map(|name| Name { ty: kind::of(&name), text: name.into() }).collect();
+        let places = list.iter().enumerate().map(|(at, name)| (name.text.clone(), at)).collect();
+        Names { list, places }
+    }
+
+    /// All of them, in order.
+    #[must_use]
+    pub fn all(&self) -> &[Name] {
+        &self.list
+    }
+
+    /// Where the value of a name stands.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
+    }
+}
+
+/// The value of a status variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number.
+    Number(Number),
+    /// Anything else.
+    Text(Box<str>),
+}
+
+impl Value {
+    /// Reads what a server printed.
+    #[must_use]
+    pub fn parse(text: &str) -> Value {
+        Number::parse(text).map_or_else(|| Value::Text(text.into()), Value::Number)
+    }
+
+    /// The number it is.
+    #[must_use]
+    pub fn number(&self) -> Option<Number> {
+        match self {
+            Value::Number(number) => Some(*number),
+            Value::Text(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Number(number) => number.fmt(f),
+            Value::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// Why a sample can't be compared with the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// It is the first one.
+    First,
+    /// The server was started again since; its counters began at zero.
+    Restarted,
+    /// The connection broke, and the server, which goes on, was asked over a new one.
+    Reconnected,
+}
+
+impl Begin {
+    /// Its word in output and records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Begin::First => "first",
+            Begin::Restarted => "restarted",
+            Begin::Reconnected => "reconnected",
+        }
+    }
+
+    /// The meaning of such a word.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Begin> {
+        [Begin::First, Begin::Restarted, Begin::Reconnected].into_iter().find(|begin| begin.name() == name)
+    }
+}
+
+/// What a server said of itself at one time.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// When, on a clock that only goes forward: in the middle between question and answer.
+    pub at: Duration,
+    /// When, in milliseconds since 1970.
+    pub unix_ms: i64,
+    /// How long the answer took.
+    pub took: Duration,
+    /// Set when no change can be made of this sample and the one before it.
+    pub begin: Option<Begin>,
+    /// The names of the values.
+    pub names: Arc<Names>,
+    /// The values, in the order of the names.
+    pub values: Vec<Value>,
+    /// How much of each counter remora itself caused since the sample before.
+    pub own: BTreeMap<Box<str>, Number>,
+    /// The sources it replicates from. `None` where the account may not see them.
+    pub replicas: Option<Vec<Replica>>,
+    /// Its queues, if it has the engine.
+    pub queues: Vec<Queue>,
+    /// Statements by digest, if they were asked for.
+    pub digests: Option<Vec<Digest>>,
+    /// What its numbers are measured by.
+    pub settings: Arc<Settings>,
+}
+
+impl Sample {
+    /// The value of a status variable, which is named as SHOW STATUS prints it.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.names.place(name).and_then(|at| self.values.get(at))
+    }
+
+    /// The number that a status variable is.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<Number> {
+        self.value(name).and_then(Value::number)
+    }
+}

@@ -1,0 +1,377 @@
+//! Taking samples of a server, through restarts and broken connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use server::{Error, Flavour, Session, Target};
+
+use super::kind;
+use super::own::{Answer, Asker, Cost};
+use super::part::{Digest, Queue, Replica, Settings};
+use super::sample::{Begin, Names, Sample, Value};
+
+/// How a server is asked what it replicates from: the words differ, and not each word gets the answer of all
+/// sources.
+const REPLICAS: [&str; 3] = ["SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
+
+const QUEUES: &str = "SELECT CONCAT(table_schema, '.', table_name), waiting, owned, rows_written, rows_removed \
+     FROM information_schema.queues";
+
+/// What MySQL tells here only.
+const METRICS: &str = "SELECT name, count FROM information_schema.innodb_metrics WHERE status = 'enabled' \
+     AND name IN ('trx_rseg_history_len', 'log_lsn_checkpoint_age', 'log_lsn_current', 'lock_deadlocks')";
+
+/// The names under which MariaDB has the same among its status variables.
+const METRIC_NAMES: [(&str, &str); 4] = [
+    ("trx_rseg_history_len", "Innodb_history_list_length"),
+    ("log_lsn_checkpoint_age", "Innodb_checkpoint_age"),
+    ("log_lsn_current", "Innodb_lsn_current"),
+    ("lock_deadlocks", "Innodb_deadlocks"),
+];
+
+const DIGESTS: &str = "SELECT schema_name, digest, LEFT(digest_text, 1024), count_star, \
+     sum_timer_wait DIV 1000000, sum_rows_examined, sum_rows_sent, sum_errors \
+     FROM performance_schema.events_statements_summary_by_digest";
+
+/// So often a server that does not replicate, or has no queue, is asked whether that has changed.
+const ASK_AGAIN: u64 = 60;
+
+/// The clocks that samples are stamped with.
+pub trait Clock: Send {
+    /// Time since some moment; it only goes forward.
+    fn now(&self) -> Duration;
+    /// Milliseconds since 1970.
+    fn unix_ms(&self) -> i64;
+}
+
+/// Whether a part of a sample is to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It is there: asked each time.
+    Here,
+    /// It is empty now: asked from time to time.
+    Empty,
+    /// This server does not know it.
+    Unknown,
+    /// This account may not see it.
+    Denied,
+}
+
+/// A server that is sampled.
+pub struct Watch {
+    target: Target,
+    clock: Box<dyn Clock>,
+    with_digests: bool,
+    open: Option<Open>,
+    names: Arc<Names>,
+    /// When the last sample was taken, and the server's uptime then.
+    last: Option<(Duration, Option<f64>)>,
+    notes: Vec<String>,
+}
+
+/// A connection and what is known of its server.
+struct Open {
+    asker: Asker,
+    begin: Option<Begin>,
+    settings: Arc<Settings>,
+    replicas: (Part, &'static str),
+    queues: Part,
+    metrics: Part,
+    digests: Part,
+    samples: u64,
+}
+
+impl Watch {
+    /// A server to be sampled. Nothing is asked yet.
+    #[must_use]
+    pub fn new(target: Target, clock: Box<dyn Clock>, with_digests: bool) -> Watch {
+        let names = Arc::new(Names::default());
+        Watch { target, clock, with_digests, open: None, names, last: None, notes: Vec::new() }
+    }
+
+    /// What was noticed since the last call and is no error: parts that this account may not see.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Takes a sample, over a new connection if there is none.
+    ///
+    /// # Errors
+    /// What connecting and asking report. The next call tries again.
+    pub fn sample(&mut self) -> Result<Sample, Error> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.connect()?,
+        };
+        let sample = self.take(&mut open)?;
+        self.open = Some(open);
+        Ok(sample)
+    }
+
+    fn take(&mut self, open: &mut Open) -> Result<Sample, Error> {
+        let began = self.clock.now();
+        let answer = open.asker.ask(open.asker.place().all, Cost::Same)?;
+        let took = self.clock.now().saturating_sub(began);
+        let unix_ms = self.clock.unix_ms() - i64::try_from(took.as_millis() / 2).unwrap_or(0);
+        // The question itself counts for the next sample: what is taken now was caused before it.
+        let at = began + took / 2;
+        let own = open.own_before();
+        let metrics = open.metrics()?;
+        let values = self.values(&answer, &metrics);
+        let mut sample = Sample {
+            at,
+            unix_ms,
+            took,
+            begin: open.begin.take(),
+            names: Arc::clone(&self.names),
+            values,
+            own,
+            replicas: None,
+            queues: Vec::new(),
+            digests: None,
+            settings: Arc::clone(&open.settings),
+        };
+        self.mark_restart(&mut sample);
+        sample.replicas = open.replicas()?;
+        sample.queues = open.queues()?;
+        sample.digests = open.digests()?;
+        open.samples += 1;
+        Ok(sample)
+    }
+
+    /// Tells a restart from a broken connection by the server's own clock.
+    fn mark_restart(&mut self, sample: &mut Sample) {
+        let uptime = sample.number("Uptime").map(super::number::Number::as_f64);
+        if let (Some(Begin::First), Some((at, before))) = (sample.begin, self.last) {
+            let passed = sample.at.saturating_sub(at).as_secs_f64();
+            let goes_on = uptime.zip(before).is_some_and(|(now, before)| now + 1.5 >= before + passed);
+            sample.begin = Some(if goes_on { Begin::Reconnected } else { Begin::Restarted });
+        }
+        self.last = Some((sample.at, uptime));
+    }
+
+    /// The values in the order of the names, which are learnt when they differ from the last ones.
+    fn values(&mut self, answer: &Answer, metrics: &[(&'static str, Value)]) -> Vec<Value> {
+        let mut values = Vec::with_capacity(self.names.all().len());
+        let mut are_same = true;
+        let mut names = self.names.all().iter();
+        for (name, value) in answer.pairs() {
+            are_same &= names.next().is_some_and(|known| known.text.eq_ignore_ascii_case(name));
+            values.push(Value::parse(value));
+        }
+        for (name, value) in metrics {
+            are_same &= names.next().is_some_and(|known| &*known.text == *name);
+            values.push(value.clone());
+        }
+        if !are_same || names.next().is_some() {
+            let written = answer.pairs().map(|(name, _)| kind::written(name));
+            self.names =
+                Arc::new(Names::new(written.chain(metrics.iter().map(|(name, _)| (*name).to_owned()))));
+        }
+        values
+    }
+
+    fn connect(&mut self) -> Result<Open, Error> {
+        let mut session = self.target.connect()?;
+        prepare(&mut session)?;
+        let settings = settings(&mut session)?;
+        if self.with_digests {
+            // Our own statements are not to be among those that took the most time. Without the right to say
+            // so they are.
+            not_fatal(session.execute(
+                "UPDATE performance_schema.threads SET instrumented = 'NO' \
+                 WHERE processlist_id = CONNECTION_ID()",
+            ))?;
+        }
+        let mut open = Open {
+            asker: Asker::new(session)?,
+            begin: Some(Begin::First),
+            settings: Arc::new(settings),
+            replicas: (Part::Unknown, REPLICAS[0]),
+            queues: Part::Unknown,
+            metrics: Part::Unknown,
+            digests: Part::Unknown,
+            samples: 0,
+        };
+        // Everything is asked once before the first sample, so that its effect is known from then on.
+        let status = open.asker.ask(open.asker.place().all, Cost::Same)?;
+        open.find_replicas()?;
+        open.queues = open.try_part(QUEUES)?;
+        let has_history =
+            status.pairs().any(|(name, _)| name.eq_ignore_ascii_case("Innodb_history_list_length"));
+        let is_mysql = open.asker.session().about.flavour == Flavour::MySql;
+        if is_mysql && !has_history {
+            open.metrics = open.try_part(METRICS)?;
+        }
+        if self.with_digests {
+            open.digests = open.try_part(DIGESTS)?;
+        }
+        self.note_denied(&open);
+        open.asker.take();
+        Ok(open)
+    }
+
+    fn note_denied(&mut self, open: &Open) {
+        let mut note = |part: Part, what: &str, right: &str| {
+            if part == Part::Denied {
+                self.notes.push(format!("{what}: not shown; this account needs the privilege {right}"));
+            }
+        };
+        note(open.replicas.0, "replication", "REPLICATION CLIENT (MariaDB: SLAVE MONITOR)");
+        note(open.metrics, "purge lag and deadlocks", "PROCESS");
+        note(open.queues, "queues", "PROCESS");
+        note(open.digests, "statements by digest", "SELECT on performance_schema.*");
+        if self.with_digests && open.digests != Part::Denied {
+            let off = open.settings.0.get("performance_schema").is_none_or(|on| on != "ON");
+            if off || open.digests == Part::Unknown {
+                self.notes
+                    .push("statements by digest: the server runs without performance_schema".to_owned());
+            }
+        }
+    }
+}
+
+impl Open {
+    /// What was caused between the two last times the status was read.
+    fn own_before(&mut self) -> std::collections::BTreeMap<Box<str>, super::number::Number> {
+        self.asker.take()
+    }
+
+    /// Whether a part is to be had, and how much asking for it costs.
+    fn try_part(&mut self, statement: &str) -> Result<Part, Error> {
+        match self.asker.ask(statement, Cost::Same) {
+            Ok(answer) if answer.rows().next().is_none() => Ok(Part::Empty),
+            Ok(_) => Ok(Part::Here),
+            Err(error) => refused(error),
+        }
+    }
+
+    fn find_replicas(&mut self) -> Result<(), Error> {
+        for statement in REPLICAS {
+            let part = self.try_part(statement)?;
+            self.replicas = (part, statement);
+            if part != Part::Unknown {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether to ask for a part this time.
+    fn is_time(&self, part: Part) -> bool {
+        part == Part::Here || (part == Part::Empty && (self.samples + 1).is_multiple_of(ASK_AGAIN))
+    }
+
+    fn replicas(&mut self) -> Result<Option<Vec<Replica>>, Error> {
+        let (part, statement) = self.replicas;
+        if !self.is_time(part) {
+            return Ok((part == Part::Empty).then(Vec::new));
+        }
+        // The names of the columns come with another way of asking, which costs the same.
+        let rows = self.asker.named(statement)?;
+        self.replicas.0 = if rows.is_empty() { Part::Empty } else { Part::Here };
+        Ok(Some(rows.iter().map(|row| replica(row)).collect()))
+    }
+
+    fn queues(&mut self) -> Result<Vec<Queue>, Error> {
+        if !self.is_time(self.queues) {
+            return Ok(Vec::new());
+        }
+        let answer = self.asker.ask(QUEUES, Cost::Varies)?;
+        let queues: Vec<Queue> = answer.rows().filter_map(|row| queue(&row)).collect();
+        self.queues = if queues.is_empty() { Part::Empty } else { Part::Here };
+        Ok(queues)
+    }
+
+    fn metrics(&mut self) -> Result<Vec<(&'static str, Value)>, Error> {
+        if self.metrics != Part::Here {
+            return Ok(Vec::new());
+        }
+        let answer = self.asker.ask(METRICS, Cost::Same)?;
+        let name = |found: &str| METRIC_NAMES.iter().find(|(name, _)| *name == found).map(|(_, name)| *name);
+        Ok(answer.pairs().filter_map(|(found, value)| Some((name(found)?, Value::parse(value)))).collect())
+    }
+
+    fn digests(&mut self) -> Result<Option<Vec<Digest>>, Error> {
+        if !matches!(self.digests, Part::Here | Part::Empty) {
+            return Ok(None);
+        }
+        let answer = self.asker.ask(DIGESTS, Cost::Varies)?;
+        Ok(Some(answer.rows().filter_map(|row| digest(&row)).collect()))
+    }
+}
+
+/// A server's refusal as a state of what was asked for; any other error as it is.
+fn refused(error: Error) -> Result<Part, Error> {
+    match &error {
+        Error::Privilege { .. } => Ok(Part::Denied),
+        _ if error.code().is_some() && !error.is_connection_lost() => Ok(Part::Unknown),
+        _ => Err(error),
+    }
+}
+
+fn not_fatal<T>(done: Result<T, Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.code().is_none() || error.is_connection_lost() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Long pauses between samples are no reason to end the session, and nothing here may wait for a lock.
+fn prepare(session: &mut Session) -> Result<(), Error> {
+    session.execute("SET SESSION wait_timeout = 2592000, SESSION lock_wait_timeout = 2")?;
+    // What a query cache does not hold it counts, for all sessions together; where there is one.
+    not_fatal(session.execute("SET SESSION query_cache_type = OFF"))
+}
+
+fn settings(session: &mut Session) -> Result<Settings, Error> {
+    let names = Settings::NAMES.map(|name| format!("'{name}'")).join(", ");
+    let rows = session.strings(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
+    let pair = |row: Vec<Option<String>>| <[Option<String>; 2]>::try_from(row).ok();
+    let pairs = rows.into_iter().filter_map(pair).filter_map(|[name, value]| name.zip(value));
+    Ok(Settings(pairs.collect()))
+}
+
+/// A row of any of [`REPLICAS`].
+fn replica(row: &[(String, String)]) -> Replica {
+    let cell = |names: &[&str]| {
+        let found = row.iter().find(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)));
+        found.map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let (host, port) = (cell(&["Master_Host", "Source_Host"]), cell(&["Master_Port", "Source_Port"]));
+    let errors = [cell(&["Last_IO_Error"]), cell(&["Last_SQL_Error"])];
+    Replica {
+        channel: cell(&["Connection_name", "Channel_Name"]),
+        source: format!("{host}:{port}"),
+        io: cell(&["Slave_IO_Running", "Replica_IO_Running"]),
+        sql: cell(&["Slave_SQL_Running", "Replica_SQL_Running"]),
+        delay_s: cell(&["Seconds_Behind_Master", "Seconds_Behind_Source"]).parse().ok(),
+        error: errors.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn queue(row: &[Option<&str>]) -> Option<Queue> {
+    let number = |at: usize| row.get(at).copied().flatten().and_then(|text| text.parse().ok());
+    Some(Queue {
+        name: row.first().copied().flatten()?.to_owned(),
+        waiting: number(1)?,
+        owned: number(2)?,
+        written: number(3)?,
+        removed: number(4)?,
+    })
+}
+
+fn digest(row: &[Option<&str>]) -> Option<Digest> {
+    let text = |at: usize| row.get(at).copied().flatten().unwrap_or_default().to_owned();
+    let number = |at: usize| row.get(at).copied().flatten().and_then(|text| text.parse().ok());
+    Some(Digest {
+        schema: text(0),
+        digest: text(1),
+        text: text(2),
+        count: number(3)?,
+        time_us: number(4)?,
+        examined: number(5)?,
+        sent: number(6)?,
+        errors: number(7)?,
+    })
+}
