@@ -44,6 +44,7 @@ pub(crate) enum Command {
     List(commands::list::Arguments),
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
+    Pack(commands::pack::Arguments),
     Prune(commands::prune::Arguments),
     Queue(commands::queue::Arguments),
     Restore(commands::restore::Arguments),
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Url(commands::url::Action),
     Undo(Box<commands::undo::Arguments>),
+    Unpack(commands::pack::UnpackArguments),
     Verify(commands::verify::Arguments),
 }
 

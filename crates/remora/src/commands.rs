@@ -8,6 +8,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
+pub(crate) mod pack;
 pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;
@@ -39,12 +40,14 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::List(arguments) => list::run(&arguments, report),
         Command::Load(arguments) => load::run(&arguments, password, report),
         Command::Lock(arguments) => lock::run(&arguments, password, report),
+        Command::Pack(arguments) => pack::run(&arguments, report),
         Command::Prune(arguments) => prune::run(&arguments, report),
         Command::Queue(arguments) => queue::run(arguments, password, report),
         Command::Restore(arguments) => restore::run(&arguments, report),
         Command::Sandbox(action) => sandbox::run(action, report),
         Command::Url(action) => url::run(action, report),
         Command::Undo(arguments) => undo::run(&arguments, password, report),
+        Command::Unpack(arguments) => pack::unpack(&arguments, report),
         Command::Verify(arguments) => verify::run(&arguments, report),
     }
 }
