@@ -7,7 +7,7 @@ use flate2::bufread::MultiGzDecoder;
 use liblzma::bufread::XzDecoder;
 use lz4_flex::frame::FrameDecoder;
 
-use crate::Codec;
+use crate::{Codec, column};
 
 /// What is read ahead of a decoder: large enough that system calls don't show.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -28,6 +28,7 @@ enum Inner {
     Lz4(Lz4<Buffered>),
     Xz(XzDecoder<Buffered>),
     Bzip2(MultiBzDecoder<Buffered>),
+    Column(Box<column::Reader<Buffered>>),
 }
 
 /// Recognises the codec of `source` by its first bytes and returns it with the plain stream.
@@ -62,6 +63,7 @@ pub fn bounded_decoder(mut source: Box<dyn Read + Send>, window_log: u32) -> io:
         Codec::Lz4 => Inner::Lz4(Lz4::new(buffered(rest))),
         Codec::Xz => Inner::Xz(XzDecoder::new_multi_decoder(buffered(rest))),
         Codec::Bzip2 => Inner::Bzip2(MultiBzDecoder::new(buffered(rest))),
+        Codec::Column => Inner::Column(Box::new(column::Reader::new(buffered(rest)))),
     };
     Ok((codec, Reader { codec, inner }))
 }
@@ -75,13 +77,14 @@ impl Read for Reader {
             Inner::Lz4(reader) => reader.read(buffer),
             Inner::Xz(reader) => reader.read(buffer),
             Inner::Bzip2(reader) => reader.read(buffer),
+            Inner::Column(reader) => reader.read(buffer),
         };
         result.map_err(|error| explain(self.codec, &error))
     }
 }
 
 /// The libraries report the same two failures under various kinds; callers get one text for each.
-fn explain(codec: Codec, error: &io::Error) -> io::Error {
+pub(crate) fn explain(codec: Codec, error: &io::Error) -> io::Error {
     let text = error.to_string();
     let cut = error.kind() == io::ErrorKind::UnexpectedEof || text.contains("incomplete frame");
     match error.kind() {

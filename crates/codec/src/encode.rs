@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use liblzma::write::XzEncoder;
 use lz4_flex::frame::{FrameEncoder, FrameInfo};
 
-use crate::Codec;
+use crate::{Codec, column};
 
 /// A compressed stream being written; [`Encoder::finish`] ends it.
 pub struct Encoder<W: Write> {
@@ -22,6 +22,7 @@ enum Inner<W: Write> {
     Lz4(Box<FrameEncoder<W>>),
     Xz(XzEncoder<W>),
     Bzip2(BzEncoder<W>),
+    Column(Box<column::Writer<W>>),
 }
 
 /// Up to this level of zstd a stream is a row of frames.
@@ -105,6 +106,7 @@ impl Codec {
                 Inner::Lz4(Box::new(FrameEncoder::with_frame_info(info, sink)))
             }
             Codec::Xz => Inner::Xz(XzEncoder::new(sink, level.min(9))),
+            Codec::Column => Inner::Column(Box::new(column::Writer::new(sink, level)?)),
             Codec::Bzip2 => Inner::Bzip2(BzEncoder::new(sink, bzip2::Compression::new(level.clamp(1, 9)))),
         };
         Ok(Encoder { inner })
@@ -125,6 +127,7 @@ impl<W: Write> Encoder<W> {
             Inner::Lz4(encoder) => encoder.finish().map_err(io::Error::from),
             Inner::Xz(encoder) => encoder.finish(),
             Inner::Bzip2(encoder) => encoder.finish(),
+            Inner::Column(encoder) => encoder.finish(),
         }
     }
 }
@@ -139,6 +142,7 @@ impl<W: Write> Write for Encoder<W> {
             Inner::Lz4(encoder) => encoder.write(bytes),
             Inner::Xz(encoder) => encoder.write(bytes),
             Inner::Bzip2(encoder) => encoder.write(bytes),
+            Inner::Column(encoder) => encoder.write(bytes),
         }
     }
 
@@ -151,6 +155,7 @@ impl<W: Write> Write for Encoder<W> {
             Inner::Lz4(encoder) => encoder.flush(),
             Inner::Xz(encoder) => encoder.flush(),
             Inner::Bzip2(encoder) => encoder.flush(),
+            Inner::Column(encoder) => encoder.flush(),
         }
     }
 }

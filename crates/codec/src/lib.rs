@@ -19,8 +19,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod column;
 mod decode;
 mod encode;
+pub mod parallel;
 pub mod single;
 
 pub use decode::{Reader, bounded_decoder, decoder};
@@ -43,11 +45,14 @@ pub enum Codec {
     Xz,
     /// As bzip2, pbzip2 and lbzip2 write it.
     Bzip2,
+    /// Columns of delimited text: docs/formats/rcol.md.
+    Column,
 }
 
 impl Codec {
     /// All codecs, plain first.
-    pub const ALL: [Codec; 6] = [Codec::Plain, Codec::Gzip, Codec::Zstd, Codec::Lz4, Codec::Xz, Codec::Bzip2];
+    pub const ALL: [Codec; 7] =
+        [Codec::Plain, Codec::Gzip, Codec::Zstd, Codec::Lz4, Codec::Xz, Codec::Bzip2, Codec::Column];
 
     /// Bytes that [`Codec::recognise`] wants to see.
     pub const MAGIC_BYTES: usize = 10;
@@ -65,6 +70,8 @@ impl Codec {
             // The magic of a block follows the level, or that of the end of an empty stream.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Codec::Bzip2,
+            // Without the version: another one is an error, and no plain text.
+            [0x8f, b'R', b'C', b'O', b'L', b'\r', b'\n', ..] => Codec::Column,
             _ => Codec::Plain,
         }
     }
@@ -79,6 +86,7 @@ impl Codec {
             Codec::Lz4 => "lz4",
             Codec::Xz => "xz",
             Codec::Bzip2 => "bz2",
+            Codec::Column => "rcol",
         }
     }
 }
@@ -92,6 +100,7 @@ impl fmt::Display for Codec {
             Codec::Lz4 => "lz4",
             Codec::Xz => "xz",
             Codec::Bzip2 => "bzip2",
+            Codec::Column => "column",
         })
     }
 }

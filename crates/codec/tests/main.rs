@@ -1,6 +1,9 @@
 //! Every codec: round trip, several frames in one file, cut and flipped streams.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+#[path = "main/parallel.rs"]
+mod parallel;
+
 use std::io::{Cursor, ErrorKind, Read, Write};
 
 use codec::Codec;
@@ -84,13 +87,13 @@ fn text_that_only_looks_compressed_is_plain() {
 
 proptest! {
     #[test]
-    fn round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..5000), which in 1_usize..6) {
+    fn round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..5000), which in 1_usize..7) {
         let codec = Codec::ALL[which];
         prop_assert_eq!(unpack(pack(codec, &bytes)).unwrap(), (codec, bytes));
     }
 
     #[test]
-    fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500), which in 1_usize..6) {
+    fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500), which in 1_usize..7) {
         let mut file = pack(Codec::ALL[which], b"some text");
         file.truncate(12);
         file.extend(&bytes);

@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Url(commands::url::Action),
     Uncache(commands::uncache::Arguments),
     Stat(Box<commands::stat::Arguments>),
+    Pack(commands::pack::Arguments),
+    Unpack(commands::pack::UnpackArguments),
     Undo(Box<commands::undo::Arguments>),
     Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
@@ -74,6 +76,8 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Uncache(arguments) => commands::uncache::run(&arguments, report),
         Command::Vars(arguments) => commands::vars::run(*arguments, password, report),
         Command::Stat(arguments) => commands::stat::run(&arguments, password, report),
+        Command::Pack(arguments) => commands::pack::run(&arguments, report),
+        Command::Unpack(arguments) => commands::pack::unpack(&arguments, report),
         Command::Undo(arguments) => commands::undo::run(&arguments, password, report),
         Command::Verify(arguments) => commands::verify::run(&arguments, report),
     }

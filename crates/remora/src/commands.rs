@@ -8,6 +8,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
+pub(crate) mod pack;
 pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;

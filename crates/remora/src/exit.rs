@@ -88,6 +88,9 @@ impl Exit {
             if cause.is::<Usage>() {
                 return Exit::Usage;
             }
+            if cause.is::<Damage>() {
+                return Exit::Damaged;
+            }
             if cause.is::<Held>() {
                 return Exit::Busy;
             }
@@ -155,6 +158,23 @@ fn stopped_by(signal: i32) -> Exit {
         SIGTERM => Exit::Terminated,
         _ => Exit::Interrupted,
     }
+}
+
+/// What was read is not what was written.
+#[derive(Debug)]
+struct Damage(String);
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// The error of a file that is damaged.
+pub(crate) fn damage(text: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Damage(text.into()))
 }
 
 /// Somebody else has what we need.

@@ -1,0 +1,179 @@
+//! Streams of the column format: blocks in and out of crate `column`.
+
+use std::io::{self, Read, Write};
+
+use column::{Effort, End, HEAD_BYTES, Head, MAGIC};
+
+fn other(error: column::Error) -> io::Error {
+    io::Error::other(error)
+}
+
+fn corrupt(error: column::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// Collects text until a block is full.
+pub(crate) struct Writer<W> {
+    sink: W,
+    effort: Effort,
+    text: Vec<u8>,
+    end: End,
+}
+
+impl<W: Write> Writer<W> {
+    pub(crate) fn new(mut sink: W, level: u32) -> io::Result<Writer<W>> {
+        sink.write_all(&MAGIC)?;
+        let effort = Effort::of_level(level);
+        Ok(Writer { sink, effort, text: Vec::new(), end: End::default() })
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        let cut = self.effort.cut(&self.text);
+        let block = column::encode(&self.text[..cut], self.effort).map_err(other)?;
+        self.text.drain(..cut);
+        self.end.note(&block).map_err(other)?;
+        self.sink.write_all(&block)
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        while !self.text.is_empty() {
+            self.end_block()?;
+        }
+        self.sink.write_all(&self.end.encode())?;
+        Ok(self.sink)
+    }
+}
+
+impl<W: Write> Write for Writer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.effort.block_bytes() - self.text.len());
+        self.text.extend_from_slice(&bytes[..taken]);
+        if self.text.len() == self.effort.block_bytes() {
+            self.end_block()?;
+        }
+        Ok(taken)
+    }
+
+    /// What is not a whole block stays: a block for every few bytes would be no column format.
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// What comes next in a stream.
+pub(crate) enum Piece {
+    /// A block that is not decoded yet.
+    Block(Vec<u8>),
+    /// Nothing: the stream is whole.
+    Nothing,
+}
+
+/// Cuts a stream into its blocks, which it compares with the index at its end. Streams one after the other
+/// are one.
+pub(crate) struct Blocks<R> {
+    source: R,
+    /// What was seen since the last beginning of a stream; none between two of them.
+    seen: Option<End>,
+}
+
+impl<R: Read> Blocks<R> {
+    pub(crate) fn new(source: R) -> Blocks<R> {
+        Blocks { source, seen: None }
+    }
+
+    pub(crate) fn next(&mut self) -> io::Result<Piece> {
+        loop {
+            let mut first = [0];
+            if self.source.read(&mut first)? == 0 {
+                return if self.seen.is_none() { Ok(Piece::Nothing) } else { Err(cut()) };
+            }
+            match &mut self.seen {
+                None => {
+                    let mut magic = MAGIC;
+                    magic[0] = first[0];
+                    self.source.read_exact(&mut magic[1..])?;
+                    if magic != MAGIC {
+                        let other_version = magic[..MAGIC.len() - 1] == MAGIC[..MAGIC.len() - 1];
+                        return Err(corrupt(column::Error::Corrupt(if other_version {
+                            "it was written by a newer version of remora"
+                        } else {
+                            "something else follows its end"
+                        })));
+                    }
+                    self.seen = Some(End::default());
+                }
+                Some(seen) if Head::is_end(first[0]) => {
+                    let mut bytes = first.to_vec();
+                    read_up_to(&mut self.source, &mut bytes, 5)?;
+                    let len = End::bytes(&bytes).map_err(corrupt)?;
+                    // The index is as long as what it follows, whatever it says of itself.
+                    if bytes.get(1..5) != Some(&seen.encode()[1..5]) {
+                        return Err(corrupt(column::Error::Corrupt(
+                            "the index has other blocks than the stream",
+                        )));
+                    }
+                    read_up_to(&mut self.source, &mut bytes, len)?;
+                    if End::parse(&bytes).map_err(corrupt)? != *seen {
+                        return Err(corrupt(column::Error::Corrupt(
+                            "the index has other blocks than the stream",
+                        )));
+                    }
+                    self.seen = None;
+                }
+                Some(seen) => {
+                    let mut block = first.to_vec();
+                    read_up_to(&mut self.source, &mut block, HEAD_BYTES)?;
+                    let len = Head::parse(&block).map_err(corrupt)?.block_bytes;
+                    read_up_to(&mut self.source, &mut block, len)?;
+                    seen.note(&block).map_err(corrupt)?;
+                    return Ok(Piece::Block(block));
+                }
+            }
+        }
+    }
+}
+
+fn cut() -> io::Error {
+    io::ErrorKind::UnexpectedEof.into()
+}
+
+/// Reads until there are `len` bytes, asking for memory only as they come.
+fn read_up_to(source: &mut impl Read, bytes: &mut Vec<u8>, len: usize) -> io::Result<()> {
+    let missing = len - bytes.len();
+    let count = source.by_ref().take(missing as u64).read_to_end(bytes)?;
+    if count == missing { Ok(()) } else { Err(cut()) }
+}
+
+/// The text of a block.
+pub(crate) fn decode(block: &[u8]) -> io::Result<Vec<u8>> {
+    column::decode(block).map_err(corrupt)
+}
+
+/// The text of a stream, a block at a time.
+pub(crate) struct Reader<R> {
+    blocks: Blocks<R>,
+    text: Vec<u8>,
+    at: usize,
+}
+
+impl<R: Read> Reader<R> {
+    pub(crate) fn new(source: R) -> Reader<R> {
+        Reader { blocks: Blocks::new(source), text: Vec::new(), at: 0 }
+    }
+}
+
+impl<R: Read> Read for Reader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.text.len() && !buffer.is_empty() {
+            match self.blocks.next()? {
+                Piece::Nothing => return Ok(0),
+                Piece::Block(block) => (self.text, self.at) = (decode(&block)?, 0),
+            }
+        }
+        let rest = &self.text[self.at..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,273 @@
+//! The same streams on several cores: cut into pieces that are compressed, and decompressed, apart.
+//!
+//! What is written is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams
+//! of bzip2 and xz, one after the other. Of what others wrote, frames of zstd with their sizes are
+//! decompressed at once; all else goes on one core.
+
+mod pieces;
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Cursor, Read, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+use crate::column::{Blocks, Piece};
+use crate::decode::explain;
+use crate::{Codec, column};
+
+/// What a stream is compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The codec.
+    pub codec: Codec,
+    /// Its own scale, clamped to its range.
+    pub level: u32,
+    /// Cores that work on it.
+    pub threads: usize,
+    /// For zstd: matches are looked for so far back, two to the power of this. The whole stream is one frame
+    /// then.
+    pub long: Option<u32>,
+}
+
+/// Compresses all of a source.
+///
+/// # Errors
+/// What reading and writing report.
+pub fn compress(source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Result<()> {
+    match (job.codec, job.long) {
+        (Codec::Plain, _) => io::copy(source, sink).map(drop),
+        (Codec::Zstd, Some(window)) => long(source, sink, job, window),
+        (Codec::Column, _) => columns(source, sink, job),
+        _ => {
+            let bytes = pieces::bytes(job.codec, job.level);
+            let mut first = true;
+            let next = || {
+                let piece = read_piece(source, bytes)?;
+                // Also nothing at all is a stream.
+                Ok((std::mem::take(&mut first) || !piece.is_empty()).then_some(piece))
+            };
+            let work = |piece: Vec<u8>| pieces::compress(job.codec, job.level, &piece);
+            in_order(job.threads, next, work, |packed: Vec<u8>| sink.write_all(&packed))
+        }
+    }
+}
+
+fn read_piece(mut source: &mut dyn Read, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut piece = Vec::new();
+    (&mut source).take(bytes as u64).read_to_end(&mut piece)?;
+    Ok(piece)
+}
+
+fn long(source: &mut dyn Read, sink: &mut dyn Write, job: Job, window: u32) -> io::Result<()> {
+    let mut encoder =
+        zstd::stream::write::Encoder::new(sink, i32::try_from(job.level.min(22)).unwrap_or(22))?;
+    encoder.include_checksum(true)?;
+    encoder.long_distance_matching(true)?;
+    encoder.window_log(window)?;
+    encoder.multithread(u32::try_from(job.threads).unwrap_or(1))?;
+    io::copy(source, &mut encoder)?;
+    encoder.finish().map(drop)
+}
+
+fn columns(mut source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Result<()> {
+    let effort = ::column::Effort::of_level(job.level);
+    let mut end = ::column::End::default();
+    sink.write_all(&::column::MAGIC)?;
+    let mut text = Vec::new();
+    let next = || {
+        let missing = effort.block_bytes() - text.len();
+        (&mut source).take(missing as u64).read_to_end(&mut text)?;
+        let rest = text.split_off(effort.cut(&text));
+        let block = std::mem::replace(&mut text, rest);
+        Ok((!block.is_empty()).then_some(block))
+    };
+    let work = |text: Vec<u8>| ::column::encode(&text, effort).map_err(io::Error::other);
+    in_order(job.threads, next, work, |block: Vec<u8>| {
+        end.note(&block).map_err(io::Error::other)?;
+        sink.write_all(&block)
+    })?;
+    sink.write_all(&end.encode())
+}
+
+/// Decompresses all of a source, whatever codec it is in, and returns that.
+///
+/// # Errors
+/// What reading and writing report; `InvalidData` for a damaged stream and `UnexpectedEof` for one that stops
+/// in the middle, both naming the codec.
+pub fn decompress(
+    mut source: Box<dyn Read + Send>,
+    sink: &mut dyn Write,
+    threads: usize,
+) -> io::Result<Codec> {
+    let mut head = Vec::with_capacity(Codec::MAGIC_BYTES);
+    source.by_ref().take(Codec::MAGIC_BYTES as u64).read_to_end(&mut head)?;
+    let codec = Codec::recognise(&head);
+    let source: Box<dyn Read + Send> = Box::new(Cursor::new(head).chain(source));
+    if codec == Codec::Column {
+        let mut blocks = Blocks::new(BufReader::with_capacity(1 << 18, source));
+        let next = || match blocks.next().map_err(|error| explain(codec, &error))? {
+            Piece::Block(block) => Ok(Some(block)),
+            Piece::Nothing => Ok(None),
+        };
+        let work = |block: Vec<u8>| column::decode(&block).map_err(|error| explain(codec, &error));
+        in_order(threads, next, work, |text: Vec<u8>| sink.write_all(&text))?;
+        return Ok(codec);
+    }
+    let mut pieces = pieces::Pieces::new(codec, source);
+    let mut broken = None;
+    let next = || match pieces.next() {
+        Ok(piece) => Ok(piece),
+        // What came before is whole, and is written first.
+        Err(error) => {
+            broken = Some(error);
+            Ok(None)
+        }
+    };
+    let work = |piece: Vec<u8>| plain(piece);
+    in_order(threads, next, work, |text: Vec<u8>| sink.write_all(&text))?;
+    if let Some(error) = broken {
+        return Err(error);
+    }
+    // From here on nothing tells where a piece ends.
+    if let Some(rest) = pieces.rest()? {
+        let (found, mut reader) = crate::decoder(rest)?;
+        if found != codec {
+            let error = io::Error::other("something else follows it");
+            return Err(explain(codec, &error));
+        }
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => break,
+                count => sink.write_all(&buffer[..count])?,
+            }
+        }
+    }
+    Ok(codec)
+}
+
+fn plain(piece: Vec<u8>) -> io::Result<Vec<u8>> {
+    let (codec, reader) = crate::decoder(Box::new(Cursor::new(piece)))?;
+    let mut text = Vec::new();
+    reader.take(pieces::BYTES_MAX as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > pieces::BYTES_MAX {
+        return Err(explain(codec, &io::Error::other("a piece of it is longer than it says")));
+    }
+    Ok(text)
+}
+
+/// Does work on several threads and takes the results in the order of the work. Not more is under way than
+/// two pieces a thread.
+fn in_order<T: Send, R: Send>(
+    threads: usize,
+    mut next: impl FnMut() -> io::Result<Option<T>>,
+    work: impl Fn(T) -> io::Result<R> + Sync,
+    mut done: impl FnMut(R) -> io::Result<()>,
+) -> io::Result<()> {
+    if threads < 2 {
+        while let Some(piece) = next()? {
+            done(work(piece)?)?;
+        }
+        return Ok(());
+    }
+    type Work<T, R> = (T, SyncSender<io::Result<R>>);
+    let (give, take) = sync_channel::<Work<T, R>>(threads * 2);
+    let take = Mutex::new(take);
+    std::thread::scope(|scope| {
+        // Dropped at the end of this, which ends the threads.
+        let give = give;
+        for _ in 0..threads {
+            let (take, work) = (&take, &work);
+            scope.spawn(move || {
+                loop {
+                    let got = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((piece, answer)) = got else { break };
+                    // Whoever no longer waits for it has an error to tell.
+                    answer.send(work(piece)).ok();
+                }
+            });
+        }
+        let mut under_way: VecDeque<Receiver<io::Result<R>>> = VecDeque::new();
+        let gone = || io::Error::other("a thread went away");
+        let mut more = true;
+        loop {
+            while more && under_way.len() < threads * 2 {
+                match next()? {
+                    None => more = false,
+                    Some(piece) => {
+                        let (answer, result) = sync_channel(1);
+                        give.send((piece, answer)).map_err(|_| gone())?;
+                        under_way.push_back(result);
+                    }
+                }
+            }
+            let Some(result) = under_way.pop_front() else { return Ok(()) };
+            done(result.recv().map_err(|_| gone())??)?;
+        }
+    })
+}
+
+/// Decompresses a source on threads of its own while `work` reads the plain bytes, and returns its codec.
+///
+/// # Errors
+/// What `work` returns, which sees the errors of [`decompress`] as those of its reader.
+pub fn reading<R>(
+    source: Box<dyn Read + Send>,
+    threads: usize,
+    work: impl FnOnce(&mut dyn Read) -> io::Result<R>,
+) -> io::Result<(Codec, R)> {
+    std::thread::scope(|scope| {
+        let (give, take) = sync_channel(1);
+        let decompressing = scope.spawn(move || {
+            let outcome = decompress(source, &mut Feed(&give), threads);
+            let codec = outcome.as_ref().ok().copied();
+            if let Err(error) = outcome {
+                // Whoever does not read on has an error to tell.
+                give.send(Err(error)).ok();
+            }
+            codec
+        });
+        let mut reader = Drain { take, bytes: Cursor::new(Vec::new()) };
+        let result = work(&mut reader)?;
+        // The last bytes of a stream may be its checksum: without them nothing is known to be whole.
+        io::copy(&mut reader, &mut io::sink())?;
+        drop(reader);
+        let codec = decompressing.join().ok().flatten();
+        Ok((codec.ok_or_else(|| io::Error::other("a thread went away"))?, result))
+    })
+}
+
+/// The end of a pipe that is written to.
+struct Feed<'a>(&'a SyncSender<io::Result<Vec<u8>>>);
+
+impl Write for Feed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(Ok(bytes.to_vec())).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The end that is read from.
+struct Drain {
+    take: Receiver<io::Result<Vec<u8>>>,
+    bytes: Cursor<Vec<u8>>,
+}
+
+impl Read for Drain {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.bytes.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            match self.take.recv() {
+                Ok(bytes) => self.bytes = Cursor::new(bytes?),
+                Err(_) => return Ok(0),
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The same on several cores: round trips, standard readers, damage and streams of others.
+
+use std::io::{Cursor, ErrorKind, Read};
+
+use codec::Codec;
+use codec::parallel::{Job, compress, decompress, reading};
+
+use crate::{pack, rows, unpack};
+
+fn job(codec: Codec, threads: usize) -> Job {
+    Job { codec, level: 1, threads, long: None }
+}
+
+fn packed(text: &[u8], job: Job) -> Vec<u8> {
+    let mut out = Vec::new();
+    compress(&mut &text[..], &mut out, job).unwrap();
+    out
+}
+
+fn plain(packed: &[u8], threads: usize) -> std::io::Result<(Codec, Vec<u8>)> {
+    let mut out = Vec::new();
+    let codec = decompress(Box::new(Cursor::new(packed.to_vec())), &mut out, threads)?;
+    Ok((codec, out))
+}
+
+/// More than one piece of each codec at its first level.
+fn long_rows() -> Vec<u8> {
+    rows().repeat(4)
+}
+
+#[test]
+fn pieces_are_one_stream_for_every_reader() {
+    let text = long_rows();
+    for codec in Codec::ALL {
+        let one = packed(&text, job(codec, 1));
+        for threads in [1, 3] {
+            assert!(packed(&text, job(codec, threads)) == one, "{codec}: threads change what is written");
+            let (found, back) = plain(&one, threads).unwrap();
+            assert!((found, &back) == (codec, &text), "{codec}: {} bytes of {}", back.len(), text.len());
+        }
+        assert!(unpack(one).unwrap() == (codec, text.clone()), "{codec}: the reader on one core");
+        assert_eq!(plain(&packed(b"", job(codec, 2)), 2).unwrap(), (codec, Vec::new()), "{codec}: nothing");
+    }
+}
+
+#[test]
+fn long_windows_are_found_again() {
+    let text = long_rows();
+    let long = packed(&text, Job { long: Some(27), ..job(Codec::Zstd, 2) });
+    assert!(plain(&long, 2).unwrap() == (Codec::Zstd, text.clone()));
+    assert!(long.len() * 3 < packed(&text, job(Codec::Zstd, 2)).len(), "the text is four times the same");
+}
+
+#[test]
+fn cut_and_flipped_pieces_are_noticed() {
+    let text = long_rows();
+    for codec in Codec::ALL.into_iter().skip(1) {
+        let whole = packed(&text, job(codec, 2));
+        for cut in [11, whole.len() / 3, whole.len() - 5, whole.len() - 1] {
+            let error = plain(&whole[..cut], 2).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{codec} cut at {cut}: {error}");
+        }
+        for at in [12, 18, 40, whole.len() / 2, whole.len() - 1] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 4;
+            assert!(
+                !plain(&damaged, 2).is_ok_and(|(_, back)| back != text),
+                "{codec}: byte {at} gives other text"
+            );
+        }
+        let mut damaged = whole.clone();
+        damaged[whole.len() / 2] ^= 4;
+        assert!(plain(&damaged, 2).is_err(), "{codec}");
+        let mut longer = whole;
+        longer.extend(b"and then plain text\n");
+        assert!(plain(&longer, 2).is_err(), "{codec}: what follows is passed off as text");
+    }
+}
+
+#[test]
+fn what_others_wrote_goes_on_one_core() {
+    let text = rows();
+    for codec in Codec::ALL.into_iter().skip(1) {
+        let mut file = pack(codec, &text);
+        file.extend(packed(&text, job(codec, 2)));
+        file.extend(pack(codec, &text));
+        assert!(plain(&file, 2).unwrap() == (codec, text.repeat(3)), "{codec}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_early_stops_the_threads() {
+    let whole = packed(&long_rows(), job(Codec::Zstd, 2));
+    let error = reading(Box::new(Cursor::new(whole)), 2, |plain| {
+        let mut ten = [0; 10];
+        plain.read_exact(&mut ten)?;
+        Err::<(), _>(std::io::Error::other("enough"))
+    });
+    assert_eq!(error.unwrap_err().to_string(), "enough");
+}
+
+#[test]
+fn the_end_is_read_also_when_nobody_asks_for_it() {
+    let mut whole = packed(&long_rows(), job(Codec::Column, 2));
+    let last = whole.len() - 1;
+    whole[last] ^= 1;
+    let outcome = reading(Box::new(Cursor::new(whole)), 2, |plain| plain.read_exact(&mut [0; 10]));
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::InvalidData);
+}

@@ -1,0 +1,445 @@
+//! A block: the text of some rows as columns, or as it is where that is shorter.
+
+use std::ops::Range;
+
+use crate::cells::{Cells, Printer};
+use crate::codes::{self, Dictionary};
+use crate::split::{COLUMNS_MAX, Dialect, Table};
+use crate::wire::{Cursor, put, put_packed};
+use crate::{Effort, Error, Head, TEXT_BYTES_MAX, Texts, field, frame, ints};
+
+const WHOLE: u8 = 0;
+const COLUMNS: u8 = 1;
+
+const DIRECT: u8 = 0;
+const WORDS: u8 = 1;
+
+/// Rows that are looked at to find out whether texts come again, in this many places.
+const LOOKED_AT: usize = 4096;
+const PLACES: usize = 2;
+/// Rows that are looked at to find the column that another one follows.
+const FOLLOWED_ROWS: usize = 32_768;
+
+/// Encodes a text of [`TEXT_BYTES_MAX`] bytes at most as one block.
+///
+/// # Errors
+/// [`Error::Library`] where a library fails; longer texts.
+pub fn encode(text: &[u8], effort: Effort) -> Result<Vec<u8>, Error> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error::Library("a block longer than it may be"));
+    }
+    let columns = match Dialect::guess(text) {
+        Some(dialect) => Some(as_columns(text, dialect, effort)?),
+        None => None,
+    };
+    let packed = match columns {
+        Some(columns) if surely_shorter(text, columns.len(), effort)? => columns,
+        columns => {
+            let mut whole = vec![WHOLE];
+            put_packed(&mut whole, text, effort)?;
+            columns.filter(|columns| columns.len() < whole.len()).unwrap_or(whole)
+        }
+    };
+    Ok(frame::block(text, &packed))
+}
+
+/// Places in the text where a sample is taken, and how long each is.
+const SAMPLES: usize = 4;
+const SAMPLE_BYTES: usize = 128 * 1024;
+
+/// Whether columns of so many bytes are so much shorter than a sample of the text that all of the text need
+/// not be compressed to know. Lines that come again far away, which no sample shows, are looked for.
+fn surely_shorter(text: &[u8], columns: usize, effort: Effort) -> Result<bool, Error> {
+    if effort.thorough || text.len() < SAMPLES * SAMPLE_BYTES * 2 {
+        return Ok(false);
+    }
+    let mut packed = 0;
+    for place in 0..SAMPLES {
+        let from = (text.len() - SAMPLE_BYTES) / SAMPLES * place;
+        let sample = text.get(from..from + SAMPLE_BYTES).unwrap_or_default();
+        packed += zstd::bulk::compress(sample, 1).map_err(|_| Error::Library("zstd"))?.len();
+    }
+    let all = packed as u64 * text.len() as u64 / (SAMPLES * SAMPLE_BYTES) as u64;
+    Ok((columns as u64) * 10 < all * 6 && !codes::lines_come_again(text))
+}
+
+fn as_columns(text: &[u8], mut dialect: Dialect, effort: Effort) -> Result<Vec<u8>, Error> {
+    let table = dialect.split(text);
+    let rows = table.columns.first().map_or(0, Vec::len);
+    let mut out = vec![COLUMNS];
+    let flags = u8::from(dialect.carriage_return)
+        | u8::from(table.ended) << 1
+        | u8::from(dialect.delimiter.is_some()) << 2;
+    out.extend([dialect.delimiter.unwrap_or(0), flags]);
+    put(&mut out, table.columns.len() as u64);
+    put(&mut out, rows as u64);
+    put(&mut out, table.odd.len() as u64);
+    odd_records(text, &table, effort, &mut out)?;
+    let mut parts = columns_of(text, &table, effort)?;
+    for part in &parts {
+        put(&mut out, part.len() as u64);
+    }
+    for part in &mut parts {
+        out.append(part);
+    }
+    Ok(out)
+}
+
+/// The records that are not like the others.
+fn odd_records(text: &[u8], table: &Table, effort: Effort, out: &mut Vec<u8>) -> Result<(), Error> {
+    let mut before = 0;
+    let gaps: Vec<i64> =
+        table.odd.iter().map(|(_, at)| (at - std::mem::replace(&mut before, *at)) as i64).collect();
+    let spans: Vec<_> = table.odd.iter().map(|(span, _)| *span).collect();
+    ints::encode(&gaps, effort, out)?;
+    field::encode(Texts { text, spans: &spans }, effort, out)
+}
+
+/// What a column is, before it is known which one it follows.
+enum Draft {
+    Direct(Vec<u8>),
+    Words { dictionary: Dictionary, texts: Vec<u8> },
+}
+
+fn columns_of(text: &[u8], table: &Table, effort: Effort) -> Result<Vec<Vec<u8>>, Error> {
+    let mut drafts = Vec::with_capacity(table.columns.len());
+    for spans in &table.columns {
+        drafts.push(draft(Texts { text, spans }, effort)?);
+    }
+    let keys = keys(&drafts);
+    let mut parts = Vec::with_capacity(drafts.len());
+    for (at, draft) in drafts.iter().enumerate() {
+        let part = match draft {
+            Draft::Direct(part) => part.clone(),
+            Draft::Words { dictionary, texts } => {
+                let mut part = vec![WORDS];
+                put(&mut part, dictionary.distinct.len() as u64);
+                let key = keys.get(at).copied().flatten().and_then(|key| match drafts.get(key) {
+                    Some(Draft::Words { dictionary, .. }) => Some((key, dictionary.codes.as_slice())),
+                    _ => None,
+                });
+                part.append(&mut shortest_codes(dictionary, key, effort)?);
+                part.extend_from_slice(texts);
+                part
+            }
+        };
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+/// Codes as what their key says, or by themselves.
+fn shortest_codes(
+    dictionary: &Dictionary,
+    key: Option<(usize, &[u32])>,
+    effort: Effort,
+) -> Result<Vec<u8>, Error> {
+    let codes = &dictionary.codes;
+    let mut best = Vec::new();
+    if let Some(key) = key {
+        codes::encode_follow(codes, key, effort, &mut best)?;
+        if !effort.thorough && codes::misses(codes, key.1) * 2 < dictionary.changes {
+            return Ok(best);
+        }
+    }
+    let mut alone = Vec::new();
+    codes::encode(codes, effort, &mut alone)?;
+    Ok(if best.is_empty() || alone.len() < best.len() { alone } else { best })
+}
+
+/// A column as words or directly, whichever is shorter.
+fn draft(texts: Texts<'_>, effort: Effort) -> Result<Draft, Error> {
+    let direct = || -> Result<Vec<u8>, Error> {
+        let mut part = vec![DIRECT];
+        field::encode(texts, effort, &mut part)?;
+        Ok(part)
+    };
+    let rows = texts.len();
+    let dictionary = if come_again(texts) { Dictionary::of(texts, rows / 10 * 7 + 1) } else { None };
+    let Some(dictionary) = dictionary.filter(|dictionary| dictionary.distinct.len() > 1) else {
+        return Ok(Draft::Direct(direct()?));
+    };
+    let mut words = Vec::new();
+    field::encode(texts.with(&dictionary.distinct), effort, &mut words)?;
+    let surely = !effort.thorough && dictionary.changes * 10 < rows * 3;
+    if !surely {
+        let part = direct()?;
+        let mut alone = Vec::new();
+        codes::encode(&dictionary.codes, effort, &mut alone)?;
+        if part.len() < alone.len() + words.len() {
+            return Ok(Draft::Direct(part));
+        }
+    }
+    Ok(Draft::Words { dictionary, texts: words })
+}
+
+/// Whether less than two thirds of some rows in a row have texts of their own.
+fn come_again(texts: Texts<'_>) -> bool {
+    let part = LOOKED_AT.min(texts.len());
+    let mut distinct = 0;
+    for place in 0..PLACES {
+        let from = (texts.len() - part) / PLACES * (place + 1);
+        let spans = texts.spans.get(from..from + part).unwrap_or_default();
+        let found = Dictionary::of(texts.with(spans), part);
+        distinct += found.map_or(part, |found| found.distinct.len());
+    }
+    distinct * 3 < part * PLACES * 2
+}
+
+/// For each column the one that says most of it, without a circle.
+fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
+    let words: Vec<(usize, &Dictionary)> = drafts
+        .iter()
+        .enumerate()
+        .filter_map(|(at, draft)| match draft {
+            Draft::Words { dictionary, .. } => Some((at, dictionary)),
+            Draft::Direct(_) => None,
+        })
+        .collect();
+    let mut wishes = Vec::new();
+    for (at, dictionary) in &words {
+        let rows = dictionary.codes.len().min(FOLLOWED_ROWS);
+        let head = |dictionary: &Dictionary| -> Range<usize> { 0..rows.min(dictionary.codes.len()) };
+        let codes = &dictionary.codes[head(dictionary)];
+        let alone = codes.windows(2).filter(|pair| matches!(pair, [a, b] if a != b)).count() + 1;
+        for (key, other) in words.iter().filter(|(key, _)| key != at) {
+            let misses = codes::misses(codes, &other.codes[head(other)]);
+            if misses * 10 < alone * 9 {
+                wishes.push((alone - misses, *at, *key, misses));
+            }
+        }
+    }
+    // The greatest gain first; among equal ones the key that leaves least to say.
+    wishes.sort_by_key(|(gain, at, key, misses)| (std::cmp::Reverse(*gain), *misses, *at, *key));
+    let mut keys: Vec<Option<usize>> = vec![None; drafts.len()];
+    for (_, at, key, _) in wishes {
+        let mut above = Some(key);
+        while let Some(one) = above.filter(|one| *one != at) {
+            above = keys[one];
+        }
+        if keys[at].is_none() && above.is_none() {
+            keys[at] = Some(key);
+        }
+    }
+    keys
+}
+
+/// The text of a block.
+///
+/// # Errors
+/// [`Error::Corrupt`] where the bytes are not what [`encode`] returned.
+pub fn decode(block: &[u8]) -> Result<Vec<u8>, Error> {
+    let head = Head::parse(block)?;
+    let packed = frame::packed(block, &head)?;
+    let mut cursor = Cursor::new(packed);
+    let text = match cursor.byte()? {
+        WHOLE => cursor.packed(head.text_bytes)?,
+        COLUMNS => Parts::read(&mut cursor, head.text_bytes)?.text()?,
+        _ => return Err(Error::Corrupt("a block is stored in a way that this version does not know")),
+    };
+    if text.len() == head.text_bytes && frame::checksum(&text) == head.text_sum {
+        Ok(text)
+    } else {
+        Err(Error::Corrupt("the text of a block is not what was packed"))
+    }
+}
+
+/// A column of a block, alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its texts as they stand in the file, quotes and escapes included, one after the other; one for each
+    /// record that has as many fields as most have.
+    pub bytes: Vec<u8>,
+    /// Where each text ends.
+    pub ends: Vec<usize>,
+}
+
+/// Some columns of a block, counted from 0, in the order asked for. None where the block is no table, or has
+/// no such column.
+///
+/// # Errors
+/// [`Error::Corrupt`] where the bytes are not what [`encode`] returned.
+pub fn columns(block: &[u8], wanted: &[usize]) -> Result<Option<Vec<Column>>, Error> {
+    let head = Head::parse(block)?;
+    let packed = frame::packed(block, &head)?;
+    let mut cursor = Cursor::new(packed);
+    if cursor.byte()? != COLUMNS {
+        return Ok(None);
+    }
+    let mut parts = Parts::read(&mut cursor, head.text_bytes)?;
+    if wanted.iter().any(|at| *at >= parts.parts.len()) {
+        return Ok(None);
+    }
+    let mut all: Vec<Option<Cells>> = parts.parts.iter().map(|_| None).collect();
+    let mut found = Vec::with_capacity(wanted.len());
+    for at in wanted {
+        parts.fill(*at, &mut all)?;
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(parts.rows));
+        if let Some(cells) = all.get_mut(*at).and_then(Option::as_mut) {
+            for row in 0..parts.rows {
+                cells.print(row, &mut bytes);
+                if bytes.len() > head.text_bytes {
+                    return Err(Error::Corrupt("a column has more text than the block"));
+                }
+                ends.push(bytes.len());
+            }
+        }
+        found.push(Column { bytes, ends });
+        // Printed once, it stands at its end.
+        if let Some(cells @ Some(Cells::Direct(_))) = all.get_mut(*at) {
+            *cells = None;
+        }
+    }
+    Ok(Some(found))
+}
+
+/// A table's parts, none of them read yet.
+struct Parts<'a> {
+    delimiter: Option<u8>,
+    carriage_return: bool,
+    ended: bool,
+    rows: usize,
+    gaps: Vec<i64>,
+    odd: Printer,
+    parts: Vec<&'a [u8]>,
+    text_bytes: usize,
+    /// Bytes that what is not read yet may take.
+    room: usize,
+}
+
+impl<'a> Parts<'a> {
+    fn read(cursor: &mut Cursor<'a>, text_bytes: usize) -> Result<Parts<'a>, Error> {
+        let (delimiter, flags) = (cursor.byte()?, cursor.byte()?);
+        let many = cursor.number(COLUMNS_MAX)?;
+        let rows = cursor.number(text_bytes)?;
+        // Each field has a byte after it, but for the last.
+        if many == 0 || rows.saturating_mul(many) > text_bytes + 1 {
+            return Err(Error::Corrupt("a block has more fields than text"));
+        }
+        let odd = cursor.number(text_bytes)?;
+        let gaps = ints::decode(cursor, odd)?;
+        // Each byte of text once, once more in a dictionary, and what stands between.
+        let mut room = text_bytes * 3 + 3;
+        let odd = Printer::new(field::decode(cursor, odd, &mut room)?);
+        let mut lengths = Vec::with_capacity(many);
+        for _ in 0..many {
+            lengths.push(cursor.number(usize::MAX)?);
+        }
+        let parts = lengths.into_iter().map(|len| cursor.take(len)).collect::<Result<Vec<_>, _>>()?;
+        if !cursor.is_empty() {
+            return Err(Error::Corrupt("a block has more than its columns"));
+        }
+        Ok(Parts {
+            delimiter: (flags & 4 != 0).then_some(delimiter),
+            carriage_return: flags & 1 != 0,
+            ended: flags & 2 != 0,
+            rows,
+            gaps,
+            odd,
+            parts,
+            text_bytes,
+            room,
+        })
+    }
+
+    /// Reads a column, after those that it follows.
+    fn fill(&mut self, column: usize, all: &mut [Option<Cells>]) -> Result<(), Error> {
+        let mut chain = Vec::new();
+        let mut next = Some(column);
+        while let Some(at) = next.filter(|at| all.get(*at).is_some_and(Option::is_none)) {
+            if chain.contains(&at) || chain.len() > self.parts.len() {
+                return Err(Error::Corrupt("columns follow each other in a circle"));
+            }
+            chain.push(at);
+            next = self.key(at)?;
+        }
+        while let Some(at) = chain.pop() {
+            let key = self.key(at)?;
+            let codes = key.and_then(|key| all.get(key)).and_then(Option::as_ref).and_then(Cells::codes);
+            if key.is_some() && codes.is_none() {
+                return Err(Error::Corrupt("a column follows one that has no words"));
+            }
+            let cells = self.cells(at, codes)?;
+            all[at] = Some(cells);
+        }
+        Ok(())
+    }
+
+    /// The column that a column follows.
+    fn key(&self, column: usize) -> Result<Option<usize>, Error> {
+        let mut cursor = Cursor::new(self.parts.get(column).copied().unwrap_or_default());
+        if cursor.byte()? != WORDS {
+            return Ok(None);
+        }
+        cursor.number(self.rows)?;
+        let key = codes::key(cursor.rest())?;
+        match key {
+            Some(key) if key >= self.parts.len() => {
+                Err(Error::Corrupt("a column follows one that there is not"))
+            }
+            key => Ok(key),
+        }
+    }
+
+    fn cells(&mut self, column: usize, key: Option<&[u32]>) -> Result<Cells, Error> {
+        let mut cursor = Cursor::new(self.parts.get(column).copied().unwrap_or_default());
+        let (rows, room) = (self.rows, &mut self.room);
+        let cells = match cursor.byte()? {
+            DIRECT => Cells::Direct(Printer::new(field::decode(&mut cursor, rows, room)?)),
+            WORDS => {
+                let distinct = cursor.number(rows)?;
+                let codes = codes::decode(&mut cursor, rows, distinct, key)?;
+                let field = field::decode(&mut cursor, distinct, room)?;
+                Cells::words(field, distinct, codes, room)?
+            }
+            _ => return Err(Error::Corrupt("a column is stored in a way that this version does not know")),
+        };
+        if cursor.is_empty() { Ok(cells) } else { Err(Error::Corrupt("a column has more than its rows")) }
+    }
+
+    /// Prints all of it.
+    fn text(mut self) -> Result<Vec<u8>, Error> {
+        let mut all: Vec<Option<Cells>> = self.parts.iter().map(|_| None).collect();
+        for column in 0..self.parts.len() {
+            self.fill(column, &mut all)?;
+        }
+        let mut cells: Vec<Cells> = all.into_iter().flatten().collect();
+        let mut out = Vec::with_capacity(self.text_bytes + 64);
+        let mut gaps = std::mem::take(&mut self.gaps).into_iter();
+        let mut left = gaps.next();
+        let mut row = 0;
+        loop {
+            while left == Some(0) {
+                self.odd.next(&mut out);
+                out.push(b'\n');
+                left = gaps.next();
+            }
+            if row == self.rows {
+                break;
+            }
+            self.print(&mut cells, row, &mut out);
+            if out.len() > self.text_bytes + 1 {
+                return Err(Error::Corrupt("a block has more text than it says"));
+            }
+            left = left.map(|left| left - 1);
+            row += 1;
+        }
+        if left.is_some() {
+            return Err(Error::Corrupt("an odd record is beyond the last row"));
+        }
+        if !self.ended {
+            out.pop();
+        }
+        Ok(out)
+    }
+
+    fn print(&self, cells: &mut [Cells], row: usize, out: &mut Vec<u8>) {
+        let between = self.delimiter.unwrap_or(b'\n');
+        for one in cells {
+            one.print(row, out);
+            out.push(between);
+        }
+        out.pop();
+        out.extend_from_slice(if self.carriage_return { b"\r\n" } else { b"\n" });
+    }
+}

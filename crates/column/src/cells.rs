@@ -1,0 +1,105 @@
+//! Columns that were read back, printed row by row.
+
+use crate::Error;
+use crate::field::Field;
+
+/// The texts of a column, row by row.
+pub(crate) enum Cells {
+    /// Each row has its own.
+    Direct(Printer),
+    /// Each row has one of these.
+    Words {
+        /// All texts, one after the other, and [`STEP`] bytes more.
+        bytes: Vec<u8>,
+        /// Where each text begins, and how long it is.
+        words: Vec<(u32, u32)>,
+        /// Which text a row has.
+        codes: Vec<u32>,
+    },
+}
+
+/// Bytes that are copied at once.
+const STEP: usize = 16;
+
+/// A column printed from its first row on.
+pub(crate) struct Printer {
+    field: Field,
+    row: usize,
+    odd: usize,
+}
+
+impl Printer {
+    pub(crate) fn new(field: Field) -> Printer {
+        Printer { field, row: 0, odd: 0 }
+    }
+
+    /// Appends the text of the next row.
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>) {
+        match &self.field {
+            Field::Same(text) => out.extend_from_slice(text),
+            Field::Numbers { shape, values, odd } => match odd.get(self.odd) {
+                Some((row, text)) if *row == self.row => {
+                    out.extend_from_slice(text);
+                    self.odd += 1;
+                }
+                _ => shape.print(values.get(self.row - self.odd).copied().unwrap_or(0), out),
+            },
+            Field::Text { bytes, spans } => {
+                out.extend_from_slice(spans.get(self.row).map_or(&[], |span| span.of(bytes)));
+            }
+        }
+        self.row += 1;
+    }
+}
+
+impl Cells {
+    /// A dictionary of so many texts, whose bytes are taken off `room`.
+    pub(crate) fn words(
+        field: Field,
+        distinct: usize,
+        codes: Vec<u32>,
+        room: &mut usize,
+    ) -> Result<Cells, Error> {
+        let (mut bytes, mut words) = (Vec::new(), Vec::with_capacity(distinct));
+        let mut printer = Printer::new(field);
+        for _ in 0..distinct {
+            let from = bytes.len();
+            printer.next(&mut bytes);
+            if bytes.len() > *room {
+                return Err(Error::Corrupt("columns have more text than the block"));
+            }
+            words.push((from as u32, (bytes.len() - from) as u32));
+        }
+        *room -= bytes.len();
+        bytes.resize(bytes.len() + STEP, 0);
+        Ok(Cells::Words { bytes, words, codes })
+    }
+
+    /// The number of each row's text, where there is a dictionary.
+    pub(crate) fn codes(&self) -> Option<&[u32]> {
+        match self {
+            Cells::Words { codes, .. } => Some(codes),
+            Cells::Direct(_) => None,
+        }
+    }
+
+    /// Appends the text of a row; rows come one after the other.
+    pub(crate) fn print(&mut self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            Cells::Direct(printer) => printer.next(out),
+            Cells::Words { bytes, words, codes } => {
+                let (from, len) =
+                    codes.get(row).and_then(|code| words.get(*code as usize)).copied().unwrap_or((0, 0));
+                let (from, len) = (from as usize, len as usize);
+                // A step of a length that is known beforehand is one instruction; what is too much is cut off.
+                if let (true, Some(step)) = (len <= STEP, bytes.get(from..from + STEP)) {
+                    let end = out.len() + len;
+                    out.extend_from_slice(step);
+                    out.truncate(end);
+                } else {
+                    out.extend_from_slice(bytes.get(from..from + len).unwrap_or_default());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Numbers and bytes, one after the other, and back without trusting any of them.
+
+use crate::{Effort, Error};
+
+/// Appends a number, seven bits a byte, the lowest first.
+pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends bytes with their length before them.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Below this a compressor has nothing to win.
+const PACKED_BYTES_MIN: usize = 32;
+
+/// Appends bytes compressed, or as they are where that is shorter.
+pub(crate) fn put_packed(out: &mut Vec<u8>, bytes: &[u8], effort: Effort) -> Result<(), Error> {
+    put(out, bytes.len() as u64);
+    if bytes.len() >= PACKED_BYTES_MIN {
+        let packed = zstd::bulk::compress(bytes, effort.zstd).map_err(|_| Error::Library("zstd"))?;
+        if packed.len() < bytes.len() {
+            put_bytes(out, &packed);
+            return Ok(());
+        }
+    }
+    put(out, 0);
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+/// A place in bytes that are read from front to end.
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { rest: bytes }
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Error::Corrupt("a part is cut"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, Error> {
+        let (first, rest) = self.rest.split_first().ok_or(Error::Corrupt("a part is cut"))?;
+        self.rest = rest;
+        Ok(*first)
+    }
+
+    /// A number that is `max` at most.
+    pub(crate) fn number(&mut self, max: usize) -> Result<usize, Error> {
+        let mut number = 0_u64;
+        for shift in (0..63).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                let number = usize::try_from(number).ok().filter(|number| *number <= max);
+                return number.ok_or(Error::Corrupt("a number is larger than it can be"));
+            }
+        }
+        Err(Error::Corrupt("a number has no end"))
+    }
+
+    /// Bytes with their length before them.
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Error> {
+        let count = self.number(self.rest.len())?;
+        self.take(count)
+    }
+
+    /// What [`put_packed`] wrote, `max` bytes of it at most.
+    pub(crate) fn packed(&mut self, max: usize) -> Result<Vec<u8>, Error> {
+        let plain = self.number(max)?;
+        let packed = self.number(self.rest.len())?;
+        if packed == 0 {
+            return Ok(self.take(plain)?.to_vec());
+        }
+        let bytes = zstd::bulk::decompress(self.take(packed)?, plain)
+            .map_err(|_| Error::Corrupt("a compressed part is damaged"))?;
+        if bytes.len() == plain { Ok(bytes) } else { Err(Error::Corrupt("a part is shorter than it says")) }
+    }
+
+    /// What is left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+}

@@ -1,0 +1,299 @@
+//! The same bytes come back, whatever they are; and nothing else comes back from damaged blocks.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use column::{Effort, End, Error, HEAD_BYTES, Head, MAGIC, TRAILER_BYTES, Trailer, columns, decode, encode};
+use proptest::prelude::*;
+
+fn round(text: &[u8], level: u32) -> usize {
+    let block = encode(text, Effort::of_level(level)).unwrap();
+    let head = Head::parse(&block).unwrap();
+    assert_eq!((head.text_bytes, head.block_bytes), (text.len(), block.len()));
+    assert_eq!(head.lines, text.iter().filter(|byte| **byte == b'\n').count());
+    let back = decode(&block).unwrap();
+    assert!(back == text, "{} bytes came back of {}", back.len(), text.len());
+    block.len()
+}
+
+/// A small generator: the same rows in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Rows with each kind of column, `odd` of a thousand of them not like the others.
+fn rows(count: u64, odd: u64, line_end: &str) -> Vec<u8> {
+    let mut random = Random(7);
+    let mut text = String::from("id,price,day,at,who,mail,note,same,zip\n").replace('\n', line_end);
+    let mut who = 0;
+    for row in 0..count {
+        if random.below(1000) < odd {
+            text += ["", "a,b", "\"never closed", "1,2,3,4,5,6,7,8,9,10", "\r"][random.below(5) as usize];
+            text += line_end;
+            continue;
+        }
+        if random.below(8) == 0 {
+            who = random.below(300);
+        }
+        let price = if random.below(20) == 0 {
+            "NULL".to_owned()
+        } else {
+            format!("{}{}.{:02}", ["", "-"][random.below(2) as usize], random.below(300), random.below(100))
+        };
+        text += &format!(
+            "{},{price},20{:02}-{:02}-{:02},2026-11-{:02} {:02}:{:02}:{:02}.{:03},user{who},\"{}, {}@example.org\",note {} of \
+             {},x,{:05}{line_end}",
+            1000 + row * 3,
+            random.below(30),
+            1 + random.below(13),
+            1 + random.below(31),
+            1 + random.below(30),
+            random.below(24),
+            random.below(60),
+            random.below(60),
+            random.below(1000),
+            who * 7,
+            who % 13,
+            random.below(9),
+            row,
+            random.below(100_000),
+        );
+    }
+    text.into_bytes()
+}
+
+#[test]
+fn tables_come_back() {
+    for line_end in ["\n", "\r\n"] {
+        for odd in [0, 3, 400] {
+            let text = rows(3000, odd, line_end);
+            for level in [1, 3, 12] {
+                let packed = round(&text, level);
+                assert!(odd > 3 || packed < text.len() / 3, "{packed} of {}", text.len());
+            }
+            // Cut anywhere, the last record is another one.
+            for cut in [1, 2, 3, 17, text.len() - 3, text.len() - 2, text.len() - 1] {
+                round(&text[..cut], 3);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_table_comes_back() {
+    let mut random = Random(3);
+    let noise: Vec<u8> = (0..300_000).map(|_| random.below(256) as u8).collect();
+    assert!(round(&noise, 3) < noise.len() + 100, "noise is stored as it is");
+    round(b"", 3);
+    for byte in 0..=255 {
+        round(&[byte], 3);
+        round(&[byte; 1000], 3);
+    }
+    for text in
+        ["\n", "\n\n\n", "a", "a\n", ",\n,\n,", "\t\n", "\r\n\r\n", "\r", "1\n2\n3\n4", "\"\n\"\n\"\"\n"]
+    {
+        round(text.as_bytes(), 3);
+        round(text.repeat(500).as_bytes(), 3);
+    }
+    round("no end\tof line\t".repeat(10_000).as_bytes(), 3);
+    round(format!("{}\n", "a\tb".repeat(50_000)).as_bytes(), 3);
+}
+
+#[test]
+fn numbers_that_are_written_oddly_come_back() {
+    let odd = [
+        "0",
+        "-0",
+        "+1",
+        "007",
+        "-007",
+        "1e5",
+        "1.50",
+        "-0.00",
+        "-0.01",
+        ".5",
+        "5.",
+        "",
+        "NULL",
+        "\\N",
+        "nan",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "999999999999999999",
+        "99999999999999999999999",
+        "0000-00-00",
+        "2026-02-29",
+        "2024-02-29",
+        "2026-13-01",
+        "2026-11-22 24:00:00",
+        "2026-11-22 23:59:60",
+        "2026-11-22 23:59:59",
+        "2026-11-22T23:59:59Z",
+        "9999-12-31",
+        "0001-01-01",
+        "1969-12-31",
+        "\u{0661}",
+        " 1",
+        "1 ",
+        "1,000",
+        "12:30",
+        "-",
+        "--1",
+        "0x10",
+    ];
+    for usual in
+        ["12", "1.25", "2026-11-22", "2026-11-22 12:00:00", "2026-11-22 12:00:00.125", "00012", "N12", "-3"]
+    {
+        let mut text = String::new();
+        for row in 0..2000 {
+            let field = if row % 37 == 5 { odd[row / 37 % odd.len()] } else { usual };
+            text += &format!("{row}\t{field}\t{}\n", odd[row % odd.len()]);
+        }
+        round(text.as_bytes(), 3);
+        round(text.as_bytes(), 12);
+    }
+}
+
+#[test]
+fn every_day_comes_back() {
+    let mut text = String::new();
+    for year in (0..10_000).step_by(7) {
+        for (month, day) in [(1, 1), (2, 28), (2, 29), (3, 1), (12, 31), (4, 31)] {
+            text += &format!("{year:04}-{month:02}-{day:02}\t{year:04}-{month:02}-{day:02} 00:00:01\n");
+        }
+    }
+    round(text.as_bytes(), 3);
+}
+
+#[test]
+fn a_column_alone_is_what_stands_in_the_text() {
+    let text = rows(5000, 0, "\n");
+    let block = encode(&text, Effort::of_level(3)).unwrap();
+    let lines =
+        text.split(|byte| *byte == b'\n').filter(|line| line.split(|byte| *byte == b',').count() == 10);
+    let wanted: Vec<Vec<u8>> =
+        lines.map(|line| line.split(|byte| *byte == b',').nth(4).unwrap().to_vec()).collect();
+    let found = columns(&block, &[4, 0, 4]).unwrap().unwrap();
+    for column in [&found[0], &found[2]] {
+        let mut from = 0;
+        let texts: Vec<Vec<u8>> = column
+            .ends
+            .iter()
+            .map(|end| column.bytes[std::mem::replace(&mut from, *end)..*end].to_vec())
+            .collect();
+        // The header has a field less: its mail has no comma.
+        assert_eq!(texts[0], b"who");
+        assert!(texts[1..] == wanted);
+    }
+    assert_eq!(columns(&block, &[9]).unwrap(), None);
+    let prose = encode(b"no table", Effort::of_level(3)).unwrap();
+    assert_eq!(columns(&prose, &[0]).unwrap(), None);
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let text = rows(200, 10, "\n");
+    let block = encode(&text, Effort::of_level(3)).unwrap();
+    for at in 0..block.len() {
+        for bit in [1, 0x10, 0x80] {
+            let mut damaged = block.clone();
+            damaged[at] ^= bit;
+            assert!(decode(&damaged).is_err(), "byte {at}");
+        }
+    }
+    for len in 0..block.len() {
+        assert!(decode(&block[..len]).is_err(), "cut to {len}");
+    }
+}
+
+#[test]
+fn sizes_are_bounded_before_memory_is_asked_for() {
+    let block = encode(b"1\t2\n3\t4\n", Effort::of_level(3)).unwrap();
+    for (at, what) in [(1, "text"), (5, "block")] {
+        let mut forged = block.clone();
+        forged[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(
+            Head::parse(&forged).unwrap_err(),
+            Error::Corrupt("a block is longer than it may be"),
+            "{what}"
+        );
+    }
+    assert!(Head::parse(&block[..HEAD_BYTES - 1]).is_err());
+}
+
+#[test]
+fn the_end_of_a_stream_names_its_blocks() {
+    let effort = Effort::of_level(3);
+    let mut end = End::default();
+    for text in [&b"1\t2\n"[..], b"", b"abc\nabc\n"] {
+        end.note(&encode(text, effort).unwrap()).unwrap();
+    }
+    let bytes = end.encode();
+    assert_eq!(End::bytes(&bytes[..5]).unwrap(), bytes.len());
+    assert_eq!(End::parse(&bytes).unwrap(), end);
+    assert_eq!(Trailer::parse(&bytes[bytes.len() - TRAILER_BYTES..]).unwrap().end_bytes, bytes.len());
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert!(End::parse(&damaged).is_err(), "byte {at}");
+    }
+    assert_eq!(MAGIC.len(), 8);
+}
+
+#[test]
+fn a_long_text_is_cut_after_a_line() {
+    let effort = Effort::of_level(3);
+    let mut text = b"0123456789abcde\n".repeat(effort.block_bytes() / 16);
+    assert_eq!(effort.cut(&text), text.len());
+    text.insert(0, b'x');
+    assert_eq!(effort.cut(&text) % 16, 1);
+    assert_eq!(effort.cut(&vec![b'x'; effort.block_bytes() + 5]), effort.block_bytes());
+}
+
+fn field() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[0-9]{0,20}",
+        "-?[0-9]{1,3}\\.[0-9]{2}",
+        "[a-c]{0,2}",
+        "20[0-9]{2}-[01][0-9]-[0-3][0-9]",
+        "\"[a,\\n\"]{0,4}\"?",
+        "\\\\?[\\t\\\\N]{0,3}",
+        Just(String::new()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_come_back(bytes in proptest::collection::vec(any::<u8>(), 0..3000), level in 1_u32..20) {
+        round(&bytes, level);
+    }
+
+    #[test]
+    fn any_table_comes_back(
+        table in proptest::collection::vec(proptest::collection::vec(field(), 3), 0..60),
+        delimiter in prop_oneof![Just(","), Just("\t"), Just(";")],
+        line_end in prop_oneof![Just("\n"), Just("\r\n")],
+        times in 1_usize..20,
+        level in 1_u32..13,
+    ) {
+        let text: String = table.iter().map(|row| row.join(delimiter) + line_end).collect();
+        round(text.repeat(times).as_bytes(), level);
+    }
+
+    #[test]
+    fn any_damage_is_told(at in any::<prop::sample::Index>(), with in any::<Vec<u8>>()) {
+        let mut block = encode(&rows(100, 10, "\n"), Effort::of_level(3)).unwrap();
+        let at = at.index(block.len());
+        let whole = block.clone();
+        block.splice(at..(at + with.len()).min(whole.len()), with);
+        prop_assume!(block != whole);
+        prop_assert!(decode(&block).is_err());
+        prop_assert!(columns(&block, &[0, 3]).is_err());
+    }
+}

@@ -1,0 +1,249 @@
+//! `remora pack` and `remora unpack`
+
+mod convert;
+mod method;
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use codec::Codec;
+use codec::parallel::Job;
+use disk::RealDisk;
+
+use self::convert::{Converted, Switches, Way};
+use self::method::Method;
+use crate::commands::{self, cores};
+use crate::exit::{self, Exit, usage};
+use crate::report::{self, Report};
+use crate::stdin::Patient;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora pack nodes.tsv                        nodes.tsv.zst instead of nodes.tsv, on all cores
+  remora pack --to column nodes.tsv            as typed columns: often half of what xz makes, and fast
+  remora pack --to zstd:19 hot.lz4             hot.zst instead of hot.lz4, without a file in between
+  remora pack -c --to xz:9 - < dump > dump.xz";
+
+const UNPACK_EXAMPLES: &str = "EXAMPLES
+  remora unpack nodes.tsv.zst                  nodes.tsv instead of nodes.tsv.zst
+  remora unpack --test *.gz                    are they whole?
+  remora unpack -c nodes.tsv.rcol | head";
+
+/// Compress files, or compress compressed files in another way
+///
+/// The new file is written under a temporary name, synced, read back and compared; only then it gets its name,
+/// and the old file is removed. Time, owner and rights stay. Each codec's own tool reads what is written;
+/// column mode (.rcol) is read by `remora unpack` and `remora import`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    files: Files,
+
+    /// CODEC or CODEC:LEVEL: zstd:1-22, gzip:1-9, xz:0-9, bzip2:1-9, lz4, column:1-22
+    #[arg(long, short = 't', value_name = "CODEC[:LEVEL]", default_value = "zstd")]
+    to: Method,
+
+    /// For zstd: look for matches that far back, two to the power of this, 10 to 31 [if given: 27]
+    #[arg(long, value_name = "LOG", num_args = 0..=1, require_equals = true, default_missing_value = "27",
+          value_parser = clap::value_parser!(u32).range(10..=31))]
+    long: Option<u32>,
+}
+
+/// Decompress files
+///
+/// The codec is told by the content: gzip, zstd, lz4, xz, bzip2 and column mode. The new file is written under
+/// a temporary name, synced and read back before the old one is removed.
+#[derive(Debug, Args)]
+#[command(after_help = UNPACK_EXAMPLES)]
+pub(crate) struct UnpackArguments {
+    #[command(flatten)]
+    files: Files,
+
+    /// Only read the files to their end, and say whether they are whole
+    #[arg(long, conflicts_with_all = ["stdout", "output", "force"])]
+    test: bool,
+}
+
+#[derive(Debug, Args)]
+struct Files {
+    /// Files; - is standard input, which goes to standard output
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Write to standard output, and leave the file where it is
+    #[arg(long, short = 'c', conflicts_with_all = ["output", "keep", "force"])]
+    stdout: bool,
+
+    /// Name of the new file; for one FILE
+    #[arg(long, short, value_name = "NAME")]
+    output: Option<PathBuf>,
+
+    /// Leave the old file where it is
+    #[arg(long, short)]
+    keep: bool,
+
+    /// Replace a file that has the new name already
+    #[arg(long, short)]
+    force: bool,
+
+    /// Cores to use [default: all]
+    #[arg(long, short = 'T', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let method = arguments.to;
+    if arguments.long.is_some() && method.codec != Codec::Zstd {
+        return Err(usage("--long is for zstd: add --to zstd, or leave --long out"));
+    }
+    let job = |threads| Job { codec: method.codec, level: method.level, threads, long: arguments.long };
+    arguments.files.each(report, |threads| Way::Pack(job(threads)))
+}
+
+pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exit> {
+    arguments.files.each(report, |_| if arguments.test { Way::Test } else { Way::Unpack })
+}
+
+impl Files {
+    /// One file after the other. One that fails does not keep the next from being tried; the exit code is the
+    /// worst.
+    fn each(&self, report: &Report, way: impl Fn(usize) -> Way) -> Result<Exit> {
+        if self.output.is_some() && self.files.len() > 1 {
+            return Err(usage("--output names one file: give one FILE"));
+        }
+        let threads = self.threads.map_or_else(cores, usize::from);
+        let way = way(threads);
+        let stop = commands::stop_flag(report)?;
+        let mut worst = Exit::Done;
+        for file in &self.files {
+            let outcome = self.one(file, way, threads, &stop, report);
+            let Err(error) = outcome else { continue };
+            let exit = Exit::of(&error);
+            if exit::is_reader_gone(&error) || self.files.len() == 1 || is_stop(exit) {
+                return Err(error);
+            }
+            report.error(&error, exit);
+            worst = if worst == Exit::Damaged { worst } else { exit };
+        }
+        Ok(worst)
+    }
+
+    fn one(
+        &self,
+        file: &Path,
+        way: Way,
+        threads: usize,
+        stop: &Arc<AtomicBool>,
+        report: &Report,
+    ) -> Result<()> {
+        let switches = Switches {
+            threads,
+            keep: self.keep,
+            force: self.force,
+            stop: Arc::clone(stop),
+            report: report.clone(),
+        };
+        let to_stdout = self.stdout || file == Path::new("-");
+        if way == Way::Test || to_stdout {
+            if to_stdout && matches!(way, Way::Pack(_)) && io::stdout().is_terminal() {
+                return Err(usage("packed bytes are nothing for a terminal: redirect standard output"));
+            }
+            let source: Box<dyn io::Read + Send> = if file == Path::new("-") {
+                Box::new(Patient { stop: Arc::clone(stop) })
+            } else {
+                convert::open(&RealDisk, file, &switches)?.1
+            };
+            let shown =
+                if file == Path::new("-") { "standard input".into() } else { file.display().to_string() };
+            let done = convert::stream(source, way, &switches).with_context(|| shown.clone())?;
+            if way == Way::Test {
+                say(report, &shown, &done, None);
+            }
+            return Ok(());
+        }
+        let codec = convert::codec_of(&RealDisk, file)?;
+        let name = match &self.output {
+            Some(name) => name.clone(),
+            None => new_name(file, codec, way)?,
+        };
+        let done = convert::file(&RealDisk, file, &name, way, &switches)?;
+        say(report, &file.display().to_string(), &done, Some(&name));
+        Ok(())
+    }
+}
+
+fn is_stop(exit: Exit) -> bool {
+    matches!(exit, Exit::HungUp | Exit::Interrupted | Exit::Terminated)
+}
+
+/// The name of the new file where none was given.
+fn new_name(file: &Path, codec: Codec, way: Way) -> Result<PathBuf> {
+    let stem = without_extension(file, codec);
+    let shown = file.display();
+    match way {
+        Way::Pack(job) => {
+            let mut name = stem.unwrap_or_else(|| file.to_owned()).into_os_string();
+            name.push(".");
+            name.push(job.codec.extension());
+            Ok(name.into())
+        }
+        _ if codec == Codec::Plain => {
+            Err(exit::damage(format!("{shown}: this is no compressed file, or its first bytes are damaged")))
+        }
+        _ => stem.ok_or_else(|| {
+            usage(format!(
+                "{shown} is {codec}, but its name does not end in .{}: name the new file with --output, or add \
+                 --stdout",
+                codec.extension()
+            ))
+        }),
+    }
+}
+
+/// The name without what its codec added to it.
+fn without_extension(file: &Path, codec: Codec) -> Option<PathBuf> {
+    let name = file.file_name()?.to_str()?;
+    let tar = |end: &str| name.strip_suffix(end).map(|stem| format!("{stem}.tar"));
+    let plain = match codec {
+        Codec::Plain => None,
+        _ => name.strip_suffix(codec.extension()).and_then(|stem| stem.strip_suffix('.')).map(str::to_owned),
+    };
+    let plain = plain.or_else(|| match codec {
+        Codec::Gzip => tar(".tgz"),
+        Codec::Xz => tar(".txz"),
+        Codec::Bzip2 => tar(".tbz2"),
+        Codec::Zstd => tar(".tzst"),
+        _ => None,
+    });
+    plain.filter(|stem| !stem.is_empty()).map(|stem| file.with_file_name(stem))
+}
+
+/// One line, or one message, for a file that is done.
+fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
+    let share = report::as_f64(done.to_bytes) * 100.0 / report::as_f64(done.from_bytes.max(1));
+    if report.is_json() {
+        let value = serde_json::json!({
+            "message_type": "packed", "file": file, "to": to.map(|to| to.display().to_string()),
+            "from_codec": done.from.to_string(), "to_codec": done.to.to_string(),
+            "from_bytes": done.from_bytes, "to_bytes": done.to_bytes, "plain_bytes": done.plain_bytes,
+            "removed": done.removed,
+        });
+        report.message(&value).ok();
+        return;
+    }
+    let text = match to {
+        None => format!("{file}: {}, whole, {} of text", done.from, report::size(done.plain_bytes)),
+        Some(to) => format!(
+            "{file} ({}) -> {} ({}), {share:.1} %, read back and equal; {}",
+            report::size(done.from_bytes),
+            to.display(),
+            report::size(done.to_bytes),
+            if done.removed { "the old file is removed" } else { "the old file stays" },
+        ),
+    };
+    progress::Progress::note(report, &text);
+}
