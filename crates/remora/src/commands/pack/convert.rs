@@ -11,7 +11,7 @@ use codec::parallel::{self, Job};
 use disk::{Disk, Kind, Output, RealDisk, Stat, Tree};
 use progress::Progress;
 
-use crate::commands::stopped_by;
+use crate::stop;
 use crate::exit::{self, Stopped};
 use crate::report::Report;
 
@@ -151,7 +151,7 @@ fn through(
 /// What an error means: a damaged file, a signal, or what the system says.
 fn explained(error: io::Error, switches: &Switches) -> anyhow::Error {
     if switches.stop.load(Ordering::Relaxed) {
-        return Stopped(stopped_by()).into();
+        return Stopped(stop::signal()).into();
     }
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => exit::damage(error.to_string()),
