@@ -23,11 +23,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ("crates/import", &["careful", "insert", "wire"]),
     ("crates/import", &["chunk", "error", "job", "reject", "source"]),
     (
-        "crates/queue",
-        &["commit", "copy", "cursor", "engine", "queue", "recovery", "scan", "session", "state", "wait"],
-    ),
-    ("crates/queue", &["file", "files", "folder", "index"]),
-    (
         "crates/remora",
         &["args", "child", "commands", "exit", "hold", "report", "repository", "sound", "trial", "volume"],
     ),
