@@ -10,21 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::batch::Since;
-use crate::record::RowId;
-pub(crate) use segment::{Segment, Stored};
-
-use crate::file::{Opened, SegmentFile};
-
-/// Where a row is: its checksum and itself.
-#[derive(Clone)]
-pub(crate) struct Location {
-    pub(crate) file: Arc<SegmentFile>,
-    pub(crate) offset: u64,
-    pub(crate) len: usize,
-    /// The open file, so that the row can be read after it was closed and unlinked.
-    pub(crate) opened: Option<Arc<Opened>>,
-}
+use crate::format::batch::{Since, Stored};
+use crate::format::record::RowId;
+use crate::store::file::{Location, SegmentFile};
+pub(crate) use segment::Segment;
 
 /// What a row is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,46 +27,42 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod batch;
-mod checkpoint;
-mod commit;
-mod condition;
-mod copy;
+// The floors, from the lowest: each knows only those that stand before it here.
 mod counters;
-mod cursor;
-mod engine;
 mod error;
-mod file;
-mod files;
-mod folder;
-mod index;
-mod log;
-mod maintenance;
-mod origin;
-mod queue;
-mod rate;
-mod record;
-mod recovery;
-mod scan;
-mod session;
-mod state;
 mod sync;
-mod wait;
-mod wire;
+
+mod format;
+
+mod condition;
+
+mod store;
+
+mod index;
+
+mod recovery;
+
+mod queue;
+
+mod take;
+
+mod engine;
 
 pub use disk::RealDisk;
 
-pub use checkpoint::{Definition, Sync};
 pub use condition::{Collate, Column, Condition, ConditionError, Kind, Pattern, Place, Schema};
 pub use counters::{Counters, Status};
-pub use cursor::Cursor;
-pub use engine::{Engine, Options};
+pub use engine::Engine;
 pub use error::Error;
-pub use origin::{Origin, SLOTS, Source};
+pub use format::checkpoint::{Definition, Sync};
+pub use format::origin::{Origin, SLOTS, Source};
+pub use format::record::RowId;
+pub use queue::owner::{OwnerId, Ownership};
+pub use queue::shared::Options;
 pub use queue::{PUBLISH_BYTES_MAX, Published, Queue};
-pub use record::RowId;
-pub use session::{Interrupter, OwnerId, Patience, Session, Target, Waited};
-pub use state::Ownership;
+pub use take::cursor::Cursor;
+pub use take::session::{Interrupter, Session};
+pub use take::wait::{Patience, Target, Waited};
 
 /// Which rows a taker wants. It must answer the same for the same row every time: rows that did not match are
 /// not looked at again.

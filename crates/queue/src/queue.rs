@@ -1,20 +1,35 @@
-//! One queue: publishing, acknowledging, reading. What is written goes through the group commit in commit.rs.
+//! One queue: publishing, acknowledging, reading. What is written goes through the group commit.
+
+pub(crate) mod commit;
+pub(crate) mod copying;
+pub(crate) mod gather;
+pub(crate) mod offer;
+pub(crate) mod owner;
+mod progress;
+mod rate;
+mod settle;
+pub(crate) mod shared;
+pub(crate) mod state;
+mod status;
+mod turn;
+pub(crate) mod waiter;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::commit::{fail, fail_if_lost};
-use crate::copy::Successor;
-use crate::engine::Shared;
-use crate::folder::Folder;
-use crate::log::Log;
-use crate::origin::{Origin, Source};
-use crate::record::RowId;
-use crate::session::OwnerId;
-use crate::state::{Ownership, State};
+use crate::format::origin::{Origin, Source};
+use crate::format::record::RowId;
+use crate::recovery::Recovered;
+use crate::store::folder::Folder;
+use crate::store::log::Log;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
+use commit::fail;
+use copying::Successor;
+use owner::{OwnerId, Ownership};
+use shared::Shared;
+use state::State;
 
 /// Bytes that the rows of one statement may have.
 pub const PUBLISH_BYTES_MAX: usize = 1 << 29;
@@ -66,20 +81,21 @@ pub enum Published {
 }
 
 impl Queue {
-    pub(crate) fn new(
-        me: Weak<Queue>,
-        shared: Arc<Shared>,
-        folder: Arc<Folder>,
-        definition: Definition,
-        state: State,
-    ) -> Queue {
+    /// The queue that was found in a folder.
+    pub(crate) fn open(shared: &Arc<Shared>, recovered: Recovered) -> Arc<Queue> {
+        Arc::new_cyclic(|me| Queue::new(me.clone(), shared.clone(), recovered))
+    }
+
+    fn new(me: Weak<Queue>, shared: Arc<Shared>, recovered: Recovered) -> Queue {
+        let Recovered { folder, definition, incarnation, index, journal, next, active_next, log } = recovered;
         let number = shared.next_number();
         shared.note_opened(number, &me);
-        let live = AtomicU64::new(state.index.live());
-        let (state, turn, successor) = (Mutex::new(state), Condvar::new(), OnceLock::new());
+        let live = AtomicU64::new(index.live());
+        let state = Mutex::new(State::new(incarnation, (index, journal), (next, active_next), log));
         // Without a description of its rows every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));
+        let (turn, successor) = (Condvar::new(), OnceLock::new());
         Queue {
             me,
             shared,
@@ -238,14 +254,6 @@ impl Queue {
         }
     }
 
-    /// Has what is not written written, and synced if the definition says so, when the interval is over.
-    pub(crate) fn settle_later(&self, state: &mut State) {
-        if !state.unsettled {
-            state.unsettled = true;
-            self.shared.schedule_settling(self);
-        }
-    }
-
     /// Notes how many rows there are for [`Queue::rows`].
     pub(crate) fn note_rows(&self, state: &State) {
         self.live.store(state.index.live(), Ordering::Relaxed);
@@ -320,52 +328,5 @@ impl Queue {
     /// more.
     pub fn fail(&self, why: &str) {
         fail(&mut self.lock(), &Error::Failed { why: why.into() });
-    }
-
-    /// Writes acknowledgements that were not written yet.
-    pub(crate) fn flush(&self) -> Result<(), Error> {
-        let state = self.lock();
-        state.usable()?;
-        if state.gather.bytes.is_empty() { Ok(()) } else { self.commit(state) }
-    }
-
-    /// What [`Queue::settle_later`] put off.
-    pub(crate) fn settle(&self) -> Result<(), Error> {
-        self.lock().unsettled = false;
-        let settled = if self.definition.sync == Sync::Interval { self.sync() } else { self.flush() };
-        if settled.is_err() {
-            let mut state = self.lock();
-            if state.usable().is_ok() {
-                // What could not be written now can be later.
-                self.settle_later(&mut state);
-            }
-        }
-        settled
-    }
-
-    /// Writes and syncs what was put off, for queues that do not sync with every batch.
-    ///
-    /// # Errors
-    /// [`Error::Disk`]; after a sync that failed the queue is out of service.
-    pub fn sync(&self) -> Result<(), Error> {
-        self.lock().unsettled = false;
-        self.flush()?;
-        let mut state = self.take_turn(self.lock());
-        let synced = match state.usable() {
-            Err(error) => Err(error),
-            Ok(()) => {
-                let mut log = state.log.take();
-                drop(state);
-                let synced = log.as_mut().map_or(Ok(()), Log::sync);
-                state = self.lock();
-                state.log = log;
-                synced
-            }
-        };
-        if let Err(error) = &synced {
-            fail_if_lost(&mut state, error);
-        }
-        self.give_turn(&mut state);
-        synced
     }
 }

@@ -1,25 +1,24 @@
 //! Opening a queue: the checkpoint, then what was written after it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use disk::Disk;
 
-use crate::batch::{self, BATCH_HEADER, Incarnation, Kind, Place, SEGMENT_HEADER, SegmentName};
-use crate::checkpoint::Checkpoint;
-use crate::engine::{Shared, is_ours};
-use crate::file::SegmentFile;
-use crate::folder::Folder;
-use crate::index::{Arrival, Index, Segment, Stored};
-use crate::log::Log;
-use crate::origin::Journal;
-use crate::queue::Queue;
-use crate::rate::Rate;
-use crate::record::{Record, RowId, decode};
-use crate::state::{Conditions, Gather, State};
-use crate::{Counters, Error, checkpoint};
+use crate::Error;
+use crate::format::batch::{
+    self, BATCH_HEADER, Incarnation, Kind, Place, SEGMENT_HEADER, SegmentName, Stored,
+};
+use crate::format::checkpoint::{self, Checkpoint, Definition};
+use crate::format::origin::Journal;
+use crate::format::record::{Record, RowId, decode};
+use crate::index::{Arrival, Index, Segment};
+use crate::store::file::SegmentFile;
+use crate::store::files::Files;
+use crate::store::folder::Folder;
+use crate::store::log::Log;
 
 /// What replaying builds.
 struct Replay {
@@ -38,10 +37,24 @@ struct Replayed {
     sealed: bool,
 }
 
-/// Opens the queue in a folder.
-pub(crate) fn open(shared: &Arc<Shared>, disk: &Arc<dyn Disk>, path: &Path) -> Result<Arc<Queue>, Error> {
+/// A queue as it was found on disk.
+pub(crate) struct Recovered {
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) definition: Definition,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) index: Index,
+    pub(crate) journal: Journal,
+    /// The id of the next row.
+    pub(crate) next: RowId,
+    /// The id that the next row had when the active segment was begun.
+    pub(crate) active_next: RowId,
+    pub(crate) log: Log,
+}
+
+/// Reads the queue in a folder, and removes what is not part of it.
+pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> Result<Recovered, Error> {
     let checkpoint = Checkpoint::read(&**disk, path)?;
-    let folder = Folder::new(disk.clone(), shared.files.clone(), path);
+    let folder = Folder::new(disk.clone(), files.clone(), path);
     let numbers = clean(&**disk, path, &checkpoint)?;
     let mut replay = Replay {
         index: Index::default(),
@@ -51,9 +64,9 @@ pub(crate) fn open(shared: &Arc<Shared>, disk: &Arc<dyn Disk>, path: &Path) -> R
     };
     sealed_segments(&folder, &checkpoint, &mut replay.index)?;
     let log = replay_all(&folder, &checkpoint, &numbers, &mut replay)?;
-    let state = state(checkpoint.incarnation, replay, log);
-    let (shared, definition) = (shared.clone(), checkpoint.definition);
-    Ok(Arc::new_cyclic(|me| Queue::new(me.clone(), shared, folder, definition, state)))
+    let Checkpoint { incarnation, definition, .. } = checkpoint;
+    let Replay { index, journal, next, active_next } = replay;
+    Ok(Recovered { folder, definition, incarnation, index, journal, next, active_next, log })
 }
 
 /// Removes what is not part of the queue; the numbers of the segments to replay are returned.
@@ -67,7 +80,7 @@ fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTre
             Some(segment) if segment.number >= checkpoint.replay_from && segment.generation == 0 => {
                 numbers.insert(segment.number);
             }
-            _ if is_ours(&name) && name != Path::new(checkpoint::FILE) => {
+            _ if checkpoint::is_ours(&name) && name != Path::new(checkpoint::FILE) => {
                 let file = folder.join(name);
                 disk.remove(&file).map_err(Error::disk(&file))?;
             }
@@ -219,40 +232,4 @@ fn apply(
         }
     }
     Ok(())
-}
-
-/// The state of a queue that nobody uses yet.
-fn state(incarnation: Incarnation, replay: Replay, log: Log) -> State {
-    let Replay { index, journal, next, active_next } = replay;
-    State {
-        incarnation,
-        epoch: 0,
-        index,
-        next,
-        arrived: next,
-        active_next,
-        journal,
-        pending: Vec::new(),
-        gather: Gather::default(),
-        open: None,
-        writing: false,
-        maintaining: false,
-        log: Some(log),
-        joined: 0,
-        crowded: false,
-        unsettled: false,
-        waiters: BTreeMap::new(),
-        tickets: 0,
-        owners: BTreeMap::new(),
-        conditions: Conditions::default(),
-        used: false,
-        watched: false,
-        held_back: 0,
-        copying: None,
-        failed: None,
-        dropped: false,
-        counters: Counters::default(),
-        written: Rate::default(),
-        removed: Rate::default(),
-    }
 }

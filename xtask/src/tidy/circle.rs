@@ -16,43 +16,15 @@ type Module = Vec<String>;
 /// Where a name leads that stands in a module: to a module, and what is left of the path.
 type Aliases = BTreeMap<(Module, String), Vec<String>>;
 
-/// Circles that stand, each a crate and its modules. They may only shrink; a new one is refused.
-const STANDING: &[(&str, &[&str])] = &[
-    (
-        "crates/queue",
-        &["commit", "copy", "cursor", "engine", "queue", "recovery", "scan", "session", "state", "wait"],
-    ),
-    ("crates/queue", &["file", "files", "folder", "index"]),
-];
-
-/// Circles that are not allowed, and allowed ones that are gone in part or as a whole.
+/// Every circle is a complaint.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
-    let mut standing: BTreeSet<(&str, &[&str])> = STANDING.iter().copied().collect();
     for source in sources(root)? {
         let folder = source.parent().and_then(|folder| folder.strip_prefix(root).ok());
-        let shown = folder.unwrap_or(&source).display().to_string();
+        let shown = folder.unwrap_or(&source).display();
         for circle in Crate::read(&source)?.circles() {
-            let allowed = STANDING.iter().find(|(krate, modules)| {
-                *krate == shown && circle.modules.iter().all(|module| modules.contains(&module.as_str()))
-            });
-            match allowed {
-                None => complaints.push(format!("{shown}: modules in a circle:{}", circle.told())),
-                Some(allowed) if allowed.1.len() > circle.modules.len() => {
-                    standing.remove(allowed);
-                    let left = circle.modules.join("\", \"");
-                    complaints.push(format!(
-                        "{shown}: a circle has become smaller; in xtask/src/tidy/circle.rs leave \"{left}\""
-                    ));
-                }
-                Some(allowed) => drop(standing.remove(allowed)),
-            }
+            let modules = circle.modules.join(", ");
+            complaints.push(format!("{shown}: a circle of {modules}:{}", circle.told()));
         }
-    }
-    for (krate, modules) in standing {
-        let modules = modules.join(", ");
-        complaints.push(format!(
-            "{krate}: no circle of {modules} any more: take it out of xtask/src/tidy/circle.rs"
-        ));
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! From text to tree, by precedence; what is compared with what is checked on the way.
 
+mod range;
+
 use super::evaluate::{Is, Node, Operation};
 use super::lexer::{Token, next};
-use super::schema::{Kind, Place, Schema};
+use super::schema::{Kind, Schema};
 use super::time::{Shape, literal};
-use super::{Collate, Column, Pattern};
+use super::{Collate, Column};
 
 /// Parentheses, signs and operators inside each other at most: a server's thread has 292 KiB of stack.
 const DEPTH_MAX: usize = 60;
@@ -29,14 +31,6 @@ enum Part {
     Time(usize, Shape),
     /// A column that can only be asked for NULL.
     Opaque(usize),
-}
-
-/// Comparisons with several values, or with a pattern.
-#[derive(Clone, Copy)]
-enum Range {
-    In,
-    Between,
-    Like,
 }
 
 struct Parser<'text> {
@@ -214,137 +208,6 @@ impl Parser<'_> {
             other => self.number(other, at)?,
         };
         Ok(Part::Number(Node::Is(what, contrary, Box::new(node))))
-    }
-
-    /// The word of a comparison with several values or a pattern, if one follows, and whether the contrary is
-    /// asked.
-    fn range(&mut self) -> Result<Option<(Range, bool)>, Wrong> {
-        let contrary = self.is_word("not");
-        let word = |word: &str| match word.to_ascii_lowercase().as_str() {
-            "in" => Some(Range::In),
-            "between" => Some(Range::Between),
-            "like" => Some(Range::Like),
-            _ => None,
-        };
-        if !contrary && !matches!(&self.token, Token::Word(written) if word(written).is_some()) {
-            return Ok(None);
-        }
-        if contrary {
-            self.advance()?;
-        }
-        match &self.token {
-            Token::Word(written) if word(written).is_some() => {
-                let range = word(written);
-                self.advance()?;
-                Ok(range.map(|range| (range, contrary)))
-            }
-            _ => Err(self.unexpected()),
-        }
-    }
-
-    fn ranged(&mut self, (range, contrary): (Range, bool), left: (Part, usize)) -> Result<Part, Wrong> {
-        let node = match range {
-            Range::In => {
-                self.expect("(")?;
-                let mut any = self.one_of(&left)?;
-                while self.token == Token::Sign(",") {
-                    self.advance()?;
-                    let next = self.one_of(&left)?;
-                    any = Node::Binary(Operation::Or, Box::new(any), Box::new(next));
-                }
-                self.expect(")")?;
-                any
-            }
-            Range::Between => {
-                let at = self.start;
-                let low = (self.expression(COMPARISON_LEVEL + 1)?, at);
-                if !self.take_word("and")? {
-                    return Err(self.unexpected());
-                }
-                let at = self.start;
-                let high = (self.expression(COMPARISON_LEVEL + 1)?, at);
-                self.count_copy(&left.0)?;
-                let low = self.comparison(Operation::GreaterOrEqual, left.clone(), low)?;
-                let high = self.comparison(Operation::LessOrEqual, left, high)?;
-                Node::Binary(Operation::And, Box::new(low), Box::new(high))
-            }
-            Range::Like => self.like(left)?,
-        };
-        let node = if contrary { Node::Not(Box::new(node)) } else { node };
-        Ok(Part::Number(node.folded(self.collate)))
-    }
-
-    /// Whether what is on the left is the value that follows.
-    fn one_of(&mut self, left: &(Part, usize)) -> Result<Node, Wrong> {
-        self.count_copy(&left.0)?;
-        let at = self.start;
-        let value = (self.expression(0)?, at);
-        self.comparison(Operation::Equal, left.clone(), value)
-    }
-
-    /// A part that is evaluated once more counts once more.
-    fn count_copy(&mut self, part: &Part) -> Result<(), Wrong> {
-        if let Part::Number(node) = part {
-            self.operations += node.size();
-        }
-        self.count()
-    }
-
-    fn like(&mut self, (left, left_at): (Part, usize)) -> Result<Node, Wrong> {
-        self.count()?;
-        let pattern = self.literal("LIKE needs a string behind it")?;
-        let mut escape = '\\';
-        if self.take_word("escape")? {
-            let at = self.start;
-            let written = self.literal("ESCAPE needs a string of one character")?;
-            let mut chars = written.chars();
-            escape = match (chars.next(), chars.next()) {
-                (Some(one), None) => one,
-                _ => return Err((at, "ESCAPE needs a string of one character".to_owned())),
-            };
-        }
-        match left {
-            Part::Text(column, collation) => {
-                let padded = matches!(self.schema.columns[column].place, Place::Fixed(..));
-                Ok(match self.collate.encode(collation, &pattern) {
-                    Some(bytes) => {
-                        Node::Like { column, collation, pattern: Pattern { bytes, escape, padded } }
-                    }
-                    None => Node::NeverSame(column),
-                })
-            }
-            Part::Enum(column, collation) => {
-                let bytes = self.collate.encode(collation, &pattern);
-                let pattern = bytes.map(|bytes| Pattern { bytes, escape, padded: false });
-                Ok(self.members(column, |member| {
-                    pattern.as_ref().is_some_and(|pattern| self.collate.like(collation, member, pattern))
-                }))
-            }
-            _ => Err((left_at, "only strings can be asked by LIKE".to_owned())),
-        }
-    }
-
-    fn literal(&mut self, otherwise: &str) -> Result<String, Wrong> {
-        let at = self.start;
-        match self.advance()? {
-            Token::Text(text) => Ok(text),
-            _ => Err((at, otherwise.to_owned())),
-        }
-    }
-
-    /// Whether an ENUM has one of the members that are wanted. Number 0 is the empty string that is no
-    /// member.
-    fn members(&self, column: usize, wanted: impl Fn(&[u8]) -> bool) -> Node {
-        let members = &self.schema.columns[column].members;
-        let all = std::iter::once(&[][..]).chain(members.iter().map(Vec::as_slice));
-        let numbers = (0i128..).zip(all).filter(|(_, member)| wanted(member)).map(|(number, _)| number);
-        let is = |number: i128| {
-            let (one, two) = (Box::new(Node::Column(column)), Box::new(Node::Number(number.into())));
-            Node::Binary(Operation::Equal, one, two)
-        };
-        let any =
-            numbers.map(is).reduce(|one, two| Node::Binary(Operation::Or, Box::new(one), Box::new(two)));
-        any.unwrap_or(Node::NeverSame(column))
     }
 
     fn unary(&mut self) -> Result<Part, Wrong> {

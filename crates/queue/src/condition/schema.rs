@@ -1,6 +1,6 @@
 //! What the core knows of a row: which columns there are, what they are, where their bytes lie.
 
-use crate::wire::{Reader, put_varint};
+use crate::format::wire::{Reader, put_varint};
 
 use super::number::{Number, SCALE_MAX};
 use super::time;

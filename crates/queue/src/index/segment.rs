@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Arrival, Doing, Location};
 use crate::Error;
-use crate::batch::{Indexed, Since};
-use crate::file::SegmentFile;
-use crate::record::RowId;
+use crate::format::batch::{Indexed, Since, Stored};
+use crate::format::record::RowId;
+use crate::store::file::SegmentFile;
 
 /// Upper two bits of `Entry::len`: what the row is doing.
 const GONE: u32 = 1 << 31;
@@ -48,14 +48,6 @@ impl Entry {
     fn bytes(self) -> u64 {
         u64::from(self.len & !(GONE | OWNED))
     }
-}
-
-/// Where the index of a sealed segment lies, and how long its file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    pub(crate) file_len: u64,
 }
 
 #[derive(Debug)]
@@ -389,9 +381,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::batch::{Place, SegmentName};
-    use crate::files::Files;
-    use crate::folder::Folder;
+    use crate::format::batch::{Place, SegmentName};
+    use crate::store::files::Files;
+    use crate::store::folder::Folder;
 
     #[test]
     fn rows_keep_their_places_at_large_offsets_and_after_gaps() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use disk::Disk;
 
 use crate::Counters;
-use crate::files::Files;
+use crate::store::files::Files;
 use crate::sync::{Mutex, lock};
 
 /// A queue's folder on its disk.

@@ -1,7 +1,7 @@
 //! Looking for a row to take.
 
-use crate::record::RowId;
-use crate::state::State;
+use crate::format::record::RowId;
+use crate::queue::state::State;
 use crate::{Error, Filter};
 
 /// Rows that are looked at before the lock is given to others.

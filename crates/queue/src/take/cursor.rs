@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::index::Location;
+use crate::format::record::RowId;
 use crate::queue::Queue;
-use crate::record::RowId;
+use crate::store::file::Location;
 
 /// Rows that a cursor locates at once.
 const CURSOR_ROWS: usize = 64;

@@ -4,8 +4,18 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::file::SegmentFile;
 use crate::sync::{Mutex, lock};
+
+/// A file that may be open for reading.
+pub(crate) trait Readable: Send + Sync {
+    fn is_open(&self) -> bool;
+
+    /// When it was used last, by the clock of [`Files`].
+    fn used(&self) -> u64;
+
+    /// Closes the file, as soon as nobody reads it any more.
+    fn close(&self);
+}
 
 /// The files of all queues of an engine.
 #[derive(Default)]
@@ -17,7 +27,7 @@ pub(crate) struct Files {
     /// Openings so far: the time by which uses are ordered.
     clock: AtomicU64,
     /// What may be open for reading.
-    sources: Mutex<Vec<Weak<SegmentFile>>>,
+    sources: Mutex<Vec<Weak<dyn Readable>>>,
 }
 
 /// A file that is open, as long as this lives.
@@ -70,7 +80,7 @@ impl Files {
 
     /// Notes that a file was opened for reading, and closes others when there are too many. Who reads from
     /// one that is closed here goes on reading.
-    pub(crate) fn note(&self, file: &Arc<SegmentFile>) {
+    pub(crate) fn note(&self, file: &Arc<dyn Readable>) {
         let mut sources = lock(&self.sources);
         sources.push(Arc::downgrade(file));
         if sources.len() <= self.max {
@@ -80,7 +90,9 @@ impl Files {
             sources.iter().filter_map(Weak::upgrade).filter(|file| file.is_open()).collect();
         open.sort_by_key(|file| file.used());
         let surplus = open.len().saturating_sub(self.max - self.max.div_ceil(8));
-        open.drain(..surplus).filter(|closing| !Arc::ptr_eq(closing, file)).for_each(|file| file.close());
+        open.drain(..surplus)
+            .filter(|closing| !std::ptr::addr_eq(Arc::as_ptr(closing), Arc::as_ptr(file)))
+            .for_each(|file| file.close());
         *sources = open.iter().map(Arc::downgrade).collect();
     }
 }

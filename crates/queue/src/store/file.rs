@@ -1,17 +1,16 @@
 //! A sealed or active segment as a file that is read: opened when it is needed, closed when the queue rests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::{Disk, Source};
 
 use crate::Error;
-use crate::batch::{self, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Since};
-use crate::files::Permit;
-use crate::folder::{Folder, count};
-use crate::index::{Location, Stored};
-use crate::record::{RowId, checked_row};
+use crate::format::batch::{self, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Since, Stored};
+use crate::format::record::{RowId, checked_row};
+use crate::store::files::{Permit, Readable};
+use crate::store::folder::{Folder, count};
 use crate::sync::{Mutex, lock};
 
 /// Bytes that are read at once at most by who reads rows one after the other.
@@ -22,7 +21,7 @@ pub(crate) struct SegmentFile {
     folder: Arc<Folder>,
     place: Place,
     open: Mutex<Option<Arc<Opened>>>,
-    /// When it was used last, by the clock of [`Files`](crate::files::Files).
+    /// When it was used last, by the clock of [`Files`](crate::store::files::Files).
     used: AtomicU64,
 }
 
@@ -130,21 +129,9 @@ impl SegmentFile {
         let file = Arc::new(Opened { source, folder, window, _permit });
         *open = Some(file.clone());
         drop(open);
-        files.note(self);
+        let readable: Arc<dyn Readable> = self.clone();
+        files.note(&readable);
         Ok(file)
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        lock(&self.open).is_some()
-    }
-
-    pub(crate) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// Closes the file, as soon as nobody reads it any more.
-    pub(crate) fn close(&self) {
-        *lock(&self.open) = None;
     }
 
     fn read(self: &Arc<Self>, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
@@ -171,6 +158,16 @@ impl SegmentFile {
         batch::decode_index(body, header.first)
             .ok_or_else(|| self.corrupt("an index that is no index", stored.offset))
     }
+}
+
+/// Where a row is: its checksum and itself.
+#[derive(Clone)]
+pub(crate) struct Location {
+    pub(crate) file: Arc<SegmentFile>,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    /// The open file, so that the row can be read after it was closed and unlinked.
+    pub(crate) opened: Option<Arc<Opened>>,
 }
 
 impl Location {
@@ -205,4 +202,24 @@ impl Location {
         let found = found.map_err(|error| Error::disk(&self.file.path())(error))?;
         found.map_err(|(what, place)| self.file.corrupt(what, place))
     }
+}
+
+impl Readable for SegmentFile {
+    fn is_open(&self) -> bool {
+        lock(&self.open).is_some()
+    }
+
+    fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) {
+        *lock(&self.open) = None;
+    }
+}
+
+/// Removes files; those that could not be removed are returned.
+pub(crate) fn unlink(disk: &dyn Disk, files: Vec<Arc<SegmentFile>>) -> Vec<Arc<SegmentFile>> {
+    let there = |path: &Path| disk.stat(path).is_ok();
+    files.into_iter().filter(|file| disk.remove(&file.path()).is_err() && there(&file.path())).collect()
 }

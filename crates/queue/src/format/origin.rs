@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::wire::{Reader, put_varint};
+use crate::format::wire::{Reader, put_varint};
 
 /// Slots that a session may name.
 pub const SLOTS: u8 = 64;
@@ -233,7 +233,7 @@ mod tests {
     use proptest::prelude::{any, prop, proptest};
 
     use super::{Journal, Origin, Source};
-    use crate::wire::Reader;
+    use crate::format::wire::Reader;
 
     fn origin(source: Source, row: u64, floor: u64) -> Origin {
         Origin { source, row, floor, overwrite: false }

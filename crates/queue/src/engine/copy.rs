@@ -1,63 +1,20 @@
 //! A queue that is copied and then replaced by its copy, as ALTER TABLE does: nobody takes a row meanwhile,
 //! owners find theirs in the copy, and what they end while it is made does not come back with it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::cursor::Cursor;
+use crate::format::origin::Journal;
+use crate::format::record::RowId;
 use crate::index::Doing;
-use crate::origin::Journal;
 use crate::queue::Queue;
-use crate::record::RowId;
-use crate::state::{Ownership, State};
+use crate::queue::copying::{Copying, Successor};
+use crate::queue::offer::tell_all;
+use crate::queue::owner::Ownership;
+use crate::queue::state::State;
+use crate::queue::waiter::News;
 use crate::sync::MutexGuard;
-use crate::wait::{News, tell_all};
-
-/// What is known of a copy that is being made.
-#[derive(Debug, Default)]
-pub(crate) struct Copying {
-    /// How many rows were read for it.
-    read: u64,
-    /// Rows that somebody owned when they were read, and their ids in the copy, which counts from 1.
-    rows: BTreeMap<RowId, RowId>,
-    /// The copy, once it is complete: what is ended here is ended there first.
-    copy: Option<Arc<Queue>>,
-}
-
-impl Copying {
-    /// Notes the next row that is read.
-    pub(crate) fn note(&mut self, id: RowId, is_owned: bool) {
-        self.read += 1;
-        if is_owned {
-            self.rows.insert(id, RowId(self.read));
-        }
-    }
-
-    /// A complete copy, and which rows these are in it.
-    pub(crate) fn there(&self, rows: &[RowId]) -> Option<(Arc<Queue>, Vec<RowId>)> {
-        let there = rows.iter().filter_map(|row| self.rows.get(row).copied());
-        self.copy.clone().map(|copy| (copy, there.collect()))
-    }
-}
-
-/// The queue that took the place of another.
-pub(crate) struct Successor {
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) epoch: u64,
-    /// Which life of the other was copied.
-    of: u64,
-    /// What became of the rows that were owned.
-    rows: BTreeMap<RowId, RowId>,
-}
-
-impl Successor {
-    /// The same rows here; none when they are of an earlier life of the other queue.
-    pub(crate) fn translate(&self, epoch: u64, rows: &[RowId]) -> Option<Vec<RowId>> {
-        let rows = rows.iter().filter_map(|row| self.rows.get(row).copied());
-        (epoch == self.of).then(|| rows.collect())
-    }
-}
+use crate::take::cursor::Cursor;
 
 impl Queue {
     /// Lets nobody take a row until [`Queue::let_go`], so that what is there can be copied by
@@ -167,22 +124,6 @@ impl Queue {
         state.maintaining = false;
         self.give_turn(&mut state);
         result.map(|_| ())
-    }
-
-    /// Ends rows that were ended in the queue that this one is a copy of.
-    pub(crate) fn end_copied(&self, rows: &[RowId]) -> Result<(), Error> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let written = self.room().and_then(|mut state| {
-            state.gather.acknowledge(rows);
-            self.commit(state)
-        });
-        match written {
-            // The copy is not to be after all.
-            Err(Error::Dropped) => Ok(()),
-            other => other,
-        }
     }
 
     /// Takes over what became of rows, and what came by relay.

@@ -6,11 +6,11 @@ use std::path::Path;
 use disk::{Disk, Output};
 
 use crate::Error;
-use crate::batch::{Incarnation, SegmentName};
-use crate::index::Stored;
-use crate::origin::Journal;
-use crate::record::RowId;
-use crate::wire::{Reader, checksum, put_varint};
+use crate::format::batch::Stored;
+use crate::format::batch::{Incarnation, SegmentName};
+use crate::format::origin::Journal;
+use crate::format::record::RowId;
+use crate::format::wire::{Reader, checksum, put_varint};
 
 /// Its name in the queue's folder.
 pub(crate) const FILE: &str = "checkpoint";
@@ -65,6 +65,12 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// That of an empty queue whose log begins with this segment.
+    pub(crate) fn first(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
+        let (segments, journal) = (Vec::new(), Journal::default());
+        Checkpoint { incarnation, replay_from: segment, next: RowId(1), definition, segments, journal }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         body.extend(0u64.to_le_bytes());
@@ -166,6 +172,13 @@ impl Checkpoint {
     }
 }
 
+/// Whether a queue makes files of this name.
+pub(crate) fn is_ours(name: &Path) -> bool {
+    let name = name.to_string_lossy();
+    SegmentName::parse(name.trim_end_matches(".partial")).is_some()
+        || name.trim_end_matches(".partial") == FILE
+}
+
 impl Listed {
     fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.name.number);
@@ -211,10 +224,10 @@ mod tests {
 
     use super::{Checkpoint, Definition, Listed, Sync};
     use crate::Error;
-    use crate::batch::SegmentName;
-    use crate::index::Stored;
-    use crate::origin::{Journal, Origin, Source};
-    use crate::record::RowId;
+    use crate::format::batch::SegmentName;
+    use crate::format::batch::Stored;
+    use crate::format::origin::{Journal, Origin, Source};
+    use crate::format::record::RowId;
 
     fn example() -> Checkpoint {
         let mut journal = Journal::default();

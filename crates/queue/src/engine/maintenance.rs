@@ -1,29 +1,26 @@
 //! What happens behind publishers and takers: sparse segments are rewritten, checkpoints written, empty files
-//! removed; and what happens to a whole queue: emptying, dropping, resting.
+//! removed.
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
-use disk::{Disk, Output};
+use disk::Output;
 
-use crate::batch::{
-    self, BATCH_HEADER, Header, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, encode_index,
+use crate::Error;
+use crate::format::batch::{
+    self, BATCH_HEADER, Header, Indexed, Kind, Place, SEGMENT_HEADER, SegmentName, Stored, encode_index,
 };
-use crate::checkpoint::{Checkpoint, Listed};
-use crate::commit::{fail, fail_if_lost};
-use crate::engine::first_checkpoint;
-use crate::file::SegmentFile;
-use crate::index::{Arrival, Doing, Index, Segment, Stored};
-use crate::log::Log;
-use crate::origin::Journal;
+use crate::format::checkpoint::{Checkpoint, Definition, Listed};
+use crate::format::record::{RowId, encode_moved};
+use crate::index::{Arrival, Doing, Index, Segment};
 use crate::queue::Queue;
-use crate::record::{RowId, encode_moved};
-use crate::state::{Gather, State};
-use crate::sync::{MutexGuard, wait};
-use crate::wait::{News, tell_all};
-use crate::{Counters, Error, Status};
+use crate::queue::commit::fail_if_lost;
+use crate::queue::state::State;
+use crate::store::file::{Location, SegmentFile, unlink};
+use crate::store::folder::Folder;
+use crate::store::log::Log;
+use crate::sync::wait;
 
 /// Bytes of a batch of moved rows.
 const MOVED_BATCH: usize = 1 << 20;
@@ -169,155 +166,17 @@ impl Queue {
         state.counters.checkpoints += u64::from(written.is_ok());
         written
     }
-
-    /// Closes the files when the queue was not used since this was last asked.
-    pub(crate) fn rest_if_idle(&self) -> Result<(), Error> {
-        let mut state = self.lock();
-        if std::mem::take(&mut state.used) {
-            self.shared.schedule_rest(self);
-            return Ok(());
-        }
-        state.watched = false;
-        drop(state);
-        self.rest()
-    }
-
-    /// Closes the files until the next use, after making everything durable.
-    pub(crate) fn rest(&self) -> Result<(), Error> {
-        let flushed = self.flush();
-        let mut state = self.take_turn(self.lock());
-        let mut log = state.log.take();
-        let rested = flushed.and(state.usable()).and_then(|()| log.as_mut().map_or(Ok(()), Log::rest));
-        state.log = log;
-        state.index.segments().for_each(|segment| segment.file().close());
-        if let Err(error) = &rested {
-            fail_if_lost(&mut state, error);
-        }
-        self.give_turn(&mut state);
-        rested
-    }
-
-    /// Removes all rows at once, also those that are owned. Row ids start over, and the journal of relayed
-    /// rows too. Those who wait go on waiting.
-    ///
-    /// # Errors
-    /// [`Error::Disk`]: all rows are there still, or the queue is out of service when that can't be told.
-    pub fn truncate(&self) -> Result<(), Error> {
-        let mut state = self.quiet();
-        let result = state.usable().and_then(|()| self.start_over(&mut state));
-        state.maintaining = false;
-        self.give_turn(&mut state);
-        result
-    }
-
-    /// The state while nobody writes or tidies up.
-    pub(crate) fn quiet(&self) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
-        // Whoever has something in the batch to come is let go first.
-        while state.writing || state.maintaining || state.open.is_some() {
-            state = wait(&self.turn, state);
-        }
-        state.writing = true;
-        state.maintaining = true;
-        state
-    }
-
-    /// Runs `work` while nobody opens, writes or removes a file of the queue.
-    pub(crate) fn undisturbed<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut state = self.quiet();
-        let result = work();
-        state.maintaining = false;
-        self.give_turn(&mut state);
-        result
-    }
-
-    fn start_over(&self, state: &mut State) -> Result<(), Error> {
-        let incarnation = (self.shared.options.random)();
-        let number = state.log.as_ref().map_or(1, |log| log.file().name().number + 1);
-        let (folder, disk) = (self.folder.path(), self.folder.disk());
-        let checkpoint = first_checkpoint(incarnation, number, self.definition().clone());
-        let log = Log::create(&self.folder, incarnation, number, RowId(1))?;
-        let written = checkpoint.begin(disk, &folder).map_err(Error::disk(&folder));
-        let begun = written.inspect_err(|_| {
-            // Nothing is decided: the segment that was begun is no part of the queue, and its end is not to
-            // look like one.
-            disk.remove(&log.file().path()).ok();
-        })?;
-        // From here on a failure leaves it open which of the two states a crash would find.
-        let decided = begun.finish().map_err(Error::disk(&folder));
-        decided.inspect_err(|error| fail(state, error))?;
-        let old = state.log.replace(log).into_iter().map(|log| log.file().clone());
-        let sealed = state.index.segments().map(|segment| segment.file().clone());
-        let mut gone: Vec<_> = old.chain(sealed).collect();
-        gone.extend(state.index.take_emptied());
-        gone.sort_by_key(|file| file.name());
-        gone.dedup_by_key(|file| file.name());
-        state.gather = Gather::default();
-        state.index = Index::default();
-        state.index.add_emptied(unlink(self.folder.disk(), gone));
-        state.incarnation = incarnation;
-        state.epoch += 1;
-        state.journal = Journal::default();
-        state.owners.clear();
-        state.conditions.clear();
-        (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
-        self.note_rows(state);
-        Ok(())
-    }
-
-    /// Puts a queue out of use whose files are about to be removed.
-    pub(crate) fn drop_rows(&self) {
-        let mut state = self.quiet();
-        state.dropped = true;
-        tell_all(&mut state, &News::Dropped);
-        state.gather = Gather::default();
-        state.index = Index::default();
-        state.owners.clear();
-        state.log = None;
-        self.note_rows(&state);
-        state.maintaining = false;
-        self.give_turn(&mut state);
-    }
-
-    /// What happened since it was opened.
-    pub(crate) fn counters(&self) -> Counters {
-        self.folder.calls.counted(self.lock().counters)
-    }
-
-    /// What is in the queue, and what happened since it was opened.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        let mut state = self.lock();
-        let active = state.log.as_ref().map_or(0, Log::end);
-        let sealed = state.index.segments().filter_map(Segment::stored).map(|stored| stored.file_len);
-        let bytes = active + sealed.sum::<u64>();
-        let live_bytes = state.index.segments().map(Segment::live_bytes).sum();
-        let owned = state.index.owned();
-        let now_ms = self.shared.now_ms();
-        Status {
-            waiting: state.index.live() - owned,
-            owned,
-            oldest_ms: state.index.oldest_ms(),
-            bytes,
-            live_bytes,
-            memory: state.index.memory() as u64,
-            waiters: state.waiters.len() as u64,
-            written_per_s: state.written.per_second(now_ms),
-            removed_per_s: state.removed.per_second(now_ms),
-            counters: self.folder.calls.counted(state.counters),
-        }
-    }
 }
 
-fn place_of(row: &Indexed, file: &Arc<SegmentFile>) -> crate::index::Location {
+fn place_of(row: &Indexed, file: &Arc<SegmentFile>) -> Location {
     let len = usize::try_from(row.len).unwrap_or(usize::MAX);
-    crate::index::Location { file: file.clone(), offset: row.offset, len, opened: None }
+    Location { file: file.clone(), offset: row.offset, len, opened: None }
 }
 
 /// The next segments from `from` on that are worth rewriting and fit into one of `limit` bytes.
 fn plan(
     state: &mut State,
-    folder: &Arc<crate::folder::Folder>,
+    folder: &Arc<Folder>,
     (from, limit): (RowId, u64),
     worth: fn(&Segment) -> bool,
 ) -> Result<Option<Plan>, Error> {
@@ -380,7 +239,7 @@ fn exchange(index: &mut Index, plan: &Plan, mut segment: Segment) -> Result<(), 
     Ok(())
 }
 
-fn snapshot(state: &mut State, definition: &crate::Definition) -> Checkpoint {
+fn snapshot(state: &mut State, definition: &Definition) -> Checkpoint {
     let listed = state.index.segments().filter_map(|segment| {
         Some(Listed {
             name: segment.file().name(),
@@ -399,10 +258,4 @@ fn snapshot(state: &mut State, definition: &crate::Definition) -> Checkpoint {
         segments: listed.collect(),
         journal: state.journal.clone(),
     }
-}
-
-/// Removes files; those that could not be removed are returned.
-fn unlink(disk: &dyn Disk, files: Vec<Arc<SegmentFile>>) -> Vec<Arc<SegmentFile>> {
-    let there = |path: &Path| disk.stat(path).is_ok();
-    files.into_iter().filter(|file| disk.remove(&file.path()).is_err() && there(&file.path())).collect()
 }

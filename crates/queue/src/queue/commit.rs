@@ -6,16 +6,19 @@
 
 use std::sync::Arc;
 
-use crate::batch::{BATCH_HEADER, Header, Kind, encode_index};
-use crate::engine::Shared;
-use crate::file::SegmentFile;
-use crate::index::{Arrival, Stored};
-use crate::log::Log;
+use crate::format::batch::{BATCH_HEADER, Header, Kind, Stored, encode_index};
+use crate::format::record::RowId;
+use crate::index::Arrival;
+use crate::queue::gather::{Batch, Gather};
+use crate::queue::offer::{Candidate, offer, tell_all};
+use crate::queue::owner::Ownership;
+use crate::queue::shared::Shared;
+use crate::queue::state::State;
+use crate::queue::waiter::News;
 use crate::queue::{PUBLISH_BYTES_MAX, Queue};
-use crate::record::RowId;
-use crate::state::{Batch, Gather, Ownership, State};
-use crate::sync::{MutexGuard, pass, wait};
-use crate::wait::{Candidate, News, offer, tell_all};
+use crate::store::file::SegmentFile;
+use crate::store::log::Log;
+use crate::sync::{MutexGuard, pass};
 use crate::{Error, Sync};
 
 /// With so many bytes in the batch to come, others wait for the one after it.
@@ -118,23 +121,6 @@ impl Queue {
         batch.finish(outcome.clone());
         drop(watch);
         outcome
-    }
-
-    /// Waits until nobody writes, and keeps others from it.
-    pub(crate) fn take_turn<'guard>(
-        &self,
-        mut state: MutexGuard<'guard, State>,
-    ) -> MutexGuard<'guard, State> {
-        while state.writing {
-            state = wait(&self.turn, state);
-        }
-        state.writing = true;
-        state
-    }
-
-    pub(crate) fn give_turn(&self, state: &mut State) {
-        state.writing = false;
-        self.turn.notify_all();
     }
 
     /// The part that happens without the lock. A segment that it closes is told in `sealed`, whatever comes

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::Error;
-use crate::record::RowId;
-use crate::wire::{Reader, checksum, put_varint};
+use crate::format::record::RowId;
+use crate::format::wire::{Reader, checksum, put_varint};
 
 /// Bytes of a segment's header.
 pub(crate) const SEGMENT_HEADER: usize = 64;
@@ -194,6 +194,14 @@ pub(crate) struct Indexed {
 pub(crate) struct Since {
     pub(crate) id: RowId,
     pub(crate) time_ms: u64,
+}
+
+/// Where the index of a sealed segment lies, and how long its file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) file_len: u64,
 }
 
 /// Appends the body of an index; ids count from `first`.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use disk::Sink;
 
 use crate::Error;
-use crate::batch::{self, Header, Incarnation, Place, SEGMENT_HEADER, SegmentName};
-use crate::file::SegmentFile;
-use crate::files::Permit;
-use crate::folder::{Folder, count};
-use crate::index::Stored;
-use crate::record::RowId;
+use crate::format::batch::Stored;
+use crate::format::batch::{self, Header, Incarnation, Place, SEGMENT_HEADER, SegmentName};
+use crate::format::record::RowId;
+use crate::store::file::SegmentFile;
+use crate::store::files::{Permit, Readable};
+use crate::store::folder::{Folder, count};
 
 /// The active segment and where it ends.
 pub(crate) struct Log {

@@ -1,8 +1,8 @@
 //! The records of a batch: rows, acknowledgements, moved rows. Bytes in, bytes out; docs/formats/queue.md has
 //! the table.
 
-use crate::origin::Origin;
-use crate::wire::{Reader, checksum, put_varint};
+use crate::format::origin::Origin;
+use crate::format::wire::{Reader, checksum, put_varint};
 
 /// The number of a row in its queue, counted from 1 in the order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

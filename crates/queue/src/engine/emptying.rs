@@ -1,0 +1,78 @@
+//! Emptying a queue, and putting one out of use that is dropped.
+
+use crate::Error;
+use crate::format::checkpoint::Checkpoint;
+use crate::format::origin::Journal;
+use crate::format::record::RowId;
+use crate::index::Index;
+use crate::queue::Queue;
+use crate::queue::commit::fail;
+use crate::queue::gather::Gather;
+use crate::queue::offer::tell_all;
+use crate::queue::state::State;
+use crate::queue::waiter::News;
+use crate::store::file::unlink;
+use crate::store::log::Log;
+
+impl Queue {
+    /// Removes all rows at once, also those that are owned. Row ids start over, and the journal of relayed
+    /// rows too. Those who wait go on waiting.
+    ///
+    /// # Errors
+    /// [`Error::Disk`]: all rows are there still, or the queue is out of service when that can't be told.
+    pub fn truncate(&self) -> Result<(), Error> {
+        let mut state = self.quiet();
+        let result = state.usable().and_then(|()| self.start_over(&mut state));
+        state.maintaining = false;
+        self.give_turn(&mut state);
+        result
+    }
+
+    fn start_over(&self, state: &mut State) -> Result<(), Error> {
+        let incarnation = (self.shared.options.random)();
+        let number = state.log.as_ref().map_or(1, |log| log.file().name().number + 1);
+        let (folder, disk) = (self.folder.path(), self.folder.disk());
+        let checkpoint = Checkpoint::first(incarnation, number, self.definition().clone());
+        let log = Log::create(&self.folder, incarnation, number, RowId(1))?;
+        let written = checkpoint.begin(disk, &folder).map_err(Error::disk(&folder));
+        let begun = written.inspect_err(|_| {
+            // Nothing is decided: the segment that was begun is no part of the queue, and its end is not to
+            // look like one.
+            disk.remove(&log.file().path()).ok();
+        })?;
+        // From here on a failure leaves it open which of the two states a crash would find.
+        let decided = begun.finish().map_err(Error::disk(&folder));
+        decided.inspect_err(|error| fail(state, error))?;
+        let old = state.log.replace(log).into_iter().map(|log| log.file().clone());
+        let sealed = state.index.segments().map(|segment| segment.file().clone());
+        let mut gone: Vec<_> = old.chain(sealed).collect();
+        gone.extend(state.index.take_emptied());
+        gone.sort_by_key(|file| file.name());
+        gone.dedup_by_key(|file| file.name());
+        state.gather = Gather::default();
+        state.index = Index::default();
+        state.index.add_emptied(unlink(self.folder.disk(), gone));
+        state.incarnation = incarnation;
+        state.epoch += 1;
+        state.journal = Journal::default();
+        state.owners.clear();
+        state.conditions.clear();
+        (state.next, state.arrived, state.active_next) = (RowId(1), RowId(1), RowId(1));
+        self.note_rows(state);
+        Ok(())
+    }
+
+    /// Puts a queue out of use whose files are about to be removed.
+    pub(crate) fn drop_rows(&self) {
+        let mut state = self.quiet();
+        state.dropped = true;
+        tell_all(&mut state, &News::Dropped);
+        state.gather = Gather::default();
+        state.index = Index::default();
+        state.owners.clear();
+        state.log = None;
+        self.note_rows(&state);
+        state.maintaining = false;
+        self.give_turn(&mut state);
+    }
+}

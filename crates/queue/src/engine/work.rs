@@ -1,0 +1,24 @@
+//! The threads that tidy up behind publishers and takers.
+
+use std::sync::Weak;
+
+use crate::queue::shared::{Job, Shared};
+
+/// Does what is to be done, until the engine stops.
+pub(crate) fn work(shared: &Shared) {
+    loop {
+        match shared.next_job() {
+            Job::Stop => return,
+            // Failures are counted by the queue; one that must stop it has put it out of service.
+            Job::Maintain(queue) => queue.upgrade().into_iter().for_each(|queue| {
+                queue.maintain().ok();
+            }),
+            Job::Settle(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
+                queue.settle().ok();
+            }),
+            Job::Rest(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
+                queue.rest_if_idle().ok();
+            }),
+        }
+    }
+}

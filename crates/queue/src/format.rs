@@ -1,0 +1,7 @@
+//! The bytes on disk: numbers, records, batches, checkpoints. docs/formats/queue.md describes them.
+
+pub(crate) mod batch;
+pub(crate) mod checkpoint;
+pub(crate) mod origin;
+pub(crate) mod record;
+pub(crate) mod wire;

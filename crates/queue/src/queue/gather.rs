@@ -1,0 +1,113 @@
+//! What comes together to be written at once, and what those wait for who put something into it.
+
+use crate::Error;
+use crate::format::batch::BATCH_HEADER;
+use crate::format::origin::Origin;
+use crate::format::record::{ROW_SUM, RowId, encode_acknowledge, encode_row};
+use crate::queue::owner::OwnerId;
+use crate::sync::{Condvar, Mutex, lock, wait};
+
+/// A row in a batch that is being gathered or written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gathered {
+    pub(crate) id: RowId,
+    /// Where its checksum is in the batch, header included.
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+    /// Who has it from the beginning: a statement that is not over.
+    pub(crate) owner: Option<OwnerId>,
+}
+
+/// What comes together while a batch is being written: the next batch.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    /// Room for the header, then records.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) rows: Vec<Gathered>,
+    /// Rows that are gone when this is written.
+    pub(crate) acknowledged: Vec<(RowId, u64)>,
+    /// Rows that are gone already, whether this can be written or not.
+    gone: Vec<(RowId, u64)>,
+    pub(crate) origins: usize,
+}
+
+impl Gather {
+    fn begin(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes.resize(BATCH_HEADER, 0);
+        }
+    }
+
+    /// Takes over what is gone already of a batch that could not be written.
+    pub(crate) fn inherit(&mut self, other: &Gather) {
+        if !other.gone.is_empty() {
+            self.encode(&other.gone);
+            self.gone.extend(&other.gone);
+        }
+    }
+
+    pub(crate) fn add_row(&mut self, id: RowId, row: &[u8], owner: Option<OwnerId>, origin: Option<&Origin>) {
+        self.begin();
+        let at = encode_row(&mut self.bytes, id, row, origin);
+        self.rows.push(Gathered { id, at, len: ROW_SUM + row.len(), owner });
+        self.origins += usize::from(origin.is_some());
+    }
+
+    fn encode(&mut self, runs: &[(RowId, u64)]) {
+        self.begin();
+        runs.iter().for_each(|(first, count)| encode_acknowledge(&mut self.bytes, *first, *count));
+    }
+
+    /// Records that rows are gone; who calls applies it.
+    pub(crate) fn record(&mut self, rows: &[RowId]) {
+        let runs: Vec<_> = runs(rows).collect();
+        self.encode(&runs);
+        self.gone.extend(runs);
+    }
+
+    /// Records that rows are gone, to be applied when that is written.
+    pub(crate) fn acknowledge(&mut self, rows: &[RowId]) {
+        let runs: Vec<_> = runs(rows).collect();
+        self.encode(&runs);
+        self.acknowledged.extend(runs);
+    }
+
+    /// The rows that nobody has yet, with their bytes.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = (RowId, &[u8])> {
+        let bytes = |row: &Gathered| self.bytes.get(row.at + ROW_SUM..row.at + row.len).unwrap_or_default();
+        self.rows.iter().filter(|row| row.owner.is_none()).map(move |row| (row.id, bytes(row)))
+    }
+}
+
+/// Rows that follow each other as `(first, count)`.
+fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
+    let runs = rows.chunk_by(|one, next| one.0 + 1 == next.0);
+    runs.filter_map(|run| run.first().map(|first| (*first, run.len() as u64)))
+}
+
+/// What those wait for who put something into a batch. Its lock is its own: who is woken need not wait for
+/// the queue's.
+#[derive(Default)]
+pub(crate) struct Batch {
+    outcome: Mutex<Option<Result<(), Error>>>,
+    done: Condvar,
+}
+
+impl Batch {
+    /// Waits for what became of it.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        let mut outcome = lock(&self.outcome);
+        loop {
+            match &*outcome {
+                Some(outcome) => return outcome.clone(),
+                None => outcome = wait(&self.done, outcome),
+            }
+        }
+    }
+
+    /// Says what became of it; the first word counts.
+    pub(crate) fn finish(&self, result: Result<(), Error>) {
+        lock(&self.outcome).get_or_insert(result);
+        self.done.notify_all();
+    }
+}

@@ -1,0 +1,92 @@
+//! How a row is handed to exactly one of those who wait, in the order they came.
+//!
+//! A waiter is registered in every queue it waits on, in the same critical section in which all of them were
+//! found to have nothing for it. Whoever makes a row available offers it to the waiters of that queue before
+//! letting go of the queue's lock. So a row that matches a registered waiter is never left lying.
+
+use crate::format::record::RowId;
+use crate::queue::owner::Ownership;
+use crate::queue::state::State;
+use crate::queue::waiter::{Given, News, Registration};
+use crate::{Error, Filter};
+
+/// Tells all who wait.
+pub(crate) fn tell_all(state: &mut State, news: &News) {
+    for (_, waiter) in std::mem::take(&mut state.waiters) {
+        waiter.bell.tell(Some(waiter.round), news.clone());
+    }
+}
+
+/// A row that became available, with its bytes if they are at hand.
+pub(crate) struct Candidate<'bytes> {
+    pub(crate) id: RowId,
+    pub(crate) row: Option<&'bytes [u8]>,
+}
+
+/// Hands rows that became available to those who wait, in order.
+pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
+    if state.held_back > 0 {
+        return Ok(());
+    }
+    let mut from = 0;
+    while !candidates.is_empty() {
+        let Some(ticket) = state.waiters.range(from..).next().map(|(ticket, _)| *ticket) else { break };
+        let Some(waiter) = state.waiters.remove(&ticket) else { break };
+        from = ticket + 1;
+        let (target, rows) = match choose(state, &waiter, &candidates) {
+            Ok(Some(chosen)) => chosen,
+            Ok(None) => {
+                state.waiters.insert(ticket, waiter);
+                continue;
+            }
+            Err(_) => {
+                // It looks for itself, and is told what is wrong if that has not passed.
+                waiter.bell.tell(Some(waiter.round), News::Again);
+                continue;
+            }
+        };
+        // Told before the rows are marked, but the session can't look at the queue before we let go of its
+        // lock.
+        let given = Given { target, epoch: state.epoch, rows: rows.clone() };
+        if waiter.bell.tell(Some(waiter.round), News::Rows(given)) {
+            candidates.retain(|candidate| !rows.contains(&candidate.id));
+            state.own(&rows, Ownership { owner: waiter.owner, since_ms: now_ms })?;
+            state.counters.handed_over += rows.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// What a waiter takes of the candidates: the first of its alternatives that has any.
+fn choose(
+    state: &mut State,
+    waiter: &Registration,
+    candidates: &[Candidate<'_>],
+) -> Result<Option<(usize, Vec<RowId>)>, Error> {
+    for alternative in &waiter.alternatives {
+        let filter = alternative.filter.as_deref();
+        let mut rows = Vec::new();
+        for candidate in candidates {
+            if rows.len() >= waiter.rows_max {
+                break;
+            }
+            if matches(state, filter, candidate)? {
+                rows.push(candidate.id);
+            }
+        }
+        if !rows.is_empty() {
+            return Ok(Some((alternative.target, rows)));
+        }
+    }
+    Ok(None)
+}
+
+fn matches(state: &mut State, filter: Option<&dyn Filter>, candidate: &Candidate<'_>) -> Result<bool, Error> {
+    let Some(filter) = filter else { return Ok(true) };
+    state.counters.evaluations += 1;
+    if let Some(row) = candidate.row {
+        return Ok(filter.matches(row));
+    }
+    let Some(place) = state.index.locate(candidate.id)? else { return Ok(false) };
+    Ok(filter.matches(&place.read(candidate.id)?))
+}

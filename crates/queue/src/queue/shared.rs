@@ -1,0 +1,205 @@
+//! What all queues of an engine share, and what is to be done for them before long.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use disk::Disk;
+
+use crate::Counters;
+use crate::queue::Queue;
+use crate::store::files::Files;
+use crate::sync::{Condvar, Mutex, lock, wait_for};
+
+/// How an engine works. The defaults are right for a server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes after which a segment is sealed. An opening reads about so much.
+    pub segment_bytes: u64,
+    /// Threads that compact, write checkpoints, and write and sync what was put off. With none, nothing of
+    /// this happens by itself.
+    pub threads: usize,
+    /// How long what was written to a queue with [`crate::Sync::Interval`] may stay unsynced, and an
+    /// acknowledgement unwritten without [`crate::Sync::Always`].
+    pub interval: Duration,
+    /// A checkpoint is written, and their files are removed, when so many segments are empty.
+    pub emptied_max: usize,
+    /// A queue that nobody used for so long, or up to twice as long, closes its files until it is used again.
+    pub idle: Duration,
+    /// Files that may be open at once for all queues together, or some more; when there are too many, those
+    /// that were used longest ago are closed until they are used again.
+    pub files_max: usize,
+    /// The time, milliseconds since 1970.
+    pub now_ms: fn() -> u64,
+    /// Random bytes: the incarnation of a new queue.
+    pub random: fn() -> [u8; 16],
+}
+
+impl Options {
+    /// The defaults, with a clock and a source of random bytes.
+    #[must_use]
+    pub fn new(now_ms: fn() -> u64, random: fn() -> [u8; 16]) -> Options {
+        Options {
+            segment_bytes: 16 << 20,
+            threads: 2,
+            interval: Duration::from_secs(1),
+            emptied_max: 4,
+            idle: Duration::from_secs(30),
+            files_max: 512,
+            now_ms,
+            random,
+        }
+    }
+}
+
+/// What all queues of an engine share.
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: Options,
+    pub(crate) files: Arc<Files>,
+    numbers: AtomicU64,
+    jobs: Mutex<Jobs>,
+    bell: Condvar,
+    past: Mutex<Past>,
+}
+
+/// What happened since the start, whatever became of the queue that it happened in.
+#[derive(Default)]
+struct Past {
+    /// In queues that nobody uses any more.
+    counters: Counters,
+    /// All other queues, open or not.
+    alive: BTreeMap<u64, Weak<Queue>>,
+}
+
+#[derive(Default)]
+struct Jobs {
+    maintain: BTreeMap<u64, Weak<Queue>>,
+    settle: BTreeMap<u64, Weak<Queue>>,
+    /// When the queues in `settle` are due.
+    due: Option<Instant>,
+    /// Queues with open files.
+    used: BTreeMap<u64, Weak<Queue>>,
+    /// When the queues in `used` are looked at.
+    look: Option<Instant>,
+    stop: bool,
+}
+
+/// What is to be done next, without being asked.
+pub(crate) enum Job {
+    Maintain(Weak<Queue>),
+    Settle(Vec<Weak<Queue>>),
+    Rest(Vec<Weak<Queue>>),
+    Stop,
+}
+
+impl Shared {
+    pub(crate) fn new(disk: Arc<dyn Disk>, options: Options) -> Shared {
+        let (numbers, jobs, bell) = (AtomicU64::new(1), Mutex::default(), Condvar::default());
+        let (files, past) = (Files::new(options.files_max), Mutex::default());
+        Shared { disk, options, files, numbers, jobs, bell, past }
+    }
+
+    /// No more is to be done.
+    pub(crate) fn stop(&self) {
+        lock(&self.jobs).stop = true;
+        self.bell.notify_all();
+    }
+
+    /// What happened in queues that are gone, and all others, open or not: under one lock, so that a queue
+    /// that goes meanwhile is in one of the two.
+    pub(crate) fn past(&self) -> (Counters, Vec<Arc<Queue>>) {
+        let past = lock(&self.past);
+        (past.counters, past.alive.values().filter_map(Weak::upgrade).collect())
+    }
+
+    pub(crate) fn note_opened(&self, number: u64, queue: &Weak<Queue>) {
+        lock(&self.past).alive.insert(number, queue.clone());
+    }
+
+    pub(crate) fn note_gone(&self, number: u64, counters: &Counters) {
+        let mut past = lock(&self.past);
+        past.alive.remove(&number);
+        past.counters = past.counters.and(counters);
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.options.now_ms)()
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Closes the files of queues that were used longest ago, when there are too many. Who calls holds no
+    /// queue's lock.
+    pub(crate) fn make_room(&self) {
+        if !self.files.is_full() {
+            return;
+        }
+        let mut open: Vec<Arc<Queue>> = lock(&self.past).alive.values().filter_map(Weak::upgrade).collect();
+        open.retain(|queue| queue.is_open());
+        open.sort_by_key(|queue| queue.used());
+        for queue in open {
+            if self.files.surplus() == 0 {
+                break;
+            }
+            // One that can't be closed is told of by its next use.
+            queue.rest().ok();
+        }
+    }
+
+    /// Has a queue compacted as far as it is sparse, and a checkpoint of it written.
+    pub(crate) fn schedule(&self, queue: &Queue) {
+        if self.options.threads > 0 {
+            lock(&self.jobs).maintain.insert(queue.number, queue.me.clone());
+            self.bell.notify_one();
+        }
+    }
+
+    /// Has a queue write and sync what it put off, when the interval is over.
+    pub(crate) fn schedule_settling(&self, queue: &Queue) {
+        if self.options.threads > 0 {
+            let mut jobs = lock(&self.jobs);
+            jobs.settle.insert(queue.number, queue.me.clone());
+            jobs.due.get_or_insert_with(|| Instant::now() + self.options.interval);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Has a queue close its files when it is not used for a while.
+    pub(crate) fn schedule_rest(&self, queue: &Queue) {
+        if self.options.threads > 0 {
+            let mut jobs = lock(&self.jobs);
+            jobs.used.insert(queue.number, queue.me.clone());
+            jobs.look.get_or_insert_with(|| Instant::now() + self.options.idle);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Waits for something to do.
+    pub(crate) fn next_job(&self) -> Job {
+        let mut jobs = lock(&self.jobs);
+        loop {
+            if jobs.stop {
+                return Job::Stop;
+            }
+            let now = Instant::now();
+            if jobs.due.is_some_and(|due| due <= now) {
+                jobs.due = None;
+                return Job::Settle(std::mem::take(&mut jobs.settle).into_values().collect());
+            }
+            if jobs.look.is_some_and(|look| look <= now) {
+                jobs.look = None;
+                return Job::Rest(std::mem::take(&mut jobs.used).into_values().collect());
+            }
+            let next = jobs.due.into_iter().chain(jobs.look).min();
+            let left = next.map(|next| next.saturating_duration_since(now));
+            if let Some((_, queue)) = jobs.maintain.pop_first() {
+                return Job::Maintain(queue);
+            }
+            jobs = wait_for(&self.bell, jobs, left);
+        }
+    }
+}

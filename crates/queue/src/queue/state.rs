@@ -1,0 +1,160 @@
+//! What a queue knows, behind its one lock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::format::batch::Incarnation;
+use crate::format::origin::{Journal, Origin};
+use crate::format::record::RowId;
+use crate::index::{Doing, Index};
+use crate::queue::copying::Copying;
+use crate::queue::gather::{Batch, Gather};
+use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::progress::Conditions;
+use crate::queue::rate::Rate;
+use crate::queue::waiter::Registration;
+use crate::store::log::Log;
+use crate::{Counters, Error};
+
+/// What a queue knows.
+pub(crate) struct State {
+    pub(crate) incarnation: Incarnation,
+    /// How often the queue was emptied since it was opened.
+    pub(crate) epoch: u64,
+    pub(crate) index: Index,
+    /// The id of the next row.
+    pub(crate) next: RowId,
+    /// The id after the last row that has arrived; rows from it to `next` are still being written.
+    pub(crate) arrived: RowId,
+    /// The id that the next row had when the active segment was begun.
+    pub(crate) active_next: RowId,
+    pub(crate) journal: Journal,
+    /// Sources of rows that are not written yet, in order.
+    pub(crate) pending: Vec<Origin>,
+    pub(crate) gather: Gather,
+    pub(crate) open: Option<Arc<Batch>>,
+    /// How many have a part in that batch beside the one who will write it.
+    pub(crate) joined: u64,
+    /// Several had a part in the batch before.
+    pub(crate) crowded: bool,
+    /// Somebody has the log: writes, syncs, or empties the queue.
+    pub(crate) writing: bool,
+    /// Somebody compacts or writes a checkpoint.
+    pub(crate) maintaining: bool,
+    /// Absent while somebody writes.
+    pub(crate) log: Option<Log>,
+    /// Something is not written yet, or not synced, and somebody sees to it before long.
+    pub(crate) unsettled: bool,
+    pub(crate) waiters: BTreeMap<u64, Registration>,
+    pub(crate) tickets: u64,
+    pub(crate) owners: BTreeMap<RowId, Ownership>,
+    pub(crate) conditions: Conditions,
+    /// Its files were used since somebody looked.
+    pub(crate) used: bool,
+    /// Somebody looks now and then whether its files are used.
+    pub(crate) watched: bool,
+    /// How many want that no row is taken.
+    pub(crate) held_back: usize,
+    /// The copy that is being made meanwhile.
+    pub(crate) copying: Option<Copying>,
+    pub(crate) failed: Option<Arc<str>>,
+    pub(crate) dropped: bool,
+    pub(crate) counters: Counters,
+    pub(crate) written: Rate,
+    pub(crate) removed: Rate,
+}
+
+impl State {
+    /// That of a queue which nobody uses yet.
+    pub(crate) fn new(
+        incarnation: Incarnation,
+        (index, journal): (Index, Journal),
+        (next, active_next): (RowId, RowId),
+        log: Log,
+    ) -> State {
+        State {
+            incarnation,
+            epoch: 0,
+            index,
+            next,
+            arrived: next,
+            active_next,
+            journal,
+            pending: Vec::new(),
+            gather: Gather::default(),
+            open: None,
+            writing: false,
+            maintaining: false,
+            log: Some(log),
+            joined: 0,
+            crowded: false,
+            unsettled: false,
+            waiters: BTreeMap::new(),
+            tickets: 0,
+            owners: BTreeMap::new(),
+            conditions: Conditions::default(),
+            used: false,
+            watched: false,
+            held_back: 0,
+            copying: None,
+            failed: None,
+            dropped: false,
+            counters: Counters::default(),
+            written: Rate::default(),
+            removed: Rate::default(),
+        }
+    }
+
+    /// An error when the queue is out of service.
+    pub(crate) fn usable(&self) -> Result<(), Error> {
+        match &self.failed {
+            Some(why) => Err(Error::Failed { why: why.clone() }),
+            None if self.dropped => Err(Error::Dropped),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes note that what was gathered could not be written: its rows never came, and nothing has become of
+    /// those that it would have ended. What is gone already is recorded with the next batch.
+    pub(crate) fn give_up(&mut self, gather: &Gather) {
+        self.pending.drain(..gather.origins);
+        self.gather.inherit(gather);
+    }
+
+    /// Whether a relayed row came already, or is on its way.
+    pub(crate) fn is_duplicate(&self, origin: &Origin) -> bool {
+        let repeated = self.pending.iter().rev().find_map(|earlier| origin.repeats(earlier));
+        repeated.unwrap_or_else(|| self.journal.has(origin))
+    }
+
+    /// Gives rows to somebody who was found to have a right to them.
+    pub(crate) fn own(&mut self, rows: &[RowId], ownership: Ownership) -> Result<(), Error> {
+        for id in rows {
+            self.index.take(*id)?;
+            self.owners.insert(*id, ownership);
+        }
+        Ok(())
+    }
+
+    /// Takes rows from their owner and puts them back in their places; those that were still owned are
+    /// returned.
+    pub(crate) fn disown(&mut self, rows: &[RowId], owner: OwnerId) -> Result<Vec<RowId>, Error> {
+        let mut back = Vec::new();
+        for id in rows {
+            if self.owners.get(id).is_none_or(|ownership| ownership.owner != owner) {
+                continue;
+            }
+            self.owners.remove(id);
+            if self.index.restore(*id)? {
+                self.conditions.came_back(*id);
+                back.push(*id);
+            }
+        }
+        Ok(back)
+    }
+
+    /// Whether a row is there for somebody else than an owner.
+    pub(crate) fn is_waiting(&mut self, id: RowId) -> Result<bool, Error> {
+        Ok(self.index.doing(id)? == Doing::Waiting)
+    }
+}

@@ -1,0 +1,37 @@
+//! What is in a queue, and what happened in it.
+
+use crate::index::Segment;
+use crate::queue::Queue;
+use crate::store::log::Log;
+use crate::{Counters, Status};
+
+impl Queue {
+    /// What happened since it was opened.
+    pub(crate) fn counters(&self) -> Counters {
+        self.folder.calls.counted(self.lock().counters)
+    }
+
+    /// What is in the queue, and what happened since it was opened.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let mut state = self.lock();
+        let active = state.log.as_ref().map_or(0, Log::end);
+        let sealed = state.index.segments().filter_map(Segment::stored).map(|stored| stored.file_len);
+        let bytes = active + sealed.sum::<u64>();
+        let live_bytes = state.index.segments().map(Segment::live_bytes).sum();
+        let owned = state.index.owned();
+        let now_ms = self.shared.now_ms();
+        Status {
+            waiting: state.index.live() - owned,
+            owned,
+            oldest_ms: state.index.oldest_ms(),
+            bytes,
+            live_bytes,
+            memory: state.index.memory() as u64,
+            waiters: state.waiters.len() as u64,
+            written_per_s: state.written.per_second(now_ms),
+            removed_per_s: state.removed.per_second(now_ms),
+            counters: self.folder.calls.counted(state.counters),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Who waits for rows, and how each is told.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::format::record::RowId;
+use crate::queue::owner::OwnerId;
+use crate::sync::{Condvar, Mutex, lock, wait_for};
+use crate::{Error, Filter};
+
+/// Rows that a session owns from now on.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// The place of their queue in the list of targets.
+    pub(crate) target: usize,
+    /// Which life of the queue they are from.
+    pub(crate) epoch: u64,
+    pub(crate) rows: Vec<RowId>,
+}
+
+/// What a session is told.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    /// It has rows.
+    Rows(Given),
+    /// It shall stop waiting.
+    Interrupted,
+    /// A queue that it waited on was held back and is no more: it shall look again.
+    Again,
+    /// A queue that it waited on was dropped.
+    Dropped,
+    /// A queue it waited on is out of service.
+    Broken(Error),
+}
+
+/// Where a session waits and is told.
+#[derive(Default)]
+pub(crate) struct Bell {
+    inside: Mutex<Inside>,
+    ring: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    /// Which wait this is: what was registered for an earlier one is void.
+    round: u64,
+    waiting: bool,
+    news: Option<News>,
+}
+
+impl Bell {
+    /// Begins a wait; news of earlier ones do not reach it.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut inside = lock(&self.inside);
+        inside.round += 1;
+        inside.waiting = true;
+        inside.news = None;
+        inside.round
+    }
+
+    /// Tells the session, if it still waits in this round; says whether it was told. What must be true before
+    /// the session goes on is done by the caller under the queue's lock.
+    pub(crate) fn tell(&self, round: Option<u64>, news: News) -> bool {
+        let mut inside = lock(&self.inside);
+        if !inside.waiting || round.is_some_and(|round| round != inside.round) {
+            return false;
+        }
+        inside.waiting = false;
+        inside.news = Some(news);
+        self.ring.notify_one();
+        true
+    }
+
+    /// Waits for news until the deadline, or until `pause` is over; `None` means neither came to an end of
+    /// the wait.
+    pub(crate) fn listen(&self, until: Option<Instant>) -> Option<News> {
+        let mut inside = lock(&self.inside);
+        loop {
+            if let Some(news) = inside.news.take() {
+                return Some(news);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            inside = wait_for(&self.ring, inside, left);
+        }
+    }
+
+    /// Stops waiting; news that came at the last moment are returned.
+    pub(crate) fn end(&self) -> Option<News> {
+        let mut inside = lock(&self.inside);
+        inside.waiting = false;
+        inside.news.take()
+    }
+}
+
+/// One of the things a waiter would take from a queue.
+pub(crate) struct Alternative {
+    /// Its place in the list of targets.
+    pub(crate) target: usize,
+    pub(crate) filter: Option<Arc<dyn Filter>>,
+}
+
+/// A waiter in one queue.
+pub(crate) struct Registration {
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) round: u64,
+    pub(crate) owner: OwnerId,
+    pub(crate) rows_max: usize,
+    /// In the order in which the waiter prefers them.
+    pub(crate) alternatives: Vec<Alternative>,
+}

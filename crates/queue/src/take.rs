@@ -1,0 +1,7 @@
+//! Taking rows: a connection, what it owns and sees, and waiting.
+
+pub(crate) mod cursor;
+mod held;
+mod scan;
+pub(crate) mod session;
+pub(crate) mod wait;

@@ -1,0 +1,262 @@
+//! A connection as the queues see it: what it owns, sees, ends and gives back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::format::record::RowId;
+use crate::index::Doing;
+use crate::queue::offer::{Candidate, offer};
+use crate::queue::owner::{OwnerId, Ownership};
+use crate::queue::waiter::{Bell, News};
+use crate::queue::{Published, Queue};
+use crate::take::cursor::Cursor;
+use crate::take::held::Held;
+use crate::take::scan::BUDGET;
+
+/// Stops a wait from another thread.
+#[derive(Clone)]
+pub struct Interrupter(Arc<Bell>);
+
+impl Interrupter {
+    /// Ends the wait that is going on, if one is. A wait that begins later is not affected: who interrupts
+    /// makes `alive` say so first.
+    pub fn interrupt(&self) {
+        self.0.tell(None, News::Interrupted);
+    }
+}
+
+/// A connection.
+pub struct Session {
+    pub(super) owner: OwnerId,
+    pub(super) bell: Arc<Bell>,
+    pub(super) held: Option<Held>,
+    pub(super) owning: bool,
+    /// Rows that a statement has published which is not over.
+    unsettled: Vec<Held>,
+}
+
+impl Session {
+    /// A connection that owns nothing. No two may have the same number at a time.
+    #[must_use]
+    pub fn new(owner: OwnerId) -> Session {
+        Session { owner, bell: Arc::default(), held: None, owning: false, unsettled: Vec::new() }
+    }
+
+    /// What interrupts this session's waits.
+    #[must_use]
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter(self.bell.clone())
+    }
+
+    /// Whether the session sees its own rows only: since a wait that was not interrupted, until it ends or
+    /// aborts.
+    #[must_use]
+    pub fn is_owner(&self) -> bool {
+        self.owning
+    }
+
+    /// The rows that the session owns, and the queue they are in.
+    #[must_use]
+    pub fn held(&mut self) -> Option<(&Arc<Queue>, &[RowId])> {
+        if let Some(moved) = self.held.as_ref().and_then(Held::moved) {
+            self.held = Some(moved);
+        }
+        self.held.as_ref().map(|held| (&held.queue, held.rows.as_slice()))
+    }
+
+    /// Lets the owned rows be gone. It is no error to own nothing.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`]; after [`Error::Disk`] the session owns the rows still, after others
+    /// nothing.
+    pub fn end(&mut self) -> Result<(), Error> {
+        let owning = std::mem::take(&mut self.owning);
+        let mut next = self.held.take();
+        while let Some(held) = next {
+            match held.queue.acknowledge(held.epoch, &held.rows) {
+                // A dropped queue has taken its rows with it, but for one that was replaced.
+                Err(Error::Dropped) => next = held.moved(),
+                Err(error @ Error::Disk { .. }) => {
+                    (self.owning, self.held) = (owning, Some(held));
+                    return Err(error);
+                }
+                other => return other,
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Queue::publish`], for a statement that may fail yet: nobody sees or takes the rows until
+    /// [`Session::settle`]. After a crash they are there.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`].
+    pub fn publish_unsettled(&mut self, queue: &Arc<Queue>, rows: &[&[u8]]) -> Result<(), Error> {
+        let published = queue.publish_as(rows, Some(self.owner), None)?;
+        if let Published::New(first) = published {
+            let ids = (first.0..first.0 + rows.len() as u64).map(RowId);
+            let (queue, epoch) = (queue.clone(), queue.lock().epoch);
+            match self
+                .unsettled
+                .last_mut()
+                .filter(|held| Arc::ptr_eq(&held.queue, &queue) && held.epoch == epoch)
+            {
+                Some(held) => held.rows.extend(ids),
+                None => self.unsettled.push(Held { queue, epoch, rows: ids.collect() }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether rows are there that [`Session::publish_unsettled`] has added.
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
+        !self.unsettled.is_empty()
+    }
+
+    /// Offers what [`Session::publish_unsettled`] has added, or lets it be gone.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is
+    /// out of service.
+    pub fn settle(&mut self, keep: bool) -> Result<(), Error> {
+        let mut result = Ok(());
+        for held in std::mem::take(&mut self.unsettled) {
+            let settled = if keep {
+                held.rows.chunks(BUDGET).try_for_each(|rows| self.offer_unsettled(&held, rows))
+            } else {
+                held.queue.take_back(held.epoch, &held.rows)
+            };
+            result = result.and(match settled {
+                Err(Error::Dropped) => Ok(()),
+                other => other,
+            });
+        }
+        result
+    }
+
+    fn offer_unsettled(&self, held: &Held, rows: &[RowId]) -> Result<(), Error> {
+        let mut state = held.queue.lock();
+        state.usable()?;
+        if state.epoch != held.epoch {
+            return Ok(());
+        }
+        let back = state.disown(rows, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+        offer(&mut state, back.collect(), held.queue.shared.now_ms())
+    }
+
+    /// Gives the owned rows back, to the places they had.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
+    pub fn abort(&mut self) -> Result<(), Error> {
+        self.give_back(false)
+    }
+
+    /// Gives the owned rows back because the connection is gone.
+    ///
+    /// # Errors
+    /// Those of [`Session::abort`].
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.give_back(true)
+    }
+
+    fn give_back(&mut self, closing: bool) -> Result<(), Error> {
+        if closing {
+            self.settle(false)?;
+        }
+        self.owning = false;
+        let Some(mut held) = self.held.take() else { return Ok(()) };
+        while let Some(moved) = held.moved() {
+            held = moved;
+        }
+        let mut state = held.queue.lock();
+        if state.epoch != held.epoch || state.usable().is_err() {
+            drop(state);
+            // It may have been replaced just now.
+            self.held = held.moved();
+            return if self.held.is_some() { self.give_back(closing) } else { Ok(()) };
+        }
+        let back = state.disown(&held.rows, self.owner)?;
+        let count = back.len() as u64;
+        if closing {
+            state.counters.restored_by_close += count;
+        } else {
+            state.counters.restored_by_abort += count;
+        }
+        let candidates = back.into_iter().map(|id| Candidate { id, row: None });
+        offer(&mut state, candidates.collect(), held.queue.shared.now_ms())
+    }
+
+    /// Deletes rows: those that the session owns, and those that wait. Rows that others own stay. Returns how
+    /// many went.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`].
+    pub fn delete(&mut self, queue: &Queue, rows: &[RowId]) -> Result<u64, Error> {
+        let mut state = queue.room()?;
+        let ownership = Ownership { owner: self.owner, since_ms: queue.shared.now_ms() };
+        let (mut going, mut taken) = (Vec::new(), Vec::new());
+        let rows: BTreeSet<RowId> = rows.iter().copied().collect();
+        for id in &rows {
+            let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == self.owner);
+            if mine || state.is_waiting(*id)? {
+                if !mine {
+                    // Nobody is to be given a row whose end is being written.
+                    state.own(&[*id], ownership)?;
+                    taken.push(*id);
+                }
+                going.push(*id);
+            }
+        }
+        if going.is_empty() {
+            return Ok(0);
+        }
+        state.gather.acknowledge(&going);
+        let deleted = queue.commit(state);
+        if let Err(Error::Disk { .. }) = deleted {
+            let mut state = queue.lock();
+            let back = state.disown(&taken, self.owner)?.into_iter().map(|id| Candidate { id, row: None });
+            offer(&mut state, back.collect(), queue.shared.now_ms())?;
+        }
+        deleted.map(|()| going.len() as u64)
+    }
+
+    /// How many rows of a queue the session sees: its own when it is an owner, else all, also those owned by
+    /// others.
+    #[must_use]
+    pub fn count(&self, queue: &Arc<Queue>) -> u64 {
+        let (epoch, rows) = self.held_in(queue);
+        let mut state = queue.lock();
+        if !self.owning {
+            return state.index.live();
+        }
+        if epoch != state.epoch {
+            return 0;
+        }
+        let live = |id: &RowId| state.index.doing(*id).is_ok_and(|doing| doing != Doing::Gone);
+        rows.into_iter().filter(live).count() as u64
+    }
+
+    /// The rows of a queue that the session sees: its own when it is an owner, else those that nobody owns.
+    #[must_use]
+    pub fn cursor(&self, queue: &Arc<Queue>) -> Cursor {
+        if !self.owning {
+            return Cursor::of_waiting(queue);
+        }
+        // Without the queue's lock: what the session owns only the session changes.
+        let (epoch, rows) = self.held_in(queue);
+        Cursor::of_own(queue, epoch, rows)
+    }
+
+    /// The rows of a queue that the session owns, and in which life of it.
+    fn held_in(&self, queue: &Arc<Queue>) -> (u64, Vec<RowId>) {
+        let Some(held) = &self.held else { return (0, Vec::new()) };
+        if Arc::ptr_eq(&held.queue, queue) {
+            return (held.epoch, held.rows.clone());
+        }
+        let moved = held.moved().filter(|moved| Arc::ptr_eq(&moved.queue, queue));
+        moved.map(|moved| (moved.epoch, moved.rows)).unwrap_or_default()
+    }
+}

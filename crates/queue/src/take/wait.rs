@@ -1,0 +1,251 @@
+//! Waiting for rows of several queues at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::queue::Queue;
+use crate::queue::owner::Ownership;
+use crate::queue::state::State;
+use crate::queue::waiter::{Alternative, Given, News, Registration};
+use crate::sync::{MutexGuard, pass};
+use crate::take::held::Held;
+use crate::take::scan::{BUDGET, Found, scan};
+use crate::take::session::Session;
+use crate::{Error, Filter};
+
+/// How long somebody who looks through many rows leaves a queue to others before it looks on.
+const GIVE_WAY: Duration = Duration::from_millis(1);
+
+/// A queue to take from, and which of its rows.
+#[derive(Clone)]
+pub struct Target {
+    /// The queue.
+    pub queue: Arc<Queue>,
+    /// Only rows that match; none for all.
+    pub filter: Option<Arc<dyn Filter>>,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The session owns rows of the target with this place in the list, counted from 0.
+    Taken(usize),
+    /// There was nothing for so long.
+    TimedOut,
+    /// It was interrupted.
+    Interrupted,
+    /// A queue was dropped, before or while it was waited for; nothing was taken.
+    Dropped,
+}
+
+/// How long to wait, and for how many rows.
+pub struct Patience<'session> {
+    /// Rows to take at most; all come from one target.
+    pub rows_max: usize,
+    /// How long to wait; none for ever.
+    pub timeout: Option<Duration>,
+    /// Asked before every sleep and at least every `alive_every`: false ends the wait as an interrupt does.
+    pub alive: Option<&'session mut dyn FnMut() -> bool>,
+    /// How often to ask while nothing happens.
+    pub alive_every: Option<Duration>,
+}
+
+impl Patience<'_> {
+    /// Takes one row if there is one, and does not wait.
+    #[must_use]
+    pub fn poll() -> Self {
+        Patience { rows_max: 1, timeout: Some(Duration::ZERO), alive: None, alive_every: None }
+    }
+
+    /// Takes one row, and waits for it as long as it takes.
+    #[must_use]
+    pub fn forever() -> Self {
+        Patience { timeout: None, ..Self::poll() }
+    }
+}
+
+impl Session {
+    /// Lets the rows that the session owned be gone, then takes rows of the first target that has any, or
+    /// waits until one has. A row of a later target is not taken while an earlier target has one.
+    ///
+    /// # Errors
+    /// Those of [`Queue::publish`] and of reading rows; the session then owns nothing.
+    pub fn wait(&mut self, targets: &[Target], patience: &mut Patience<'_>) -> Result<Waited, Error> {
+        self.end()?;
+        let until = patience.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let now = patience.timeout.is_some_and(|timeout| timeout.is_zero());
+        loop {
+            let tickets = match self.look(targets, patience.rows_max, !now) {
+                Ok(Looked::Taken(target, held)) => {
+                    self.held = Some(held);
+                    self.owning = true;
+                    return Ok(Waited::Taken(target));
+                }
+                Ok(Looked::Registered(tickets)) => tickets,
+                Err(Error::Dropped) => return self.heard(targets, Some(News::Dropped)),
+                Err(error) => return Err(error),
+            };
+            let news = if now { None } else { self.listen(until, patience) };
+            let last = self.bell.end();
+            unregister(targets, &tickets);
+            match (news, last) {
+                (Some(News::Interrupted), Some(News::Rows(given))) => {
+                    // Nobody is there to take what came at the last moment.
+                    self.held = Some(held(given, targets));
+                    self.abort()?;
+                    return self.heard(targets, Some(News::Interrupted));
+                }
+                (Some(News::Again), None) | (None, Some(News::Again)) => {}
+                (news, last) => return self.heard(targets, last.or(news)),
+            }
+        }
+    }
+
+    fn heard(&mut self, targets: &[Target], news: Option<News>) -> Result<Waited, Error> {
+        match news {
+            Some(News::Rows(given)) => {
+                let target = given.target;
+                let held = held(given, targets);
+                held.queue.lock().counters.wait_delayed += 1;
+                self.held = Some(held);
+                self.owning = true;
+                Ok(Waited::Taken(target))
+            }
+            // Again is dealt with by looking again.
+            Some(News::Interrupted | News::Again) => Ok(Waited::Interrupted),
+            Some(News::Dropped) => {
+                self.owning = true;
+                Ok(Waited::Dropped)
+            }
+            Some(News::Broken(error)) => Err(error),
+            None => {
+                targets.iter().for_each(|target| target.queue.lock().counters.wait_timeout += 1);
+                self.owning = true;
+                Ok(Waited::TimedOut)
+            }
+        }
+    }
+
+    /// Waits until there are news, the deadline, or the end of being alive.
+    fn listen(&self, until: Option<Instant>, patience: &mut Patience<'_>) -> Option<News> {
+        loop {
+            if patience.alive.as_mut().is_some_and(|alive| !alive()) {
+                return Some(News::Interrupted);
+            }
+            let ask = patience.alive_every.and_then(|every| Instant::now().checked_add(every));
+            let pause = match (until, ask) {
+                (Some(until), Some(ask)) => Some(until.min(ask)),
+                (one, other) => one.or(other),
+            };
+            let news = self.bell.listen(pause);
+            if news.is_some() || until.is_some_and(|until| until <= Instant::now()) {
+                return news;
+            }
+        }
+    }
+
+    /// Looks at all targets; when none has anything, registers in all of them before anybody can add to one.
+    fn look(&self, targets: &[Target], rows_max: usize, register: bool) -> Result<Looked, Error> {
+        loop {
+            give_way(targets);
+            let mut locked = lock_all(targets);
+            let mut budget = BUDGET;
+            let mut more = false;
+            for (at, target) in targets.iter().enumerate() {
+                let Some(state) = locked.state(&target.queue) else { continue };
+                state.usable()?;
+                if state.held_back > 0 {
+                    continue;
+                }
+                target.queue.touch(state);
+                match scan(state, target.filter.as_deref(), rows_max, &mut budget)? {
+                    Found::Rows(rows) => {
+                        let since_ms = target.queue.shared.now_ms();
+                        state.own(&rows, Ownership { owner: self.owner, since_ms })?;
+                        state.counters.wait_immediate += 1;
+                        let held = Held { queue: target.queue.clone(), epoch: state.epoch, rows };
+                        return Ok(Looked::Taken(at, held));
+                    }
+                    Found::Nothing => {}
+                    Found::More => {
+                        more = true;
+                        break;
+                    }
+                }
+            }
+            if !more {
+                let tickets =
+                    if register { self.register(targets, &mut locked, rows_max) } else { Vec::new() };
+                return Ok(Looked::Registered(tickets));
+            }
+        }
+    }
+
+    fn register(&self, targets: &[Target], locked: &mut Locked<'_>, rows_max: usize) -> Vec<(u64, u64)> {
+        let round = self.bell.begin();
+        let mut tickets = Vec::new();
+        for (number, state) in &mut locked.states {
+            let here = targets.iter().enumerate().filter(|(_, target)| target.queue.number == *number);
+            let alternatives =
+                here.map(|(at, target)| Alternative { target: at, filter: target.filter.clone() });
+            let alternatives = alternatives.collect();
+            state.tickets += 1;
+            tickets.push((*number, state.tickets));
+            let ticket = state.tickets;
+            let (bell, owner) = (self.bell.clone(), self.owner);
+            state.waiters.insert(ticket, Registration { bell, round, owner, rows_max, alternatives });
+        }
+        tickets
+    }
+}
+
+/// What a session was given, as it holds it.
+fn held(given: Given, targets: &[Target]) -> Held {
+    let Given { target, epoch, rows } = given;
+    Held { queue: targets[target].queue.clone(), epoch, rows }
+}
+
+enum Looked {
+    Taken(usize, Held),
+    /// `(number of the queue, ticket in it)`.
+    Registered(Vec<(u64, u64)>),
+}
+
+/// The states of several queues, each once, locked in the order of their numbers.
+struct Locked<'queue> {
+    states: Vec<(u64, MutexGuard<'queue, State>)>,
+}
+
+impl Locked<'_> {
+    fn state(&mut self, queue: &Queue) -> Option<&mut State> {
+        let state = self.states.iter_mut().find(|(number, _)| *number == queue.number);
+        state.map(|(_, state)| &mut **state)
+    }
+}
+
+fn lock_all(targets: &[Target]) -> Locked<'_> {
+    let mut queues: Vec<&Queue> = targets.iter().map(|target| &*target.queue).collect();
+    queues.sort_by_key(|queue| queue.number);
+    queues.dedup_by_key(|queue| queue.number);
+    Locked { states: queues.into_iter().map(|queue| (queue.number, queue.lock())).collect() }
+}
+
+/// Lets others have the queues that they wait for: who looks through many rows comes again and again, and
+/// would be first each time.
+fn give_way(targets: &[Target]) {
+    for target in targets {
+        let started = Instant::now();
+        while target.queue.is_wanted() && started.elapsed() < GIVE_WAY {
+            pass();
+        }
+    }
+}
+
+fn unregister(targets: &[Target], tickets: &[(u64, u64)]) {
+    for (number, ticket) in tickets {
+        let target = targets.iter().find(|target| target.queue.number == *number);
+        target.into_iter().for_each(|target| {
+            target.queue.lock().waiters.remove(ticket);
+        });
+    }
+}
