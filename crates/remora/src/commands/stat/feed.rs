@@ -8,7 +8,7 @@ use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use server::{Error, Target};
 use status::counter::sample::Sample;
-use status::counter::watch::{Clock, Watch};
+use status::counter::watch::{Clock, Wants, Watch};
 
 use crate::args::ServerArgs;
 
@@ -57,7 +57,7 @@ pub(crate) fn watches(
     server: &ServerArgs,
     password: Option<&str>,
     addresses: &[String],
-    digests: bool,
+    wants: Wants,
 ) -> Result<Vec<(String, Watch)>> {
     let all: Vec<ServerArgs> = match addresses {
         [] => vec![server.clone()],
@@ -66,7 +66,7 @@ pub(crate) fn watches(
     let mut watches: Vec<(String, Watch)> = Vec::new();
     for server in all {
         let target = server.target(password.map(str::to_owned))?;
-        watches.push((name(&target), Watch::new(target, Box::new(Clocks::new()), digests)));
+        watches.push((name(&target), Watch::new(target, Box::new(Clocks::new()), wants)));
     }
     Ok(watches)
 }
