@@ -15,7 +15,7 @@ mod table;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -23,7 +23,7 @@ use progress::Progress;
 use status::counter::view::{self, VIEWS, View};
 use status::counter::watch::Wants;
 
-use self::feed::{Event, Feed, watches};
+use self::feed::{Event, Feed, Times, watches};
 use self::list::Filter;
 use self::output::{Follow, Output, Silent};
 use self::recording::Recorder;
@@ -244,41 +244,46 @@ fn replay(
     Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })
 }
 
-/// Takes samples at even times until stopped, or until every server has shown so many intervals. A server
-/// that does not answer in time is not asked again before it does, and keeps no other waiting.
+/// Takes samples at even times until stopped, or for so many intervals. A server that does not answer in time
+/// is not asked again before it does, and keeps no other waiting.
 fn watch(
     feed: &Feed,
     words: &Words,
     stop: &AtomicBool,
     take: &mut dyn FnMut(Event) -> Result<bool>,
 ) -> Result<Exit> {
-    let began = Instant::now();
+    let mut times = Times::new(words.interval.unwrap_or(INTERVAL));
     let mut shown = vec![0; feed.names().len()];
     let mut ever = vec![false; shown.len()];
     let mut failed = ever.clone();
-    let mut ticks = 0;
     loop {
         feed.ask();
-        ticks += 1;
-        let next = began + words.interval.unwrap_or(INTERVAL) * ticks;
-        while let Some(event) = feed.next(next, stop) {
-            let server = event.server;
-            match event.what {
-                // None of them is there: that is no watch that lost its server, but a wrong address.
-                Err(error)
-                    if !std::mem::replace(&mut failed[server], true)
-                        && failed.iter().all(|it| *it)
-                        && !ever.contains(&true) =>
-                {
-                    return Err(error.into());
+        let next = times.next();
+        loop {
+            let events = feed.batch(next, stop);
+            if events.is_empty() {
+                break;
+            }
+            for event in events {
+                let server = event.server;
+                match event.what {
+                    Ok(_) => ever[server] = true,
+                    Err(error) => {
+                        failed[server] = true;
+                        if failed.iter().all(|it| *it) && !ever.contains(&true) {
+                            // None of them is there: that is no watch that lost its server.
+                            return Err(error.into());
+                        }
+                        // The time of an interval passes for those, too, that are away.
+                        shown[server] += 1;
+                        take(Event { what: Err(error), ..event })?;
+                        continue;
+                    }
                 }
-                what => {
-                    ever[server] |= what.is_ok();
-                    shown[server] += u64::from(take(Event { what, ..event })?);
-                }
+                shown[server] += u64::from(take(event)?);
             }
             if words.count.is_some_and(|count| shown.iter().all(|shown| *shown >= count)) {
-                return Ok(Exit::Done);
+                return Ok(if ever.contains(&false) { Exit::Partial } else { Exit::Done });
             }
         }
         if stop.load(Ordering::Relaxed) {

@@ -15,6 +15,37 @@ use crate::args::ServerArgs;
 /// How often a wait looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long the answers of a time wait for each other, so that they are shown in the order of the servers.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// Even times. Those that were missed, as by a machine that slept, are left out.
+pub(crate) struct Times {
+    began: Instant,
+    interval: Duration,
+    count: u32,
+}
+
+impl Times {
+    pub(crate) fn new(interval: Duration) -> Times {
+        Times { began: Instant::now(), interval, count: 0 }
+    }
+
+    /// The next one.
+    pub(crate) fn next(&mut self) -> Instant {
+        let now = Instant::now();
+        loop {
+            self.count += 1;
+            let next = self.began + self.interval * self.count;
+            if next > now {
+                return next;
+            }
+            if now - next > self.interval {
+                (self.began, self.count) = (now, 0);
+            }
+        }
+    }
+}
+
 /// What came of asking a server.
 pub(crate) struct Event {
     /// Which one, by its place on the command line.
@@ -115,6 +146,21 @@ impl Feed {
                 *waiting = asker.send(()).is_ok();
             }
         }
+    }
+
+    /// The answers that come in time, as many as come together, in the order of the servers; none when the
+    /// time is up.
+    pub(crate) fn batch(&self, until: Instant, stop: &AtomicBool) -> Vec<Event> {
+        let mut events: Vec<Event> = self.next(until, stop).into_iter().collect();
+        let together = until.min(Instant::now() + TOGETHER);
+        while !events.is_empty() && self.waiting.borrow().contains(&true) {
+            match self.next(together, stop) {
+                Some(event) => events.push(event),
+                None => break,
+            }
+        }
+        events.sort_by_key(|event| event.server);
+        events
     }
 
     /// The next answer, if one comes in time and no stop is asked for.

@@ -11,7 +11,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
 
 use self::screen::{Screen, Step};
-use super::feed::Feed;
+use super::feed::{Feed, Times};
 use super::recording::Recorder;
 use crate::exit::{Exit, stopped};
 
@@ -39,11 +39,12 @@ fn follow(
     mut recorder: Option<&mut Recorder>,
 ) -> Result<Exit> {
     let mut screen = Screen::new(feed.names().to_vec(), interval);
+    let mut times = Times::new(interval);
     let mut next = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         if Instant::now() >= next {
             feed.ask();
-            next += interval;
+            next = times.next();
         }
         let mut has_changed = false;
         while let Some(event) = feed.next(Instant::now(), stop) {
