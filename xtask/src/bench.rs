@@ -6,6 +6,7 @@ mod dump;
 mod import;
 mod measure;
 mod queue;
+mod stat;
 mod url;
 
 use anyhow::{Result, bail};
@@ -18,7 +19,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
         Some("queue") => queue::run_bench(rest),
+        Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
-        _ => bail!("cargo xtask bench AREA; areas: before, block, dump, import, queue, url"),
+        _ => bail!("cargo xtask bench AREA; areas: before, block, dump, import, queue, stat, url"),
     }
 }

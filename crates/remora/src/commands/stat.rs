@@ -4,22 +4,26 @@ mod data;
 mod feed;
 mod list;
 mod listen;
+mod live;
 mod number;
 mod output;
 mod recording;
+mod report;
 mod statements;
 mod table;
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, Subcommand};
 use progress::Progress;
 use status::counter::view::{self, VIEWS, View};
+use status::counter::watch::Wants;
 
-use self::feed::{Event, Feed, watches};
+use self::feed::{Event, Feed, Times, watches};
 use self::list::Filter;
 use self::output::{Follow, Output, Silent};
 use self::recording::Recorder;
@@ -36,8 +40,10 @@ const EXAMPLES: &str = "EXAMPLES
   remora stat 5 1 --top 20            the 20 counters that grew most within five seconds
   remora stat --like 'Handler%' --changed      counters by pattern, those that changed
   remora stat 1 mysql://mon@db1 mysql://mon@db2 --csv     two servers, as a table for programs
+  remora stat --live                  a screen with all of it
   remora stat --digests 5             with the five statements that took most of the time
   remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again, in any form
+  remora stat report db1.stat -o db1.html     a page with plots of what was recorded
   remora stat --listen 127.0.0.1:9104 mysql://mon@db1 mysql://mon@db2     for Prometheus
 
 A counter is shown as its change per second, over the time that really passed; a gauge as its value. What
@@ -51,8 +57,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Watches one server or several, without writing anything to them, until it is stopped or has shown COUNT
 /// intervals.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+
     /// Seconds between two looks [default: 1], how many intervals to show [default: until stopped], and
     /// servers as mysql://user@host:port or unix:///path [default: as the options and option files say]
     #[arg(value_name = "INTERVAL [COUNT] | SERVER")]
@@ -88,6 +97,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "csv")]
     digests: Option<u32>,
 
+    /// Draw a screen: what matters with its last minutes, every counter, what runs now; ? there explains the
+    /// keys
+    #[arg(long, conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "replay", "listen"])]
+    live: bool,
+
     /// Keep every sample in this file too; one that is there goes on. -q shows nothing meanwhile
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -103,6 +117,11 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     server: ServerArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Report(report::Arguments),
 }
 
 /// The words of the command line, told apart.
@@ -154,17 +173,23 @@ impl Words {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> Result<Exit> {
+    if let Some(Action::Report(arguments)) = &arguments.action {
+        return report::run(arguments, report);
+    }
     let words = Words::read(&arguments.words)?;
     if arguments.view.iter().any(|name| name == "help") {
         return explain(report);
     }
     let mut output = output(arguments, report)?;
+    if arguments.live && (report.is_json() || !std::io::stdout().is_terminal()) {
+        return Err(usage("--live draws on a terminal; without it lines are printed"));
+    }
     let stop = stop_flag(report)?;
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let digests = arguments.digests.is_some();
-    let watches = watches(&arguments.server, password.as_deref(), &words.servers, digests)?;
+    let wants = Wants { digests: arguments.digests.is_some() || arguments.live, processes: arguments.live };
+    let watches = watches(&arguments.server, password.as_deref(), &words.servers, wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {
             return Err(usage("--listen asks the servers when it is asked: give no INTERVAL"));
@@ -173,6 +198,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let mut recorder = arguments.record.as_deref().map(Recorder::open).transpose()?;
     let feed = Feed::of(watches);
+    if arguments.live {
+        let interval = words.interval.unwrap_or(INTERVAL);
+        let ended = live::run(&feed, interval, &stop, recorder.as_mut());
+        recorder.map_or(Ok(()), Recorder::finish)?;
+        return ended;
+    }
     let mut follow = Follow::new(feed.names().to_vec());
     let ended = watch(&feed, &words, &stop, &mut |event| {
         for note in &event.notes {
@@ -199,53 +230,60 @@ fn replay(
     if !words.servers.is_empty() {
         return Err(usage("--replay shows the servers that were recorded: give none"));
     }
-    let names = recording::servers(file)?;
+    let (names, _) = recording::survey(file)?;
     let mut follow = Follow::new(names.clone());
     let mut shown = 0;
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        shown +=
-            u64::from(follow.merge(server, sample, words.interval.unwrap_or_default(), output, report)?);
+        shown += follow.merge(server, sample, words.interval.unwrap_or_default(), output, report)?;
         Ok(!stop.load(Ordering::Relaxed) && words.count.is_none_or(|count| shown < count))
     })?;
+    if words.count.is_none_or(|count| shown < count) {
+        follow.finish(output, report)?;
+    }
     Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })
 }
 
-/// Takes samples at even times until stopped, or until every server has shown so many intervals. A server
-/// that does not answer in time is not asked again before it does, and keeps no other waiting.
+/// Takes samples at even times until stopped, or for so many intervals. A server that does not answer in time
+/// is not asked again before it does, and keeps no other waiting.
 fn watch(
     feed: &Feed,
     words: &Words,
     stop: &AtomicBool,
     take: &mut dyn FnMut(Event) -> Result<bool>,
 ) -> Result<Exit> {
-    let began = Instant::now();
+    let mut times = Times::new(words.interval.unwrap_or(INTERVAL));
     let mut shown = vec![0; feed.names().len()];
     let mut ever = vec![false; shown.len()];
     let mut failed = ever.clone();
-    let mut ticks = 0;
     loop {
         feed.ask();
-        ticks += 1;
-        let next = began + words.interval.unwrap_or(INTERVAL) * ticks;
-        while let Some(event) = feed.next(next, stop) {
-            let server = event.server;
-            match event.what {
-                // None of them is there: that is no watch that lost its server, but a wrong address.
-                Err(error)
-                    if !std::mem::replace(&mut failed[server], true)
-                        && failed.iter().all(|it| *it)
-                        && !ever.contains(&true) =>
-                {
-                    return Err(error.into());
+        let next = times.next();
+        loop {
+            let events = feed.batch(next, stop);
+            if events.is_empty() {
+                break;
+            }
+            for event in events {
+                let server = event.server;
+                match event.what {
+                    Ok(_) => ever[server] = true,
+                    Err(error) => {
+                        failed[server] = true;
+                        if failed.iter().all(|it| *it) && !ever.contains(&true) {
+                            // None of them is there: that is no watch that lost its server.
+                            return Err(error.into());
+                        }
+                        // The time of an interval passes for those, too, that are away.
+                        shown[server] += 1;
+                        take(Event { what: Err(error), ..event })?;
+                        continue;
+                    }
                 }
-                what => {
-                    ever[server] |= what.is_ok();
-                    shown[server] += u64::from(take(Event { what, ..event })?);
-                }
+                shown[server] += u64::from(take(event)?);
             }
             if words.count.is_some_and(|count| shown.iter().all(|shown| *shown >= count)) {
-                return Ok(Exit::Done);
+                return Ok(if ever.contains(&false) { Exit::Partial } else { Exit::Done });
             }
         }
         if stop.load(Ordering::Relaxed) {

@@ -1,6 +1,7 @@
 //! Status counters against loads whose counts are known, through restarts and resets.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -241,4 +242,195 @@ fn several_servers_are_watched_at_once_and_one_that_is_away_stops_none() {
             assert!(line["message"].as_str().unwrap().contains("/no/such.sock"), "{line}");
         }
     }
+}
+
+/// The answer to a request, head and body.
+fn http(address: &str, request: &str) -> (String, String) {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+fn scrape(address: &str) -> BTreeMap<String, f64> {
+    let (head, body) = http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("openmetrics-text; version=1.0.0"), "{head}");
+    check_openmetrics(&body);
+    let values = body.lines().filter(|line| !line.starts_with('#'));
+    values
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
+}
+
+/// The rules of OpenMetrics that are easily broken: families in one piece, with a type; counters that end by
+/// _total; units that are the end of the name; no sample twice; EOF.
+fn check_openmetrics(text: &str) {
+    let mut seen = std::collections::BTreeSet::new();
+    let (mut family, mut kind) = (String::new(), String::new());
+    assert!(text.ends_with("\n# EOF\n"));
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "TYPE", name, ty] => {
+                assert!(seen.insert(format!("# {name}")), "{name} comes twice");
+                (family, kind) = (name.to_owned(), ty.to_owned());
+            }
+            ["#", "UNIT", name, unit] => {
+                assert!(name == family && name.ends_with(&format!("_{unit}")), "{line}")
+            }
+            ["#", "HELP", name, _] => assert_eq!(name, family),
+            _ => {
+                let name = line.split('{').next().unwrap();
+                let end = match kind.as_str() {
+                    "counter" => "_total",
+                    "info" => "_info",
+                    _ => "",
+                };
+                assert_eq!(name, format!("{family}{end}"), "{line}");
+                assert!(seen.insert(line.rsplit_once(' ').unwrap().0.to_owned()), "{line}");
+                let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
+                assert!(kind != "counter" || value >= 0.0, "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_metrics_endpoint_counts_a_known_load_exactly_and_tells_a_server_that_is_away() {
+    on_products(&products(), |product| {
+        tell(product);
+        let mut server = start(product, &[]);
+        let mut session = connect(server.socket());
+        session
+            .execute("CREATE DATABASE d; USE d; CREATE TABLE t (v INT PRIMARY KEY) ENGINE=InnoDB")
+            .unwrap();
+        let mut running = Running::new(stat(&server, &["--listen", "127.0.0.1:0"]).spawn().unwrap());
+        let address =
+            running.said("http://").split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        let of = |all: &BTreeMap<String, f64>, front: &str| {
+            let found: Vec<_> = all.iter().filter(|(name, _)| name.starts_with(front)).collect();
+            assert_eq!(found.len(), 1, "{front}: {found:?}");
+            *found[0].1
+        };
+        let label = |name: &str, label: &str| {
+            format!("{name}_total{{server=\"{}\",{label}}}", server.socket().display())
+        };
+        let insert = label("mysql_statements", "statement=\"insert\"");
+        let write = label("mysql_handler", "operation=\"write\"");
+        let before = scrape(&address);
+        (0..300).for_each(|v| drop(session.execute(&format!("INSERT INTO t VALUES ({v})")).unwrap()));
+        let after = scrape(&address);
+        assert_eq!(of(&after, &insert) - of(&before, &insert), 300.0);
+        assert!(of(&after, &write) - of(&before, &write) >= 300.0);
+        assert_eq!(of(&after, "mysql_up"), 1.0);
+        assert!(of(&after, "mysql_innodb_row_lock_time_seconds_total") < 1.0);
+        for (request, code) in [
+            ("GET / HTTP/1.1\r\n\r\n", "200"),
+            ("GET /etc/passwd HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("\r\n\r\n", "405"),
+        ] {
+            assert!(http(&address, request).0.starts_with(&format!("HTTP/1.1 {code}")), "{request}");
+        }
+        let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(9 << 10));
+        assert!(http(&address, &long).0.starts_with("HTTP/1.1 431"));
+        server.kill().unwrap();
+        assert_eq!(scrape(&address).into_values().collect::<Vec<_>>(), [0.0]);
+        server.restart().unwrap();
+        until("it is back", || of(&scrape(&address), "mysql_up") == 1.0);
+        running.must_run();
+    });
+}
+
+#[test]
+fn a_recording_outlives_a_kill_and_is_shown_again() {
+    let server = start(products()[0], &["--performance-schema=ON"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.stat");
+    let name = file.to_str().unwrap();
+    let record = || {
+        let mut running = Running::new(
+            stat(&server, &["0.1", "--record", name, "--digests", "3", "--json"]).spawn().unwrap(),
+        );
+        (0..4).for_each(|_| drop(next(&mut running)));
+        running
+    };
+    let running = record();
+    run(&server, &["--record", name]).exits(11);
+    running.kill();
+    // Cut in the middle of a line, as a kill in the middle of a write leaves it.
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, &text[..text.len() - 20]).unwrap();
+    let replay = |arguments: &[&str]| {
+        let mut command = remora(folder.path());
+        command.args(["stat", "--replay", "a.stat"]).args(arguments);
+        Ended::of(&command.output().unwrap())
+    };
+    let cut = replay(&["--all", "--json"]).exits(0);
+    assert!(cut.out.contains("ends within a line"), "{}", cut.out);
+    let whole = cut.out.lines().filter(|line| line.contains("\"stat\"")).count();
+    // Another run goes on behind the last whole line.
+    let mut session = connect(server.socket());
+    let mut running = record();
+    (0..50).for_each(|_| drop(session.execute("DO 1").unwrap()));
+    let mut sums = Sums::default();
+    (0..3).for_each(|_| drop(next(&mut running)));
+    running.signal("INT");
+    assert_eq!(running.end().code, 130);
+    let all = replay(&["--all", "--json"]).exits(0);
+    let shown = lines(&all.out);
+    assert!(shown.len() >= whole + 6, "{}", all.out);
+    shown.iter().for_each(|line| sums.add(line));
+    assert_eq!((sums.of("Com_do"), sums.of("Questions")), (50.0, 50.0));
+    // Taken together they are the same.
+    let mut sums = Sums::default();
+    let together = lines(&replay(&["3600", "--all", "--json"]).exits(0).out);
+    assert!(together.len() < shown.len(), "{together:?}");
+    together.iter().for_each(|line| sums.add(line));
+    assert_eq!((sums.of("Com_do"), sums.of("Questions")), (50.0, 50.0));
+    // And a page.
+    let report = |output: &str| {
+        let mut command = remora(folder.path());
+        command.args(["stat", "report", "a.stat", "-o", output, "--title", "<b>&\""]);
+        Ended::of(&command.output().unwrap())
+    };
+    report("a.html").exits(0).says(&["a.html is made"]);
+    let page = std::fs::read_to_string(folder.path().join("a.html")).unwrap();
+    assert!(page.contains("<title>&lt;b&gt;&amp;&quot;</title>") && page.contains("<svg "), "{page}");
+    assert!(page.contains("Com_do<td>50<td>"), "{page}");
+    assert!(!page.contains("src=") && !page.contains("http"), "it needs something else");
+    report("a.html").exits(1);
+    std::fs::write(folder.path().join("b.txt"), "hello\n").unwrap();
+    let mut wrong = remora(folder.path());
+    wrong.args(["stat", "--replay", "b.txt"]);
+    Ended::of(&wrong.output().unwrap()).exits(1).says(&["b.txt: line 1 is no line of a recording"]);
+    run(&server, &["0.1", "1", "--record", folder.path().join("b.txt").to_str().unwrap()])
+        .exits(1)
+        .says(&["b.txt"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("b.txt")).unwrap(), "hello\n");
+}
+
+#[test]
+fn a_replica_whose_delay_is_unknown_is_not_shown_as_up_to_date() {
+    on_products(&products(), |product| {
+        tell(product);
+        let server = start(product, &["--server-id=7"]);
+        let sources = |shown: &Ended| {
+            let line = lines(&shown.out).pop().unwrap();
+            (
+                line["replication"]["sources"].clone(),
+                line["replication"]["stopped"].clone(),
+                line["replication"]["delay_s"].clone(),
+            )
+        };
+        let shown = run(&server, &["0.1", "1", "--view", "replication", "--json"]).exits(0);
+        assert_eq!(sources(&shown), (0.0.into(), 0.0.into(), Value::Null));
+        let mut session = connect(server.socket());
+        session.execute("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='x'").unwrap();
+        let shown = run(&server, &["0.1", "1", "--view", "replication", "--json"]).exits(0);
+        assert_eq!(sources(&shown), (1.0.into(), 1.0.into(), Value::Null));
+    });
 }

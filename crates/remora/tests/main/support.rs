@@ -364,11 +364,17 @@ impl Running {
     /// Reads lines of stderr until one holds this.
     #[track_caller]
     pub(crate) fn until_says(&mut self, word: &str) {
+        self.said(word);
+    }
+
+    /// The same, and what it said so far.
+    #[track_caller]
+    pub(crate) fn said(&mut self, word: &str) -> String {
         let mut lines = BufReader::new(self.child.stderr.as_mut().unwrap());
         let mut all = String::new();
         while lines.read_line(&mut all).unwrap() > 0 {
             if all.contains(word) {
-                return;
+                return all;
             }
         }
         panic!("never said {word}: {all}");

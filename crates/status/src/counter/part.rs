@@ -91,3 +91,22 @@ impl Settings {
         self.number("innodb_redo_log_capacity").map(Number::as_f64).or_else(files)
     }
 }
+
+/// Something that a server works on now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// The connection's number, as KILL takes it.
+    pub id: u64,
+    /// Whose it is, `user@host`.
+    pub account: String,
+    /// Its database.
+    pub schema: String,
+    /// Query, Sleep, Binlog Dump and the like.
+    pub command: String,
+    /// For how many seconds.
+    pub seconds: u64,
+    /// What it does or waits for, in the server's words.
+    pub state: String,
+    /// The statement, cut short.
+    pub statement: String,
+}

@@ -219,6 +219,7 @@ impl Reader {
             replicas: line.replicas,
             queues: line.queues,
             digests: line.digests,
+            processes: None,
             settings: Arc::clone(&known.settings),
         };
         Ok((line.server, sample))
@@ -241,6 +242,7 @@ mod tests {
             replicas: Some(vec![Replica { delay_s: None, io: "Yes".into(), ..Replica::default() }]),
             queues: Vec::new(),
             digests: None,
+            processes: None,
             settings: Arc::default(),
         }
     }

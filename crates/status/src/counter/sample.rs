@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::kind::{self, Type};
 use super::number::Number;
-use super::part::{Digest, Queue, Replica, Settings};
+use super::part::{Digest, Process, Queue, Replica, Settings};
 
 /// A status variable by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +133,8 @@ pub struct Sample {
     pub queues: Vec<Queue>,
     /// Statements by digest, if they were asked for.
     pub digests: Option<Vec<Digest>>,
+    /// What it works on now, if that was asked for.
+    pub processes: Option<Vec<Process>>,
     /// What its numbers are measured by.
     pub settings: Arc<Settings>,
 }

@@ -2,7 +2,7 @@
 
 use super::change::Interval;
 use super::number::Number;
-use super::part::Replica;
+use super::part::{Queue, Replica};
 
 /// How a number is to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -385,13 +385,13 @@ const QUEUE: View = View {
     what: "queues (ENGINE=QUEUE), all together; remora queue status shows each",
     columns: &[
         column(("queues", "queues"), Shape::Count, "queues that were used since the start", |i| {
-            Some(count(i.now.queues.len()))
+            some_queues(i).map(<[Queue]>::len).map(count)
         }),
         column(("waiting", "waiting"), Shape::Count, "rows that wait", |i| {
-            Some(total(i.now.queues.iter().map(|queue| queue.waiting)))
+            some_queues(i).map(|queues| total(queues.iter().map(|queue| queue.waiting)))
         }),
         column(("owned", "owned"), Shape::Count, "rows that somebody has taken", |i| {
-            Some(total(i.now.queues.iter().map(|queue| queue.owned)))
+            some_queues(i).map(|queues| total(queues.iter().map(|queue| queue.owned)))
         }),
         column(("in", "in/s"), Shape::PerSecond, "rows published", |i| queue_rate(i, |queue| queue.written)),
         column(("out", "out/s"), Shape::PerSecond, "rows that ended", |i| {
@@ -461,13 +461,19 @@ fn delay(i: &Interval<'_>) -> Option<f64> {
     delays?.into_iter().max().map(|seconds| Number::from(seconds).as_f64())
 }
 
+/// The queues; none for a server that has none, of which there is nothing to say.
+fn some_queues<'a>(i: &Interval<'a>) -> Option<&'a [Queue]> {
+    Some(i.now.queues.as_slice()).filter(|queues| !queues.is_empty())
+}
+
 /// Rows for each second over the queues that were there before too. A queue that was emptied or opened anew
 /// has counted less than before; it is left out.
-fn queue_rate(i: &Interval<'_>, rows: fn(&super::part::Queue) -> u64) -> Option<f64> {
+fn queue_rate(i: &Interval<'_>, rows: fn(&Queue) -> u64) -> Option<f64> {
     let before = i.earlier()?;
-    let change = |now: &super::part::Queue| {
+    let queues = some_queues(i)?;
+    let change = |now: &Queue| {
         let then = before.queues.iter().find(|then| then.name == now.name)?;
         rows(now).checked_sub(rows(then))
     };
-    (i.seconds > 0.0).then(|| total(i.now.queues.iter().filter_map(change)) / i.seconds)
+    (i.seconds > 0.0).then(|| total(queues.iter().filter_map(change)) / i.seconds)
 }

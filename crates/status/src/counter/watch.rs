@@ -7,7 +7,7 @@ use server::{Error, Flavour, Session, Target};
 
 use super::kind;
 use super::own::{Answer, Asker, Cost};
-use super::part::{Digest, Queue, Replica, Settings};
+use super::part::{Digest, Process, Queue, Replica, Settings};
 use super::sample::{Begin, Names, Sample, Value};
 
 /// How a server is asked what it replicates from: the words differ, and not each word gets the answer of all
@@ -32,6 +32,19 @@ const METRIC_NAMES: [(&str, &str); 4] = [
 const DIGESTS: &str = "SELECT schema_name, digest, LEFT(digest_text, 1024), count_star, \
      sum_timer_wait DIV 1000000, sum_rows_examined, sum_rows_sent, sum_errors \
      FROM performance_schema.events_statements_summary_by_digest";
+
+const PROCESSES: &str = "SELECT id, user, host, db, command, time, state, LEFT(info, 500) \
+     FROM information_schema.processlist WHERE command <> 'Sleep' AND id <> CONNECTION_ID() \
+     ORDER BY time DESC LIMIT 200";
+
+/// What is asked for besides what every sample has: it costs the server more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Statements by digest.
+    pub digests: bool,
+    /// What runs now.
+    pub processes: bool,
+}
 
 /// So often a server that does not replicate, or has no queue, is asked whether that has changed.
 const ASK_AGAIN: u64 = 60;
@@ -61,7 +74,7 @@ enum Part {
 pub struct Watch {
     target: Target,
     clock: Box<dyn Clock>,
-    with_digests: bool,
+    wants: Wants,
     open: Option<Open>,
     names: Arc<Names>,
     /// When the last sample was taken, and the server's uptime then.
@@ -78,15 +91,16 @@ struct Open {
     queues: Part,
     metrics: Part,
     digests: Part,
+    processes: Part,
     samples: u64,
 }
 
 impl Watch {
     /// A server to be sampled. Nothing is asked yet.
     #[must_use]
-    pub fn new(target: Target, clock: Box<dyn Clock>, with_digests: bool) -> Watch {
+    pub fn new(target: Target, clock: Box<dyn Clock>, wants: Wants) -> Watch {
         let names = Arc::new(Names::default());
-        Watch { target, clock, with_digests, open: None, names, last: None, notes: Vec::new() }
+        Watch { target, clock, wants, open: None, names, last: None, notes: Vec::new() }
     }
 
     /// What was noticed since the last call and is no error: parts that this account may not see.
@@ -129,12 +143,14 @@ impl Watch {
             replicas: None,
             queues: Vec::new(),
             digests: None,
+            processes: None,
             settings: Arc::clone(&open.settings),
         };
         self.mark_restart(&mut sample);
         sample.replicas = open.replicas()?;
         sample.queues = open.queues()?;
         sample.digests = open.digests()?;
+        sample.processes = open.processes()?;
         open.samples += 1;
         Ok(sample)
     }
@@ -175,7 +191,7 @@ impl Watch {
         let mut session = self.target.connect()?;
         prepare(&mut session)?;
         let settings = settings(&mut session)?;
-        if self.with_digests {
+        if self.wants.digests {
             // Our own statements are not to be among those that took the most time. Without the right to say
             // so they are.
             not_fatal(session.execute(
@@ -191,6 +207,7 @@ impl Watch {
             queues: Part::Unknown,
             metrics: Part::Unknown,
             digests: Part::Unknown,
+            processes: Part::Unknown,
             samples: 0,
         };
         // Everything is asked once before the first sample, so that its effect is known from then on.
@@ -203,8 +220,11 @@ impl Watch {
         if is_mysql && !has_history {
             open.metrics = open.try_part(METRICS)?;
         }
-        if self.with_digests {
+        if self.wants.digests {
             open.digests = open.try_part(DIGESTS)?;
+        }
+        if self.wants.processes {
+            open.processes = open.try_part(PROCESSES)?;
         }
         self.note_denied(&open);
         open.asker.take();
@@ -221,7 +241,7 @@ impl Watch {
         note(open.metrics, "purge lag and deadlocks", "PROCESS");
         note(open.queues, "queues", "PROCESS");
         note(open.digests, "statements by digest", "SELECT on performance_schema.*");
-        if self.with_digests && open.digests != Part::Denied {
+        if self.wants.digests && open.digests != Part::Denied {
             let off = open.settings.0.get("performance_schema").is_none_or(|on| on != "ON");
             if off || open.digests == Part::Unknown {
                 self.notes
@@ -292,6 +312,14 @@ impl Open {
         Ok(answer.pairs().filter_map(|(found, value)| Some((name(found)?, Value::parse(value)))).collect())
     }
 
+    fn processes(&mut self) -> Result<Option<Vec<Process>>, Error> {
+        if !matches!(self.processes, Part::Here | Part::Empty) {
+            return Ok(None);
+        }
+        let answer = self.asker.ask(PROCESSES, Cost::Varies)?;
+        Ok(Some(answer.rows().filter_map(|row| process(&row)).collect()))
+    }
+
     fn digests(&mut self) -> Result<Option<Vec<Digest>>, Error> {
         if !matches!(self.digests, Part::Here | Part::Empty) {
             return Ok(None);
@@ -358,6 +386,22 @@ fn queue(row: &[Option<&str>]) -> Option<Queue> {
         owned: number(2)?,
         written: number(3)?,
         removed: number(4)?,
+    })
+}
+
+fn process(row: &[Option<&str>]) -> Option<Process> {
+    let text = |at: usize| row.get(at).copied().flatten().unwrap_or_default().to_owned();
+    let host = text(2);
+    let host = host.split(':').next().unwrap_or_default();
+    Some(Process {
+        id: text(0).parse().ok()?,
+        account: format!("{}@{host}", text(1)),
+        schema: text(3),
+        command: text(4),
+        // A clock that was set back makes it negative.
+        seconds: text(5).parse().unwrap_or(0),
+        state: text(6),
+        statement: text(7),
     })
 }
 

@@ -8,12 +8,43 @@ use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use server::{Error, Target};
 use status::counter::sample::Sample;
-use status::counter::watch::{Clock, Watch};
+use status::counter::watch::{Clock, Wants, Watch};
 
 use crate::args::ServerArgs;
 
 /// How often a wait looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How long the answers of a time wait for each other, so that they are shown in the order of the servers.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// Even times. Those that were missed, as by a machine that slept, are left out.
+pub(crate) struct Times {
+    began: Instant,
+    interval: Duration,
+    count: u32,
+}
+
+impl Times {
+    pub(crate) fn new(interval: Duration) -> Times {
+        Times { began: Instant::now(), interval, count: 0 }
+    }
+
+    /// The next one.
+    pub(crate) fn next(&mut self) -> Instant {
+        let now = Instant::now();
+        loop {
+            self.count += 1;
+            let next = self.began + self.interval * self.count;
+            if next > now {
+                return next;
+            }
+            if now - next > self.interval {
+                (self.began, self.count) = (now, 0);
+            }
+        }
+    }
+}
 
 /// What came of asking a server.
 pub(crate) struct Event {
@@ -57,7 +88,7 @@ pub(crate) fn watches(
     server: &ServerArgs,
     password: Option<&str>,
     addresses: &[String],
-    digests: bool,
+    wants: Wants,
 ) -> Result<Vec<(String, Watch)>> {
     let all: Vec<ServerArgs> = match addresses {
         [] => vec![server.clone()],
@@ -66,7 +97,7 @@ pub(crate) fn watches(
     let mut watches: Vec<(String, Watch)> = Vec::new();
     for server in all {
         let target = server.target(password.map(str::to_owned))?;
-        watches.push((name(&target), Watch::new(target, Box::new(Clocks::new()), digests)));
+        watches.push((name(&target), Watch::new(target, Box::new(Clocks::new()), wants)));
     }
     Ok(watches)
 }
@@ -115,6 +146,21 @@ impl Feed {
                 *waiting = asker.send(()).is_ok();
             }
         }
+    }
+
+    /// The answers that come in time, as many as come together, in the order of the servers; none when the
+    /// time is up.
+    pub(crate) fn batch(&self, until: Instant, stop: &AtomicBool) -> Vec<Event> {
+        let mut events: Vec<Event> = self.next(until, stop).into_iter().collect();
+        let together = until.min(Instant::now() + TOGETHER);
+        while !events.is_empty() && self.waiting.borrow().contains(&true) {
+            match self.next(together, stop) {
+                Some(event) => events.push(event),
+                None => break,
+            }
+        }
+        events.sort_by_key(|event| event.server);
+        events
     }
 
     /// The next answer, if one comes in time and no stop is asked for.

@@ -1,12 +1,10 @@
 //! From samples to what is shown of them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
 use progress::Progress;
 use status::counter::change::{Interval, Mark, between};
-use status::counter::number::Number;
 use status::counter::sample::{Begin, Sample};
 
 use super::feed::Event;
@@ -39,8 +37,8 @@ impl Output for Silent {
 pub(crate) struct Follow {
     names: Vec<String>,
     last: Vec<Option<Sample>>,
-    /// What remora caused in samples that were passed over.
-    own: Vec<BTreeMap<Box<str>, Number>>,
+    /// Samples that came too soon after the last one, and wait for the next.
+    waiting: Vec<Option<Sample>>,
     /// Which of them do not answer now.
     lost: Vec<bool>,
 }
@@ -49,8 +47,8 @@ impl Follow {
     pub(crate) fn new(names: Vec<String>) -> Follow {
         let last = names.iter().map(|_| None).collect();
         let lost = vec![false; names.len()];
-        let own = names.iter().map(|_| BTreeMap::new()).collect();
-        Follow { names, last, own, lost }
+        let waiting = names.iter().map(|_| None).collect();
+        Follow { names, last, waiting, lost }
     }
 
     pub(crate) fn named(&self, server: usize) -> Named<'_> {
@@ -79,7 +77,8 @@ impl Follow {
         self.sample(server, sample, output, report)
     }
 
-    /// The same with a sample, which is passed over when it comes sooner than that after the last one.
+    /// The same with a sample, which waits for the next one when it comes sooner than that after the last one
+    /// that was shown. What is behind a mark is not mixed with what is before it.
     pub(crate) fn merge(
         &mut self,
         server: usize,
@@ -87,19 +86,38 @@ impl Follow {
         least: Duration,
         output: &mut dyn Output,
         report: &Report,
-    ) -> Result<bool> {
-        let own = &mut self.own[server];
-        for (name, number) in &sample.own {
-            let entry = own.entry(name.clone()).or_default();
-            *entry = *entry + *number;
+    ) -> Result<u64> {
+        let mut shown = 0;
+        let before = self.waiting[server].as_ref().or(self.last[server].as_ref());
+        let is_marked = !between(before, &sample).is_whole();
+        if is_marked {
+            shown += self.show_waiting(server, output, report)?;
+        } else if let Some(waiting) = self.waiting[server].take() {
+            for (name, number) in waiting.own {
+                let entry = sample.own.entry(name).or_default();
+                *entry = *entry + number;
+            }
         }
         let since = self.last[server].as_ref().map(|last| sample.at.saturating_sub(last.at));
         // A sample is taken a little sooner or later than the clock has it.
-        if sample.begin.is_none() && since.is_some_and(|since| since + least / 20 < least) {
-            return Ok(false);
+        if !is_marked && since.is_some_and(|since| since + least / 20 < least) {
+            self.waiting[server] = Some(sample);
+            return Ok(shown);
         }
-        sample.own = std::mem::take(own);
-        self.sample(server, sample, output, report)
+        Ok(shown + u64::from(self.sample(server, sample, output, report)?))
+    }
+
+    /// Shows the sample of a server that waits for the next one.
+    fn show_waiting(&mut self, server: usize, output: &mut dyn Output, report: &Report) -> Result<u64> {
+        match self.waiting[server].take() {
+            Some(sample) => self.sample(server, sample, output, report).map(u64::from),
+            None => Ok(0),
+        }
+    }
+
+    /// Shows what still waits: nothing comes any more.
+    pub(crate) fn finish(&mut self, output: &mut dyn Output, report: &Report) -> Result<()> {
+        (0..self.names.len()).try_for_each(|server| self.show_waiting(server, output, report).map(drop))
     }
 
     fn sample(

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use disk::{Disk, Guard, RealDisk, Share, Sink};
@@ -78,16 +79,20 @@ fn whole(path: &Path) -> Result<u64> {
     Ok(0)
 }
 
-/// The servers of a recording, in the order in which they come.
-pub(crate) fn servers(path: &Path) -> Result<Vec<String>> {
+/// The servers of a recording, in the order in which they come, and how much time it covers.
+pub(crate) fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
     let mut names: Vec<String> = Vec::new();
-    replay(path, None, &mut |server, _| {
+    let mut span: Option<(i64, i64)> = None;
+    replay(path, None, &mut |server, sample| {
         if !names.iter().any(|name| name == server) {
             names.push(server.to_owned());
         }
+        let (first, last) = span.unwrap_or((sample.unix_ms, sample.unix_ms));
+        span = Some((first.min(sample.unix_ms), last.max(sample.unix_ms)));
         Ok(true)
     })?;
-    Ok(names)
+    let span = span.map_or(0, |(first, last)| last.abs_diff(first));
+    Ok((names, Duration::from_millis(span)))
 }
 
 /// Hands over every sample of a recording, compressed or not, with its server, for as long as `each` says so.

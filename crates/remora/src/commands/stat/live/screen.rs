@@ -1,0 +1,270 @@
+//! What the screen shows, and what keys do to it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use status::counter::change::{Interval, Mark, between};
+use status::counter::digest::by_time;
+use status::counter::kind::Kind;
+use status::counter::part::{Digest, Process};
+use status::counter::sample::{Begin, Sample};
+use status::counter::view::{VIEWS, View};
+
+use super::super::feed::Event;
+use super::super::output::{clock, meaning};
+
+/// Points that are kept of each number.
+pub(super) const HISTORY: usize = 240;
+
+/// What follows a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Go,
+    End,
+}
+
+/// The order of the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Rate,
+    Name,
+}
+
+/// What is shown below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Below {
+    Running,
+    Statements,
+    Nothing,
+}
+
+/// A status variable as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) per_s: Option<f64>,
+    pub(super) value: String,
+}
+
+/// What is known of a server.
+#[derive(Default)]
+pub(super) struct Server {
+    pub(super) last: Option<Sample>,
+    /// What there is to say of it: that it is away, or was restarted.
+    pub(super) message: Option<String>,
+    pub(super) is_away: bool,
+    pub(super) lines: Vec<Line>,
+    /// The last rates of counters and values of gauges.
+    pub(super) past: BTreeMap<String, VecDeque<f64>>,
+    /// For each view the last number of each column, and those before.
+    pub(super) views: Vec<Vec<Option<f64>>>,
+    pub(super) views_past: Vec<Vec<VecDeque<f64>>>,
+    pub(super) processes: Option<Vec<Process>>,
+    pub(super) digests: Option<Vec<Digest>>,
+    pub(super) seconds: f64,
+}
+
+pub(super) struct Screen {
+    pub(super) names: Vec<String>,
+    pub(super) servers: Vec<Server>,
+    pub(super) interval: Duration,
+    pub(super) shown: usize,
+    pub(super) view: usize,
+    pub(super) sort: Sort,
+    pub(super) below: Below,
+    /// Whether counters that stand still are shown too.
+    pub(super) is_all: bool,
+    pub(super) is_paused: bool,
+    pub(super) is_helping: bool,
+    pub(super) filter: String,
+    /// Whether keys go into the filter.
+    pub(super) is_typing: bool,
+    pub(super) from: usize,
+    is_new: bool,
+}
+
+impl Screen {
+    pub(super) fn new(names: Vec<String>, interval: Duration) -> Screen {
+        let servers = names.iter().map(|_| Server::default()).collect();
+        Screen {
+            names,
+            servers,
+            interval,
+            shown: 0,
+            view: 0,
+            sort: Sort::Rate,
+            below: Below::Running,
+            is_all: false,
+            is_paused: false,
+            is_helping: false,
+            filter: String::new(),
+            is_typing: false,
+            from: 0,
+            is_new: true,
+        }
+    }
+
+    /// Whether it was never drawn.
+    pub(super) fn is_new(&mut self) -> bool {
+        std::mem::take(&mut self.is_new)
+    }
+
+    /// Takes an answer. While it is paused what is shown stays, and the past goes on.
+    pub(super) fn take(&mut self, event: Event) {
+        let is_paused = self.is_paused;
+        let server = &mut self.servers[event.server];
+        let sample = match event.what {
+            Ok(sample) => sample,
+            Err(error) => {
+                (server.message, server.is_away) = (Some(error.to_string()), true);
+                return;
+            }
+        };
+        server.is_away = false;
+        let last = server.last.take();
+        let interval = between(last.as_ref(), &sample);
+        server.message = match interval.mark {
+            None => None,
+            Some(Mark::Begin(Begin::First)) => event.notes.first().cloned(),
+            Some(mark) => Some(format!("{} {}", clock(&sample), meaning(mark))),
+        };
+        server.learn(&interval, is_paused);
+        server.last = Some(sample);
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.servers[self.shown]
+    }
+
+    pub(super) fn views(&self) -> &'static [View] {
+        static ALL: [View; 9] = VIEWS;
+        &ALL
+    }
+
+    /// The lines to show, in order.
+    pub(super) fn lines(&self) -> Vec<&Line> {
+        let wanted = self.filter.to_lowercase();
+        let moves = |line: &&Line| self.is_all || line.per_s.is_some_and(|rate| rate != 0.0);
+        let server = self.server();
+        let mut lines: Vec<&Line> = server.lines.iter().filter(moves).collect();
+        lines.retain(|line| line.name.to_lowercase().contains(&wanted));
+        match self.sort {
+            Sort::Name => lines.sort_by_key(|line| line.name.to_lowercase()),
+            Sort::Rate => lines.sort_by(|a, b| {
+                let rate = |line: &Line| line.per_s.unwrap_or(-1.0);
+                rate(b).total_cmp(&rate(a)).then_with(|| a.name.cmp(&b.name))
+            }),
+        }
+        lines
+    }
+
+    pub(super) fn key(&mut self, key: KeyEvent) -> Step {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_control && matches!(key.code, KeyCode::Char('c')) {
+            return Step::End;
+        }
+        if self.is_typing {
+            self.type_key(key.code);
+            return Step::Go;
+        }
+        if self.is_helping {
+            self.is_helping = false;
+            return Step::Go;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Step::End,
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char('?' | 'h') => self.is_helping = true,
+            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('a') => self.is_all = !self.is_all,
+            KeyCode::Char('s') => {
+                self.sort = if self.sort == Sort::Rate { Sort::Name } else { Sort::Rate };
+            }
+            KeyCode::Char('r') => {
+                self.below = if self.below == Below::Running { Below::Nothing } else { Below::Running };
+            }
+            KeyCode::Char('d') => {
+                self.below = if self.below == Below::Statements { Below::Nothing } else { Below::Statements };
+            }
+            KeyCode::Right | KeyCode::Char('v') => self.view = (self.view + 1) % self.views().len(),
+            KeyCode::Left => self.view = (self.view + self.views().len() - 1) % self.views().len(),
+            KeyCode::Tab => self.shown = (self.shown + 1) % self.names.len(),
+            KeyCode::BackTab => self.shown = (self.shown + self.names.len() - 1) % self.names.len(),
+            KeyCode::Down => self.from += 1,
+            KeyCode::Up => self.from = self.from.saturating_sub(1),
+            KeyCode::PageDown => self.from += 10,
+            KeyCode::PageUp => self.from = self.from.saturating_sub(10),
+            KeyCode::Home => self.from = 0,
+            _ => {}
+        }
+        Step::Go
+    }
+
+    fn type_key(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.is_typing = false;
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(c) => self.filter.push(c),
+            _ => {}
+        }
+        self.from = 0;
+    }
+}
+
+fn push(past: &mut VecDeque<f64>, number: f64) {
+    if past.len() == HISTORY {
+        past.pop_front();
+    }
+    past.push_back(number);
+}
+
+impl Server {
+    fn learn(&mut self, interval: &Interval<'_>, is_paused: bool) {
+        let mut lines = Vec::new();
+        for row in interval.rows() {
+            let per_s = row.per_s(interval.seconds);
+            let number = match row.name.ty.kind {
+                Kind::Counter => per_s,
+                _ => row.value.number().map(|value| value.as_f64()),
+            };
+            if let Some(number) = number {
+                match self.past.get_mut(&*row.name.text) {
+                    Some(past) => push(past, number),
+                    None => push(self.past.entry(row.name.text.to_string()).or_default(), number),
+                }
+            }
+            lines.push(Line {
+                name: row.name.text.to_string(),
+                kind: row.name.ty.kind,
+                per_s,
+                value: row.value.to_string(),
+            });
+        }
+        let mut views = Vec::new();
+        self.views_past.resize_with(VIEWS.len(), Vec::new);
+        for (view, pasts) in VIEWS.iter().zip(&mut self.views_past) {
+            pasts.resize_with(view.columns.len(), VecDeque::new);
+            let numbers: Vec<Option<f64>> = view.columns.iter().map(|column| (column.of)(interval)).collect();
+            for (number, past) in numbers.iter().zip(pasts) {
+                // A gap is a gap of time, too: it takes a place.
+                push(past, number.unwrap_or(0.0));
+            }
+            views.push(numbers);
+        }
+        if is_paused || !interval.is_whole() && !self.lines.is_empty() {
+            return;
+        }
+        (self.lines, self.views, self.seconds) = (lines, views, interval.seconds);
+        self.processes.clone_from(&interval.now.processes);
+        if interval.is_whole() {
+            self.digests = by_time(interval);
+        }
+    }
+}

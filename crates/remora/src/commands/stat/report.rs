@@ -1,0 +1,104 @@
+//! `remora stat report`
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use disk::{Output as File, RealDisk};
+use progress::Progress;
+use status::counter::change::Interval;
+use status::counter::page::{Times, page};
+use status::counter::series::Series;
+
+use super::output::{Follow, Named, Output};
+use super::recording;
+use crate::exit::Exit;
+use crate::report::Report;
+
+/// Points of a plot.
+const POINTS: u32 = 600;
+
+/// Make a page of a recording: plots, statements and counters, in one file that any browser shows
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// What remora stat --record wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// The page; a file that is there is not replaced
+    #[arg(short, long, value_name = "HTML")]
+    output: PathBuf,
+
+    /// What stands above it [default: the name of the recording]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+/// Puts intervals behind each other.
+struct Collect<'a> {
+    names: &'a [String],
+    all: Vec<Series>,
+}
+
+impl Output for Collect<'_> {
+    fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, _report: &Report) -> Result<()> {
+        let at = self.names.iter().position(|name| name == server.name).unwrap_or_default();
+        self.all[at].add(interval);
+        Ok(())
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let file = &arguments.file;
+    let (names, span) = recording::survey(file)?;
+    anyhow::ensure!(!names.is_empty(), "{}: no sample in it", file.display());
+    let mut follow = Follow::new(names.clone());
+    let mut collect = Collect { names: &names, all: names.iter().map(|_| Series::default()).collect() };
+    recording::replay(file, Some(report), &mut |server, sample| {
+        let server = names.iter().position(|name| name == server).unwrap_or_default();
+        follow.merge(server, sample, span / POINTS, &mut collect, report)?;
+        Ok(true)
+    })?;
+    follow.finish(&mut collect, report)?;
+    let servers: Vec<(&str, &Series)> = names.iter().map(String::as_str).zip(&collect.all).collect();
+    let title = arguments.title.clone().unwrap_or_else(|| title(file));
+    let html = page(&title, &servers, &Times { full: &full, tick: &tick });
+    let name = || arguments.output.display().to_string();
+    let mut output = File::create(&RealDisk, &arguments.output).with_context(name)?;
+    output.write_all(html.as_bytes()).with_context(name)?;
+    output.finish().with_context(name)?;
+    report.note(&format!(
+        "{} is made: {} servers, {}",
+        name(),
+        names.len(),
+        crate::report::size(html.len() as u64)
+    ));
+    Ok(Exit::Done)
+}
+
+fn title(file: &Path) -> String {
+    let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "remora stat".to_owned())
+}
+
+fn shown(unix_ms: i64, format: &str) -> String {
+    let at = jiff::Timestamp::from_millisecond(unix_ms).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime(format).to_string()
+}
+
+fn full(unix_ms: i64) -> String {
+    shown(unix_ms, "%Y-%m-%d %H:%M:%S")
+}
+
+/// Below a plot: seconds matter in minutes, days in weeks.
+fn tick(unix_ms: i64, span_ms: i64) -> String {
+    let span = Duration::from_millis(span_ms.unsigned_abs());
+    let format = match span.as_secs() {
+        0..=1800 => "%H:%M:%S",
+        1801..=172_800 => "%H:%M",
+        _ => "%m-%d %H:%M",
+    };
+    shown(unix_ms, format)
+}

@@ -1,0 +1,178 @@
+//! A recording as one page of HTML that needs nothing else: plots as SVG, and a script that reads values off
+//! them.
+
+mod plot;
+
+use std::fmt::Write as _;
+
+use super::change::Mark;
+use super::sample::Begin;
+use super::series::{PLOTS, Series, Sum, column};
+use super::view::Shape;
+
+/// Counters in the table, and statements in theirs.
+const ROWS_MAX: usize = 40;
+
+/// How times are written, which depends on the zone of whoever reads.
+pub struct Times<'a> {
+    /// Date and time of day.
+    pub full: &'a dyn Fn(i64) -> String,
+    /// What stands below a plot that covers so many milliseconds.
+    pub tick: &'a dyn Fn(i64, i64) -> String,
+}
+
+/// The page of several servers by name.
+#[must_use]
+pub fn page(title: &str, servers: &[(&str, &Series)], times: &Times<'_>) -> String {
+    let mut html = String::new();
+    let _ = write!(
+        html,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n\
+         <style>\n{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
+        escaped(title),
+        include_str!("page/page.css")
+    );
+    if servers.len() > 1 {
+        html.push_str("<nav>");
+        for (at, (name, _)) in servers.iter().enumerate() {
+            let _ = write!(html, "<a href=\"#s{at}\">{}</a> ", escaped(name));
+        }
+        html.push_str("</nav>\n");
+    }
+    for (at, (name, series)) in servers.iter().enumerate() {
+        server(&mut html, at, name, series, times);
+    }
+    let _ = write!(html, "<script>\n{}</script>\n</body>\n</html>\n", include_str!("page/page.js"));
+    html
+}
+
+fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Times<'_>) {
+    let _ = write!(html, "<section id=\"s{at}\">\n<h2>{}</h2>\n", escaped(name));
+    let version = series.settings.get("version").map_or("", String::as_str);
+    let (first, last) = (series.times.first(), series.times.last());
+    if let (Some(first), Some(last)) = (first, last) {
+        let (first, last) = ((times.full)(*first), (times.full)(*last));
+        let _ = writeln!(
+            html,
+            "<p class=\"about\">{} · {first} to {last} · {} points</p>",
+            escaped(version),
+            series.times.len()
+        );
+    }
+    for (when, mark) in &series.marks {
+        let _ = writeln!(html, "<p class=\"mark\">{}: {}</p>", (times.full)(*when), meaning(*mark));
+    }
+    replicas(html, series);
+    html.push_str("<div class=\"plots\">\n");
+    let mut idle = Vec::new();
+    for (number, plot) in PLOTS.iter().enumerate() {
+        let lines = series.lines.get(number).map_or(&[][..], Vec::as_slice);
+        let points = || lines.iter().flatten().flatten();
+        if points().next().is_none() {
+            continue;
+        }
+        if points().all(|point| *point == 0.0) {
+            idle.push(plot.title);
+            continue;
+        }
+        let names: Vec<&str> = plot.lines.iter().map(|(_, _, name)| *name).collect();
+        let shape = plot.lines.first().and_then(|(view, key, _)| column(view, key));
+        let shape = shape.map_or(Shape::Count, |column| column.shape);
+        let marks: Vec<i64> = series.marks.iter().map(|(when, _)| *when).collect();
+        let drawn = plot::Drawing {
+            title: plot.title,
+            names: &names,
+            shape,
+            times: &series.times,
+            lines,
+            marks: &marks,
+        };
+        plot::draw(html, &drawn, times);
+    }
+    html.push_str("</div>\n");
+    if !idle.is_empty() {
+        let _ = writeln!(html, "<p class=\"about\">Zero all the time: {}.</p>", idle.join("; "));
+    }
+    statements(html, series);
+    counters(html, series);
+    html.push_str("</section>\n");
+}
+
+fn meaning(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Begin(Begin::First) => "another recording began",
+        Mark::Begin(Begin::Restarted) => "the server was restarted",
+        Mark::Begin(Begin::Reconnected) => "the connection broke",
+        Mark::Reset => "the counters were reset",
+    }
+}
+
+fn replicas(html: &mut String, series: &Series) {
+    for replica in &series.replicas {
+        let delay = replica.delay_s.map_or("unknown".to_owned(), |seconds| format!("{seconds} s"));
+        let _ = writeln!(
+            html,
+            "<p class=\"about\">Replicates from {} {}: reading {}, applying {}, behind {delay}. {}</p>",
+            escaped(&replica.source),
+            escaped(&replica.channel),
+            escaped(&replica.io),
+            escaped(&replica.sql),
+            escaped(&replica.error)
+        );
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn statements(html: &mut String, series: &Series) {
+    let mut all: Vec<_> = series.digests.values().collect();
+    if all.is_empty() {
+        return;
+    }
+    all.sort_by_key(|digest| std::cmp::Reverse(digest.time_us));
+    let whole: u64 = all.iter().map(|digest| digest.time_us).sum::<u64>().max(1);
+    html.push_str(
+        "<h3>Statements that took most of the time</h3>\n<table><tr><th>share<th>per second<th>ms each<th>rows \
+         read each<th>failed<th class=\"text\">statement</tr>\n",
+    );
+    for digest in all.into_iter().take(ROWS_MAX) {
+        let count = digest.count.max(1) as f64;
+        let _ = writeln!(
+            html,
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}</tr>",
+            plot::shown(digest.time_us as f64 / whole as f64, Shape::Share),
+            plot::shown(count / series.seconds.max(1e-9), Shape::PerSecond),
+            plot::shown(digest.time_us as f64 / 1000.0 / count, Shape::Count),
+            plot::shown(digest.examined as f64 / count, Shape::Count),
+            digest.errors,
+            escaped(&format!("{} {}", digest.schema, digest.text)),
+        );
+    }
+    html.push_str("</table>\n");
+}
+
+fn counters(html: &mut String, series: &Series) {
+    let mut all: Vec<(&str, &Sum)> = series.sums.iter().map(|(name, sum)| (&**name, sum)).collect();
+    all.retain(|(_, sum)| !sum.change.is_zero());
+    all.sort_by(|a, b| a.0.cmp(b.0));
+    html.push_str(
+        "<h3>Counters that changed</h3>\n<input class=\"filter\" placeholder=\"filter\" aria-label=\"filter counters\">\n\
+         <table class=\"counters\"><tr><th class=\"text\">counter<th>change<th>per second<th>most</tr>\n",
+    );
+    for (name, sum) in all {
+        let _ = writeln!(
+            html,
+            "<tr><td class=\"text\">{}<td>{}<td>{}<td>{}</tr>",
+            escaped(name),
+            sum.change,
+            plot::shown(sum.change.as_f64() / series.seconds.max(1e-9), Shape::PerSecond),
+            plot::shown(sum.most_per_s, Shape::PerSecond)
+        );
+    }
+    html.push_str("</table>\n");
+}
+
+/// A text as text of a page or as the value of an attribute.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,208 @@
+//! One plot.
+
+use std::fmt::Write as _;
+
+use super::super::view::Shape;
+use super::{Times, escaped};
+
+const WIDTH: f64 = 620.0;
+const HEIGHT: f64 = 200.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 24.0;
+
+/// What is drawn.
+pub(super) struct Drawing<'a> {
+    pub(super) title: &'a str,
+    pub(super) names: &'a [&'a str],
+    pub(super) shape: Shape,
+    pub(super) times: &'a [i64],
+    pub(super) lines: &'a [Vec<Option<f64>>],
+    pub(super) marks: &'a [i64],
+}
+
+/// From values to places.
+struct Scale {
+    first: i64,
+    span: f64,
+    top: f64,
+}
+
+impl Scale {
+    fn x(&self, time: i64) -> f64 {
+        LEFT + as_f64(time - self.first) / self.span * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        HEIGHT - BOTTOM - value / self.top * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a drawing has some hundred points")]
+fn as_f64(number: i64) -> f64 {
+    number as f64
+}
+
+/// Writes the plot as a figure.
+pub(super) fn draw(html: &mut String, drawing: &Drawing<'_>, times: &Times<'_>) {
+    let (Some(first), Some(last)) = (drawing.times.first(), drawing.times.last()) else { return };
+    let most = drawing.lines.iter().flatten().flatten().copied().fold(0.0, f64::max);
+    let step = nice(most / 4.0);
+    let scale = Scale {
+        first: *first,
+        span: as_f64((last - first).max(1)),
+        top: step * (most / step).ceil().max(1.0),
+    };
+    let _ = write!(html, "<figure>\n<figcaption>{}<span class=\"legend\">", escaped(drawing.title));
+    for (at, name) in drawing.names.iter().enumerate() {
+        if drawing.lines.get(at).is_some_and(|line| line.iter().any(Option::is_some)) {
+            let _ = write!(html, "<span class=\"key c{at}\">{}</span>", escaped(name));
+        }
+    }
+    let _ = write!(
+        html,
+        "</span></figcaption>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+        escaped(drawing.title)
+    );
+    grid(html, drawing, &scale, step, times);
+    for mark in drawing.marks {
+        let x = scale.x(*mark);
+        let _ = writeln!(html, "<path class=\"event\" d=\"M{x:.1} {TOP}V{:.1}\"/>", HEIGHT - BOTTOM);
+    }
+    for (at, line) in drawing.lines.iter().enumerate() {
+        let _ = writeln!(html, "<path class=\"line c{at}\" d=\"{}\"/>", path(drawing.times, line, &scale));
+    }
+    let _ = write!(html, "<path class=\"cursor\" d=\"\"/>\n</svg>\n<output></output>\n");
+    data(html, drawing, &scale, times);
+    html.push_str("</figure>\n");
+}
+
+fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, times: &Times<'_>) {
+    let mut value = 0.0;
+    while value <= scale.top * 1.0001 {
+        let y = scale.y(value);
+        let _ = writeln!(
+            html,
+            "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" class=\"y\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            y + 4.0,
+            shown(value, drawing.shape)
+        );
+        value += step;
+    }
+    let (first, last) = (scale.first, drawing.times.last().copied().unwrap_or(scale.first));
+    for part in 0..=4 {
+        let time = first + (last - first) * part / 4;
+        let anchor = match part {
+            0 => "start",
+            4 => "end",
+            _ => "middle",
+        };
+        let _ = writeln!(
+            html,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            scale.x(time),
+            HEIGHT - 6.0,
+            escaped(&(times.tick)(time, last - first))
+        );
+    }
+}
+
+/// A line with gaps where nothing is known.
+fn path(times: &[i64], line: &[Option<f64>], scale: &Scale) -> String {
+    let mut path = String::new();
+    let mut pen_is_down = false;
+    for (at, (time, point)) in times.iter().zip(line).enumerate() {
+        let Some(value) = point else {
+            pen_is_down = false;
+            continue;
+        };
+        let (x, y) = (scale.x(*time), scale.y(*value));
+        let _ = write!(path, "{}{x:.1} {y:.1}", if pen_is_down { "L" } else { "M" });
+        // A point between two gaps is seen as a dot.
+        if !pen_is_down && line.get(at + 1).copied().flatten().is_none() {
+            path.push_str("h0");
+        }
+        pen_is_down = true;
+    }
+    path
+}
+
+/// The values for the script: places, times, and for each line what is to be shown there.
+fn data(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, times: &Times<'_>) {
+    let x: Vec<f64> = drawing.times.iter().map(|time| (scale.x(*time) * 10.0).round() / 10.0).collect();
+    let when: Vec<String> = drawing.times.iter().map(|time| (times.full)(*time)).collect();
+    let text = |line: &Vec<Option<f64>>| -> Vec<String> {
+        line.iter()
+            .map(|point| point.map_or_else(|| "-".to_owned(), |value| shown(value, drawing.shape)))
+            .collect()
+    };
+    let lines: Vec<Vec<String>> = drawing.lines.iter().map(text).collect();
+    let data = serde_json::json!({ "x": x, "t": when, "names": drawing.names, "v": lines });
+    // Nothing in it may end the element.
+    let _ = writeln!(
+        html,
+        "<script type=\"application/json\">{}</script>",
+        data.to_string().replace('<', "\\u003c")
+    );
+}
+
+/// The next 1, 2 or 5 with noughts from a number on.
+fn nice(number: f64) -> f64 {
+    if number <= 0.0 {
+        return 1.0;
+    }
+    let unit = 10f64.powf(number.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|step| unit * step >= number * 0.999);
+    unit * step.unwrap_or(10.0)
+}
+
+/// A number in few characters.
+pub(super) fn shown(number: f64, shape: Shape) -> String {
+    if shape == Shape::Share {
+        return format!("{} %", three(number * 100.0));
+    }
+    let text =
+        match [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(unit, _)| number >= *unit)
+        {
+            Some((unit, name)) => format!("{} {name}", three(number / unit)),
+            None => three(number),
+        };
+    let is_bytes = matches!(shape, Shape::Bytes | Shape::BytesPerSecond);
+    match (is_bytes, shape) {
+        (true, _) if text.contains(' ') => format!("{text}B"),
+        (true, _) => format!("{text} B"),
+        (_, Shape::Seconds) => format!("{text} s"),
+        _ => text,
+    }
+}
+
+/// Three digits, without noughts at the end.
+fn three(number: f64) -> String {
+    let digits = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
+    let text = format!("{number:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_numbers() {
+        assert_eq!([0.3, 1.0, 1.1, 2.4, 730.0, 0.0].map(nice), [0.5, 1.0, 2.0, 5.0, 1000.0, 1.0]);
+        assert_eq!(shown(0.125, Shape::Share), "12.5 %");
+        assert_eq!([shown(1234.0, Shape::BytesPerSecond), shown(12.0, Shape::Bytes)], ["1.23 kB", "12 B"]);
+        assert_eq!([shown(0.0, Shape::Count), shown(1500.0, Shape::PerSecond)], ["0", "1.5 k"]);
+    }
+
+    #[test]
+    fn gaps_are_gaps() {
+        let scale = Scale { first: 0, span: 4.0, top: 1.0 };
+        let drawn = path(&[0, 1, 2, 3, 4], &[Some(0.0), Some(1.0), None, Some(1.0), None], &scale);
+        assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
+        assert!(drawn.ends_with("h0"), "{drawn}");
+    }
+}

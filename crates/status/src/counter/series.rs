@@ -1,0 +1,179 @@
+//! A recording as a whole: numbers over time, and sums.
+
+use std::collections::BTreeMap;
+
+use super::change::{Interval, Mark};
+use super::digest;
+use super::number::Number;
+use super::part::{Digest, Replica};
+use super::view::{self, Column};
+
+/// What is drawn as one plot.
+pub(crate) struct Plot {
+    /// Above it.
+    pub(crate) title: &'static str,
+    /// Views and keys of its columns, and how the line is called.
+    pub(crate) lines: &'static [(&'static str, &'static str, &'static str)],
+}
+
+/// The plots, in the order of the page.
+pub(crate) const PLOTS: [Plot; 17] = [
+    Plot {
+        title: "Statements per second",
+        lines: &[
+            ("overview", "statements", "all"),
+            ("overview", "selects", "SELECT"),
+            ("overview", "writes", "writes"),
+            ("overview", "slow", "slow"),
+        ],
+    },
+    Plot {
+        title: "Connections",
+        lines: &[("overview", "running", "at work"), ("overview", "connected", "connected")],
+    },
+    Plot {
+        title: "Rows per second, by handler: reads",
+        lines: &[
+            ("handler", "read_key", "by key"),
+            ("handler", "read_next", "next in index"),
+            ("handler", "read_prev", "previous in index"),
+            ("handler", "read_rnd", "by position"),
+            ("handler", "read_rnd_next", "table scan"),
+        ],
+    },
+    Plot {
+        title: "Rows per second, by handler: writes",
+        lines: &[
+            ("handler", "write", "insert"),
+            ("handler", "update", "update"),
+            ("handler", "delete", "delete"),
+            ("handler", "tmp_write", "temporary"),
+        ],
+    },
+    Plot {
+        title: "Buffer pool: pages per second",
+        lines: &[
+            ("buffer-pool", "reads", "read"),
+            ("buffer-pool", "read_ahead", "read ahead"),
+            ("buffer-pool", "written", "written"),
+            ("buffer-pool", "wait_free", "waits for a free page"),
+        ],
+    },
+    Plot {
+        title: "Buffer pool: share of pages",
+        lines: &[("buffer-pool", "used", "with data"), ("buffer-pool", "dirty", "dirty")],
+    },
+    Plot {
+        title: "Buffer pool: share of requests that had to read",
+        lines: &[("buffer-pool", "miss", "misses")],
+    },
+    Plot { title: "Redo log: bytes per second", lines: &[("redo", "written", "written")] },
+    Plot { title: "Checkpoint age: share of the room", lines: &[("redo", "checkpoint_age", "age")] },
+    Plot { title: "Purge lag: transactions", lines: &[("redo", "purge_lag", "history list")] },
+    Plot {
+        title: "Syncs per second",
+        lines: &[("redo", "fsyncs", "redo log"), ("redo", "data_fsyncs", "all files of InnoDB")],
+    },
+    Plot {
+        title: "Temporary tables and sorts per second",
+        lines: &[
+            ("temporary", "tables", "temporary tables"),
+            ("temporary", "disk_tables", "of those on disk"),
+            ("temporary", "merge_passes", "merge passes"),
+            ("temporary", "full_joins", "joins without index"),
+        ],
+    },
+    Plot {
+        title: "Locks per second",
+        lines: &[
+            ("lock", "row_waits", "row lock waits"),
+            ("lock", "deadlocks", "deadlocks"),
+            ("lock", "table_waits", "table lock waits"),
+            ("lock", "rollbacks", "ROLLBACK"),
+        ],
+    },
+    Plot {
+        title: "Network: bytes per second",
+        lines: &[("overview", "received", "received"), ("overview", "sent", "sent")],
+    },
+    Plot { title: "Binary log: bytes per second", lines: &[("binlog", "written", "written")] },
+    Plot { title: "Replication: seconds behind the source", lines: &[("replication", "delay", "delay")] },
+    Plot {
+        title: "Queues: rows per second",
+        lines: &[("queue", "in", "published"), ("queue", "out", "ended")],
+    },
+];
+
+/// The column that a plot's line shows.
+pub(crate) fn column(view: &str, key: &str) -> Option<&'static Column> {
+    view::of(view)?.columns.iter().find(|column| column.key == key)
+}
+
+/// A counter over a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    pub(crate) change: Number,
+    /// The highest rate of an interval.
+    pub(crate) most_per_s: f64,
+}
+
+/// What a recording says of one server.
+#[derive(Debug, Default)]
+pub struct Series {
+    /// When each point was, in milliseconds since 1970.
+    pub(crate) times: Vec<i64>,
+    /// For each plot and line the points; none where nothing is known.
+    pub(crate) lines: Vec<Vec<Vec<Option<f64>>>>,
+    pub(crate) marks: Vec<(i64, Mark)>,
+    /// Time that changes are known of.
+    pub(crate) seconds: f64,
+    pub(crate) sums: BTreeMap<Box<str>, Sum>,
+    pub(crate) digests: BTreeMap<(String, String), Digest>,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) settings: BTreeMap<String, String>,
+}
+
+impl Series {
+    /// Adds an interval behind those that are there.
+    pub fn add(&mut self, interval: &Interval<'_>) {
+        let sample = interval.now;
+        self.lines.resize_with(PLOTS.len(), Vec::new);
+        for (plot, lines) in PLOTS.iter().zip(&mut self.lines) {
+            lines.resize_with(plot.lines.len(), Vec::new);
+            for ((view, key, _), line) in plot.lines.iter().zip(lines) {
+                let point = column(view, key).and_then(|column| (column.of)(interval));
+                line.push(point.filter(|_| interval.is_whole()));
+            }
+        }
+        self.times.push(sample.unix_ms);
+        self.settings = sample.settings.0.clone();
+        if let Some(replicas) = &sample.replicas {
+            self.replicas.clone_from(replicas);
+        }
+        if let Some(mark) = interval.mark {
+            self.marks.push((sample.unix_ms, mark));
+            return;
+        }
+        self.seconds += interval.seconds;
+        for row in interval.rows() {
+            if let (Some(change), Some(per_s)) = (row.change, row.per_s(interval.seconds)) {
+                let sum = self.sums.entry(row.name.text.clone()).or_default();
+                sum.change = sum.change + change;
+                sum.most_per_s = sum.most_per_s.max(per_s);
+            }
+        }
+        for digest in digest::by_time(interval).into_iter().flatten() {
+            let key = (digest.schema.clone(), digest.digest.clone());
+            match self.digests.get_mut(&key) {
+                Some(sum) => {
+                    sum.count += digest.count;
+                    sum.time_us += digest.time_us;
+                    sum.examined += digest.examined;
+                    sum.sent += digest.sent;
+                    sum.errors += digest.errors;
+                }
+                None => drop(self.digests.insert(key, digest)),
+            }
+        }
+    }
+}
