@@ -29,9 +29,11 @@ pub(crate) const VERSION: u32 = 2;
 /// The folder of data files that hold the rows of many small tables.
 pub(crate) const TOGETHER: &str = "together";
 /// The codecs of data files.
-const CODECS: [Codec; 4] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip];
+const CODECS: [Codec; 5] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Column];
 /// No codec makes more of a byte: a block of zstd's, of four bytes, can stand for 128 KiB.
 const EXPANSION_MAX: u64 = 32 << 10;
+/// But for columns: a block of them, of some thirty bytes, can stand for 32 MiB.
+const EXPANSION_MAX_COLUMN: u64 = 1 << 20;
 /// What a file may hold beyond that, be it ever so small.
 const EXPANSION_FREE: u64 = 1 << 20;
 /// A manifest of a hundred thousand tables stays below this.
@@ -425,7 +427,11 @@ impl Manifest {
         if self.tables.iter().any(|entry| entry.earlier.is_some_and(|at| at >= self.earlier.len())) {
             return Err("a table is of a state that is not described".to_owned());
         }
-        self.tables.iter().try_for_each(TableEntry::check)?;
+        let expansion = match self.data_extension.strip_suffix(Codec::Column.extension()) {
+            Some(_) => EXPANSION_MAX_COLUMN,
+            None => EXPANSION_MAX,
+        };
+        self.tables.iter().try_for_each(|entry| entry.check(expansion))?;
         let chunks = self.tables.iter().flat_map(|entry| &entry.chunks);
         let total = chunks.fold(0_u64, |total, chunk| total.saturating_add(chunk.text_bytes));
         if total > 1 << 62 { Err("it is too large to be true".to_owned()) } else { Ok(()) }
@@ -433,9 +439,10 @@ impl Manifest {
 }
 
 impl Chunk {
-    /// Whether a file of that length can hold what it is said to hold.
-    fn check(&self) -> Result<(), String> {
-        let text_max = self.file_bytes.saturating_mul(EXPANSION_MAX).saturating_add(EXPANSION_FREE);
+    /// Whether a file of that length can hold what it is said to hold, at most `expansion` bytes for each of its
+    /// own.
+    fn check(&self, expansion: u64) -> Result<(), String> {
+        let text_max = self.file_bytes.saturating_mul(expansion).saturating_add(EXPANSION_FREE);
         // A row has a newline at least.
         if self.sum.rows > self.text_bytes
             || self.text_bytes > text_max
@@ -452,7 +459,7 @@ impl Chunk {
 }
 
 impl TableEntry {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, expansion: u64) -> Result<(), String> {
         let name = &self.table.name;
         if self.folder != name::folder(name) {
             return Err(format!("the folder {:?} is not that of table {name}", self.folder));
@@ -462,7 +469,7 @@ impl TableEntry {
             if chunk.number as usize != number {
                 return Err(format!("the chunks of table {name} are not numbered from 0"));
             }
-            chunk.check().map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
+            chunk.check(expansion).map_err(|what| format!("table {name}, chunk {number}: {what}"))?;
             if let Some(range) = &chunk.range {
                 range
                     .check(self.table.key.len())

@@ -224,7 +224,6 @@ fn without_extension(file: &Path, codec: Codec) -> Option<PathBuf> {
 
 /// One line, or one message, for a file that is done.
 fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
-    let share = report::as_f64(done.to_bytes) * 100.0 / report::as_f64(done.from_bytes.max(1));
     if report.is_json() {
         let value = serde_json::json!({
             "message_type": "packed", "file": file, "to": to.map(|to| to.display().to_string()),
@@ -238,12 +237,21 @@ fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
     let text = match to {
         None => format!("{file}: {}, whole, {} of text", done.from, report::size(done.plain_bytes)),
         Some(to) => format!(
-            "{file} ({}) -> {} ({}), {share:.1} %, read back and equal; {}",
+            "{file} ({}) -> {} ({}){}, read back and equal; {}",
             report::size(done.from_bytes),
             to.display(),
             report::size(done.to_bytes),
+            share(done),
             if done.removed { "the old file is removed" } else { "the old file stays" },
         ),
     };
     progress::Progress::note(report, &text);
+}
+
+/// How much of the plain bytes is left, where something was packed.
+fn share(done: &Converted) -> String {
+    if done.to == Codec::Plain || done.plain_bytes == 0 {
+        return String::new();
+    }
+    format!(", {:.2} % of the text", report::as_f64(done.to_bytes) * 100.0 / report::as_f64(done.plain_bytes))
 }

@@ -239,7 +239,7 @@ fn formats_and_codecs_make_the_same_rows() {
 }
 
 /// Every format with every compression, at some level.
-const FORMS: [(&str, &str); 12] = [
+const FORMS: [(&str, &str); 15] = [
     ("tsv", "none"),
     ("tsv", "lz4"),
     ("tsv", "gzip"),
@@ -252,6 +252,9 @@ const FORMS: [(&str, &str); 12] = [
     ("sql", "lz4"),
     ("sql", "gzip:1"),
     ("sql", "zstd"),
+    ("tsv", "column"),
+    ("csv", "column:12"),
+    ("sql", "column"),
 ];
 
 /// Loads a dump in SQL as the manual says.

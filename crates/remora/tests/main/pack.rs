@@ -1,0 +1,246 @@
+//! `remora pack` and `remora unpack`
+
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Ended, remora};
+
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap()
+}
+
+/// Rows of a table: enough for several pieces of the quick codecs.
+fn rows() -> String {
+    (0..60_000_u32)
+        .map(|n| {
+            format!(
+                "{n}\t{}.{:02}\tuser{}\t2026-11-22\n",
+                n.wrapping_mul(2_654_435_761) % 1000,
+                n % 100,
+                n / 50 % 77
+            )
+        })
+        .collect()
+}
+
+fn run(folder: &TempDir, arguments: &[&str]) -> Ended {
+    Ended::of(&remora(folder.path()).args(arguments).output().unwrap())
+}
+
+fn names(folder: &TempDir) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn write(folder: &TempDir, name: &str, text: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn read(folder: &TempDir, name: &str) -> Vec<u8> {
+    std::fs::read(folder.path().join(name)).unwrap()
+}
+
+fn has(tool: &str) -> bool {
+    let mut asked = Command::new(tool);
+    asked.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    asked.status().is_ok()
+}
+
+const METHODS: [(&str, &str, &str); 9] = [
+    ("zstd", "zst", "zstd"),
+    ("zstd:1", "zst", "zstd"),
+    ("zstd:10", "zst", "zstd"),
+    ("gzip:1", "gz", "gzip"),
+    ("xz:0", "xz", "xz"),
+    ("bzip2:1", "bz2", "bzip2"),
+    ("lz4", "lz4", "lz4"),
+    ("column", "rcol", ""),
+    ("column:12", "rcol", ""),
+];
+
+#[test]
+fn files_are_packed_and_unpacked_in_every_codec() {
+    let folder = folder();
+    let text = rows();
+    for (method, end, tool) in METHODS {
+        let path = write(&folder, "nodes.tsv", text.as_bytes());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let before = std::fs::metadata(&path).unwrap();
+        let ended = run(&folder, &["pack", "--to", method, "nodes.tsv"]).exits(0);
+        let name = format!("nodes.tsv.{end}");
+        assert!(ended.err.contains("read back and equal; the old file is removed"), "{}", ended.err);
+        assert_eq!(names(&folder), [name.as_str()], "{method}");
+        let packed = std::fs::metadata(folder.path().join(&name)).unwrap();
+        assert!(packed.len() * 2 < before.len(), "{method}: {}", packed.len());
+        assert_eq!((packed.mode(), packed.mtime_nsec()), (before.mode(), before.mtime_nsec()), "{method}");
+        if !tool.is_empty() && has(tool) {
+            let theirs = Command::new(tool).args(["-dc", &name]).current_dir(folder.path()).output().unwrap();
+            assert!(
+                theirs.status.success() && theirs.stdout == text.as_bytes(),
+                "{method}: {tool} reads other text"
+            );
+        }
+        run(&folder, &["unpack", "--test", &name]).exits(0);
+        run(&folder, &["unpack", "-T1", &name]).exits(0);
+        assert_eq!(names(&folder), ["nodes.tsv"], "{method}");
+        assert!(read(&folder, "nodes.tsv") == text.as_bytes(), "{method}");
+        let after = std::fs::metadata(&path).unwrap();
+        assert_eq!((after.mode(), after.mtime_nsec()), (before.mode(), before.mtime_nsec()), "{method}");
+    }
+}
+
+#[test]
+fn hot_becomes_cold_in_one_step() {
+    let folder = folder();
+    let text = rows();
+    write(&folder, "hot.tsv", text.as_bytes());
+    run(&folder, &["pack", "--to", "lz4", "hot.tsv"]).exits(0);
+    run(&folder, &["pack", "--to", "column", "hot.tsv.lz4"]).exits(0);
+    assert_eq!(names(&folder), ["hot.tsv.rcol"]);
+    let ended = run(&folder, &["pack", "--to", "zstd:9", "--keep", "hot.tsv.rcol", "--json"]).exits(0);
+    let message: serde_json::Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&message["from_codec"], &message["to_codec"]),
+        (&"column".into(), &"zstd".into()),
+        "{message}"
+    );
+    assert_eq!(
+        (&message["plain_bytes"], &message["removed"]),
+        (&text.len().into(), &false.into()),
+        "{message}"
+    );
+    assert_eq!(names(&folder), ["hot.tsv.rcol", "hot.tsv.zst"]);
+    // The same codec at another level takes its own place.
+    let before = read(&folder, "hot.tsv.zst");
+    run(&folder, &["pack", "--to", "zstd:1", "hot.tsv.zst"]).exits(0);
+    assert_ne!(read(&folder, "hot.tsv.zst"), before);
+    let ended = run(&folder, &["unpack", "-c", "hot.tsv.zst"]).exits(0);
+    assert!(ended.out == text);
+    assert_eq!(names(&folder), ["hot.tsv.rcol", "hot.tsv.zst"], "-c leaves it where it is");
+}
+
+#[test]
+fn pipes_go_through() {
+    let folder = folder();
+    let text = rows();
+    let pipe = |arguments: &[&str], input: &[u8]| {
+        let mut child = remora(folder.path())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writing = std::thread::spawn(move || stdin.write_all(&input).ok());
+        let output = child.wait_with_output().unwrap();
+        writing.join().unwrap();
+        output
+    };
+    for method in ["gzip:1", "column", "zstd"] {
+        let packed = pipe(&["pack", "--to", method, "-"], text.as_bytes());
+        assert!(packed.status.success(), "{packed:?}");
+        let back = pipe(&["unpack", "-"], &packed.stdout);
+        assert!(back.status.success() && back.stdout == text.as_bytes(), "{method}");
+        let cut = pipe(&["unpack", "-"], &packed.stdout[..packed.stdout.len() - 9]);
+        assert_eq!(cut.status.code(), Some(4), "{method}: {cut:?}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_on_damage() {
+    let folder = folder();
+    write(&folder, "nodes.tsv", rows().as_bytes());
+    for method in ["gzip", "zstd", "xz:0", "bzip2", "lz4", "column"] {
+        run(&folder, &["pack", "--keep", "--to", method, "nodes.tsv"]).exits(0);
+    }
+    std::fs::remove_file(folder.path().join("nodes.tsv")).unwrap();
+    for name in names(&folder) {
+        let whole = read(&folder, &name);
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 4;
+        let cut = whole[..whole.len() - 20].to_vec();
+        let end = name.strip_prefix("nodes.tsv").unwrap();
+        for (what, bytes) in [("cut", cut), ("flipped", flipped)] {
+            let damaged = format!("{what}{end}");
+            write(&folder, &damaged, &bytes);
+            let before = names(&folder);
+            for arguments in [
+                &["unpack", damaged.as_str()][..],
+                &["unpack", "--test", &damaged],
+                &["pack", "-fo", "new", &damaged],
+            ] {
+                let ended = run(&folder, arguments).exits(4);
+                assert!(ended.err.contains(&damaged), "{}", ended.err);
+                assert_eq!(names(&folder), before, "{arguments:?}");
+            }
+        }
+    }
+    // Several files: the others are done, and the exit code tells.
+    let ended = run(&folder, &["unpack", "cut.gz", "nodes.tsv.gz", "missing.gz"]).exits(4);
+    assert!(
+        ended.err.contains("missing.gz") && ended.err.contains("cut.gz: the gzip stream ends"),
+        "{}",
+        ended.err
+    );
+    assert!(folder.path().join("nodes.tsv").exists() && !folder.path().join("nodes.tsv.gz").exists());
+}
+
+#[test]
+fn what_would_surprise_is_refused() {
+    let folder = folder();
+    write(&folder, "a.tsv", b"1\t2\n");
+    write(&folder, "a.tsv.zst", b"somebody else's");
+    let refused = |arguments: &[&str], code: i32, words: &str| {
+        let before = names(&folder);
+        let ended = run(&folder, arguments).exits(code);
+        assert!(ended.err.contains(words), "{arguments:?}: {}", ended.err);
+        assert_eq!(names(&folder), before, "{arguments:?}");
+    };
+    refused(&["pack", "a.tsv"], 1, "a.tsv.zst exists already; add --force");
+    assert_eq!(read(&folder, "a.tsv.zst"), b"somebody else's");
+    refused(&["unpack", "a.tsv"], 4, "this is no compressed file");
+    refused(&["pack", "--to", "zip", "a.tsv"], 2, "the codecs are zstd, gzip");
+    refused(&["pack", "--to", "gzip:19", "a.tsv"], 2, "gzip has the levels 1 to 9");
+    refused(&["pack", "--to", "gzip", "--long", "a.tsv"], 2, "--long is for zstd");
+    refused(&["pack", "-o", "b", "a.tsv", "a.tsv.zst"], 2, "one FILE");
+    refused(&["pack", "missing.tsv"], 1, "missing.tsv");
+    refused(&["pack", "."], 1, "is a folder");
+    run(&folder, &["pack", "--force", "a.tsv"]).exits(0);
+    assert_eq!(names(&folder), ["a.tsv.zst"]);
+    std::fs::rename(folder.path().join("a.tsv.zst"), folder.path().join("odd")).unwrap();
+    refused(&["unpack", "odd"], 2, "its name does not end in .zst");
+    refused(&["pack", "--keep", "-o", "odd", "odd"], 1, "would be replaced");
+    symlink("odd", folder.path().join("link.zst")).unwrap();
+    refused(&["unpack", "link.zst"], 1, "has other names");
+    run(&folder, &["unpack", "--keep", "link.zst"]).exits(0);
+    assert_eq!(read(&folder, "link"), b"1\t2\n");
+    std::fs::hard_link(folder.path().join("link"), folder.path().join("second")).unwrap();
+    refused(&["pack", "second"], 1, "has other names");
+}
+
+#[test]
+fn a_name_that_lies_is_told() {
+    let folder = folder();
+    write(&folder, "plain.gz", b"this is no gzip\n");
+    let ended = run(&folder, &["pack", "plain.gz"]).exits(0);
+    assert!(ended.err.contains("its name says that it is compressed"), "{}", ended.err);
+    assert_eq!(names(&folder), ["plain.gz.zst"]);
+    write(&folder, "old.tgz", b"");
+    std::fs::remove_file(folder.path().join("old.tgz")).unwrap();
+    write(&folder, "old.tar", b"not really a tar\n");
+    run(&folder, &["pack", "--to", "gzip", "-o", "old.tgz", "old.tar"]).exits(0);
+    run(&folder, &["unpack", "old.tgz"]).exits(0);
+    assert_eq!(read(&folder, "old.tar"), b"not really a tar\n");
+}
