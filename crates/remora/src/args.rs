@@ -44,6 +44,8 @@ pub(crate) enum Command {
     List(commands::list::Arguments),
     Load(Box<commands::load::Arguments>),
     Lock(Box<commands::lock::Arguments>),
+    #[command(subcommand)]
+    Poke(Box<commands::poke::Action>),
     Prune(commands::prune::Arguments),
     Queue(commands::queue::Arguments),
     Restore(commands::restore::Arguments),

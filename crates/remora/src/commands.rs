@@ -8,6 +8,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
+pub(crate) mod poke;
 pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::List(arguments) => list::run(&arguments, report),
         Command::Load(arguments) => load::run(&arguments, password, report),
         Command::Lock(arguments) => lock::run(&arguments, password, report),
+        Command::Poke(action) => poke::run(&action, password, report),
         Command::Prune(arguments) => prune::run(&arguments, report),
         Command::Queue(arguments) => queue::run(arguments, password, report),
         Command::Restore(arguments) => restore::run(&arguments, report),

@@ -34,6 +34,8 @@ mod lock;
 mod lvm;
 #[path = "main/option.rs"]
 mod option;
+#[path = "main/poke.rs"]
+mod poke;
 #[path = "main/queue.rs"]
 mod queue;
 #[path = "main/reject.rs"]
