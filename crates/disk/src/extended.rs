@@ -59,10 +59,17 @@ pub(crate) fn set(path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
     Ok(lsetxattr(path, name.as_bytes(), value, XattrFlags::empty())?)
 }
 
-/// Gives something all of another's, but those that it can't have, such as labels of a security module that
-/// gives its own.
-pub(crate) fn copy(path: &Path, all: &Extended) -> io::Result<()> {
-    for (name, value) in all {
+/// Gives something all of another's and takes away what it has besides, such as a list that it has got from
+/// its folder. What it can't have is left, such as labels of a security module that gives its own.
+pub(crate) fn mirror(path: &Path, all: &Extended, buffer: &mut [u8]) -> io::Result<()> {
+    let has = of(path, buffer)?;
+    for (name, _) in has.iter().filter(|(name, _)| !all.iter().any(|(wanted, _)| wanted == name)) {
+        match lremovexattr(path, name.as_bytes()) {
+            Err(error) if none(error) => {}
+            removed => removed?,
+        }
+    }
+    for (name, value) in all.iter().filter(|wanted| !has.contains(wanted)) {
         match lsetxattr(path, name.as_bytes(), value, XattrFlags::empty()) {
             Err(error) if none(error) => {}
             set => set?,

@@ -31,6 +31,9 @@ pub enum Vanish {
     Error,
 }
 
+/// Whether a name is one of the caller's own, which is not copied.
+pub type Own = fn(&OsStr) -> bool;
+
 /// What is below a folder, and what of it the copy has.
 #[derive(Debug)]
 pub struct Reflink {
@@ -50,12 +53,12 @@ struct Item {
 
 impl Reflink {
     /// Makes `to`, which may be there from an earlier time, a copy of the folder `from` but for attributes.
-    /// Names at the top that begin with `own` are not looked at.
+    /// Names at the top for which `own` is true are not looked at.
     ///
     /// # Errors
     /// What the operating system reports; where files can't share blocks, or a part of the folder lies on
     /// another file system, that is said.
-    pub fn make(from: &Path, to: &Path, own: &str, vanish: Vanish) -> io::Result<Reflink> {
+    pub fn make(from: &Path, to: &Path, own: Own, vanish: Vanish) -> io::Result<Reflink> {
         let items = list(from, own, vanish)?;
         let reflink = Reflink { from: from.to_owned(), to: to.to_owned(), vanish, items };
         reflink.sort_out()?;
@@ -94,7 +97,7 @@ impl Reflink {
         } else {
             RealDisk.set_attributes(&to, &entry.kind, entry.attributes)?;
         }
-        extended::copy(&to, &entry.extended)
+        extended::mirror(&to, &entry.extended, buffer)
     }
 
     /// How many files it has.
@@ -111,7 +114,7 @@ impl Reflink {
         let wanted: BTreeMap<&Path, FileType> =
             self.items.iter().map(|item| (&*item.path, type_of(item))).collect();
         let mut gone: BTreeSet<PathBuf> = BTreeSet::new();
-        for item in list(&self.to, "", Vanish::Error)? {
+        for item in list(&self.to, |_| false, Vanish::Error)? {
             // Names that share a file are tied anew: in the original they may not share it any more.
             let tied = !item.metadata.is_dir() && item.metadata.nlink() > 1;
             let same = wanted.get(&*item.path) == Some(&type_of(&item)) && !tied;
@@ -222,7 +225,7 @@ fn type_of(item: &Item) -> FileType {
 }
 
 /// A folder and what is in it, as deep as it goes.
-fn list(top: &Path, own: &str, vanish: Vanish) -> io::Result<Vec<Item>> {
+fn list(top: &Path, own: Own, vanish: Vanish) -> io::Result<Vec<Item>> {
     let metadata = std::fs::metadata(top).map_err(at(top))?;
     let device = metadata.dev();
     let mut items = vec![Item { path: PathBuf::new(), metadata }];
@@ -235,8 +238,7 @@ fn list(top: &Path, own: &str, vanish: Vanish) -> io::Result<Vec<Item>> {
         for entry in entries {
             let entry = entry.map_err(at(&folder))?;
             let path = folder.join(entry.file_name());
-            let ours = |name: &OsStr| !own.is_empty() && name.as_encoded_bytes().starts_with(own.as_bytes());
-            if folder.as_os_str().is_empty() && ours(&entry.file_name()) {
+            if folder.as_os_str().is_empty() && own(&entry.file_name()) {
                 continue;
             }
             let metadata = match entry.metadata() {

@@ -6,21 +6,20 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use block::tree::is_own;
 use disk::{Reflink, Vanish};
 
 use crate::command::Held;
 use crate::still::{Still, Stopped};
 use crate::wire::{In, Out, corrupt};
 
-/// A copy that is to be made.
+/// A copy that is to be made. Names at the top that are our own ([`is_own`]) are not copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cloning {
     /// What is copied.
     pub from: PathBuf,
     /// The copy. What it has already, from an earlier time, costs less.
     pub to: PathBuf,
-    /// Names at the top that begin so are not copied.
-    pub own: OsString,
     /// There is another look to come: what goes meanwhile may go.
     pub first: bool,
     /// A shell command that holds a lock while it runs others; empty for none.
@@ -58,21 +57,24 @@ fn nanos(time: Duration) -> u64 {
 impl Out {
     pub(crate) fn cloning(self, cloning: &Cloning) -> Out {
         let still = cloning.still.unwrap_or(Still { process: 0, bound: Duration::ZERO });
-        let out = self.path(&cloning.from).path(&cloning.to).bytes(cloning.own.as_encoded_bytes());
-        let out = out.u8(u8::from(cloning.first)).bytes(cloning.lock.as_encoded_bytes());
+        let out = self
+            .path(&cloning.from)
+            .path(&cloning.to)
+            .u8(u8::from(cloning.first))
+            .bytes(cloning.lock.as_encoded_bytes());
         out.u8(u8::from(cloning.still.is_some())).u32(still.process).u64(nanos(still.bound))
     }
 }
 
 impl In<'_> {
     pub(crate) fn cloning(&mut self) -> io::Result<Cloning> {
-        let (from, to, own) = (self.path()?, self.path()?, self.text()?);
+        let (from, to) = (self.path()?, self.path()?);
         let (first, lock, stops) = (self.flag()?, self.text()?, self.flag()?);
         let still = Still { process: self.u32()?, bound: Duration::from_nanos(self.u64()?) };
         if !stops && still != (Still { process: 0, bound: Duration::ZERO }) {
             return Err(corrupt("a process that is not to be stopped"));
         }
-        Ok(Cloning { from, to, own, first, lock, still: stops.then_some(still) })
+        Ok(Cloning { from, to, first, lock, still: stops.then_some(still) })
     }
 }
 
@@ -82,7 +84,6 @@ impl In<'_> {
 /// What the operating system reports; those of the lock's command, also when that fails in the end; when what
 /// is to stand still has not done so all the time.
 pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
-    let own = cloning.own.to_str().ok_or(io::ErrorKind::InvalidInput)?;
     let vanish = if cloning.first { Vanish::Fine } else { Vanish::Error };
     let held = match cloning.lock.is_empty() {
         true => None,
@@ -90,7 +91,7 @@ pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
     };
     let began = Instant::now();
     let stopped = cloning.still.map(Stopped::new).transpose()?;
-    let made = Reflink::make(&cloning.from, &cloning.to, own, vanish);
+    let made = Reflink::make(&cloning.from, &cloning.to, is_own, vanish);
     let lasted = match stopped.map(Stopped::end) {
         None => began.elapsed(),
         Some(ended) => ended?,

@@ -5,10 +5,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use disk::{Attributes, Disk, Entry, Extent, Guard, Kind, Share, Sink, Source, Stat, Tree, Volume};
+use disk::{Attributes, Batch, Disk, Entry, Extent, Guard, Kind, Share, Sink, Source, Stat, Tree, Volume};
 
 use crate::connection::Connection;
-use crate::request::Request;
+use crate::request::{NO_BATCH, Request};
 use crate::wire::{self, In};
 
 /// Most bytes that are read or written at once.
@@ -171,6 +171,12 @@ impl Sink for FarFile {
     }
 }
 
+impl Batch for FarFile {
+    fn sync(&self) -> io::Result<()> {
+        self.synced()
+    }
+}
+
 impl Disk for FarDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
         Ok(self.file(&Request::Open(path.to_owned()))?)
@@ -214,6 +220,14 @@ impl Disk for FarDisk {
 
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
         self.0.ask_for_nothing(&Request::CreateFolder(folder.to_owned()))
+    }
+
+    fn batch(&self, folder: &Path) -> io::Result<Option<Box<dyn Batch>>> {
+        let handle = self.0.handle(&Request::Batch(folder.to_owned()))?;
+        if handle == NO_BATCH {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(FarFile { connection: self.0.clone(), handle, position: 0 })))
     }
 
     fn remove_folder(&self, folder: &Path) -> io::Result<()> {

@@ -13,6 +13,9 @@ use crate::wire::{BLOCKS, In, Out, corrupt};
 /// The state of a block device or file that was opened: its number is what later requests call it.
 pub type Handle = u32;
 
+/// No handle: each file must be synced.
+pub(crate) const NO_BATCH: Handle = 0;
+
 /// What the near side asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
@@ -78,6 +81,9 @@ pub enum Request {
     AddFile(Handle, u64, u64, u64, PathBuf),
     /// What there is at a path: an entry.
     Entry(PathBuf),
+    /// Begins to remember what is written to the file system of a folder, to be made durable at once by `Sync`:
+    /// a handle, or 0 where each file must be synced.
+    Batch(PathBuf),
     /// Gives something an extended attribute, by name and value: nothing.
     SetExtended(PathBuf, OsString, Vec<u8>),
     /// Gives a file, named second, another name: nothing.
@@ -135,6 +141,7 @@ impl Request {
                 (31, out.u32(*handle).u64(*at).u64(*len).u64(*offset).path(path))
             }
             Request::Entry(path) => (32, out.path(path)),
+            Request::Batch(folder) => (33, out.path(folder)),
             Request::SetExtended(path, name, value) => {
                 (40, out.path(path).bytes(name.as_encoded_bytes()).rest(value))
             }
@@ -182,6 +189,7 @@ impl Request {
             30 => Request::AddBytes(input.u32()?, input.u64()?, input.rest().to_vec()),
             31 => Request::AddFile(input.u32()?, input.u64()?, input.u64()?, input.u64()?, input.path()?),
             32 => Request::Entry(input.path()?),
+            33 => Request::Batch(input.path()?),
             40 => Request::SetExtended(input.path()?, input.text()?, input.rest().to_vec()),
             41 => Request::MakeHardLink(input.path()?, input.path()?),
             42 => Request::Clone(input.cloning()?),

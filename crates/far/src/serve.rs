@@ -8,12 +8,12 @@ use std::sync::Arc;
 use block::tree::Reader;
 use block::{CHUNK, Feed, Scan, Seen, Want};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use disk::{Disk, Kind, Sink, Source, Tree, Volume};
+use disk::{Batch, Disk, Kind, Sink, Source, Tree, Volume};
 
 use crate::clone::{Cloned, Cloning};
 use crate::connection::Greeting;
 use crate::feed;
-use crate::request::Request;
+use crate::request::{NO_BATCH, Request};
 use crate::wire::{self, Out, Ran, corrupt};
 
 /// Requests that may wait: more than are ever announced.
@@ -49,6 +49,8 @@ enum Open {
     Joined(Reader),
     Sink(Box<dyn Sink>),
     Volume(Box<dyn Volume>),
+    /// What is written to a file system.
+    Batch(Box<dyn Batch>),
     /// A source that is read from front to end.
     Scan(Scan),
 }
@@ -266,6 +268,10 @@ impl Session<'_> {
                 let extents = self.machine.tree().extents(&path)?;
                 return wire::compress(&extents.iter().fold(Out::default(), Out::extent).0);
             }
+            Request::Batch(folder) => {
+                let batch = disk.batch(&folder)?.map(Open::Batch);
+                return Ok(batch.map_or_else(|| Out::default().u32(NO_BATCH).0, |batch| self.opened(batch)));
+            }
             Request::Join(len) => {
                 let joined = Open::Joined(Reader::new(self.machine.disk(), len));
                 return Ok(self.opened(joined));
@@ -347,6 +353,7 @@ impl Session<'_> {
         match self.open.get_mut(&handle) {
             Some(Open::Sink(sink)) => sink.sync(),
             Some(Open::Volume(volume)) => volume.sync(),
+            Some(Open::Batch(batch)) => batch.sync(),
             _ => Err(corrupt("nothing that can be written to")),
         }
     }

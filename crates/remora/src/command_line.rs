@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Stat(Box<commands::stat::Arguments>),
     Pack(commands::pack::Arguments),
     Unpack(commands::pack::UnpackArguments),
+    #[command(subcommand)]
+    Poke(Box<commands::poke::Action>),
     Undo(Box<commands::undo::Arguments>),
     Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
@@ -78,6 +80,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Stat(arguments) => commands::stat::run(&arguments, password, report),
         Command::Pack(arguments) => commands::pack::run(&arguments, report),
         Command::Unpack(arguments) => commands::pack::unpack(&arguments, report),
+        Command::Poke(action) => commands::poke::run(&action, password, report),
         Command::Undo(arguments) => commands::undo::run(&arguments, password, report),
         Command::Verify(arguments) => commands::verify::run(&arguments, report),
     }

@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod pack;
+pub(crate) mod poke;
 pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;

@@ -36,6 +36,8 @@ mod lvm;
 mod option;
 #[path = "main/pack.rs"]
 mod pack;
+#[path = "main/poke.rs"]
+mod poke;
 #[path = "main/queue.rs"]
 mod queue;
 #[path = "main/reject.rs"]

@@ -63,7 +63,7 @@ fn request() -> impl Strategy<Value = Request> {
             |(from, to, lock, first, still)| {
                 let still = still
                     .map(|(process, bound)| Still { process, bound: std::time::Duration::from_nanos(bound) });
-                Request::Clone(Cloning { from, to, own: "x".into(), first, lock: lock.into(), still })
+                Request::Clone(Cloning { from, to, first, lock: lock.into(), still })
             }
         ),
         (0u32.., 0u64.., 0u64.., 0u64.., path())

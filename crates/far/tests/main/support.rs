@@ -1,14 +1,15 @@
 //! Two sides in one process.
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::faults::FaultDisk;
-use disk::{Disk, RealDisk, Tree};
+use disk::{Batch, Disk, Guard, RealDisk, Share, Sink, Source, Stat, Tree, Volume};
 use far::{Cloned, Cloning, Connection, Greeting, Machine, Ran, serve};
 
 struct Memory(FaultDisk);
@@ -37,12 +38,100 @@ impl Machine for Memory {
     }
 }
 
-/// The machine we are on.
-struct Real;
+/// The machine we are on, and how often a file or folder of it was synced by itself.
+#[derive(Clone, Default)]
+pub(crate) struct Real(pub(crate) Arc<AtomicU64>);
+
+/// Its disk.
+struct Counted(Arc<AtomicU64>);
+
+/// A file of it.
+struct CountedFile<T: ?Sized>(Arc<AtomicU64>, Box<T>);
+
+impl Disk for Counted {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
+        RealDisk.open(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
+        Ok(Box::new(CountedFile(Arc::clone(&self.0), RealDisk.create(path)?)))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        RealDisk.sync_folder(folder)
+    }
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        RealDisk.stat(path)
+    }
+    fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>> {
+        RealDisk.append(path, len)
+    }
+    fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>> {
+        Ok(Box::new(CountedFile(Arc::clone(&self.0), RealDisk.volume(path)?)))
+    }
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        RealDisk.list(folder)
+    }
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        RealDisk.create_folder(folder)
+    }
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        RealDisk.remove_folder(folder)
+    }
+    fn batch(&self, folder: &Path) -> io::Result<Option<Box<dyn Batch>>> {
+        RealDisk.batch(folder)
+    }
+    fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>> {
+        RealDisk.lock(path, share)
+    }
+}
+
+impl Write for CountedFile<dyn Sink> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.1.flush()
+    }
+}
+
+impl Sink for CountedFile<dyn Sink> {
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.sync()
+    }
+}
+
+impl Volume for CountedFile<dyn Volume> {
+    fn stat(&self) -> io::Result<Stat> {
+        self.1.stat()
+    }
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.1.read_at(at, buffer)
+    }
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.1.write_at(at, bytes)
+    }
+    fn clear(&self, at: u64, len: u64) -> io::Result<()> {
+        self.1.clear(at, len)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.1.set_len(len)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.sync()
+    }
+}
 
 impl Machine for Real {
     fn disk(&self) -> Arc<dyn Disk> {
-        Arc::new(RealDisk)
+        Arc::new(Counted(Arc::clone(&self.0)))
     }
 
     fn tree(&self) -> &dyn Tree {
@@ -87,7 +176,12 @@ pub(crate) fn connect(disk: &FaultDisk, bytes: u64) -> (io::Result<Connection>, 
 
 /// A connection to this machine's own disk.
 pub(crate) fn connected_here() -> Connection {
-    connect_to(Real, u64::MAX).0.unwrap()
+    connected_to(&Real::default())
+}
+
+/// The same, where syncs are counted.
+pub(crate) fn connected_to(machine: &Real) -> Connection {
+    connect_to(machine.clone(), u64::MAX).0.unwrap()
 }
 
 fn connect_to(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::backup::Request;
 use block::tree::{self, Layout};
@@ -10,7 +10,7 @@ use block::{BLOCK, Folder, Repository, World, backup, restore};
 use disk::{Attributes, Disk, Extent, Kind, RealDisk, Tree};
 use progress::Silent;
 
-use crate::support::connected_here;
+use crate::support::{Real, connected_here, connected_to};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 const WORLD: World<'static> = World { stop: &NEVER, progress: &Silent };
@@ -73,4 +73,34 @@ fn extents_are_told_as_they_are() {
         }
         (found, known) => assert!(found.is_err() && known.is_err(), "{found:?} {known:?}"),
     }
+}
+
+/// A hundred thousand small files would be as many waits for the disk.
+#[test]
+fn small_files_are_made_durable_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("top");
+    RealDisk.create_folder(&top).unwrap();
+    for number in 0..50 {
+        write(&top.join(format!("small-{number}")), format!("file {number}").as_bytes());
+    }
+    let machine = Real::default();
+    let connection = connected_to(&machine);
+    let (there, disk) = (connection.disk(), Arc::new(connection.disk()) as Arc<dyn Disk>);
+    let can = RealDisk.batch(folder.path()).unwrap().is_some();
+    assert_eq!(disk.batch(folder.path()).unwrap().is_some(), can);
+    assert!(disk.batch(Path::new("/nowhere")).is_err() || !can);
+    let (nodes, _) = tree::list(&there, &top).unwrap();
+    let layout = Layout::new(nodes.clone(), None);
+    let repository = Repository::new(Box::new(Folder::new(Arc::new(RealDisk), folder.path().join("repo"))));
+    let mut feed = connection.scan_tree(&layout, &top).unwrap();
+    backup(&repository, &mut feed, &Request { jobs: 2, ..Request::new("tree") }, WORLD).unwrap();
+    drop(feed);
+    assert_eq!(machine.0.load(Ordering::Relaxed), 0);
+    let back = folder.path().join("back");
+    tree::restore(&repository, (&disk, &there), &back, restore::Request::new(None, 2), WORLD).unwrap();
+    assert_eq!(tree::list(&RealDisk, &back).unwrap().0, nodes);
+    // The new name at the end, and the folder that it stands in.
+    let syncs = machine.0.load(Ordering::Relaxed);
+    assert!(!can || syncs < 5, "{syncs} syncs for 50 files");
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use block::tree::{OWN, differing};
+use block::tree::{OWN, differing, is_own};
 use far::{Cloned, Cloning};
 use progress::Progress;
 
@@ -107,7 +107,6 @@ impl FolderSnapshot {
         machine.clone_folder(&Cloning {
             from: self.origin.clone(),
             to: to.to_owned(),
-            own: OWN.into(),
             first,
             lock: lock.unwrap_or_default().into(),
             still: self.holds.filter(|_| !first),
@@ -149,8 +148,7 @@ impl FolderSnapshot {
     }
 
     fn delete(&self, machine: &Machine, path: &Path) -> io::Result<()> {
-        let ours = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(OWN.as_bytes()));
-        if !ours {
+        if !path.file_name().is_some_and(is_own) {
             return Err(io::Error::other(format!("{} is none of ours", path.display())));
         }
         let command: &[&str] = match self.still {
@@ -176,9 +174,8 @@ impl Snapshot for FolderSnapshot {
                 self.kept = Some(path);
                 continue;
             }
-            let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(&self.prefix())) else {
-                continue;
-            };
+            let rest = name.to_str().and_then(|name| name.strip_prefix(&self.prefix()));
+            let Some(rest) = rest.filter(|_| is_own(&name)) else { continue };
             if !rest.starts_with("kept-") {
                 progress.note(&format!("{} is removed, which a killed run has left", path.display()));
             }
@@ -214,8 +211,8 @@ impl Snapshot for FolderSnapshot {
                 machine.tool(&words(&snapshot, &[&made, &to]))?;
             }
             Still::Clone => {
-                let (own, lock) = (OWN.into(), OsString::new());
-                let cloning = Cloning { from: made, to: to.clone(), own, first: false, lock, still: None };
+                let lock = OsString::new();
+                let cloning = Cloning { from: made, to: to.clone(), first: false, lock, still: None };
                 machine.clone_folder(&cloning)?;
             }
         }

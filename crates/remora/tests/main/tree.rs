@@ -5,7 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use disk::{Reflink, Vanish};
+use disk::{RealDisk, Reflink, Tree, Vanish};
+use rustix::fs::setxattr;
 use tempfile::TempDir;
 
 use crate::support::{Ended, remora, skipped, tell};
@@ -183,37 +184,57 @@ fn the_top_of_a_volume_is_copied_into_itself_and_left_as_it_was() {
     }
 }
 
+/// What a backup makes at the top of a tree is called like this.
+const OWN: &str = ".remora-0123456789abcdef-1";
+/// An access control list: owner, user 7, group and mask all, others read (linux/posix_acl_xattr.h).
+const LIST: &[u8] = b"\x02\0\0\0\x01\0\x07\0\xff\xff\xff\xff\x02\0\x07\0\x07\0\0\0\x04\0\x07\0\xff\xff\xff\xff\x10\0\x07\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
+
+/// The names and values of something's extended attributes.
+fn extended(path: &Path) -> disk::Extended {
+    if path.exists() { RealDisk.entry(path).unwrap().extended } else { disk::Extended::new() }
+}
+
 /// A copy that was made before is made like the original again, whatever has happened to that.
 #[test]
 fn a_copy_follows_its_original() {
     for volume in volumes() {
         let (from, to) = (volume.top().join("from"), volume.top().join("to"));
         let write = |name: &str, bytes: &[u8]| std::fs::write(from.join(name), bytes).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
         std::fs::create_dir_all(from.join("sub/deep")).unwrap();
         for name in ["longer", "shorter", "empty", "gone", "folder", "one", "sub/deep/file"] {
             write(name, &[b'x'; 70_000]);
         }
-        write(".remora-x", b"ours");
+        write(OWN, b"ours");
+        write(".remora-notes", b"the user's");
+        // Whatever is made in it gets a list of its own.
+        std::fs::create_dir(from.join("listed")).unwrap();
+        setxattr(from.join("listed"), "system.posix_acl_default", LIST, flags).unwrap();
         std::os::unix::fs::symlink("one", from.join("link")).unwrap();
         std::fs::hard_link(from.join("one"), from.join("two")).unwrap();
         std::fs::hard_link(from.join("longer"), from.join("tied")).unwrap();
         run(Command::new("mkfifo").arg(from.join("pipe")));
-        let flags = rustix::fs::XattrFlags::empty();
-        rustix::fs::setxattr(from.join("gone"), "user.why", b"because", flags).unwrap();
-        let copy = || Reflink::make(&from, &to, ".remora-", Vanish::Error).unwrap().finish().unwrap();
+        setxattr(from.join("gone"), "user.why", b"because", flags).unwrap();
+        setxattr(from.join("empty"), "user.was", b"there", flags).unwrap();
+        let copy =
+            || Reflink::make(&from, &to, block::tree::is_own, Vanish::Error).unwrap().finish().unwrap();
         let like = || {
             // Names, kinds, rights, owners, sizes, ties, times and links, and then the bytes.
             let listed = |top: &Path| {
                 let mut find = Command::new("find");
-                find.current_dir(top).args(["!", "-path", "./.remora-*", "-printf"]);
+                find.current_dir(top).args(["!", "-name", OWN, "-printf"]);
                 let lines = find.arg("%p %y %m %U %G %n %T@ %l\\n").output().unwrap().stdout;
                 let mut lines: Vec<_> = lines.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
                 lines.sort();
                 lines
             };
             assert_eq!(listed(&from), listed(&to));
-            let differ = ["--recursive", "--no-dereference", "--exclude=.remora-x", "--exclude=pipe"];
+            let differ = ["--recursive", "--no-dereference", "--exclude=.remora-0*", "--exclude=pipe"];
             run(Command::new("diff").args(differ).args([&from, &to]));
+            for name in ["listed", "listed/open", "empty", "new", ".remora-notes"] {
+                assert_eq!(extended(&from.join(name)), extended(&to.join(name)), "{name}");
+            }
+            assert!(!to.join(OWN).exists());
         };
         copy();
         like();
@@ -238,6 +259,11 @@ fn a_copy_follows_its_original() {
         write("two", b"another");
         run(Command::new("chmod").arg("4751").arg(from.join("new")));
         run(Command::new("chown").arg("7:8").arg(from.join("shorter")));
+        // As a copy makes it, but without the list, and one that has lost what it had.
+        write("listed/open", b"for its owner alone");
+        rustix::fs::removexattr(from.join("listed/open"), "system.posix_acl_access").unwrap();
+        run(Command::new("chmod").arg("600").arg(from.join("listed/open")));
+        rustix::fs::removexattr(from.join("empty"), "user.was").unwrap();
         copy();
         like();
     }

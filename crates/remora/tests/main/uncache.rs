@@ -31,7 +31,7 @@ fn folder(name: &str) -> Option<TempDir> {
 /// A file that is on the disk, and in memory.
 fn cached(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, (0..LEN).map(|at| (at / 7) as u8).collect::<Vec<_>>()).unwrap();
+    std::fs::write(path, vec![7; LEN]).unwrap();
     RealDisk.open(path).unwrap().write_out().unwrap();
     std::fs::read(path).unwrap();
 }

@@ -11,9 +11,9 @@ use codec::parallel::{self, Job};
 use disk::{Disk, Kind, Output, RealDisk, Stat, Tree};
 use progress::Progress;
 
-use crate::stop;
 use crate::exit::{self, Stopped};
 use crate::report::Report;
+use crate::stop;
 
 /// What is to be done with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,184 @@
+//! `remora poke`
+
+mod door;
+mod image;
+mod known;
+mod process;
+mod room;
+mod set;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::args::ServerArgs;
+use crate::exit::{Exit, usage};
+use crate::report::Report;
+use door::{Door, Memory};
+use known::Known;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora poke max-connections 500 --yes-i-know         a full server lets clients in again
+  remora poke kill-query 4711 --yes-i-know             also when the server is full
+  remora poke set skip_name_resolve 1                  shows what it would do, and does nothing
+  remora poke set skip_name_resolve 1 --yes-i-know     the name server is gone, and so are new connections
+  remora poke set log_slave_updates 1 --yes-i-know -S /run/mysqld/mysqld.sock
+  remora poke list                                     what may be stored, and how that was tried";
+
+/// The emergency drawer: change on a live server what SQL can't
+///
+/// SQL is used when it works. When it does not, because the server is full or the variable is read-only, one
+/// value is stored in the server's memory: no debugger, no pause. Only variables known to remora by name,
+/// width and range are touched, on MariaDB of this machine, and only when everything fits: the program that
+/// runs, its build, the place, the present value, and what SQL says of it. A restart forgets it.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Action {
+    /// Store a value that SQL calls read-only
+    Set(Set),
+    /// Change the limit of connections, also of a server that is full
+    MaxConnections(MaxConnections),
+    /// End the statement of a connection, also on a server that is full
+    KillQuery(KillQuery),
+    /// List the variables that may be stored into
+    List,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// The variable, as SQL calls it
+    #[arg(value_name = "VAR")]
+    name: String,
+
+    /// Its new value: a number; ON and OFF for what is on or off
+    #[arg(value_name = "VALUE")]
+    value: String,
+
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MaxConnections {
+    /// The new limit
+    #[arg(value_name = "N")]
+    limit: String,
+
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KillQuery {
+    /// The connection's number, as the process list has it
+    #[arg(value_name = "ID")]
+    id: u64,
+
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which server.
+#[derive(Debug, Args)]
+struct Which {
+    /// Write to the server's memory where SQL can't do it; without this it is only shown what would be
+    /// written
+    #[arg(long)]
+    yes_i_know: bool,
+
+    /// The server's process [default: the one that listens at the socket]
+    #[arg(long, value_name = "N", conflicts_with = "pid_file")]
+    pid: Option<u32>,
+
+    /// The file with the number of the server's process
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl Which {
+    fn door(&self, password: Option<String>) -> Result<Door> {
+        Door::find(&self.server, self.pid, self.pid_file.as_deref(), password)
+    }
+}
+
+pub(crate) fn run(action: &Action, password: Option<String>, report: &Report) -> Result<Exit> {
+    match action {
+        Action::Set(Set { name, value, which }) => {
+            let known = known::find(name)?;
+            let value = known.parse(value)?;
+            set::run(&which.door(password)?, known, value, which.yes_i_know, report)
+        }
+        Action::MaxConnections(MaxConnections { limit, which }) => {
+            let limit = known::find("max_connections")?.parse(limit)?;
+            room::limit(&which.door(password)?, limit, which.yes_i_know, report)
+        }
+        Action::KillQuery(KillQuery { id, which }) => {
+            room::kill_query(&which.door(password)?, *id, which.yes_i_know, report)
+        }
+        Action::List => list(report),
+    }
+}
+
+/// What was changed, and how.
+struct Told<'a> {
+    name: &'a str,
+    old: u64,
+    new: u64,
+    by: &'a str,
+}
+
+/// Tells what was changed, and with a memory in which server.
+fn tell(memory: Option<&Memory>, told: &Told<'_>, report: &Report) -> Result<Exit> {
+    let Told { name, old, new, by } = told;
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "poked", "variable": name, "old": old, "new": new, "by": by,
+            "process": memory.map(|memory| memory.process.pid),
+            "version": memory.map(|memory| &memory.version),
+            "build": memory.map(|memory| &memory.image.build),
+        }))?;
+        return Ok(Exit::Done);
+    }
+    let which = memory.map(|memory| {
+        let Memory { process, version, image } = memory;
+        format!(" of process {} ({version}, build {})", process.pid, short(&image.build))
+    });
+    report.data(&format!("{name}: {old} -> {new}, {by}{}", which.unwrap_or_default()))?;
+    Ok(Exit::Done)
+}
+
+fn short(build: &str) -> &str {
+    build.get(..12).unwrap_or(build)
+}
+
+/// Fails unless the user has agreed to a store.
+fn consent(agreed: bool, known: &Known, old: u64, new: u64) -> Result<()> {
+    if agreed {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "{} is {old} and would be {new}, stored in the memory of the running server; all fits, and nothing was written: --yes-i-know does it",
+        known.name
+    )))
+}
+
+fn list(report: &Report) -> Result<Exit> {
+    for Known { name, symbol, width, range, counts, tried, .. } in &known::KNOWN {
+        let (least, most) = (range.start(), range.end());
+        if report.is_json() {
+            report.message(&json!({
+                "message_type": "variable", "variable": name, "symbol": symbol, "bytes": width.bytes(),
+                "least": least, "most": most, "counts": counts, "tried": tried, "series": known::SERIES,
+            }))?;
+        } else {
+            report.data(&format!("{name:<30} {least} to {most}; it counts {counts}"))?;
+            report.data(&format!("{:<30} tried on MariaDB {}: {tried}", "", known::SERIES.join(", ")))?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,167 @@
+//! The ways into a server: SQL by each door that it has, and room made in its memory when all are shut.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use server::{Error, Session, Target};
+
+use super::image::{Cell, Image};
+use super::known::{self, Known, Width};
+use super::process::Process;
+use crate::args::ServerArgs;
+use crate::exit::usage;
+
+/// A server that does not answer for that long is one that lets nobody in.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The server's words for a server that is full.
+const TOO_MANY: u16 = 1040;
+/// What the program calls the second port.
+const EXTRA_PORT: &str = "mysqld_extra_port";
+
+/// A server, and the ways into it.
+pub(crate) struct Door {
+    /// The process, if it was named.
+    named: Option<Process>,
+    target: Target,
+}
+
+/// The memory of a server's process.
+pub(crate) struct Memory {
+    pub(crate) process: Process,
+    pub(crate) image: Image,
+    /// The version that its program calls itself.
+    pub(crate) version: String,
+}
+
+/// What came of asking for a session.
+pub(crate) enum Sql {
+    /// It answers; and where, if not at the usual place.
+    Answers(Session, &'static str),
+    /// It does not, for this reason.
+    Silent(Error),
+}
+
+impl Sql {
+    /// Whether the server has all the connections it may have.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Sql::Silent(Error::Refused { code: TOO_MANY, .. }))
+    }
+}
+
+impl Door {
+    /// Finds the server that was named: by its process, or by its socket.
+    pub(crate) fn find(
+        server: &ServerArgs,
+        pid: Option<u32>,
+        pid_file: Option<&Path>,
+        password: Option<String>,
+    ) -> Result<Door> {
+        let pid =
+            match pid_file {
+                None => pid,
+                Some(file) => {
+                    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+                    let number = text.trim().parse();
+                    Some(number.with_context(|| {
+                        format!("{}: there is no number of a process in it", file.display())
+                    })?)
+                }
+            };
+        let mut target = server.target(password.clone())?;
+        let named = pid.map(Process::of_pid).transpose()?;
+        if let Some(process) = &named {
+            // Never the memory of one server and the SQL of another.
+            let sockets = process.sockets()?;
+            if !target.socket.as_ref().is_some_and(|socket| is_among(socket, &sockets)) {
+                let socket = sockets.first().with_context(|| {
+                    format!("process {} listens at no socket: SQL can't be asked what it has", process.pid)
+                })?;
+                target = server.through(socket).target(password)?;
+            }
+        }
+        target.connect_timeout = target.connect_timeout.min(ANSWER);
+        Ok(Door { named, target })
+    }
+
+    /// Opens the memory of the server.
+    pub(crate) fn memory(&self) -> Result<Memory> {
+        let process = match (&self.named, &self.target.socket) {
+            (Some(process), _) => Process::of_pid(process.pid)?,
+            (None, Some(socket)) => Process::of_socket(socket)?,
+            (None, None) => {
+                return Err(usage(format!(
+                    "{} may be on another machine, and memory is written to on this one: name the server's socket with -S, or its process with --pid",
+                    self.target
+                )));
+            }
+        };
+        let symbols: Vec<&str> = known::KNOWN.iter().map(|known| known.symbol).chain([EXTRA_PORT]).collect();
+        let image = Image::open(&process, &symbols)?;
+        let version = image.version()?;
+        if known::series(&version).is_none() {
+            let all = known::SERIES.join(", ");
+            bail!("this is {version}: stores were tried on MariaDB {all}, and on no other");
+        }
+        Ok(Memory { process, image, version })
+    }
+
+    /// Asks for a session: at the socket, and if the server is full at its second port.
+    pub(crate) fn sql(&self) -> Result<Sql> {
+        let sql = sql_at(&self.target, "");
+        if !sql.is_full() {
+            return Ok(sql);
+        }
+        let extra = |memory: Memory| memory.image.cell(EXTRA_PORT, Width::Four)?.read();
+        let port = self.memory().and_then(extra).unwrap_or(0);
+        let Some(port) = u16::try_from(port).ok().filter(|port| *port > 0) else { return Ok(sql) };
+        let mut target = self.target.clone();
+        (target.host, target.port, target.socket) = ("127.0.0.1".to_owned(), port, None);
+        match sql_at(&target, " at the extra port") {
+            Sql::Silent(_) => Ok(sql),
+            answers => Ok(answers),
+        }
+    }
+}
+
+fn sql_at(target: &Target, door: &'static str) -> Sql {
+    match target.connect() {
+        Ok(session) => Sql::Answers(session, door),
+        Err(error) => Sql::Silent(error),
+    }
+}
+
+impl Memory {
+    /// Fails unless this session is one of the server whose memory this is.
+    pub(crate) fn check(&self, session: &mut Session) -> Result<()> {
+        let version = session.value("SELECT @@version")?.unwrap_or_default();
+        let same = version.starts_with(&self.version) || self.version.starts_with(&version);
+        ensure!(same, "SQL answers as {version}, but process {} is {}", self.process.pid, self.version);
+        Ok(())
+    }
+
+    /// A variable, and what is in it.
+    pub(crate) fn variable(&self, known: &Known) -> Result<(Cell<'_>, u64)> {
+        let cell = self.image.cell(known.symbol, known.width)?;
+        let now = cell.read()?;
+        ensure!(
+            known.range.contains(&now),
+            "{} in memory is {now}, which it can't be: nothing was changed",
+            known.name
+        );
+        Ok((cell, now))
+    }
+}
+
+/// Stores a value and looks whether it is there.
+pub(crate) fn store(cell: &Cell<'_>, known: &Known, value: u64) -> Result<()> {
+    cell.write(value)?;
+    let is = cell.read()?;
+    ensure!(is == value, "{} was to be {value} in memory and is {is}", known.name);
+    Ok(())
+}
+
+fn is_among(socket: &Path, sockets: &[PathBuf]) -> bool {
+    let real = socket.canonicalize().unwrap_or_else(|_| socket.to_owned());
+    sockets.iter().any(|known| *known == real || known == socket)
+}

@@ -1,0 +1,168 @@
+//! Which variables may be stored into, and what is known of them.
+
+use std::ops::RangeInclusive;
+
+use anyhow::Result;
+
+use crate::exit::usage;
+
+/// The series of MariaDB that all of these were tried on.
+pub(crate) const SERIES: [&str; 3] = ["10.11", "11.4", "11.8"];
+
+/// How a variable lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// `bool` or `my_bool`: a byte that is 0 or 1.
+    Flag,
+    /// `uint`.
+    Four,
+    /// `ulong` or `ulonglong`.
+    Eight,
+}
+
+impl Width {
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Width::Flag => 1,
+            Width::Four => 4,
+            Width::Eight => 8,
+        }
+    }
+}
+
+/// What must be so before a value is stored. SQL tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// No thread of a replica runs: they look at the variable as they go.
+    ReplicaStopped,
+    /// There is a binary log.
+    BinaryLog,
+    /// It is no node of a Galera cluster: its threads look at the variable at any time.
+    NoCluster,
+}
+
+/// A variable that may be stored into.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// What SQL calls it.
+    pub(crate) name: &'static str,
+    /// What the program calls it.
+    pub(crate) symbol: &'static str,
+    pub(crate) width: Width,
+    pub(crate) range: RangeInclusive<u64>,
+    pub(crate) needs: &'static [Need],
+    /// When the new value counts.
+    pub(crate) counts: &'static str,
+    /// What was seen on each of [`SERIES`].
+    pub(crate) tried: &'static str,
+}
+
+/// All of them. What needs more than a store is not here, nor what the server looks at only when it starts.
+pub(crate) static KNOWN: [Known; 5] = [
+    Known {
+        name: "log_slave_updates",
+        symbol: "opt_log_slave_updates",
+        width: Width::Flag,
+        range: 0..=1,
+        needs: &[Need::ReplicaStopped, Need::BinaryLog, Need::NoCluster],
+        counts: "from the next START SLAVE on",
+        tried: "a replica wrote what it applied to its binary log, and none of it when it was off again",
+    },
+    Known {
+        name: "max_connections",
+        symbol: "max_connections",
+        width: Width::Eight,
+        range: 10..=100_000,
+        needs: &[],
+        counts: "at once",
+        tried: "a full server let clients in at once; then SQL sets the same value again",
+    },
+    Known {
+        name: "replicate_annotate_row_events",
+        symbol: "opt_replicate_annotate_row_events",
+        width: Width::Flag,
+        range: 0..=1,
+        needs: &[Need::ReplicaStopped, Need::BinaryLog],
+        counts: "from the next START SLAVE on",
+        tried: "a replica with log_slave_updates wrote the source's statements to its binary log, or not",
+    },
+    Known {
+        name: "report_port",
+        symbol: "report_port",
+        width: Width::Four,
+        range: 0..=65_535,
+        needs: &[Need::ReplicaStopped],
+        counts: "from the next START SLAVE on",
+        tried: "SHOW SLAVE HOSTS of the source told the new port",
+    },
+    Known {
+        name: "skip_name_resolve",
+        symbol: "opt_skip_name_resolve",
+        width: Width::Flag,
+        range: 0..=1,
+        needs: &[],
+        counts: "for connections made from now on; FLUSH PRIVILEGES brings accounts with host names back when it is 0",
+        tried: "new connections over TCP came from 127.0.0.1 and no longer from localhost, and back",
+    },
+];
+
+/// The variable of that name.
+pub(crate) fn find(name: &str) -> Result<&'static Known> {
+    let wanted = name.trim_start_matches("@@").trim_start_matches("global.").replace('-', "_").to_lowercase();
+    let known = KNOWN.iter().find(|known| known.name == wanted);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+        usage(format!(
+            "{name} is none of the variables that a store is known to be safe for: {}. Others take SET GLOBAL, or a restart",
+            names.join(", ")
+        ))
+    })
+}
+
+impl Known {
+    /// The number that a text stands for, if it is in range.
+    pub(crate) fn parse(&self, text: &str) -> Result<u64> {
+        let word = text.to_lowercase();
+        let number = match (&*word, self.width) {
+            ("on" | "true" | "yes", Width::Flag) => Some(1),
+            ("off" | "false" | "no", Width::Flag) => Some(0),
+            _ => word.parse().ok(),
+        };
+        number.filter(|number| self.range.contains(number)).ok_or_else(|| {
+            let (least, most) = (self.range.start(), self.range.end());
+            usage(format!("{} takes a number from {least} to {most}, not '{text}'", self.name))
+        })
+    }
+}
+
+/// The series of a version such as `10.11.19-MariaDB-0+deb12u1`, if it was tried.
+pub(crate) fn series(version: &str) -> Option<&'static str> {
+    let is = |series: &&str| version.strip_prefix(series).is_some_and(|rest| rest.starts_with('.'));
+    SERIES.into_iter().find(|series| is(series) && version.contains("MariaDB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_are_known_or_refused() {
+        assert_eq!(find("@@global.skip-name-resolve").unwrap().symbol, "opt_skip_name_resolve");
+        assert!(find("innodb_buffer_pool_chunk_size").unwrap_err().to_string().contains("report_port"));
+        let flag = find("log_slave_updates").unwrap();
+        assert_eq!([flag.parse("ON").unwrap(), flag.parse("0").unwrap()], [1, 0]);
+        let bad = |known: &Known, text: &str| known.parse(text).unwrap_err().to_string();
+        assert!(bad(flag, "2").contains("from 0 to 1"));
+        let most = find("max_connections").unwrap();
+        assert!(bad(most, "9").contains("10 to 100000") && bad(most, "on").contains("'on'"));
+        assert!(bad(most, "-1").contains("'-1'") && bad(most, "18446744073709551626").contains("takes"));
+    }
+
+    #[test]
+    fn a_series_is_the_whole_number() {
+        assert_eq!(series("10.11.19-MariaDB-0+deb12u1-log"), Some("10.11"));
+        for version in ["10.1.48-MariaDB", "11.80.1-MariaDB", "11.8.3", "8.0.36", "10.11"] {
+            assert_eq!(series(version), None, "{version}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A server's process on this machine, as /proc tells.
+
+use std::fs::read_to_string;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+/// What servers' programs are called.
+const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
+/// What /proc puts behind the name of a file that was removed.
+const REMOVED: &str = " (deleted)";
+/// Of a socket that is listened at, in the table of sockets.
+const LISTENING: u32 = 0x0001_0000;
+
+/// A server.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// The server's program as the table of its memory calls it.
+    pub(crate) program: String,
+    /// Where to read the program that runs, whatever lies under its name by now.
+    pub(crate) file: PathBuf,
+}
+
+/// A part of a process's memory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) place: Range<u64>,
+    pub(crate) is_writable: bool,
+    /// What is written there stays in this process.
+    pub(crate) is_private: bool,
+    /// Where in the file it begins.
+    pub(crate) offset: u64,
+    /// Nothing for memory without a file.
+    pub(crate) path: String,
+}
+
+impl Process {
+    /// The server with this number.
+    pub(crate) fn of_pid(pid: u32) -> Result<Process> {
+        let folder = folder(pid);
+        let status =
+            read_to_string(folder.join("status")).map_err(|_| anyhow!("there is no process {pid}"))?;
+        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:")).map(str::trim);
+        ensure!(group == Some(&*pid.to_string()), "{pid} is a thread of process {}", group.unwrap_or("?"));
+        let file = folder.join("exe");
+        let exe = match std::fs::read_link(&file) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                bail!(
+                    "process {pid} is not ours to look at: run this as root, or as the user that the server runs as"
+                )
+            }
+            exe => exe.with_context(|| format!("process {pid} has no program"))?,
+        };
+        let exe = exe.display().to_string();
+        if is_server(&exe) {
+            return Ok(Process { pid, program: exe, file });
+        }
+        // A server with a C library of its own is started by that one's loader.
+        let name = name_of(&exe);
+        let loaded = mappings(pid)?.into_iter().map(|mapping| mapping.path).find(|path| is_server(path));
+        let loaded = loaded.filter(|_| name.starts_with("ld-"));
+        match loaded {
+            Some(program) if program.ends_with(REMOVED) => bail!(
+                "the program of process {pid} was replaced or removed since it started: {program}; what runs can't be read any more"
+            ),
+            Some(program) => Ok(Process { pid, file: PathBuf::from(&program), program }),
+            None => bail!("process {pid} is no MariaDB server: it runs {exe}"),
+        }
+    }
+
+    /// The server that listens at a socket of this machine.
+    pub(crate) fn of_socket(socket: &Path) -> Result<Process> {
+        let real = socket.canonicalize().with_context(|| format!("no socket {}", socket.display()))?;
+        let sockets = listening()?;
+        let inodes: Vec<u64> = sockets
+            .into_iter()
+            .filter(|(_, path)| *path == real || path == socket)
+            .map(|(inode, _)| inode)
+            .collect();
+        ensure!(
+            !inodes.is_empty(),
+            "nobody listens at {}; --pid names the server's process",
+            socket.display()
+        );
+        let mut hidden = 0;
+        for pid in pids()? {
+            match inodes_of(pid) {
+                Ok(open) if open.iter().any(|inode| inodes.contains(inode)) => return Process::of_pid(pid),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden += 1,
+                _ => {}
+            }
+        }
+        ensure!(
+            hidden == 0,
+            "the process that listens at {} is not ours to look at: run this as root, or as the user that the server runs as",
+            socket.display()
+        );
+        bail!("no process of this machine listens at {}; --pid names the server's process", socket.display())
+    }
+
+    /// The sockets that it listens at and that have a name.
+    pub(crate) fn sockets(&self) -> Result<Vec<PathBuf>> {
+        let open = inodes_of(self.pid)?;
+        let named = listening()?.into_iter().filter(|(inode, _)| open.contains(inode));
+        Ok(named.map(|(_, path)| path).collect())
+    }
+
+    /// What is where in its memory.
+    pub(crate) fn mappings(&self) -> Result<Vec<Mapping>> {
+        mappings(self.pid)
+    }
+
+    /// How many files it has open, and how many it may have.
+    pub(crate) fn files(&self) -> Result<(u64, u64)> {
+        let folder = folder(self.pid);
+        let open = std::fs::read_dir(folder.join("fd"))?.count() as u64;
+        let limits = read_to_string(folder.join("limits"))?;
+        let most = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+        let most = most.and_then(|line| line.split_whitespace().next());
+        Ok((open, most.and_then(|most| most.parse().ok()).unwrap_or(u64::MAX)))
+    }
+}
+
+fn folder(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}"))
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+fn is_server(path: &str) -> bool {
+    PROGRAMS.contains(&name_of(path.strip_suffix(REMOVED).unwrap_or(path)))
+}
+
+fn pids() -> Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc").context("/proc")?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Sockets with a name that somebody listens at.
+fn listening() -> Result<Vec<(u64, PathBuf)>> {
+    let table = read_to_string("/proc/net/unix").context("/proc/net/unix")?;
+    Ok(table.lines().skip(1).filter_map(listener).collect())
+}
+
+/// `0000000000000000: 00000002 00000000 00010000 0001 01 20613 /run/mysqld/mysqld.sock`
+fn listener(line: &str) -> Option<(u64, PathBuf)> {
+    let mut fields = line.split_whitespace();
+    let flags = u32::from_str_radix(fields.nth(3)?, 16).ok()?;
+    let inode = fields.nth(2)?;
+    // The path is the rest, and may hold spaces.
+    let (_, path) = line.split_once(&format!(" {inode} "))?;
+    (flags & LISTENING != 0 && path.starts_with('/')).then_some((inode.parse().ok()?, PathBuf::from(path)))
+}
+
+/// The sockets that a process has open.
+fn inodes_of(pid: u32) -> io::Result<Vec<u64>> {
+    let links = std::fs::read_dir(folder(pid).join("fd"))?.flatten();
+    let inode = |entry: std::fs::DirEntry| {
+        let link = std::fs::read_link(entry.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    Ok(links.filter_map(inode).collect())
+}
+
+fn mappings(pid: u32) -> Result<Vec<Mapping>> {
+    let table = read_to_string(folder(pid).join("maps")).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            anyhow!("the memory of process {pid} is not ours to look at: run this as root, or as the user of the server")
+        }
+        _ => anyhow!("the memory of process {pid}: {error}"),
+    })?;
+    table.lines().map(|line| mapping(line).with_context(|| format!("/proc/{pid}/maps: {line}"))).collect()
+}
+
+/// `55e5c8000000-55e5c8200000 r--p 00000000 fe:00 123456    /usr/sbin/mariadbd`
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let rights = fields.next()?.as_bytes();
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    Some(Mapping {
+        place: hex(start)?..hex(end)?,
+        is_writable: rights.get(1) == Some(&b'w'),
+        is_private: rights.get(3) == Some(&b'p'),
+        offset: hex(fields.next()?)?,
+        path: fields.nth(2).unwrap_or_default().trim_start().to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_proc_are_read() {
+        let line = "0000000000000000: 00000002 00000000 00010000 0001 01 20613 /run/a b/mysqld.sock";
+        assert_eq!(listener(line), Some((20613, PathBuf::from("/run/a b/mysqld.sock"))));
+        assert_eq!(listener("0000000000000000: 00000003 00000000 00000000 0001 03 20613 /run/s"), None);
+        assert_eq!(listener("0000000000000000: 00000002 00000000 00010000 0001 01 20613 @hidden"), None);
+        let found = mapping("7f00-7f10 rw-p 00001000 fe:00 77       /usr/sbin/mariadbd (deleted)").unwrap();
+        assert_eq!((found.place.clone(), found.offset), (0x7f00..0x7f10, 0x1000));
+        assert!(found.is_writable && found.is_private && is_server(&found.path));
+        assert_eq!(mapping("7f00-7f10 ---p 00000000 00:00 0 ").unwrap().path, "");
+        assert!(!is_server("/usr/bin/mariadb") && !is_server("/usr/sbin/mariadbd-safe"));
+    }
+
+    #[test]
+    fn we_are_no_server() {
+        let pid = std::process::id();
+        assert!(Process::of_pid(pid).unwrap_err().to_string().contains("is no MariaDB server"));
+        assert!(!mappings(pid).unwrap().is_empty());
+        assert!(Process::of_pid(u32::MAX).unwrap_err().to_string().contains("no process"));
+    }
+}

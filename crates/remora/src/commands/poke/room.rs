@@ -1,0 +1,148 @@
+//! `remora poke max-connections` and `kill-query`: for a server that is full.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail, ensure};
+use progress::Progress;
+use server::Session;
+
+use super::door::{Door, Sql, store};
+use super::known;
+use super::process::Process;
+use super::{Told, consent, tell};
+use crate::exit::Exit;
+use crate::report::Report;
+
+/// Others want the new room, too: how often to try to be among the first, and how long to wait in between.
+const TRIES: usize = 50;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// So many connections more than there are let one of ours in.
+const ROOM: u64 = 10;
+
+/// Changes the limit of connections: by SQL if it answers, else in memory.
+pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Result<Exit> {
+    let known = known::find("max_connections")?;
+    let why = match door.sql()? {
+        Sql::Answers(mut session, place) => {
+            let old = limit_by_sql(&mut session)?;
+            set_limit(&mut session, new)?;
+            return tell(None, &Told { name: known.name, old, new, by: &format!("by SQL{place}") }, report);
+        }
+        Sql::Silent(why) => why,
+    };
+    report.warn(&format!("SQL can't be asked: {why}"));
+    let memory = door.memory()?;
+    let (cell, old) = memory.variable(known)?;
+    if old != new {
+        consent(agreed, known, old, new)?;
+        store(&cell, known, new)?;
+    }
+    warn_of_files(&memory.process, old, new, report)?;
+    tell(Some(&memory), &Told { name: known.name, old, new, by: "in memory" }, report)?;
+    let Some(mut session) = enter(door)? else {
+        report.warn("SQL did not confirm it: it still does not let us in");
+        return Ok(Exit::Partial);
+    };
+    let says = limit_by_sql(&mut session)?;
+    ensure!(says == new, "max_connections is {new} in memory, but {says} by SQL");
+    // What the server does beside storing it is done now, too.
+    set_limit(&mut session, new)?;
+    report.note("SQL answers again and says the same");
+    report.note(&format!("to undo it: SET GLOBAL max_connections = {old}"));
+    Ok(Exit::Done)
+}
+
+/// Ends a statement: by SQL, for which room is made in memory when the server is full.
+pub(crate) fn kill_query(door: &Door, id: u64, agreed: bool, report: &Report) -> Result<Exit> {
+    let sql = door.sql()?;
+    let is_full = sql.is_full();
+    let why = match sql {
+        Sql::Answers(session, place) => return kill(session, id, place, report),
+        Sql::Silent(why) => why,
+    };
+    if !is_full {
+        return Err(anyhow!(why).context(format!(
+            "the statement of connection {id} was not ended: without SQL nothing ends one safely. The mark that \
+             ends it lies behind locks of the server, at a place that differs from build to build, and does not \
+             wake who waits. Find out why SQL does not answer"
+        )));
+    }
+    report.warn(&format!("SQL can't be asked: {why}"));
+    let known = known::find("max_connections")?;
+    let memory = door.memory()?;
+    let (cell, old) = memory.variable(known)?;
+    let room = (old + ROOM).min(*known.range.end());
+    consent(agreed, known, old, room)?;
+    store(&cell, known, room)?;
+    report.note(&format!("max_connections is {room} for a moment"));
+    let done = match enter(door) {
+        Ok(Some(mut session)) => {
+            let back = set_limit(&mut session, old);
+            kill(session, id, ", for which room was made", report).and_then(|exit| back.map(|()| exit))
+        }
+        Ok(None) => Err(anyhow!("the new room was taken by others: remora poke max-connections makes more")),
+        Err(error) => Err(error),
+    };
+    // SQL may not have come that far.
+    if cell.read()? == room {
+        store(&cell, known, old)?;
+    }
+    done
+}
+
+fn kill(mut session: Session, id: u64, place: &str, report: &Report) -> Result<Exit> {
+    let what = session.strings(&format!(
+        "SELECT CONCAT(user, '@', host), LEFT(info, 120) FROM information_schema.processlist WHERE id = {id}"
+    ))?;
+    let Some(row) = what.into_iter().next() else { bail!("there is no connection {id}") };
+    let text = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+    let (account, statement) = (text(0), text(1).replace('\n', " "));
+    ensure!(!statement.is_empty(), "connection {id} of {account} runs no statement");
+    session.execute(&format!("KILL QUERY {id}"))?;
+    if report.is_json() {
+        report.message(&serde_json::json!({
+            "message_type": "killed", "connection": id, "account": account, "statement": statement,
+        }))?;
+    } else {
+        report.data(&format!("ended by SQL{place}: what connection {id} of {account} ran: {statement}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn limit_by_sql(session: &mut Session) -> Result<u64> {
+    let says = session.value("SELECT @@global.max_connections")?.unwrap_or_default();
+    Ok(says.parse()?)
+}
+
+fn set_limit(session: &mut Session, new: u64) -> Result<()> {
+    session.execute(&format!("SET GLOBAL max_connections = {new}"))?;
+    let is = limit_by_sql(session)?;
+    ensure!(is == new, "max_connections was to be {new} and is {is}");
+    Ok(())
+}
+
+/// A session, when there is room. Others come, too, so it takes more than one try.
+fn enter(door: &Door) -> Result<Option<Session>> {
+    let never = crossbeam_channel::never::<()>();
+    for _ in 0..TRIES {
+        match door.sql()? {
+            Sql::Answers(session, _) => return Ok(Some(session)),
+            sql if !sql.is_full() => return Ok(None),
+            _ => {}
+        }
+        // Nobody sends: this is a wait that ends by itself.
+        never.recv_timeout(LOOK_AGAIN).ok();
+    }
+    Ok(None)
+}
+
+/// Each connection takes a file; a server without any left can't even refuse politely.
+fn warn_of_files(process: &Process, old: u64, new: u64, report: &Report) -> Result<()> {
+    let (open, most) = process.files()?;
+    if open.saturating_add(new.saturating_sub(old)) > most {
+        report.warn(&format!(
+            "the process has {open} files open and may have {most}: there is not one for each new connection (prlimit --nofile)"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! `remora poke set`: a value that SQL calls read-only.
+
+use anyhow::{Context, Result, bail, ensure};
+use progress::Progress;
+use server::{Flavour, Session};
+
+use super::door::{Door, Sql, store};
+use super::known::{Known, Need};
+use super::{Told, consent, tell};
+use crate::exit::Exit;
+use crate::report::Report;
+
+/// Stores a value, if all fits.
+pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &Report) -> Result<Exit> {
+    let mut session = match door.sql()? {
+        Sql::Answers(session, _) => Some(session),
+        Sql::Silent(error) => {
+            report.warn(&format!("SQL can't be asked: {error}"));
+            None
+        }
+    };
+    if let Some(session) = &mut session
+        && !is_read_only(session, known)?
+    {
+        let old = by_sql(session, known)?;
+        session.execute(&format!("SET GLOBAL {} = {new}", known.name))?;
+        ensure!(by_sql(session, known)? == new, "SET GLOBAL {} did not change it", known.name);
+        return tell(None, &Told { name: known.name, old, new, by: "by SQL" }, report);
+    }
+    let memory = door.memory()?;
+    let (cell, old) = memory.variable(known)?;
+    match &mut session {
+        Some(session) => {
+            memory.check(session)?;
+            let says = by_sql(session, known)?;
+            ensure!(says == old, "{} is {says} by SQL, but {old} in memory: nothing was changed", known.name);
+            known.needs.iter().try_for_each(|need| check(session, *need, known))?;
+        }
+        None if !known.needs.is_empty() => bail!(
+            "{} can be stored only when SQL tells that no replica runs: nothing was changed",
+            known.name
+        ),
+        None => {}
+    }
+    if old == new {
+        report.note(&format!("{} is {old} already", known.name));
+        return Ok(Exit::Done);
+    }
+    consent(agreed, known, old, new)?;
+    store(&cell, known, new)?;
+    if let Some(session) = &mut session {
+        let says = by_sql(session, known)?;
+        if says != new {
+            cell.write(old)?;
+            bail!("{} was {new} in memory, but {says} by SQL: it is {old} again", known.name);
+        }
+    }
+    tell(Some(&memory), &Told { name: known.name, old, new, by: "in memory" }, report)?;
+    explain(known, old, new, session.as_mut(), report)?;
+    if session.is_none() {
+        report.warn("SQL did not confirm it: it does not answer");
+        return Ok(Exit::Partial);
+    }
+    Ok(Exit::Done)
+}
+
+fn explain(known: &Known, old: u64, new: u64, session: Option<&mut Session>, report: &Report) -> Result<()> {
+    let name = known.name;
+    report.note(&format!("it counts {}", known.counts));
+    if name == "log_slave_updates"
+        && let Some(session) = session
+    {
+        let position = session.value("SELECT @@global.gtid_slave_pos")?.unwrap_or_default();
+        let position = if position.is_empty() { "now".to_owned() } else { position };
+        report.note(&format!(
+            "what is applied up to {position} is not, or only partly, in this server's binary log"
+        ));
+    }
+    report.note(&format!("to undo it: remora poke set {name} {old} --yes-i-know"));
+    report.note(&format!(
+        "a restart forgets it: to keep it write {name} = {new} below [mariadbd] in the option file"
+    ));
+    Ok(())
+}
+
+/// Whether SQL calls it read-only.
+fn is_read_only(session: &mut Session, known: &Known) -> Result<bool> {
+    let version = &session.about.version_text;
+    ensure!(
+        session.about.flavour == Flavour::MariaDb,
+        "this is {version}: stores were tried on MariaDB alone"
+    );
+    let sql = format!(
+        "SELECT READ_ONLY FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = '{}'",
+        known.name.to_uppercase()
+    );
+    let says = session.value(&sql)?;
+    let says = says.with_context(|| format!("this server has no variable {}", known.name))?;
+    Ok(says == "YES")
+}
+
+fn by_sql(session: &mut Session, known: &Known) -> Result<u64> {
+    let says = session.value(&format!("SELECT @@global.{}", known.name))?.unwrap_or_default();
+    says.parse().with_context(|| format!("{} is '{says}' by SQL, which is no number", known.name))
+}
+
+/// Fails unless a need is met.
+fn check(session: &mut Session, need: Need, known: &Known) -> Result<()> {
+    let name = known.name;
+    match need {
+        Need::ReplicaStopped => {
+            let running = running(session)?;
+            ensure!(
+                !running,
+                "{name} is used by the threads of a replica, and they run: STOP ALL SLAVES first"
+            );
+        }
+        Need::BinaryLog => {
+            let on = session.value("SELECT @@global.log_bin")?;
+            ensure!(on.as_deref() == Some("1"), "{name} does nothing here: the server has no binary log");
+        }
+        Need::NoCluster => {
+            let on = session.value("SELECT COUNT(*) FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = 'WSREP_ON' AND VARIABLE_VALUE = 'ON'")?;
+            ensure!(
+                on.as_deref() == Some("0"),
+                "{name} is used by a node of a cluster at any time: it takes a restart"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether a thread of a replica runs, of any of its sources.
+fn running(session: &mut Session) -> Result<bool> {
+    let sql = "SHOW ALL SLAVES STATUS";
+    let names: Vec<String> = session.named_row(sql)?.into_iter().map(|(name, _)| name).collect();
+    let rows = session.strings(sql)?;
+    if rows.is_empty() {
+        return Ok(false);
+    }
+    for name in ["Slave_IO_Running", "Slave_SQL_Running"] {
+        let at =
+            names.iter().position(|known| known == name).with_context(|| format!("no {name} in {sql}"))?;
+        // It says 'Connecting' and 'Preparing', too.
+        if rows.iter().any(|row| row.get(at).cloned().flatten().as_deref() != Some("No")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
