@@ -67,6 +67,14 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
                     MYF(0));
     return HA_ERR_UNSUPPORTED;
   }
+#ifdef WITH_WSREP
+  /* The other members would have the table and none of its rows. */
+  if (const THD *thd= ha_thd(); thd && thd->variables.wsrep_on) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
+                    "Queue: Galera replicates no queue; after SET SESSION wsrep_on=OFF it is made on this member alone", MYF(0));
+    return HA_ERR_UNSUPPORTED;
+  }
+#endif
   uint fixed= 0;
   std::deque<std::vector<rq_slice>> members;
   std::vector<rq_column> columns= queue_columns(form, &fixed, &members);

@@ -40,7 +40,7 @@ mod table;
 
 pub use archive::Archive;
 pub use cluster::start_cluster;
-pub use covered::covered;
+pub use covered::{covered, covered_cluster, skipped};
 pub use error::Error;
 pub use fetch::fetch;
 pub use installation::{Installation, Places, client, find};

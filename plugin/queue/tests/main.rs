@@ -16,6 +16,8 @@ mod crowd;
 mod ddl;
 #[path = "main/fault.rs"]
 mod fault;
+#[path = "main/galera.rs"]
+mod galera;
 #[path = "main/kill.rs"]
 mod kill;
 #[path = "main/relay.rs"]

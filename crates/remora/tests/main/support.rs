@@ -66,15 +66,9 @@ fn on(products: &[Product], test: impl Fn(&Place)) {
     }
 }
 
-/// Tells that a test, or a part of it, is not made here, so that it does not count as passed in silence: on
-/// standard error, past what catches the output of tests, and in the file that `REMORA_TEST_SKIPS` names.
+/// Tells that a test, or a part of it, is not made here.
 pub(crate) fn skipped(name: &str, why: &str) {
-    let line = format!("skipped: {name}: {why}\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-    if let Some(file) = std::env::var_os("REMORA_TEST_SKIPS") {
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
-        file.write_all(line.as_bytes()).unwrap();
-    }
+    sandbox::skipped(name, why, |variable| std::env::var_os(variable));
 }
 
 /// Names what is tested, which is shown when the test fails.

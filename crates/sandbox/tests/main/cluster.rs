@@ -1,17 +1,13 @@
 //! Galera clusters: members that have the same rows, whatever happens to one of them.
 
-use std::path::Path;
-
 use sandbox::{Ability, Places, Product, Sandbox, Settings, list, start_cluster};
 
 use crate::{mariadb, sql};
 
-/// Whether there can be clusters here; they must be where all servers must.
-fn is_possible() -> bool {
-    let possible = Path::new("/usr/lib/galera/libgalera_smm.so").is_file();
-    let all = std::env::var_os("REMORA_TEST_ALL_SERVERS").is_some();
-    assert!(possible || !all, "apt-get install galera-4");
-    possible
+/// The server that clusters are made of here, if they can be.
+fn covered(test: &str) -> bool {
+    let places = Places::customary(|name| std::env::var_os(name)).unwrap();
+    sandbox::covered_cluster(test, &places, |name| std::env::var_os(name)).unwrap().is_some()
 }
 
 /// The rows of a table, asked of a member once it has everything that was committed before.
@@ -26,7 +22,7 @@ fn start(places: &Places) -> Vec<Sandbox> {
 
 #[test]
 fn members_have_the_same_rows_after_a_kill_and_after_a_stop() {
-    if !is_possible() {
+    if !covered("members_have_the_same_rows_after_a_kill_and_after_a_stop") {
         return;
     }
     let cache = tempfile::tempdir().unwrap();

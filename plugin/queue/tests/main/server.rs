@@ -22,7 +22,7 @@ const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
 const SERVER: &str = "REMORA_QUEUE_SERVER";
 
 /// The server to test in.
-fn product() -> Product {
+pub(crate) fn product() -> Product {
     match std::env::var(SERVER) {
         Ok(name) => name.parse().unwrap(),
         Err(_) => Product::that_can(Ability::Queue).next().unwrap(),
@@ -30,7 +30,7 @@ fn product() -> Product {
 }
 
 /// What `cargo xtask plugin` built for it.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     if let Some(library) = std::env::var_os(SANITIZED) {
         return library.into();
     }
