@@ -235,7 +235,7 @@ fn replay(
     let mut shown = 0;
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        shown += follow.merge(server, sample, words.interval.unwrap_or_default(), output, report)?;
+        shown += follow.merge((server, sample), words.interval.unwrap_or_default(), output, report)?;
         Ok(!stop.load(Ordering::Relaxed) && words.count.is_none_or(|count| shown < count))
     })?;
     if words.count.is_none_or(|count| shown < count) {
