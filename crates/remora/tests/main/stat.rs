@@ -199,6 +199,30 @@ fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
 }
 
 #[test]
+fn views_show_the_same_whether_all_is_asked_for_or_what_they_need() {
+    on_products(&products(), |product| {
+        tell(product);
+        let server = start(product, &["--log-bin", "--server-id=1"]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.stat");
+        let known = |shown: &Ended| -> Vec<(String, String, bool)> {
+            let line = lines(&shown.out).pop().unwrap();
+            let views =
+                line.as_object().unwrap().iter().filter_map(|(view, it)| Some((view, it.as_object()?)));
+            let columns = views.flat_map(|(view, it)| {
+                it.iter().map(move |(column, value)| (view.clone(), column.clone(), !value.is_null()))
+            });
+            columns.collect()
+        };
+        let some = run(&server, &["0.1", "1", "--view", "all", "--json"]).exits(0);
+        let all = ["0.1", "1", "--view", "all", "--json", "--record", file.to_str().unwrap()];
+        let all = run(&server, &all).exits(0);
+        assert_eq!(known(&some), known(&all));
+        assert!(known(&some).iter().filter(|(_, _, is_known)| *is_known).count() > 50, "{}", some.out);
+    });
+}
+
+#[test]
 fn lines_lists_and_tables_are_shown() {
     let server = start(products()[0], &[]);
     let shown = run(&server, &["0.1", "3"]).exits(0).out;
