@@ -4,6 +4,21 @@
 //! A [`watch::Watch`] takes samples of a server; [`change::between`] makes an [`change::Interval`] of two of
 //! them; [`view`] has what people look at in it.
 
+/// Adds to a text, as `write!` does, which can't fail there.
+macro_rules! put {
+    ($text:expr, $($words:tt)*) => {
+        $text.push_str(&format!($($words)*))
+    };
+}
+
+/// The same with the end of a line.
+macro_rules! put_line {
+    ($text:expr, $($words:tt)*) => {{
+        put!($text, $($words)*);
+        $text.push('\n');
+    }};
+}
+
 pub mod change;
 pub mod digest;
 pub mod kind;

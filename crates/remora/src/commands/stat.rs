@@ -52,6 +52,9 @@ remora's own questions add is taken off. After a restart or FLUSH STATUS a line 
 /// How often samples are taken when nothing is said.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// A server that has not answered for so long is named.
+const SILENT: Duration = Duration::from_secs(5);
+
 /// Show what a server does: its status counters as changes per second
 ///
 /// Watches one server or several, without writing anything to them, until it is stopped or has shown COUNT
@@ -117,6 +120,14 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     server: ServerArgs,
+}
+
+impl Arguments {
+    /// Whether nothing is shown, kept or served but views.
+    fn shows_views_only(&self) -> bool {
+        let lists = self.all || self.top.is_some() || !self.like.is_empty();
+        !lists && !self.live && self.record.is_none() && self.listen.is_none()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -188,7 +199,11 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let wants = Wants { digests: arguments.digests.is_some() || arguments.live, processes: arguments.live };
+    let wants = Wants {
+        names: if arguments.shows_views_only() { view::NAMES } else { &[] },
+        digests: arguments.digests.is_some() || arguments.live,
+        processes: arguments.live,
+    };
     let watches = watches(&arguments.server, password.as_deref(), &words.servers, wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {
@@ -205,7 +220,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return ended;
     }
     let mut follow = Follow::new(feed.names().to_vec());
-    let ended = watch(&feed, &words, &stop, &mut |event| {
+    let ended = watch(&feed, &words, &stop, report, &mut |event| {
         for note in &event.notes {
             report.warn(&follow.say(event.server, note));
         }
@@ -235,7 +250,7 @@ fn replay(
     let mut shown = 0;
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        shown += follow.merge(server, sample, words.interval.unwrap_or_default(), output, report)?;
+        shown += follow.merge((server, sample), words.interval.unwrap_or_default(), output, report)?;
         Ok(!stop.load(Ordering::Relaxed) && words.count.is_none_or(|count| shown < count))
     })?;
     if words.count.is_none_or(|count| shown < count) {
@@ -250,6 +265,7 @@ fn watch(
     feed: &Feed,
     words: &Words,
     stop: &AtomicBool,
+    report: &Report,
     take: &mut dyn FnMut(Event) -> Result<bool>,
 ) -> Result<Exit> {
     let mut times = Times::new(words.interval.unwrap_or(INTERVAL));
@@ -259,6 +275,10 @@ fn watch(
     loop {
         feed.ask();
         let next = times.next();
+        for server in feed.silent(SILENT) {
+            let seconds = SILENT.as_secs();
+            report.warn(&format!("{}: no answer for {seconds} seconds; still waiting", feed.names()[server]));
+        }
         loop {
             let events = feed.batch(next, stop);
             if events.is_empty() {

@@ -139,7 +139,7 @@ fn changes_are_the_exact_counts_of_a_known_load() {
             assert_eq!(sums.of(name), count, "{name}");
         }
         let sent = sums.of("Bytes_sent");
-        // 70 rows of some 70 bytes with their heads, and 501 short answers. A sample of ours is 10000 and more.
+        // 70 rows with their heads, and 501 short answers. A sample of ours is 10000 bytes and more.
         assert!((8_000.0..20_000.0).contains(&sent), "{sent}");
     });
 }
@@ -195,6 +195,30 @@ fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
             sums.add(&line);
         }
         assert!(sums.of("Com_do") < 1101.0);
+    });
+}
+
+#[test]
+fn views_show_the_same_whether_all_is_asked_for_or_what_they_need() {
+    on_products(&products(), |product| {
+        tell(product);
+        let server = start(product, &["--log-bin", "--server-id=1"]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.stat");
+        let known = |shown: &Ended| -> Vec<(String, String, bool)> {
+            let line = lines(&shown.out).pop().unwrap();
+            let views =
+                line.as_object().unwrap().iter().filter_map(|(view, it)| Some((view, it.as_object()?)));
+            let columns = views.flat_map(|(view, it)| {
+                it.iter().map(move |(column, value)| (view.clone(), column.clone(), !value.is_null()))
+            });
+            columns.collect()
+        };
+        let some = run(&server, &["0.1", "1", "--view", "all", "--json"]).exits(0);
+        let all = ["0.1", "1", "--view", "all", "--json", "--record", file.to_str().unwrap()];
+        let all = run(&server, &all).exits(0);
+        assert_eq!(known(&some), known(&all));
+        assert!(known(&some).iter().filter(|(_, _, is_known)| *is_known).count() > 50, "{}", some.out);
     });
 }
 
@@ -325,7 +349,7 @@ fn the_metrics_endpoint_counts_a_known_load_exactly_and_tells_a_server_that_is_a
         let after = scrape(&address);
         assert_eq!(of(&after, &insert) - of(&before, &insert), 300.0);
         assert!(of(&after, &write) - of(&before, &write) >= 300.0);
-        assert_eq!(of(&after, "mysql_up"), 1.0);
+        assert_eq!(of(&after, "mysql_up{"), 1.0);
         assert!(of(&after, "mysql_innodb_row_lock_time_seconds_total") < 1.0);
         for (request, code) in [
             ("GET / HTTP/1.1\r\n\r\n", "200"),
@@ -340,7 +364,7 @@ fn the_metrics_endpoint_counts_a_known_load_exactly_and_tells_a_server_that_is_a
         server.kill().unwrap();
         assert_eq!(scrape(&address).into_values().collect::<Vec<_>>(), [0.0]);
         server.restart().unwrap();
-        until("it is back", || of(&scrape(&address), "mysql_up") == 1.0);
+        until("it is back", || of(&scrape(&address), "mysql_up{") == 1.0);
         running.must_run();
     });
 }
@@ -402,7 +426,9 @@ fn a_recording_outlives_a_kill_and_is_shown_again() {
     assert!(page.contains("<title>&lt;b&gt;&amp;&quot;</title>") && page.contains("<svg "), "{page}");
     assert!(page.contains("Com_do<td>50<td>"), "{page}");
     assert!(!page.contains("src=") && !page.contains("http"), "it needs something else");
-    report("a.html").exits(1);
+    // A page of an earlier time is replaced, and nothing else is.
+    report("a.html").exits(0);
+    report("a.stat").exits(1).says(&["a.stat is there and no page"]);
     std::fs::write(folder.path().join("b.txt"), "hello\n").unwrap();
     let mut wrong = remora(folder.path());
     wrong.args(["stat", "--replay", "b.txt"]);

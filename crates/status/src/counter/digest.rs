@@ -6,7 +6,8 @@ use super::change::Interval;
 use super::part::Digest;
 
 /// The digests by the time they took within an interval, most first, with what changed in place of what was
-/// so far; those that did not run are left out. `None` where they were not asked for, are not to be had, or there are no changes.
+/// so far; those that did not run are left out. `None` where they were not asked for, are not to be had, or
+/// there are no changes.
 #[must_use]
 pub fn by_time(interval: &Interval<'_>) -> Option<Vec<Digest>> {
     let before = interval.earlier()?.digests.as_ref()?;

@@ -129,6 +129,9 @@ pub fn written(name: &str) -> String {
     if let Some((written, _)) = LIST.names.get(&small) {
         return (*written).to_owned();
     }
+    if small.starts_with("wsrep") {
+        return small;
+    }
     let mut letters = small.chars();
     letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
@@ -158,7 +161,7 @@ mod tests {
         assert_eq!([kind("Rocksdb_number_db_seek"), kind("Com_"), kind("")], [Kind::Untyped; 3]);
         assert_eq!(of("Innodb_row_lock_time").unit, Unit::Time(1000));
         assert_eq!(written("INNODB_BUFFER_POOL_PAGES_LRU_FREED"), "Innodb_buffer_pool_pages_LRU_freed");
-        assert_eq!([written("COM_SELECT"), written("WSREP_READY")], ["Com_select", "wsrep_ready"]);
+        assert_eq!([written("COM_SELECT"), written("WSREP_NEW")], ["Com_select", "wsrep_new"]);
         assert!(of("com_select").per_session && !of("Innodb_data_reads").per_session);
     }
 }

@@ -3,13 +3,11 @@
 //! The common exporter leaves most of a server's counters untyped. What is not on our list is `unknown` here
 //! too.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use super::kind::{Kind, Type, Unit};
 use super::number::Number;
 use super::part::{Queue, Replica};
 use super::sample::Sample;
+use std::collections::BTreeMap;
 
 /// The media type of the text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -43,8 +41,7 @@ impl Page {
         name: &str,
         (kind, unit): (&'static str, &'static str),
         help: &str,
-        labels: &str,
-        value: &str,
+        (labels, value): (&str, &str),
     ) {
         let metric = self.0.entry(name.to_owned()).or_insert_with(|| Metric {
             kind,
@@ -68,20 +65,20 @@ pub fn page(sources: &[Source<'_>]) -> String {
     for source in sources {
         let server = format!("server=\"{}\"", escaped(source.server));
         let up = if source.sample.is_some() { "1" } else { "0" };
-        page.add("mysql_up", ("gauge", ""), "Whether the server answered.", &server, up);
+        page.add("mysql_up", ("gauge", ""), "Whether the server answered.", (&server, up));
         if let Some(sample) = source.sample {
             of_sample(&mut page, &server, sample);
         }
     }
     let mut text = String::new();
     for (name, metric) in &page.0 {
-        let _ = writeln!(text, "# TYPE {name} {}", metric.kind);
+        put_line!(text, "# TYPE {name} {}", metric.kind);
         if !metric.unit.is_empty() {
-            let _ = writeln!(text, "# UNIT {name} {}", metric.unit);
+            put_line!(text, "# UNIT {name} {}", metric.unit);
         }
-        let _ = writeln!(text, "# HELP {name} {}", escaped(&metric.help));
+        put_line!(text, "# HELP {name} {}", escaped(&metric.help));
         for line in &metric.lines {
-            let _ = writeln!(text, "{line}");
+            put_line!(text, "{line}");
         }
     }
     text.push_str("# EOF\n");
@@ -109,12 +106,12 @@ fn of_sample(page: &mut Page, server: &str, sample: &Sample) {
                     "Status variables {}* of the server.",
                     if label == "statement" { "Com_" } else { "Handler_" }
                 );
-                page.add(metric, (kind, ""), &help, &labels, &number);
+                page.add(metric, (kind, ""), &help, (&labels, &number));
             }
             None => {
                 let (metric, unit) = metric_name(&name.text, name.ty);
                 let help = format!("Status variable {} of the server.", name.text);
-                page.add(&metric, (kind, unit), &help, server, &number);
+                page.add(&metric, (kind, unit), &help, (server, &number));
             }
         }
     }
@@ -123,12 +120,11 @@ fn of_sample(page: &mut Page, server: &str, sample: &Sample) {
         "remora_sample_seconds",
         ("gauge", "seconds"),
         "How long the server took to answer.",
-        server,
-        &seconds(sample.took),
+        (server, &seconds(sample.took)),
     );
     if let Some(version) = sample.settings.0.get("version") {
         let labels = format!("{server},version=\"{}\"", escaped(version));
-        page.add("mysql_server", ("info", ""), "The server.", &labels, "1");
+        page.add("mysql_server", ("info", ""), "The server.", (&labels, "1"));
     }
     for replica in sample.replicas.iter().flatten() {
         of_replica(page, server, replica);
@@ -147,27 +143,25 @@ fn of_replica(page: &mut Page, server: &str, replica: &Replica) {
         "mysql_replica_io_running",
         gauge,
         "Whether the thread that reads runs.",
-        &labels,
-        runs(&replica.io),
+        (&labels, runs(&replica.io)),
     );
     page.add(
         "mysql_replica_sql_running",
         gauge,
         "Whether the thread that applies runs.",
-        &labels,
-        runs(&replica.sql),
+        (&labels, runs(&replica.sql)),
     );
     // Without a known delay there is no value: zero would be a lie.
     if let Some(delay) = replica.delay_s {
         let help = "Seconds behind the source.";
-        page.add("mysql_replica_delay_seconds", ("gauge", "seconds"), help, &labels, &delay.to_string());
+        page.add("mysql_replica_delay_seconds", ("gauge", "seconds"), help, (&labels, &delay.to_string()));
     }
 }
 
 fn of_queue(page: &mut Page, server: &str, queue: &Queue) {
     let labels = format!("{server},queue=\"{}\"", escaped(&queue.name));
     let mut add =
-        |name, kind, help, rows: u64| page.add(name, (kind, "rows"), help, &labels, &rows.to_string());
+        |name, kind, help, rows: u64| page.add(name, (kind, "rows"), help, (&labels, &rows.to_string()));
     add("mysql_queue_waiting_rows", "gauge", "Rows that wait.", queue.waiting);
     add("mysql_queue_owned_rows", "gauge", "Rows that somebody has taken.", queue.owned);
     add("mysql_queue_written_rows", "counter", "Rows written since the queue was opened.", queue.written);

@@ -30,8 +30,8 @@ pub(crate) struct Place {
 
 /// The places where a server may have its status, in the order in which they are tried. SHOW comes last: what
 /// it does adds to the counters of all, and some of it twice, but not to those of the session, where it could
-/// be seen. (MariaDB has no `Com_` and no `Slave_` counters in performance_schema, MySQL from 5.7 on nothing in
-/// information_schema.)
+/// be seen. (MariaDB has no `Com_` and no `Slave_` counters in performance_schema, MySQL from 5.7 on nothing
+/// in information_schema.)
 const PLACES: [(Option<Flavour>, Place); 3] = [
     (
         Some(Flavour::MySql),
@@ -220,11 +220,10 @@ fn floor(number: Number) -> Number {
 
 fn less(after: &Counts, before: &Counts) -> Counts {
     let zero = Number::default();
-    let change = |(name, after): (&Box<str>, &Number)| {
-        let change = after.sub(before.get(name).copied().unwrap_or(zero));
-        (change > zero).then(|| (name.clone(), change))
-    };
-    after.iter().filter_map(change).collect()
+    let changes = after
+        .iter()
+        .map(|(name, after)| (name.clone(), after.sub(before.get(name).copied().unwrap_or(zero))));
+    changes.filter(|(_, change)| *change > zero).collect()
 }
 
 /// Adds an effect whose answer was so long this time.

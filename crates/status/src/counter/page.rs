@@ -3,8 +3,6 @@
 
 mod plot;
 
-use std::fmt::Write as _;
-
 use super::change::Mark;
 use super::sample::Begin;
 use super::series::{PLOTS, Series, Sum, column};
@@ -12,6 +10,9 @@ use super::view::Shape;
 
 /// Counters in the table, and statements in theirs.
 const ROWS_MAX: usize = 40;
+
+/// What every page has near its beginning.
+pub const GENERATOR: &str = "<meta name=\"generator\" content=\"remora stat\">";
 
 /// How times are written, which depends on the zone of whoever reads.
 pub struct Times<'a> {
@@ -25,43 +26,44 @@ pub struct Times<'a> {
 #[must_use]
 pub fn page(title: &str, servers: &[(&str, &Series)], times: &Times<'_>) -> String {
     let mut html = String::new();
-    let _ = write!(
+    put!(
         html,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n{2}\n<title>{0}</title>\n\
          <style>\n{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
         escaped(title),
-        include_str!("page/page.css")
+        include_str!("page/page.css"),
+        GENERATOR
     );
     if servers.len() > 1 {
         html.push_str("<nav>");
         for (at, (name, _)) in servers.iter().enumerate() {
-            let _ = write!(html, "<a href=\"#s{at}\">{}</a> ", escaped(name));
+            put!(html, "<a href=\"#s{at}\">{}</a> ", escaped(name));
         }
         html.push_str("</nav>\n");
     }
     for (at, (name, series)) in servers.iter().enumerate() {
         server(&mut html, at, name, series, times);
     }
-    let _ = write!(html, "<script>\n{}</script>\n</body>\n</html>\n", include_str!("page/page.js"));
+    put!(html, "<script>\n{}</script>\n</body>\n</html>\n", include_str!("page/page.js"));
     html
 }
 
 fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Times<'_>) {
-    let _ = write!(html, "<section id=\"s{at}\">\n<h2>{}</h2>\n", escaped(name));
+    put!(html, "<section id=\"s{at}\">\n<h2>{}</h2>\n", escaped(name));
     let version = series.settings.get("version").map_or("", String::as_str);
     let (first, last) = (series.times.first(), series.times.last());
     if let (Some(first), Some(last)) = (first, last) {
         let (first, last) = ((times.full)(*first), (times.full)(*last));
-        let _ = writeln!(
+        put_line!(
             html,
-            "<p class=\"about\">{} · {first} to {last} · {} points</p>",
+            "<p class=\"about\">{} &middot; {first} to {last} &middot; {} points</p>",
             escaped(version),
             series.times.len()
         );
     }
     for (when, mark) in &series.marks {
-        let _ = writeln!(html, "<p class=\"mark\">{}: {}</p>", (times.full)(*when), meaning(*mark));
+        put_line!(html, "<p class=\"mark\">{}: {}</p>", (times.full)(*when), meaning(*mark));
     }
     replicas(html, series);
     html.push_str("<div class=\"plots\">\n");
@@ -92,7 +94,7 @@ fn server(html: &mut String, at: usize, name: &str, series: &Series, times: &Tim
     }
     html.push_str("</div>\n");
     if !idle.is_empty() {
-        let _ = writeln!(html, "<p class=\"about\">Zero all the time: {}.</p>", idle.join("; "));
+        put_line!(html, "<p class=\"about\">Zero all the time: {}.</p>", idle.join("; "));
     }
     statements(html, series);
     counters(html, series);
@@ -111,7 +113,7 @@ fn meaning(mark: Mark) -> &'static str {
 fn replicas(html: &mut String, series: &Series) {
     for replica in &series.replicas {
         let delay = replica.delay_s.map_or("unknown".to_owned(), |seconds| format!("{seconds} s"));
-        let _ = writeln!(
+        put_line!(
             html,
             "<p class=\"about\">Replicates from {} {}: reading {}, applying {}, behind {delay}. {}</p>",
             escaped(&replica.source),
@@ -137,7 +139,7 @@ fn statements(html: &mut String, series: &Series) {
     );
     for digest in all.into_iter().take(ROWS_MAX) {
         let count = digest.count.max(1) as f64;
-        let _ = writeln!(
+        put_line!(
             html,
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}</tr>",
             plot::shown(digest.time_us as f64 / whole as f64, Shape::Share),
@@ -160,7 +162,7 @@ fn counters(html: &mut String, series: &Series) {
          <table class=\"counters\"><tr><th class=\"text\">counter<th>change<th>per second<th>most</tr>\n",
     );
     for (name, sum) in all {
-        let _ = writeln!(
+        put_line!(
             html,
             "<tr><td class=\"text\">{}<td>{}<td>{}<td>{}</tr>",
             escaped(name),

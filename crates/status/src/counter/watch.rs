@@ -40,6 +40,8 @@ const PROCESSES: &str = "SELECT id, user, host, db, command, time, state, LEFT(i
 /// What is asked for besides what every sample has: it costs the server more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
+    /// The only status variables that are asked for; all of them when there are none.
+    pub names: &'static [&'static str],
     /// Statements by digest.
     pub digests: bool,
     /// What runs now.
@@ -85,6 +87,8 @@ pub struct Watch {
 /// A connection and what is known of its server.
 struct Open {
     asker: Asker,
+    /// What asks for the status.
+    status: String,
     begin: Option<Begin>,
     settings: Arc<Settings>,
     replicas: (Part, &'static str),
@@ -124,7 +128,7 @@ impl Watch {
 
     fn take(&mut self, open: &mut Open) -> Result<Sample, Error> {
         let began = self.clock.now();
-        let answer = open.asker.ask(open.asker.place().all, Cost::Same)?;
+        let answer = open.asker.ask(&open.status, Cost::Same)?;
         let took = self.clock.now().saturating_sub(began);
         let unix_ms = self.clock.unix_ms() - i64::try_from(took.as_millis() / 2).unwrap_or(0);
         // The question itself counts for the next sample: what is taken now was caused before it.
@@ -199,8 +203,10 @@ impl Watch {
                  WHERE processlist_id = CONNECTION_ID()",
             ))?;
         }
+        let asker = Asker::new(session)?;
         let mut open = Open {
-            asker: Asker::new(session)?,
+            status: statement(asker.place().all, self.wants.names),
+            asker,
             begin: Some(Begin::First),
             settings: Arc::new(settings),
             replicas: (Part::Unknown, REPLICAS[0]),
@@ -211,7 +217,7 @@ impl Watch {
             samples: 0,
         };
         // Everything is asked once before the first sample, so that its effect is known from then on.
-        let status = open.asker.ask(open.asker.place().all, Cost::Same)?;
+        let status = open.asker.ask(&open.status, Cost::Same)?;
         open.find_replicas()?;
         open.queues = open.try_part(QUEUES)?;
         let has_history =
@@ -327,6 +333,15 @@ impl Open {
         let answer = self.asker.ask(DIGESTS, Cost::Varies)?;
         Ok(Some(answer.rows().filter_map(|row| digest(&row)).collect()))
     }
+}
+
+/// A question for the status variables of these names, or for all. The same words fit SELECT and SHOW.
+fn statement(all: &str, names: &[&str]) -> String {
+    if names.is_empty() {
+        return all.to_owned();
+    }
+    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    format!("{all} WHERE variable_name IN ({})", names.join(", "))
 }
 
 /// A server's refusal as a state of what was asked for; any other error as it is.

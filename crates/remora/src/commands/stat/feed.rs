@@ -60,8 +60,8 @@ pub(crate) struct Feed {
     names: Vec<String>,
     askers: Vec<Sender<()>>,
     events: Receiver<Event>,
-    /// Which of them have not answered yet.
-    waiting: RefCell<Vec<bool>>,
+    /// Since when those are asked that have not answered yet, and whether that was told.
+    waiting: RefCell<Vec<Option<(Instant, bool)>>>,
 }
 
 /// The clocks of this machine.
@@ -129,7 +129,7 @@ impl Feed {
             });
             feed.names.push(name);
             feed.askers.push(ask);
-            feed.waiting.borrow_mut().push(false);
+            feed.waiting.borrow_mut().push(None);
         }
         feed
     }
@@ -142,10 +142,21 @@ impl Feed {
     /// Asks all servers that have answered the last time.
     pub(crate) fn ask(&self) {
         for (asker, waiting) in self.askers.iter().zip(self.waiting.borrow_mut().iter_mut()) {
-            if !*waiting {
-                *waiting = asker.send(()).is_ok();
+            if waiting.is_none() && asker.send(()).is_ok() {
+                *waiting = Some((Instant::now(), false));
             }
         }
+    }
+
+    /// Servers that were asked so long ago and have not answered; each is named once for a question.
+    pub(crate) fn silent(&self, since: Duration) -> Vec<usize> {
+        let mut waiting = self.waiting.borrow_mut();
+        let late = waiting.iter_mut().enumerate().filter_map(|(server, waiting)| {
+            let (asked, is_told) = waiting.as_mut()?;
+            let is_new = asked.elapsed() >= since && !std::mem::replace(is_told, asked.elapsed() >= since);
+            is_new.then_some(server)
+        });
+        late.collect()
     }
 
     /// The answers that come in time, as many as come together, in the order of the servers; none when the
@@ -153,7 +164,7 @@ impl Feed {
     pub(crate) fn batch(&self, until: Instant, stop: &AtomicBool) -> Vec<Event> {
         let mut events: Vec<Event> = self.next(until, stop).into_iter().collect();
         let together = until.min(Instant::now() + TOGETHER);
-        while !events.is_empty() && self.waiting.borrow().contains(&true) {
+        while !events.is_empty() && self.waiting.borrow().iter().any(Option::is_some) {
             match self.next(together, stop) {
                 Some(event) => events.push(event),
                 None => break,
@@ -169,7 +180,7 @@ impl Feed {
             let left = until.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left.min(LOOK)) {
                 Ok(event) => {
-                    self.waiting.borrow_mut()[event.server] = false;
+                    self.waiting.borrow_mut()[event.server] = None;
                     return Some(event);
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return None,

@@ -2,7 +2,7 @@
 //! that a rate is over the time between two scrapes and nothing else.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ use crate::report::Report;
 const HEAD_MAX: usize = 8 << 10;
 /// How long a client may take to ask, and to read.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answered client may take to hang up.
+const DRAIN: Duration = Duration::from_secs(1);
 /// How long a server may take to answer: Prometheus itself waits for ten seconds.
 const ANSWER: Duration = Duration::from_secs(8);
 /// Requests at a time.
@@ -54,17 +56,17 @@ pub(crate) fn run(
     }
     let metrics = Arc::new(metrics);
     std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
+        for mut stream in listener.incoming().flatten() {
             let metrics = Arc::clone(&metrics);
             if metrics.requests.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX {
                 metrics.requests.fetch_sub(1, Ordering::Relaxed);
                 // A client that can't be told is gone.
-                answer(stream, 503, "text/plain", "too many requests at a time\n").ok();
+                answer(&mut stream, 503, "text/plain", "too many requests at a time\n").ok();
                 continue;
             }
             std::thread::spawn(move || {
                 // As above.
-                serve(stream, &metrics).ok();
+                serve(&mut stream, &metrics).and_then(|()| drain(&mut stream)).ok();
                 metrics.requests.fetch_sub(1, Ordering::Relaxed);
             });
         }
@@ -119,8 +121,8 @@ impl Metrics {
     }
 }
 
-fn serve(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
-    let Some(head) = head(&mut stream)? else {
+fn serve(stream: &mut TcpStream, metrics: &Metrics) -> std::io::Result<()> {
+    let Some(head) = head(stream)? else {
         return answer(stream, 431, "text/plain", "the head of the request is too long\n");
     };
     let mut words = head.split(' ');
@@ -158,7 +160,7 @@ fn head(stream: &mut TcpStream) -> std::io::Result<Option<String>> {
     Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
 }
 
-fn answer(mut stream: TcpStream, code: u16, media: &str, body: &str) -> std::io::Result<()> {
+fn answer(stream: &mut TcpStream, code: u16, media: &str, body: &str) -> std::io::Result<()> {
     let reason = match code {
         200 => "OK",
         404 => "Not Found",
@@ -175,4 +177,15 @@ fn answer(mut stream: TcpStream, code: u16, media: &str, body: &str) -> std::io:
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())?;
     stream.flush()
+}
+
+/// Lets a client read the answer: a connection that is closed while there is something to read from it is
+/// reset, and the answer is lost.
+fn drain(stream: &mut TcpStream) -> std::io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(DRAIN))?;
+    let end = Instant::now() + DRAIN;
+    let mut part = [0; 1024];
+    while Instant::now() < end && stream.read(&mut part)? > 0 {}
+    Ok(())
 }

@@ -81,8 +81,7 @@ impl Follow {
     /// that was shown. What is behind a mark is not mixed with what is before it.
     pub(crate) fn merge(
         &mut self,
-        server: usize,
-        mut sample: Sample,
+        (server, mut sample): (usize, Sample),
         least: Duration,
         output: &mut dyn Output,
         report: &Report,

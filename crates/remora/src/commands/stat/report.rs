@@ -1,15 +1,15 @@
 //! `remora stat report`
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use disk::{Output as File, RealDisk};
+use disk::{Disk, Output as File, RealDisk};
 use progress::Progress;
 use status::counter::change::Interval;
-use status::counter::page::{Times, page};
+use status::counter::page::{GENERATOR, Times, page};
 use status::counter::series::Series;
 
 use super::output::{Follow, Named, Output};
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The page; a file that is there is not replaced
+    /// The page. One of an earlier time is replaced; any other file that is there is left alone
     #[arg(short, long, value_name = "HTML")]
     output: PathBuf,
 
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let mut collect = Collect { names: &names, all: names.iter().map(|_| Series::default()).collect() };
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        follow.merge(server, sample, span / POINTS, &mut collect, report)?;
+        follow.merge((server, sample), span / POINTS, &mut collect, report)?;
         Ok(true)
     })?;
     follow.finish(&mut collect, report)?;
@@ -66,6 +66,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let title = arguments.title.clone().unwrap_or_else(|| title(file));
     let html = page(&title, &servers, &Times { full: &full, tick: &tick });
     let name = || arguments.output.display().to_string();
+    if !may_replace(&arguments.output).with_context(name)? {
+        bail!("{} is there and no page of remora stat; name another file", name());
+    }
     let mut output = File::create(&RealDisk, &arguments.output).with_context(name)?;
     output.write_all(html.as_bytes()).with_context(name)?;
     output.finish().with_context(name)?;
@@ -76,6 +79,17 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         crate::report::size(html.len() as u64)
     ));
     Ok(Exit::Done)
+}
+
+/// Whether a file is absent or a page of ours.
+fn may_replace(path: &Path) -> Result<bool> {
+    let file = match RealDisk.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+        file => file?,
+    };
+    let mut head = Vec::new();
+    file.take(1000).read_to_end(&mut head)?;
+    Ok(head.is_empty() || String::from_utf8_lossy(&head).contains(GENERATOR))
 }
 
 fn title(file: &Path) -> String {

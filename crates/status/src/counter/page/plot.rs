@@ -1,7 +1,5 @@
 //! One plot.
 
-use std::fmt::Write as _;
-
 use super::super::view::Shape;
 use super::{Times, escaped};
 
@@ -54,13 +52,13 @@ pub(super) fn draw(html: &mut String, drawing: &Drawing<'_>, times: &Times<'_>) 
         span: as_f64((last - first).max(1)),
         top: step * (most / step).ceil().max(1.0),
     };
-    let _ = write!(html, "<figure>\n<figcaption>{}<span class=\"legend\">", escaped(drawing.title));
+    put!(html, "<figure>\n<figcaption>{}<span class=\"legend\">", escaped(drawing.title));
     for (at, name) in drawing.names.iter().enumerate() {
         if drawing.lines.get(at).is_some_and(|line| line.iter().any(Option::is_some)) {
-            let _ = write!(html, "<span class=\"key c{at}\">{}</span>", escaped(name));
+            put!(html, "<span class=\"key c{at}\">{}</span>", escaped(name));
         }
     }
-    let _ = write!(
+    put!(
         html,
         "</span></figcaption>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
         escaped(drawing.title)
@@ -68,12 +66,12 @@ pub(super) fn draw(html: &mut String, drawing: &Drawing<'_>, times: &Times<'_>) 
     grid(html, drawing, &scale, step, times);
     for mark in drawing.marks {
         let x = scale.x(*mark);
-        let _ = writeln!(html, "<path class=\"event\" d=\"M{x:.1} {TOP}V{:.1}\"/>", HEIGHT - BOTTOM);
+        put_line!(html, "<path class=\"event\" d=\"M{x:.1} {TOP}V{:.1}\"/>", HEIGHT - BOTTOM);
     }
     for (at, line) in drawing.lines.iter().enumerate() {
-        let _ = writeln!(html, "<path class=\"line c{at}\" d=\"{}\"/>", path(drawing.times, line, &scale));
+        put_line!(html, "<path class=\"line c{at}\" d=\"{}\"/>", path(drawing.times, line, &scale));
     }
-    let _ = write!(html, "<path class=\"cursor\" d=\"\"/>\n</svg>\n<output></output>\n");
+    put!(html, "<path class=\"cursor\" d=\"\"/>\n</svg>\n<output></output>\n");
     data(html, drawing, &scale, times);
     html.push_str("</figure>\n");
 }
@@ -82,7 +80,7 @@ fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, time
     let mut value = 0.0;
     while value <= scale.top * 1.0001 {
         let y = scale.y(value);
-        let _ = writeln!(
+        put_line!(
             html,
             "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" class=\"y\">{}</text>",
             WIDTH - RIGHT,
@@ -100,7 +98,7 @@ fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, time
             4 => "end",
             _ => "middle",
         };
-        let _ = writeln!(
+        put_line!(
             html,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
             scale.x(time),
@@ -120,7 +118,7 @@ fn path(times: &[i64], line: &[Option<f64>], scale: &Scale) -> String {
             continue;
         };
         let (x, y) = (scale.x(*time), scale.y(*value));
-        let _ = write!(path, "{}{x:.1} {y:.1}", if pen_is_down { "L" } else { "M" });
+        put!(path, "{}{x:.1} {y:.1}", if pen_is_down { "L" } else { "M" });
         // A point between two gaps is seen as a dot.
         if !pen_is_down && line.get(at + 1).copied().flatten().is_none() {
             path.push_str("h0");
@@ -142,7 +140,7 @@ fn data(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, times: &Times<'
     let lines: Vec<Vec<String>> = drawing.lines.iter().map(text).collect();
     let data = serde_json::json!({ "x": x, "t": when, "names": drawing.names, "v": lines });
     // Nothing in it may end the element.
-    let _ = writeln!(
+    put_line!(
         html,
         "<script type=\"application/json\">{}</script>",
         data.to_string().replace('<', "\\u003c")

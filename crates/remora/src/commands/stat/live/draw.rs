@@ -161,7 +161,8 @@ fn points(past: &VecDeque<f64>, count: usize) -> Vec<u64> {
 
 /// A graph in one line of text.
 fn graph(past: Option<&VecDeque<f64>>) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const BARS: [char; 8] =
+        ['\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}'];
     let Some(past) = past else { return String::new() };
     let points = points(past, GRAPH);
     let most = points.iter().copied().max().unwrap_or(0).max(1);
