@@ -40,8 +40,8 @@ pub fn covered(
         .collect()
 }
 
-/// The MariaDB that tests of Galera clusters run on; `None`, and noted as [`skipped`], where clusters can't be
-/// started.
+/// The MariaDB that tests of Galera clusters run on; `None`, and noted as [`skipped`], where there can be
+/// none.
 ///
 /// # Errors
 ///
