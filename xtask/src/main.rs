@@ -31,6 +31,8 @@ const HELP: &str = "cargo xtask CHORE
   setup [--all-servers]           install what is missing, or print the line that does
   plugin [--server NAME]...       build the server's plugins, release, beside remora; ENGINE=QUEUE for each server that is
                                   here and takes it, or for those that are named
+  install [--root FOLDER]         install remora as cargo install does, and the plugins in lib/remora beside its folder, where
+                                  remora sandbox start --plugins finds them
   sanitize [ARGS]                 the tests of ENGINE=QUEUE, its C++ under AddressSanitizer; ARGS go to cargo test
   demo                            real data into a real server, in a minute
   test [--all-servers] [ARGS]     set up, then run all tests; ARGS go to cargo test
@@ -44,6 +46,8 @@ const HELP: &str = "cargo xtask CHORE
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
   mutate [CRATE...] [--in-diff REV]
                                   change the code in small ways: which change does no test notice?
+  bench before PROGRAM [--rows N] [--only WORD]
+                                  an earlier remora beside this one
   bench block [--tracked|--server]
                                   remora beside the tools people use, on an image of 1.5 GiB
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD]
@@ -51,6 +55,7 @@ const HELP: &str = "cargo xtask CHORE
                                   the same for loading a file, in one run
   bench queue [--seconds N] [--rounds N] [--backlog ROWS]
                                   ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
+  bench stat                      what a sample costs a server, and what watching twenty costs
   bench url [--corpora FOLDER]    lists of URLs: files urls_*.txt [default: demo]
 ";
 
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("setup") => setup::run(rest),
         Some("plugin") => plugins().and_then(|built| plugin::build_beside(rest, &built)),
+        Some("install") => install(rest),
         Some("sanitize") => plugin::sanitize(rest),
         Some("demo") => demo::run(),
         Some("test") => test::run(rest),
@@ -168,6 +174,33 @@ fn plugins() -> Result<Vec<PathBuf>> {
     let remora = release()?;
     run(cargo().args(["build", "--release", "--quiet", "--package", "urlpack-plugin"]))?;
     Ok(vec![remora.with_file_name("liburlpack_udf.so")])
+}
+
+/// Installs the program, and the plugins where it looks for them.
+fn install(arguments: &[String]) -> Result<()> {
+    let folder = match arguments {
+        [] => {
+            let variable = |name| std::env::var_os(name).map(PathBuf::from);
+            let cargo = || variable("CARGO_HOME").or_else(|| Some(variable("HOME")?.join(".cargo")));
+            variable("CARGO_INSTALL_ROOT")
+                .or_else(cargo)
+                .context("HOME is not set; name a folder with --root")?
+        }
+        [option, folder] if option == "--root" => std::path::absolute(folder)?,
+        _ => bail!("cargo xtask install [--root FOLDER]"),
+    };
+    run(cargo().args(["install", "--locked", "--force", "--path", "crates/remora", "--root"]).arg(&folder))?;
+    let libraries = folder.join("lib/remora");
+    std::fs::create_dir_all(&libraries)?;
+    let mut placed = Vec::new();
+    for built in plugins()? {
+        let place = libraries.join(built.file_name().context("a library without a name")?);
+        std::fs::copy(&built, &place).with_context(|| place.display().to_string())?;
+        placed.push(place);
+    }
+    plugin::build_beside(&[], &placed)?;
+    println!("remora is in {}, the plugins are in {}", folder.join("bin").display(), libraries.display());
+    Ok(())
 }
 
 /// Where sandboxes and fetched servers live.

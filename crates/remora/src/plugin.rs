@@ -65,7 +65,10 @@ fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
         Some(path) => Ok(path),
         None => {
             let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-            bail!("{library} is neither in {}; build it with: cargo xtask plugin", places.join(" nor in "))
+            bail!(
+                "{library} is neither in {}; cargo xtask install puts it there, cargo xtask plugin builds it for the program in this checkout",
+                places.join(" nor in ")
+            )
         }
     }
 }
