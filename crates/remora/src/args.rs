@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Prune(commands::prune::Arguments),
     Queue(commands::queue::Arguments),
     Restore(commands::restore::Arguments),
+    Routines(commands::routines::Arguments),
     #[command(subcommand)]
     Sandbox(commands::sandbox::Action),
     #[command(subcommand)]

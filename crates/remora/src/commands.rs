@@ -11,6 +11,7 @@ pub(crate) mod lock;
 pub(crate) mod prune;
 pub(crate) mod queue;
 pub(crate) mod restore;
+pub(crate) mod routines;
 pub(crate) mod sandbox;
 pub(crate) mod undo;
 pub(crate) mod url;
@@ -43,6 +44,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Prune(arguments) => prune::run(&arguments, report),
         Command::Queue(arguments) => queue::run(arguments, password, report),
         Command::Restore(arguments) => restore::run(&arguments, report),
+        Command::Routines(arguments) => routines::run(arguments, password, report),
         Command::Sandbox(action) => sandbox::run(action, report),
         Command::Url(action) => url::run(action, report),
         Command::Vars(arguments) => vars::run(*arguments, password, report),
