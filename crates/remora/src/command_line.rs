@@ -54,6 +54,7 @@ pub(crate) enum Command {
     Unpack(commands::pack::UnpackArguments),
     #[command(subcommand)]
     Poke(Box<commands::poke::Action>),
+    Routines(commands::routines::Arguments),
     Undo(Box<commands::undo::Arguments>),
     Vars(Box<commands::vars::Arguments>),
     Verify(commands::verify::Arguments),
@@ -81,6 +82,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
         Command::Pack(arguments) => commands::pack::run(&arguments, report),
         Command::Unpack(arguments) => commands::pack::unpack(&arguments, report),
         Command::Poke(action) => commands::poke::run(&action, password, report),
+        Command::Routines(arguments) => commands::routines::run(arguments, password, report),
         Command::Undo(arguments) => commands::undo::run(&arguments, password, report),
         Command::Verify(arguments) => commands::verify::run(&arguments, report),
     }

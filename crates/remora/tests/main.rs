@@ -44,6 +44,8 @@ mod queue;
 mod reject;
 #[path = "main/round_trip.rs"]
 mod round_trip;
+#[path = "main/routines.rs"]
+mod routines;
 #[path = "main/sandbox_command.rs"]
 mod sandbox_command;
 #[path = "main/server.rs"]

@@ -1,0 +1,295 @@
+//! `remora routines`
+
+mod collection;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use progress::Progress;
+use serde_json::json;
+use server::{Flavour, Session, quote_name};
+
+use self::collection::{ALL, MARK, Routine};
+use crate::args::ServerArgs;
+use crate::exit::{Exit, usage};
+use crate::report::Report;
+use crate::shown;
+
+const EXAMPLES: &str = "EXAMPLES
+  remora routines list                         what there is, and how it is called
+  remora routines install                      all of it, into the database m
+  remora routines install --db dba --only gstatus,report
+  remora routines install --print | less       the statements, for a client with DELIMITER
+  remora routines list --installed             what this server has
+  remora routines remove
+Then, in any client:  CALL m.report(1);   SELECT m.gstatus('questions');   CALL m.blockers();";
+
+/// Install SQL routines that administrators share: counters per second, blockers, sizes, idle indexes
+///
+/// They read only: they write nothing, also not to the binary log, and work in READ ONLY transactions. They run
+/// with the rights of whoever calls them. Grants on them survive a new install.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make the routines, or bring them up to date
+    Install(Box<Install>),
+    /// Show what there is, or what a server has
+    List(Box<List>),
+    /// Drop the routines; the database stays
+    Remove(Box<Place>),
+}
+
+#[derive(Debug, Args)]
+struct Install {
+    /// Print the statements instead of running them
+    #[arg(long)]
+    print: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// Ask the server which of them it has
+    #[arg(long)]
+    installed: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The database they are in; it is made if it is not there
+    #[arg(long, value_name = "NAME", default_value = "m")]
+    db: String,
+
+    /// These only, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Write it to the binary log, so that replicas do the same [default: this server alone]
+    #[arg(long)]
+    binlog: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    match arguments.action {
+        Action::Install(arguments) => install(&arguments, password, report),
+        Action::List(arguments) => list(&arguments, password, report),
+        Action::Remove(place) => remove(&place, password, report),
+    }
+}
+
+impl Place {
+    fn chosen(&self) -> anyhow::Result<Vec<&'static Routine>> {
+        let known = |name: &String| ALL.iter().any(|routine| routine.name == name.as_str());
+        if let Some(wrong) = self.only.iter().find(|name| !known(name)) {
+            let names: Vec<_> = ALL.iter().map(|routine| routine.name).collect();
+            return Err(usage(format!(
+                "--only {wrong}: there is no such routine; there are {}",
+                names.join(", ")
+            )));
+        }
+        let is_chosen =
+            |routine: &&Routine| self.only.is_empty() || self.only.iter().any(|name| name == routine.name);
+        Ok(ALL.iter().filter(is_chosen).collect())
+    }
+
+    /// A session whose modes do not matter to what is installed.
+    fn session(&self, password: Option<String>) -> anyhow::Result<Session> {
+        let mut session = self.server.target(password)?.connect()?;
+        session.execute("SET SESSION sql_mode = 'STRICT_TRANS_TABLES'")?;
+        Ok(session)
+    }
+
+    /// Keeps what follows out of the binary log, if there is one and nobody wants it there.
+    fn keep_out_of_binlog(&self, session: &mut Session) -> anyhow::Result<()> {
+        if session.about.log_bin && !self.binlog {
+            session.execute("SET SESSION sql_log_bin = 0").context(
+                "the binary log can't be switched off for this session; --binlog installs with it",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// What a database has: by kind and name, the comment.
+fn present(session: &mut Session, db: &str) -> anyhow::Result<BTreeMap<(String, String), String>> {
+    let rows = session.strings(&format!(
+        "SELECT routine_type, routine_name, routine_comment FROM information_schema.routines \
+         WHERE routine_schema = {}",
+        session.quote(db)
+    ))?;
+    let row = |row: Vec<Option<String>>| match <[Option<String>; 3]>::try_from(row) {
+        Ok([Some(kind), Some(name), comment]) => {
+            Some(((kind, name.to_ascii_lowercase()), comment.unwrap_or_default()))
+        }
+        _ => None,
+    };
+    Ok(rows.into_iter().filter_map(row).collect())
+}
+
+fn key(routine: &Routine) -> (String, String) {
+    (routine.kind().to_owned(), routine.name.to_owned())
+}
+
+fn install(arguments: &Install, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let place = &arguments.place;
+    let chosen = place.chosen()?;
+    let db = quote_name(&place.db);
+    if arguments.print {
+        report.data(&format!("CREATE DATABASE IF NOT EXISTS {db};\nDELIMITER //"))?;
+        for routine in chosen {
+            report.data(&format!("{}\n//", routine.statement(&db, false)))?;
+        }
+        report.data("DELIMITER ;")?;
+        return Ok(Exit::Done);
+    }
+    let mut session = place.session(password)?;
+    let flavour = session.about.flavour;
+    let before = present(&mut session, &place.db)?;
+    let foreign: Vec<&str> = chosen
+        .iter()
+        .filter(|routine| before.get(&key(routine)).is_some_and(|comment| !comment.starts_with(MARK)))
+        .map(|routine| routine.name)
+        .collect();
+    if !foreign.is_empty() {
+        bail!(
+            "{db} has routines of these names that are not ours: {}; choose another database with --db, or leave \
+             them out with --only. Nothing was changed",
+            foreign.join(", ")
+        );
+    }
+    place.keep_out_of_binlog(&mut session)?;
+    session.execute(&format!("CREATE DATABASE IF NOT EXISTS {db}"))?;
+    let (mut made, mut same, mut left_out) = (0, 0, Vec::new());
+    for routine in chosen {
+        if !routine.is_for(flavour) {
+            left_out.push(routine.name);
+            continue;
+        }
+        if before.get(&key(routine)).is_some_and(|comment| *comment == routine.comment()) {
+            same += 1;
+            continue;
+        }
+        let grants = match flavour {
+            // It keeps them.
+            Flavour::MariaDb => Vec::new(),
+            Flavour::MySql => grants(&mut session, &place.db, routine)?,
+        };
+        if flavour == Flavour::MySql {
+            session.execute(&format!("DROP {} IF EXISTS {db}.`{}`", routine.kind(), routine.name))?;
+        }
+        session.execute(&routine.statement(&db, flavour == Flavour::MariaDb))?;
+        for grant in grants {
+            session.execute(&grant).with_context(|| format!("run this again: {grant}"))?;
+        }
+        made += 1;
+    }
+    report.end();
+    if report.is_json() {
+        report.message(&json!({
+            "message_type": "summary", "db": place.db, "installed": made, "up_to_date": same, "left_out": left_out,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    report.note(&format!("{made} routines installed into {db}, {same} were up to date"));
+    if !left_out.is_empty() {
+        report.note(&format!("left out, since this server lacks what they read: {}", left_out.join(", ")));
+    }
+    Ok(Exit::Done)
+}
+
+/// The grants on a routine as statements: MySQL forgets them with the routine, and can't replace one.
+fn grants(session: &mut Session, db: &str, routine: &Routine) -> anyhow::Result<Vec<String>> {
+    let rows = session.strings(&format!(
+        "SELECT user, host, proc_priv FROM mysql.procs_priv \
+         WHERE db = {} AND routine_name = {} AND routine_type = '{}'",
+        session.quote(db),
+        session.quote(routine.name),
+        routine.kind()
+    ))?;
+    let mut grants = Vec::new();
+    for row in rows {
+        let Ok([Some(user), Some(host), Some(rights)]) = <[Option<String>; 3]>::try_from(row) else {
+            continue;
+        };
+        let rights: Vec<&str> = rights.split(',').collect();
+        let with_grant = if rights.contains(&"Grant") { " WITH GRANT OPTION" } else { "" };
+        let plain: Vec<&str> = rights.into_iter().filter(|right| *right != "Grant").collect();
+        let plain = if plain.is_empty() { "USAGE".to_owned() } else { plain.join(", ") };
+        grants.push(format!(
+            "GRANT {plain} ON {} {}.`{}` TO {}@{}{with_grant}",
+            routine.kind(),
+            quote_name(db),
+            routine.name,
+            session.quote(&user),
+            session.quote(&host)
+        ));
+    }
+    Ok(grants)
+}
+
+fn list(arguments: &List, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let chosen = arguments.place.chosen()?;
+    let mut installed = None;
+    if arguments.installed {
+        let mut session = arguments.place.session(password)?;
+        installed = Some(present(&mut session, &arguments.place.db)?);
+    }
+    for routine in chosen {
+        let state = installed.as_ref().map(|installed| match installed.get(&key(routine)) {
+            None => "absent",
+            Some(comment) if *comment == routine.comment() => "up to date",
+            Some(comment) if comment.starts_with(MARK) => "of another version",
+            Some(_) => "not ours",
+        });
+        if report.is_json() {
+            report.message(&json!({
+                "message_type": "routine", "name": routine.name, "kind": routine.kind(), "about": routine.about(),
+                "state": state,
+            }))?;
+            continue;
+        }
+        let line = match state {
+            Some(state) => format!("{:<20} {state}", routine.name),
+            None => format!("{:<20} {}", routine.name, routine.about()),
+        };
+        report.data(&shown::plain(&line))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn remove(place: &Place, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let chosen = place.chosen()?;
+    let mut session = place.session(password)?;
+    let before = present(&mut session, &place.db)?;
+    place.keep_out_of_binlog(&mut session)?;
+    let mut gone = 0;
+    for routine in chosen {
+        match before.get(&key(routine)) {
+            Some(comment) if comment.starts_with(MARK) => {
+                let name = format!("{}.`{}`", quote_name(&place.db), routine.name);
+                session.execute(&format!("DROP {} {name}", routine.kind()))?;
+                gone += 1;
+            }
+            Some(_) => report.warn(&format!("{}.{} is not ours and stays", place.db, routine.name)),
+            None => {}
+        }
+    }
+    report.end();
+    report.note(&format!("{gone} routines removed from {}", quote_name(&place.db)));
+    Ok(Exit::Done)
+}

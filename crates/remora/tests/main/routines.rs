@@ -1,0 +1,295 @@
+//! The SQL routines, on every server, in READ ONLY transactions, under every mode, with a binary log.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use sandbox::{Family, Product, Sandbox};
+use server::Session;
+
+use super::support::{Ended, connect, on_products, products, remora, start, tell, until};
+
+fn routines(server: &Sandbox, arguments: &[&str]) -> Ended {
+    let mut command = remora(server.folder());
+    let (action, rest) = arguments.split_first().unwrap();
+    command.args(["routines", action, "--no-defaults", "-u", "root", "-S"]).arg(server.socket()).args(rest);
+    Ended::of(&command.output().unwrap())
+}
+
+/// The folders of tests: `sql/routines/NAME/tests/NUMBER`.
+fn cases() -> Vec<PathBuf> {
+    let folders = |path: &Path| {
+        let mut all: Vec<PathBuf> =
+            std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        all.sort();
+        all
+    };
+    let all = folders(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/routines")));
+    all.iter().flat_map(|routine| folders(&routine.join("tests"))).collect()
+}
+
+fn binlog(product: Product, format: &str) -> Sandbox {
+    start(product, &["--log-bin=b", "--server-id=1", &format!("--binlog-format={format}")])
+}
+
+/// Where the binary log is. `m` is not of interest to it, so nothing of an installation may be there either.
+fn position(session: &mut Session) -> Vec<Vec<Option<String>>> {
+    session.strings("SHOW MASTER STATUS").unwrap()
+}
+
+/// The rows of the first result, fields joined by a bar.
+fn rows(session: &mut Session, sql: &str) -> Result<String, String> {
+    let rows = session.strings(sql).map_err(|error| error.to_string())?;
+    let text = |cell: Option<String>| cell.unwrap_or_else(|| "NULL".to_owned());
+    let line = |row: Vec<Option<String>>| row.into_iter().map(text).collect::<Vec<_>>().join("|") + "\n";
+    Ok(rows.into_iter().map(line).collect())
+}
+
+/// Whether the fields are these, where a star is any.
+fn is_like(seen: &str, expected: &str) -> bool {
+    let same = |(seen, expected): (&str, &str)| expected == "*" || seen == expected;
+    let line = |(seen, expected): (&str, &str)| {
+        seen.split('|').count() == expected.split('|').count()
+            && seen.split('|').zip(expected.split('|')).all(same)
+    };
+    seen.lines().count() == expected.lines().count() && seen.lines().zip(expected.lines()).all(line)
+}
+
+const MODES: [&str; 6] = [
+    "",
+    "ANSI",
+    "TRADITIONAL",
+    "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,IGNORE_SPACE,ONLY_FULL_GROUP_BY",
+    "NO_UNSIGNED_SUBTRACTION,HIGH_NOT_PRECEDENCE,PAD_CHAR_TO_FULL_LENGTH,REAL_AS_FLOAT",
+    "ORACLE",
+];
+
+#[test]
+fn each_routine_answers_on_every_server_in_every_mode_and_writes_nothing() {
+    on_products(&products(), |product| {
+        for format in ["STATEMENT", "MIXED", "ROW"] {
+            tell(format!("{product} {format}"));
+            let server = binlog(product, format);
+            let mut session = connect(server.socket());
+            let before = position(&mut session);
+            routines(&server, &["install"]).exits(0);
+            assert_eq!(position(&mut session), before, "an installation stays out of the binary log");
+            for case in cases() {
+                answers(&case, &mut session, product);
+            }
+        }
+    });
+}
+
+fn answers(case: &Path, session: &mut Session, product: Product) {
+    let read = |name: &str| std::fs::read_to_string(case.join(name)).ok();
+    let routine = case.parent().and_then(Path::parent).and_then(Path::file_name).unwrap().to_string_lossy();
+    let is_mysql = product.family() == Family::MySql;
+    if is_mysql && (routine == "fragmentation" || read("servers.txt").is_some()) {
+        return;
+    }
+    session.execute("SET SESSION sql_mode = ''").unwrap();
+    session.execute("CREATE DATABASE rt").unwrap();
+    for statement in read("pre.sql").unwrap_or_default().split(";\n").filter(|sql| !sql.trim().is_empty()) {
+        session.execute(statement).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
+    }
+    let test = read("test.sql").unwrap();
+    let before = position(session);
+    let room = session.value("SELECT @@group_concat_max_len").unwrap();
+    for mode in MODES.iter().filter(|mode| !is_mysql || **mode != "ORACLE") {
+        session.execute(&format!("SET SESSION sql_mode = '{mode}'")).unwrap();
+        for around in [["DO 0", "DO 0"], ["START TRANSACTION READ ONLY", "COMMIT"]] {
+            session.execute(around[0]).unwrap();
+            let seen = rows(session, &test);
+            session.execute(around[1]).unwrap();
+            let place = format!("{} on {product} with {mode:?} in {:?}: {seen:?}", case.display(), around[0]);
+            match (read("expected.txt"), read("error.txt")) {
+                (Some(expected), _) => assert!(seen.is_ok_and(|seen| is_like(&seen, &expected)), "{place}"),
+                (None, Some(error)) => {
+                    assert!(seen.is_err_and(|seen| seen.contains(error.trim())), "{place}")
+                }
+                (None, None) => panic!("{} says not what to expect", case.display()),
+            }
+        }
+    }
+    assert_eq!(position(session), before, "{} writes to the binary log", case.display());
+    assert_eq!(session.value("SELECT @@group_concat_max_len").unwrap(), room, "{}", case.display());
+    session.execute("SET SESSION sql_mode = ''").unwrap();
+    session.execute("DROP DATABASE rt").unwrap();
+}
+
+#[test]
+fn a_report_counts_a_known_load() {
+    on_products(&products(), |product| {
+        tell(product);
+        let server = start(product, &[]);
+        routines(&server, &["install", "--only", "report"]).exits(0);
+        let mut load = connect(server.socket());
+        for seconds in [1, 4, 16, 64] {
+            if counts(&server, &mut load, seconds) {
+                return;
+            }
+        }
+        panic!("the load never ended within a report");
+    });
+}
+
+/// False when the load took longer than the report.
+fn counts(server: &Sandbox, load: &mut Session, seconds: u32) -> bool {
+    let (send, receive) = mpsc::channel();
+    let socket = server.socket().to_owned();
+    let reporter = std::thread::spawn(move || {
+        let mut session = connect(&socket);
+        send.send(session.connection_id()).unwrap();
+        session.strings(&format!("CALL m.report({seconds})")).unwrap()
+    });
+    let id = receive.recv().unwrap();
+    let asleep = format!("SELECT state = 'User sleep' FROM information_schema.processlist WHERE id = {id}");
+    until(&asleep, || load.value(&asleep).unwrap().as_deref() == Some("1"));
+    for _ in 0..300 {
+        load.execute("ROLLBACK").unwrap();
+    }
+    let ended_within = load.value(&asleep).unwrap().as_deref() == Some("1");
+    let rows = reporter.join().unwrap();
+    if !ended_within {
+        return false;
+    }
+    let cell = |name: &str, column: usize| {
+        let row = rows.iter().find(|row| row[0].as_deref() == Some(name));
+        row.unwrap_or_else(|| panic!("no {name}: {rows:?}"))[column].clone()
+    };
+    let number = |name: &str, column: usize| cell(name, column).unwrap().parse::<f64>().unwrap();
+    assert_eq!(number("COM_ROLLBACK", 1), 300.0);
+    let took = number("COM_ROLLBACK", 4);
+    assert!(took >= f64::from(seconds), "{took}");
+    // Per second of the time that really passed, to three digits.
+    assert!((number("COM_ROLLBACK", 2) - 300.0 / took).abs() < 0.001, "{rows:?}");
+    assert_eq!(cell("COM_ROLLBACK", 5).as_deref(), Some("counter"));
+    assert_eq!(cell("UPTIME", 5).as_deref(), Some("gauge"));
+    assert_eq!(cell("UPTIME", 2), None);
+    assert!(rows.iter().all(|row| row[1].as_deref() != Some("0.000000")), "{rows:?}");
+    true
+}
+
+#[test]
+fn who_blocks_whom_is_told() {
+    on_products(&products(), |product| {
+        tell(product);
+        let server = start(product, &[]);
+        routines(&server, &["install"]).exits(0);
+        let mut session = connect(server.socket());
+        session.execute("CREATE DATABASE x").unwrap();
+        session.execute("CREATE TABLE x.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB").unwrap();
+        session.execute("INSERT INTO x.t VALUES (1, 1)").unwrap();
+        let mut blocker = connect(server.socket());
+        blocker.execute("START TRANSACTION").unwrap();
+        blocker.execute("UPDATE x.t SET a = 2").unwrap();
+        let (send, receive) = mpsc::channel();
+        let socket = server.socket().to_owned();
+        let waiter = std::thread::spawn(move || {
+            let mut session = connect(&socket);
+            session.execute("SET SESSION innodb_lock_wait_timeout = 200").unwrap();
+            send.send(session.connection_id()).unwrap();
+            session.execute("UPDATE x.t SET a = 3").unwrap();
+        });
+        let waiting = receive.recv().unwrap();
+        let mut told = Vec::new();
+        until("the one waits for the other", || {
+            told = session.strings("CALL m.blockers()").unwrap();
+            !told.is_empty()
+        });
+        let row = &told[0];
+        assert_eq!(row[0].as_deref(), Some(waiting.to_string().as_str()), "{told:?}");
+        assert_eq!(row[2].as_deref(), Some("UPDATE x.t SET a = 3"));
+        assert_eq!(row[3].as_deref(), Some(blocker.connection_id().to_string().as_str()));
+        assert_eq!(row[4].as_deref(), Some("root"));
+        assert_eq!((row[9].as_deref(), row[11].as_deref()), (Some("1"), Some("1")));
+        assert_eq!(row[12].as_deref(), Some(format!("KILL {}", blocker.connection_id()).as_str()));
+        let open = session.strings("CALL m.long_transactions(0)").unwrap();
+        assert_eq!(open.len(), 2, "{open:?}");
+        blocker.execute("ROLLBACK").unwrap();
+        waiter.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_read_is_no_idle_index() {
+    on_products(&products(), |product| {
+        tell(product);
+        let count =
+            if product.family() == Family::MariaDb { "--userstat=1" } else { "--performance-schema=1" };
+        let server = start(product, &[count]);
+        routines(&server, &["install", "--only", "unused_indexes"]).exits(0);
+        let mut session = connect(server.socket());
+        session.execute("CREATE DATABASE x").unwrap();
+        session
+            .execute(
+                "CREATE TABLE x.t (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY b (b)) ENGINE=InnoDB",
+            )
+            .unwrap();
+        session.execute("INSERT INTO x.t VALUES (1, 1, 1), (2, 2, 2)").unwrap();
+        session.strings("SELECT * FROM x.t FORCE INDEX (a) WHERE a = 1").unwrap();
+        // Counts of a connection are added up when its statement ends, some when it leaves.
+        let idle = rows(&mut session, "CALL m.unused_indexes('x')").unwrap();
+        let by = if product.family() == Family::MariaDb { "userstat" } else { "performance_schema" };
+        assert_eq!(idle, format!("x|t|b|{by}\n"));
+    });
+}
+
+#[test]
+fn an_installation_keeps_grants_and_leaves_others_alone() {
+    on_products(&products(), |product| {
+        tell(product);
+        let server = binlog(product, "MIXED");
+        let mut session = connect(server.socket());
+        let ended = routines(&server, &["install", "--db", "od`d", "--only", "gstatus,report"]).exits(0);
+        assert!(ended.err.contains("2 routines installed"), "{}", ended.err);
+        session.execute("CREATE USER ann@localhost").unwrap();
+        session
+            .execute("GRANT EXECUTE ON FUNCTION `od``d`.gstatus TO ann@localhost WITH GRANT OPTION")
+            .unwrap();
+        // As a routine of an earlier version has it.
+        let alter = "ALTER FUNCTION `od``d`.gstatus COMMENT 'remora routine 0123abcd: old'";
+        session.execute(alter).unwrap();
+        let listed = routines(&server, &["list", "--installed", "--db", "od`d"]).exits(0).out;
+        assert!(listed.contains("gstatus              of another version"), "{listed}");
+        let grants = |session: &mut Session| session.strings("SHOW GRANTS FOR ann@localhost").unwrap();
+        let before = grants(&mut session);
+        assert_eq!(before.len(), 2, "{before:?}");
+        let at = position(&mut session);
+        let ended = routines(&server, &["install", "--db", "od`d", "--only", "gstatus,report"]).exits(0);
+        assert!(
+            ended.err.contains("1 routines installed") && ended.err.contains("1 were up to date"),
+            "{}",
+            ended.err
+        );
+        assert_eq!(grants(&mut session), before);
+        assert_eq!(position(&mut session), at);
+        let ann = {
+            let mut target =
+                server::Overrides { user: Some("ann".to_owned()), ..server::Overrides::default() };
+            target.socket = Some(server.socket().to_owned());
+            target.no_defaults = true;
+            server::Target::resolve(&target, &server::Environment::default()).unwrap().connect()
+        };
+        assert!(ann.unwrap().value("SELECT `od``d`.gstatus('uptime')").unwrap().is_some());
+        // Somebody's own routine of such a name stops everything.
+        session.execute("CREATE DATABASE m").unwrap();
+        session.execute("CREATE PROCEDURE m.sizes() SELECT 1").unwrap();
+        let at = position(&mut session);
+        routines(&server, &["install"]).exits(1).says(&["sizes", "not ours", "Nothing was changed"]);
+        assert_eq!(session.strings("SHOW PROCEDURE STATUS WHERE db = 'm'").unwrap().len(), 1);
+        let ended = routines(&server, &["remove"]).exits(0);
+        ended.says(&["m.sizes is not ours", "0 routines removed"]);
+        routines(&server, &["remove", "--db", "od`d"]).exits(0).says(&["2 routines removed"]);
+        assert_eq!(position(&mut session), at);
+        // With the binary log, if that is wanted.
+        routines(&server, &["install", "--db", "n", "--binlog", "--only", "gstatus"]).exits(0);
+        assert_ne!(position(&mut session), at);
+        routines(&server, &["install", "--only", "nothing"]).exits(2).says(&["nothing", "gstatus"]);
+        let printed = routines(&server, &["install", "--print", "--only", "report"]).exits(0).out;
+        assert!(
+            printed.contains("DELIMITER //") && printed.contains("CREATE PROCEDURE `m`.`report`("),
+            "{printed}"
+        );
+    });
+}

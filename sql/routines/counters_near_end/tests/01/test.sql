@@ -1,0 +1,1 @@
+CALL m.counters_near_end('rt', 80)

@@ -1,0 +1,1 @@
+CREATE TABLE rt.small (id INT PRIMARY KEY) ENGINE=InnoDB;

@@ -1,0 +1,1 @@
+CALL m.long_transactions(100000)

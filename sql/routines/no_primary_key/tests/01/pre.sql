@@ -1,0 +1,4 @@
+CREATE TABLE rt.good (id INT PRIMARY KEY) ENGINE=InnoDB;
+CREATE TABLE rt.good_too (id INT NOT NULL, UNIQUE (id)) ENGINE=InnoDB;
+CREATE TABLE rt.`odd name$` (id INT, KEY (id)) ENGINE=InnoDB;
+CREATE TABLE rt.nullable (id INT, UNIQUE (id)) ENGINE=InnoDB PARTITION BY HASH (id) PARTITIONS 2;

@@ -1,0 +1,1 @@
+CALL m.sizes('r_', NULL)

@@ -1,0 +1,1 @@
+CALL m.unused_indexes('rt')
