@@ -1,5 +1,6 @@
 //! What can go wrong, as far as a caller decides differently.
 
+use progress::count;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +42,7 @@ pub enum Error {
     },
 
     /// The rows on the server are not those of the dump.
-    #[error("{} of {tables} tables differ: {}", differences.len(), differences.join("; "))]
+    #[error("{} in {}: {}", count(differences.len(), "difference"), count(*tables, "table"), differences.join("; "))]
     Different {
         /// Tables that were compared.
         tables: usize,
@@ -58,7 +59,7 @@ pub enum Error {
     Stopped(&'static str),
 
     /// A load was cut off; what it has is safe.
-    #[error("{source}; start again with --resume: {rows} rows are in and stay in")]
+    #[error("{source}; start again with --resume: what is in stays in ({})", count(*rows, "row"))]
     Interrupted {
         /// Rows that are committed.
         rows: u64,

@@ -13,6 +13,7 @@ use crate::hash::{self, Sum};
 use crate::manifest::{Manifest, TOGETHER};
 use crate::parallel::Failure;
 use crate::{Error, Format, World};
+use progress::count;
 
 /// What was found in a dump's folder.
 #[derive(Clone, Debug)]
@@ -54,11 +55,11 @@ pub fn check(world: &World, folder: &Path, threads: usize) -> Result<CheckSummar
                 }
                 let mut damaged = damaged.lock().unwrap_or_else(PoisonError::into_inner);
                 damaged.push(format!(
-                    "{}: {error} (table {}, chunk {}, {} rows)",
+                    "{}: {error} (table {}, chunk {}, {})",
                     file.path.display(),
                     entry.table.name,
                     chunk.number,
-                    chunk.sum.rows
+                    count(chunk.sum.rows, "row")
                 ));
             }
         }
@@ -101,7 +102,7 @@ fn read(world: &World, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::R
         Some(wanted) if lines.sum != wanted || lines.open.is_some() => Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "its {} rows are not the {} that the manifest has the hash of",
+                "its rows, {} in number, are not the {} that the manifest has the hash of",
                 lines.sum.rows, wanted.rows
             ),
         )),

@@ -19,6 +19,7 @@ use crate::range::Range;
 use crate::selection::Selection;
 use crate::value::PLAIN_VERSION;
 use crate::{Error, Format, name};
+use progress::count;
 
 /// The file's name.
 pub(crate) const NAME: &str = "manifest.json";
@@ -288,9 +289,9 @@ impl Manifest {
                 |position| format!("at {}:{} {}", position.file, position.offset, position.gtid),
             );
             format!(
-                "the dump was stopped and went on: {} tables are of an earlier state of the server than the rest, {}: {}{more}",
-                tables.len(),
+                "the dump was stopped and went on: of an earlier state of the server than the rest, {}, is {}: {}{more}",
                 position.trim_end(),
+                count(tables.len(), "table"),
                 first.join(", ")
             )
         };

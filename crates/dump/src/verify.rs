@@ -12,6 +12,7 @@ use crate::line::Lines;
 use crate::manifest::{Chunk, TableEntry};
 use crate::tally::Tally;
 use crate::{Error, World, parallel, select};
+use progress::count;
 
 /// A part of a table whose sum is wanted.
 pub(crate) struct Part<'a> {
@@ -106,7 +107,7 @@ pub(crate) fn difference(entry: &TableEntry, found: &[(u32, Sum)]) -> Option<Str
     let bad: Vec<_> = found.iter().filter(|(number, sum)| wanted(*number) != Some(*sum)).collect();
     let mut text = format!("table {}", entry.table.name);
     if total.rows != entry.sum.rows {
-        text.push_str(&format!(" has {} rows instead of {}", total.rows, entry.sum.rows));
+        text.push_str(&format!(" has {} instead of {}", count(total.rows, "row"), entry.sum.rows));
     } else {
         text.push_str(" has other values");
     }
@@ -118,7 +119,7 @@ pub(crate) fn difference(entry: &TableEntry, found: &[(u32, Sum)]) -> Option<Str
             .find(|chunk| chunk.number == *number)
             .and_then(|chunk| chunk.range.as_ref()?.sql(&entry.table.key));
         let place = key.map(|key| format!(" ({key})")).unwrap_or_default();
-        text.push_str(&format!(", chunk {number}{place}: {} of {rows} rows", sum.rows));
+        text.push_str(&format!(", chunk {number}{place}: {} of {}", sum.rows, count(rows, "row")));
     }
     Some(text)
 }

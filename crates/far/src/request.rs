@@ -81,8 +81,8 @@ pub enum Request {
     AddFile(Handle, u64, u64, u64, PathBuf),
     /// What there is at a path: an entry.
     Entry(PathBuf),
-    /// Begins to remember what is written to the file system of a folder, to be made durable at once by `Sync`:
-    /// a handle, or 0 where each file must be synced.
+    /// Begins to remember what is written to the file system of a folder, to be made durable at once by
+    /// `Sync`: a handle, or 0 where each file must be synced.
     Batch(PathBuf),
     /// Gives something an extended attribute, by name and value: nothing.
     SetExtended(PathBuf, OsString, Vec<u8>),

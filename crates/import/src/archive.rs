@@ -3,6 +3,7 @@
 //! The archive's own crate reads the directory; a member is then a part of the file, inflated and summed
 //! here, so that nothing has to be unpacked and nothing borrows from anything.
 
+use progress::count;
 use std::io::{self, Read, Seek};
 
 use flate2::read::DeflateDecoder;
@@ -85,7 +86,10 @@ fn choose(wanted: Option<&str>, members: &[(usize, String)]) -> String {
     match wanted {
         _ if members.is_empty() => "is a zip archive without files".to_owned(),
         Some(wanted) => format!("has not just one member {wanted}; it has {list}"),
-        None => format!("is a zip archive with {} files; choose one with --member: {list}", members.len()),
+        None => format!(
+            "is a zip archive with {}; choose one with --member: {list}",
+            count(members.len(), "file")
+        ),
     }
 }
 

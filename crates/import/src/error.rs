@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::Reject;
+use progress::count;
 
 /// Why an import did not happen, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +64,9 @@ pub enum Error {
 
     /// An import that was stopped is waiting to be continued.
     #[error(
-        "an import into {table} was stopped after {rows} rows; \
-         --resume goes on with it, --restart throws away what it left"
+        "an import into {table} was stopped after {}; \
+         --resume goes on with it, --restart throws away what it left",
+        count(*rows, "row")
     )]
     Unfinished {
         /// The table.
@@ -96,7 +98,7 @@ pub enum Error {
     Stopped,
 
     /// The server went away in the middle; what it has is safe.
-    #[error("{}; start again with --resume: {rows} rows are in and stay in", cause(source))]
+    #[error("{}; start again with --resume: what is in stays in ({})", cause(source), count(*rows, "row"))]
     Interrupted {
         /// Rows that are committed.
         rows: u64,
@@ -137,7 +139,7 @@ fn too_many(rejects: &[Reject], limit: u64) -> String {
             "{named}\nnothing was imported; --max-rejects N sets up to N bad rows aside{}",
             hint(rejects)
         ),
-        _ => format!("{named}\nmore than {limit} bad rows; nothing was imported"),
+        _ => format!("{named}\nmore than {}; nothing was imported", count(limit, "bad row")),
     }
 }
 
@@ -156,7 +158,7 @@ fn hint(rejects: &[Reject]) -> &'static str {
 fn named(rejects: &[Reject]) -> String {
     let mut lines: Vec<String> = rejects.iter().take(NAMED_MAX).map(ToString::to_string).collect();
     if rejects.len() > NAMED_MAX {
-        lines.push(format!("and {} more bad rows", rejects.len() - NAMED_MAX));
+        lines.push(format!("and {}", count(rejects.len() - NAMED_MAX, "more bad row")));
     }
     lines.join("\n")
 }
@@ -165,7 +167,9 @@ fn named(rejects: &[Reject]) -> String {
 fn cause(error: &Error) -> String {
     match error {
         Error::Rejects { rejects, limit: 0 } => named(rejects),
-        Error::Rejects { rejects, limit } => format!("{}\nmore than {limit} bad rows", named(rejects)),
+        Error::Rejects { rejects, limit } => {
+            format!("{}\nmore than {}", named(rejects), count(*limit, "bad row"))
+        }
         other => other.to_string(),
     }
 }

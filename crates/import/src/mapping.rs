@@ -295,8 +295,8 @@ fn by_position(request: &Request, findings: &Findings, table: &Table) -> Result<
     )))
 }
 
-fn columns(count: usize) -> String {
-    format!("{count} {}", if count == 1 { "column" } else { "columns" })
+fn columns(number: usize) -> String {
+    progress::count(number, "column")
 }
 
 fn count(targets: &[FieldTarget], findings: &Findings) -> Result<(), Error> {
@@ -305,7 +305,7 @@ fn count(targets: &[FieldTarget], findings: &Findings) -> Result<(), Error> {
     }
     Err(Error::Mismatch(format!(
         "--columns names {}, but the file has {} ({})",
-        if targets.len() == 1 { "1 field".to_owned() } else { format!("{} fields", targets.len()) },
+        progress::count(targets.len(), "field"),
         findings.columns,
         findings.dialect
     )))

@@ -15,7 +15,7 @@ use crate::source::{Files, Stdin};
 use crate::wire::Wire;
 use crate::world::World;
 use crate::{Duplicates, Error, Input, Reject, aside, connect, shadow, target};
-use progress::Progress;
+use progress::{Progress, count};
 
 /// How long to wait for the lock of the table: the server may need a moment to notice that its last owner is
 /// gone.
@@ -198,7 +198,7 @@ impl Run<'_> {
     ) -> Result<(Job, FinishedChunks), Error> {
         if job.way != Way::ShadowUnsafe || job.state != State::Loading {
             let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
-            self.world.progress.note(&format!("going on after {rows} rows that are in"));
+            self.world.progress.note(&format!("going on after {} already in", count(rows, "row")));
             return Ok((job, finished));
         }
         self.world.progress.note("the table's engine can't roll back, so loading begins anew");
@@ -490,8 +490,10 @@ fn restartable(names: &Names, job: &Job, finished: &FinishedChunks) -> Result<()
         return Ok(());
     }
     Err(Error::Target(format!(
-        "{rows} rows of the stopped import are in {} for good, and beginning anew would double them: \
-         go on with --resume, or delete them and drop {}",
-        names.table, names.ledger
+        "{} of the stopped import stay in {}, and beginning anew would double what is there: \
+         go on with --resume, or delete that and drop {}",
+        count(rows, "row"),
+        names.table,
+        names.ledger
     )))
 }

@@ -8,7 +8,7 @@ use crate::job::{Job, Names};
 use crate::reject::shorten;
 use crate::request::Indexes;
 use crate::target::{self, Table};
-use progress::Progress;
+use progress::{Progress, count};
 
 /// From this size of the files on, plain indexes are built when all rows are in: sorting once costs less than
 /// finding the place of each entry (docs/benchmarks.md). For less, the second pass is not worth its start.
@@ -49,7 +49,7 @@ pub(crate) fn like(
     if !indexes.is_empty() {
         let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
         session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
-        progress.note(&format!("{} indexes are built when all rows are in", drops.len()));
+        progress.note(&format!("built when all rows are in: {}", count(drops.len(), "plain index")));
     }
     Ok(Made { deferred, definition })
 }

@@ -2,6 +2,26 @@
 //!
 //! Import, dump and block backups know nothing of each other and nothing of terminals; they all say this.
 
+use std::fmt::Display;
+
+/// A number of things as people say it: `1 row`, `2 rows`, `0 other objects`. The noun is the word for one;
+/// what we count takes an s, or es behind an x.
+///
+/// ```
+/// use progress::count;
+///
+/// assert_eq!([count(0u64, "row"), count(1u64, "row")], ["0 rows", "1 row"]);
+/// assert_eq!([count(2usize, "more bad row"), count(3usize, "index")], ["2 more bad rows", "3 indexes"]);
+/// ```
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let end = match (number == N::from(1), noun.ends_with('x')) {
+        (true, _) => "",
+        (false, true) => "es",
+        (false, false) => "s",
+    };
+    format!("{number} {noun}{end}")
+}
+
 /// How far a part of a phase is: a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {

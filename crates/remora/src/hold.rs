@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use server::{Attempt, Blocker, Hold, HoldMode, Session, Target};
+use server::{Attempt, Hold, HoldMode, Obstacle, Session, Target};
 
 use crate::exit::Held;
 
@@ -15,48 +15,60 @@ const LONG_S: u64 = 2;
 /// How long to wait before looking again whether it has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Tries until the time is up, never making others wait for longer than one attempt. `pause` waits for a
-/// time, and fails when the run is to stop.
+/// How to wait.
+pub(crate) struct Waiting<'a> {
+    /// For how long.
+    pub(crate) wait: Duration,
+    /// Waits for a time, and fails when the run is to stop.
+    pub(crate) pause: &'a dyn Fn(Duration) -> Result<()>,
+    /// Tells who is waited for.
+    pub(crate) note: &'a dyn Fn(&str),
+}
+
+/// Tries until the time is up, never making others wait for longer than one attempt.
 ///
 /// # Errors
-/// [`Held`], which names what stands in the way; those of the server; those of `pause`.
+/// [`Held`], which names what stands in the way; those of the server; those of the pause.
 pub(crate) fn take(
     mut session: Session,
     mode: &HoldMode,
-    wait: Duration,
     target: &Target,
-    pause: impl Fn(Duration) -> Result<()>,
+    waiting: &Waiting<'_>,
 ) -> Result<Hold> {
-    let end = Instant::now() + wait;
-    let mut last: Option<Blocker> = None;
+    let end = Instant::now() + waiting.wait;
+    let mut last = Obstacle::default();
     loop {
-        let blocker = session.blockers(LONG_S)?.into_iter().next();
+        let running = session.blockers(LONG_S)?.into_iter().next();
         let left = end.saturating_duration_since(Instant::now());
         // BACKUP STAGE and LOCK INSTANCE do not make transactions wait behind them.
-        if blocker.is_none() || *mode != HoldMode::Global {
+        if running.is_none() || *mode != HoldMode::Global {
             session = match Hold::attempt(session, mode, ATTEMPT.min(left))? {
                 Attempt::Held(hold) => return Ok(hold),
                 Attempt::Waited(session) => session,
             };
-            last = session.blockers(0)?.into_iter().next().or(blocker).or(last);
         } else {
-            last = blocker;
-            pause(LOOK_AGAIN)?;
+            (waiting.pause)(LOOK_AGAIN)?;
+        }
+        let mut found = session.obstacle(mode)?;
+        found.blocker = found.blocker.or(running);
+        if found != Obstacle::default() {
+            tell(&found, &last, waiting.note);
+            last = found;
         }
         if Instant::now() >= end {
-            return Err(anyhow::Error::new(Held(refusal(last.as_ref(), wait, target))));
+            let seconds = waiting.wait.as_secs();
+            return Err(anyhow::Error::new(Held(format!(
+                "{target} could not be locked within {seconds} s; in the way is {last}; --wait gives it more time"
+            ))));
         }
     }
 }
 
-fn refusal(blocker: Option<&Blocker>, wait: Duration, target: &Target) -> String {
-    let seconds = wait.as_secs();
-    match blocker {
-        None => format!("{target} could not be locked within {seconds} s; --wait gives it more"),
-        Some(blocker) => format!(
-            "{target} could not be locked within {seconds} s; in the way is {blocker}; wait for it (--wait), or KILL {}",
-            blocker.id
-        ),
+/// Tells once of each that is waited for.
+fn tell(found: &Obstacle, last: &Obstacle, note: &dyn Fn(&str)) {
+    let id = |obstacle: &Obstacle| obstacle.blocker.as_ref().map(|blocker| blocker.id.clone());
+    if *last == Obstacle::default() || id(found) != id(last) {
+        note(&format!("waiting for the lock; in the way is {found}"));
     }
 }
 

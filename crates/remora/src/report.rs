@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use progress::{Part, Progress};
+use progress::{Part, Progress, count};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
@@ -179,7 +179,7 @@ impl Report {
             parts.push(format!("{:.0} %", share * 100.0));
         }
         if rows > 0 {
-            parts.push(format!("{} rows", short(as_f64(rows))));
+            parts.push(self::rows(rows));
             parts.push(format!("{} rows/s", short(as_f64(rows) / seconds)));
             parts.push(format!("{:.0} MB/s", as_f64(bytes) / 1e6 / seconds));
         } else if read > 0 {
@@ -275,12 +275,9 @@ impl Progress for Report {
                 }))
                 .ok();
             }
-            Style::Terminal | Style::Lines if part.bytes >= TOLD_FROM_BYTES => self.say(&format!(
-                "{name}: {} is done, {} rows, {}",
-                part.name,
-                short(as_f64(part.rows)),
-                size(part.bytes)
-            )),
+            Style::Terminal | Style::Lines if part.bytes >= TOLD_FROM_BYTES => {
+                self.say(&format!("{name}: {} is done, {}, {}", part.name, rows(part.rows), size(part.bytes)))
+            }
             _ => {}
         }
     }
@@ -325,6 +322,11 @@ pub(crate) fn short(number: f64) -> String {
     format!("{number:.0}")
 }
 
+/// `1 row`, `12.3 k rows`
+pub(crate) fn rows(number: u64) -> String {
+    if number < 1000 { count(number, "row") } else { format!("{} rows", short(as_f64(number))) }
+}
+
 /// `950 B`, `12.3 kB`: a number of bytes.
 pub(crate) fn size(bytes: u64) -> String {
     let number = short(as_f64(bytes));
@@ -350,6 +352,7 @@ mod tests {
         );
         assert_eq!([short(5.4e6), short(1.2e10)], ["5.40 M", "12.0 G"]);
         assert_eq!([size(471), size(1000)], ["471 B", "1.00 kB"]);
+        assert_eq!([rows(1), rows(999), rows(1200)], ["1 row", "999 rows", "1.20 k rows"]);
         assert_eq!(
             [clock(7.6), clock(61.0), clock(3723.0), clock(-1.0)],
             ["0:08", "1:01", "1:02:03", "0:00"]

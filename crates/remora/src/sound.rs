@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use progress::Progress;
+use progress::{Progress, count};
 use server::{Error, Session, TableName};
 
 use crate::volume::start::ELSEWHERE;
@@ -132,7 +132,7 @@ pub(crate) fn errors(log: &str) -> Vec<String> {
         }
     }
     if more > 0 {
-        found.push(format!("the server says {more} more errors"));
+        found.push(format!("the server says {}", count(more, "more error")));
     }
     found
 }

@@ -1,6 +1,14 @@
 //! What can be wrong with the bytes of a file of rows.
 
+use std::fmt::Display;
+
 use crate::encoding::{BadBytes, UnknownEncoding};
+
+/// A number of things as people say it: `1 field`, `2 fields`. This crate knows none of ours, or it would be
+/// `progress::count`.
+pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == N::from(1) { "" } else { "s" })
+}
 
 /// Every error of this crate. The functions return the single kinds, because each has one way to fail; this
 /// enum is for callers that pass several of them on.
@@ -36,7 +44,7 @@ pub struct UnclosedQuote {
 
 /// A record with more or fewer fields than the file's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found} {} where {expected} {} expected", if *.found == 1 { "field" } else { "fields" }, if *.expected == 1 { "is" } else { "are" })]
+#[error("{} where {expected} {} expected", count(*.found, "field"), if *.expected == 1 { "is" } else { "are" })]
 pub struct Ragged {
     /// How many fields every record should have.
     pub expected: usize,

@@ -17,6 +17,7 @@ use std::fmt;
 use memchr::memchr;
 
 use crate::encoding::UTF8_BOM;
+use crate::error::count;
 use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
 pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
 
@@ -87,8 +88,7 @@ impl fmt::Display for Findings {
         write!(f, "{}, ", self.encoding)?;
         match self.skip_lines {
             0 => {}
-            1 => f.write_str("1 line skipped, ")?,
-            lines => write!(f, "{lines} lines skipped, ")?,
+            lines => write!(f, "{} skipped, ", count(lines, "line"))?,
         }
         match &self.format {
             Format::JsonLines(_) => f.write_str("JSON lines")?,
@@ -103,7 +103,7 @@ impl fmt::Display for Findings {
                 f.write_str(if self.header { "header" } else { "no header" })?;
             }
         }
-        write!(f, " ({} column{})", self.columns, if self.columns == 1 { "" } else { "s" })
+        write!(f, " ({})", count(self.columns, "column"))
     }
 }
 
@@ -171,22 +171,25 @@ fn notes(findings: &Findings, body: &[Vec<Cell>]) -> Vec<String> {
     let mut notes = Vec::new();
     let names = findings.names.len();
     if findings.header && names != findings.columns {
-        notes
-            .push(format!("the header has {names} names, but most records have {} fields", findings.columns));
+        notes.push(format!(
+            "the header has {}, but most records have {}",
+            count(names, "name"),
+            count(findings.columns, "field")
+        ));
     }
     let ragged = body.iter().filter(|row| row.len() != findings.columns).count();
     if ragged > 0 {
         notes.push(format!(
-            "{ragged} of the first {} records do not have {} fields",
-            body.len(),
-            findings.columns
+            "not {} in {ragged} of the first {}",
+            count(findings.columns, "field"),
+            count(body.len(), "record")
         ));
     }
     let malformed = body.iter().filter(|row| row.iter().any(|cell| cell.malformed)).count();
     if malformed > 0 {
         notes.push(format!(
-            "{malformed} of the first {} records have text behind a closing quote",
-            body.len()
+            "text behind a closing quote in {malformed} of the first {}",
+            count(body.len(), "record")
         ));
     }
     if findings.dialect.line_end == LineEnd::Any {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Error, Flavour, Session};
+use crate::{Error, Flavour, HoldMode, Session, TableName};
 
 /// A connection that stands in the way of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,25 +13,119 @@ pub struct Blocker {
     pub account: String,
     /// How long it has been running its statement or been idle, in seconds.
     pub seconds: u64,
-    /// What it runs, shortened; empty for one that is idle in a transaction.
+    /// What it runs, shortened; empty for one that is idle.
     pub statement: String,
+    /// What it holds, as far as the server tells; empty when it does not.
+    pub holds: String,
 }
 
 impl fmt::Display for Blocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Blocker { id, account, seconds, statement } = self;
+        let Blocker { id, account, seconds, statement, holds } = self;
+        let holding = if holds.is_empty() { String::new() } else { format!(" and holds {holds}") };
         match statement.as_str() {
-            "" => write!(
-                f,
-                "connection {id} of {account}, idle for {seconds} s in a transaction that changed rows"
-            ),
+            "" => write!(f, "connection {id} of {account}, which has been idle for {seconds} s{holding}"),
             _ => write!(
                 f,
-                "connection {id} of {account}, which has been running this for {seconds} s: {statement}"
+                "connection {id} of {account}, which has been running this for {seconds} s{holding}: {statement}"
             ),
         }
     }
 }
+
+/// What stands in the way of a lock, as far as the server tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The connection that most likely does.
+    pub blocker: Option<Blocker>,
+    /// Tables that somebody has locked or is using, when it is not known who.
+    locked: Vec<String>,
+    /// Connections that may have locked them: those that have been idle for longest.
+    idle: Vec<Blocker>,
+}
+
+/// So many tables or connections are named.
+const NAMED: usize = 3;
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Obstacle { blocker, locked, idle } = self;
+        match blocker {
+            Some(blocker) => {
+                let ends = if blocker.statement.is_empty() {
+                    "have it UNLOCK TABLES or COMMIT"
+                } else {
+                    "wait for it"
+                };
+                write!(f, "{blocker}; {ends}, or KILL {}", blocker.id)
+            }
+            None if locked.is_empty() => write!(f, "nobody that can be seen"),
+            None => {
+                let one = |idle: &Blocker| format!("{} of {} for {} s", idle.id, idle.account, idle.seconds);
+                let idle: Vec<String> = idle.iter().take(NAMED).map(one).collect();
+                write!(f, "somebody who has locked {}; this server does not tell who", listed(locked))?;
+                if !idle.is_empty() {
+                    write!(f, ", these connections are idle: {}", idle.join(", "))?;
+                }
+                write!(
+                    f,
+                    " (it does with INSTALL SONAME 'metadata_lock_info' on MariaDB, or performance_schema.metadata_locks)"
+                )
+            }
+        }
+    }
+}
+
+/// The first of them, and how many there are.
+fn listed(names: &[String]) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
+
+/// A lock that a connection has been given.
+struct Granted {
+    by: Blocker,
+    /// What it is on: a table, the backup lock of MariaDB, or the server.
+    kind: String,
+    mode: String,
+    table: (String, String),
+}
+
+impl Granted {
+    fn is_in_the_way(&self, mode: &HoldMode) -> bool {
+        let table = |name: &TableName| (&name.schema, &name.table) == (&self.table.0, &self.table.1);
+        match mode {
+            HoldMode::Tables(tables) => WRITING.contains(&&*self.mode) && tables.iter().any(table),
+            _ => WHOLE.contains(&&*self.kind) || EXCLUSIVE.contains(&&*self.mode),
+        }
+    }
+
+    fn is_on_table(&self) -> bool {
+        !self.table.1.is_empty()
+    }
+}
+
+/// Locks on more than a table, by the names of both sources.
+const WHOLE: [&str; 7] =
+    ["BACKUP", "GLOBAL", "COMMIT", "BACKUP LOCK", "Backup lock", "Global read lock", "Commit lock"];
+/// What LOCK TABLES takes to write, and DDL.
+const EXCLUSIVE: [&str; 3] = ["SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"];
+/// What keeps others from locking a table against writers.
+const WRITING: [&str; 5] =
+    ["SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"];
+/// Who holds which lock: of MariaDB's plugin, then of the performance schema, where that watches locks.
+const GRANTED: [&str; 2] = [
+    "SELECT p.id, CONCAT(p.user, '@', p.host), p.time, LEFT(p.info, 120), m.lock_type, \
+     REPLACE(m.lock_mode, 'MDL_', ''), m.table_schema, m.table_name \
+     FROM information_schema.metadata_lock_info m JOIN information_schema.processlist p ON p.id = m.thread_id \
+     WHERE p.id <> CONNECTION_ID() AND COALESCE(p.state, '') NOT LIKE 'Waiting for%' ORDER BY p.time DESC, p.id",
+    "SELECT t.processlist_id, CONCAT(t.processlist_user, '@', t.processlist_host), t.processlist_time, \
+     LEFT(t.processlist_info, 120), l.object_type, l.lock_type, l.object_schema, l.object_name \
+     FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.thread_id = l.owner_thread_id \
+     WHERE l.lock_status = 'GRANTED' AND t.processlist_id <> CONNECTION_ID() \
+     AND COALESCE(t.processlist_state, '') NOT LIKE 'Waiting for%' ORDER BY t.processlist_time DESC, t.processlist_id",
+];
 
 impl Session {
     /// Statements that have been running for at least `seconds` and that a lock against writing would wait
@@ -70,17 +164,135 @@ impl Session {
         }
     }
 
+    /// What stands in the way of a lock that could not be had: who holds another one, if the server tells,
+    /// else who runs a statement, else which tables are locked and who may have done that.
+    ///
+    /// # Errors
+    /// [`Error::LostConnection`] and the like.
+    pub fn obstacle(&mut self, mode: &HoldMode) -> Result<Obstacle, Error> {
+        let mut found = self.holder(mode)?;
+        if found.is_none() {
+            found = self.blockers(0)?.into_iter().next();
+        }
+        if found.is_none() && matches!(mode, HoldMode::Tables(_)) {
+            // They may have changed other tables, so they are named, and never ended.
+            found = self.idle_writers()?.into_iter().next();
+            found.iter_mut().for_each(|writer| "rows that it has changed".clone_into(&mut writer.holds));
+        }
+        if found.is_some() {
+            return Ok(Obstacle { blocker: found, ..Obstacle::default() });
+        }
+        let open = allowed(self.strings("SHOW OPEN TABLES WHERE In_use > 0"))?;
+        let mut locked: Vec<String> =
+            open.iter().map(|row| format!("{}.{}", text(row, 0), text(row, 1))).collect();
+        locked.sort();
+        let idle = self.connections(
+            "SELECT id, CONCAT(user, '@', host), time, '' FROM information_schema.processlist \
+             WHERE command = 'Sleep' AND id <> CONNECTION_ID() ORDER BY time DESC",
+        );
+        Ok(Obstacle { blocker: None, locked, idle: allowed(idle)? })
+    }
+
+    /// Who holds a lock that is in the way; none where the server does not tell, or not us.
+    fn holder(&mut self, mode: &HoldMode) -> Result<Option<Blocker>, Error> {
+        for sql in GRANTED {
+            let rows = allowed(self.strings(sql))?;
+            let granted: Vec<Granted> = rows.iter().map(|row| granted(row)).collect();
+            let Some(first) = granted.iter().find(|granted| granted.is_in_the_way(mode)) else { continue };
+            let theirs = || granted.iter().filter(|granted| granted.by.id == first.by.id);
+            let tables = theirs().filter(|one| one.is_on_table() && one.mode.starts_with("SHARED_NO_"));
+            let name = |one: &Granted| format!("{}.{}", one.table.0, one.table.1);
+            let mut tables: Vec<String> = tables.map(name).collect();
+            tables.sort();
+            let holds = match (tables.is_empty(), first.is_on_table()) {
+                (false, _) => format!("a lock on {}", listed(&tables)),
+                (true, true) => format!("a lock on {} ({})", name(first), first.mode),
+                (true, false) => format!("the lock {}", first.mode),
+            };
+            return Ok(Some(Blocker { holds, ..first.by.clone() }));
+        }
+        Ok(None)
+    }
+
     fn connections(&mut self, sql: &str) -> Result<Vec<Blocker>, Error> {
-        let text = |row: &[Option<String>], at: usize| row.get(at).cloned().flatten().unwrap_or_default();
-        let rows = self.strings(sql)?;
-        Ok(rows
-            .iter()
-            .map(|row| Blocker {
-                id: text(row, 0),
-                account: text(row, 1),
-                seconds: text(row, 2).parse().unwrap_or(0),
-                statement: text(row, 3).replace('\n', " "),
-            })
-            .collect())
+        Ok(self.strings(sql)?.iter().map(|row| connection(row)).collect())
+    }
+}
+
+/// Nothing, where the server has no such table or lets us not look at it.
+fn allowed<T: Default>(found: Result<T, Error>) -> Result<T, Error> {
+    match found {
+        Err(error) if error.code().is_some() => Ok(T::default()),
+        other => other,
+    }
+}
+
+fn text(row: &[Option<String>], at: usize) -> String {
+    row.get(at).cloned().flatten().unwrap_or_default()
+}
+
+/// Number, account, seconds and statement of a connection.
+fn connection(row: &[Option<String>]) -> Blocker {
+    Blocker {
+        id: text(row, 0),
+        account: text(row, 1),
+        seconds: text(row, 2).parse().unwrap_or(0),
+        statement: text(row, 3).replace('\n', " "),
+        holds: String::new(),
+    }
+}
+
+fn granted(row: &[Option<String>]) -> Granted {
+    Granted {
+        by: connection(row),
+        kind: text(row, 4),
+        mode: text(row, 5),
+        table: (text(row, 6), text(row, 7)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_obstacle_says_who_and_what_to_do() {
+        let by = Blocker {
+            id: "8".into(),
+            account: "app@web1".into(),
+            seconds: 30,
+            statement: String::new(),
+            holds: "a lock on d.t".into(),
+        };
+        let said = Obstacle { blocker: Some(by.clone()), ..Obstacle::default() }.to_string();
+        assert_eq!(
+            said,
+            "connection 8 of app@web1, which has been idle for 30 s and holds a lock on d.t; have it UNLOCK TABLES \
+             or COMMIT, or KILL 8"
+        );
+        let locked = ["d.a", "d.b", "d.c", "d.d"].map(str::to_owned).to_vec();
+        let said = Obstacle { blocker: None, locked, idle: vec![by.clone()] }.to_string();
+        assert!(
+            said.starts_with(
+                "somebody who has locked d.a, d.b, d.c and 1 more; this server does not tell who"
+            )
+        );
+        assert!(said.contains("these connections are idle: 8 of app@web1 for 30 s"), "{said}");
+        assert_eq!(Obstacle::default().to_string(), "nobody that can be seen");
+    }
+
+    #[test]
+    fn a_lock_is_in_the_way_of_what_it_excludes() {
+        let row = |kind: &str, mode: &str, table: &str| {
+            let cells = ["8", "app@web1", "30", "", kind, mode, "d", table];
+            granted(&cells.map(|cell| Some(cell.to_owned())))
+        };
+        let tables = HoldMode::Tables(vec![TableName { schema: "d".into(), table: "t".into() }]);
+        let wrote = row("TABLE", "SHARED_WRITE", "t");
+        assert!(wrote.is_in_the_way(&tables) && !wrote.is_in_the_way(&HoldMode::Global));
+        assert!(!row("TABLE", "SHARED_WRITE", "other").is_in_the_way(&tables));
+        assert!(!row("TABLE", "SHARED_READ", "t").is_in_the_way(&tables));
+        assert!(row("Backup lock", "BACKUP_DDL", "").is_in_the_way(&HoldMode::BackupStage));
+        assert!(row("TABLE", "SHARED_NO_READ_WRITE", "t").is_in_the_way(&HoldMode::Global));
     }
 }

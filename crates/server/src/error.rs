@@ -82,14 +82,14 @@ pub enum Error {
 
     /// A lock could not be had in time.
     #[error(
-        "no lock ({lock}) within {seconds} s; in the way is {blocker}. Wait for it (--lock-wait), KILL it, or have statements ended (--kill-long-queries)"
+        "no lock ({lock}) within {seconds} s; in the way is {blocker}. --lock-wait gives it more time, --kill-long-queries ends statements"
     )]
     LockWait {
         /// Which, as [`HoldMode::name`](crate::HoldMode::name) says.
         lock: &'static str,
         /// How long it waited.
         seconds: u64,
-        /// The query or transaction that most likely holds it up.
+        /// Who most likely holds it up, and what to do.
         blocker: String,
     },
 

@@ -46,7 +46,7 @@ mod tls;
 mod url;
 
 pub use about::{About, Flavour, Release, Version};
-pub use blocker::Blocker;
+pub use blocker::{Blocker, Obstacle};
 pub use error::Error;
 pub use grant::{Grants, Scope};
 pub use hold::{Attempt, Hold, HoldMode};

@@ -270,11 +270,6 @@ fn insist(session: Session, mode: &HoldMode, request: &SnapshotRequest) -> Resul
             Attempt::Waited(session) => session,
         };
     }
-    let mut blockers = session.blockers(0)?;
-    if matches!(mode, HoldMode::Tables(_)) {
-        // They may have changed other tables, so they are named, and never ended.
-        blockers.extend(session.idle_writers()?);
-    }
-    let blocker = blockers.first().map_or_else(|| "nobody that can be seen".to_owned(), ToString::to_string);
+    let blocker = session.obstacle(mode)?.to_string();
     Err(Error::LockWait { lock: mode.name(), seconds, blocker })
 }

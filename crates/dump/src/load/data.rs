@@ -16,6 +16,7 @@ use crate::parallel::Failure;
 use crate::tally::Tally;
 use crate::verify::{self, Part};
 use crate::{Error, World, select};
+use progress::count;
 
 /// What to do after a signal.
 pub(super) const AGAIN: &str = "start again with --resume";
@@ -263,8 +264,10 @@ impl Shared<'_> {
                 return Err(Error::Different {
                     tables: 1,
                     differences: vec![format!(
-                        "table {}, chunk {}: the server took {rows} of {} rows",
-                        entry.table.name, chunk.number, chunk.sum.rows
+                        "table {}, chunk {}: the server took {rows} of {}",
+                        entry.table.name,
+                        chunk.number,
+                        count(chunk.sum.rows, "row")
                     )],
                 });
             }
@@ -323,8 +326,9 @@ impl Shared<'_> {
             // Not a failure by itself: the rows are compared. A warning of a kept value, as of the empty
             // ENUM, is none.
             self.load.world.progress.note(&format!(
-                "table {name}, chunk {}: {} warnings, the first: {words}",
-                chunk.number, report.warnings
+                "table {name}, chunk {}: {}, the first: {words}",
+                chunk.number,
+                count(report.warnings, "warning")
             ));
         }
         Ok(report.records.saturating_sub(report.skipped).saturating_sub(report.deleted))

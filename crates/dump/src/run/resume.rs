@@ -11,6 +11,7 @@ use server::definition::without_counter;
 use super::DumpRequest;
 use crate::manifest::{self, Manifest, Source, TableEntry};
 use crate::{Error, World, journal};
+use progress::count;
 
 /// What is kept of a stopped dump.
 pub(super) struct Left {
@@ -86,8 +87,8 @@ impl Left {
         }
         self.clear_together(world, request, tables)?;
         world.progress.note(&format!(
-            "going on with a stopped dump: {kept} of {} tables are kept as they were, the rest is dumped in a new snapshot",
-            tables.len()
+            "going on with a stopped dump: {kept} of {} kept as they were, the rest is dumped in a new snapshot",
+            count(tables.len(), "table")
         ));
         Ok(self.manifest)
     }

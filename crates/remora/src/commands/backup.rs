@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::World;
 use block::backup::Summary;
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use crate::args::ServerArgs;
@@ -155,7 +155,14 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
     let (mut failures, mut worst) = (Vec::new(), Exit::Done);
     for ((source, name), server) in arguments.sources.iter().zip(&names).zip(&servers) {
-        let login = Login { server, password: password.clone(), wait, still, stop: Arc::clone(&stop) };
+        let login = Login {
+            server,
+            password: password.clone(),
+            wait,
+            still,
+            stop: Arc::clone(&stop),
+            report: report.clone(),
+        };
         match (Run { source, name, arguments, login: &login, world, report }).go() {
             // What is not sound weighs more than what is missing.
             Ok(Exit::Done) => {}
@@ -240,15 +247,15 @@ fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report)
     };
     let size = report::size;
     report.note(&format!(
-        "{name}@{} ({kind}): {}, {} blocks changed, {} written, {seconds:.1} s",
+        "{name}@{} ({kind}): {}, {} changed, {} written, {seconds:.1} s",
         made.generation,
         size(made.len),
-        made.changed,
+        count(made.changed, "block"),
         size(made.written),
     ));
     if made.healed > 0 {
-        let text = "blocks were stored again, because what was stored of them is damaged";
-        report.note(&format!("{name}@{}: {} {text}", made.generation, made.healed));
+        let text = "stored again, because what was stored of it is damaged";
+        report.note(&format!("{name}@{}: {} {text}", made.generation, count(made.healed, "block")));
     }
     if !made.damages.is_empty() {
         report.warn(&format!(

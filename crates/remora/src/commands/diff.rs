@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use dump::{Difference, Pattern, Selection, Side};
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use super::dump::{sessions, world};
@@ -90,10 +90,10 @@ fn tell(found: &Difference, seconds: f64, report: &Report) -> anyhow::Result<()>
         report.data(line)?;
     }
     report.note(&format!(
-        "{} tables, {} rows compared, {} differences, {seconds:.1} s",
-        found.tables,
-        report::short(report::as_f64(found.rows)),
-        found.lines.len(),
+        "{}, {} compared, {}, {seconds:.1} s",
+        count(found.tables, "table"),
+        report::rows(found.rows),
+        count(found.lines.len(), "difference"),
     ));
     Ok(())
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use codec::Codec;
 use disk::RealDisk;
 use dump::{Conditions, Definer, DumpRequest, DumpSummary, Format, Limits, Pattern, Selection, World};
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use crate::args::ServerArgs;
@@ -210,11 +210,11 @@ fn summarise(
         return Ok(());
     }
     report.note(&format!(
-        "{} tables and {} other objects in {}: {} rows, {}B of text in {}B, {seconds:.1} s, {} rows/s",
-        manifest.tables.len(),
-        manifest.objects.len(),
+        "{} and {} in {}: {}, {}B of text in {}B, {seconds:.1} s, {} rows/s",
+        count(manifest.tables.len(), "table"),
+        count(manifest.objects.len(), "other object"),
         request.folder.display(),
-        summary.rows,
+        count(summary.rows, "row"),
         report::short(report::as_f64(summary.text_bytes)),
         report::short(report::as_f64(summary.file_bytes)),
         report::short(rate),

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use import::source::Stdin;
 use import::{Duplicates, FieldTarget, Indexes, Input, Mode, OnDuplicate, Request, Summary, World};
-use progress::Progress;
+use progress::{Progress, count};
 use rows::{DateOrder, Encoding, Habits, Hints, Json, LineEnd, Loose, Nulls};
 use serde_json::json;
 use server::Target;
@@ -346,7 +346,7 @@ fn tell_rejects(rejects: &[import::Reject], report: &Report) -> anyhow::Result<(
         report.warn(&reject.to_string());
     }
     if rejects.len() > REJECTS_SHOWN {
-        report.warn(&format!("and {} more bad rows", rejects.len() - REJECTS_SHOWN));
+        report.warn(&format!("and {}", count(rejects.len() - REJECTS_SHOWN, "more bad row")));
     }
     Ok(())
 }
@@ -368,9 +368,8 @@ fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report
         rows => format!(" ({rows} of them by the run before)"),
     };
     report.note(&format!(
-        "{} {} in {}.{}{resumed}{}, {} rejected, {:.1} s, {} rows/s, {}B of text",
-        summary.rows,
-        if summary.rows == 1 { "row" } else { "rows" },
+        "{} in {}.{}{resumed}{}, {} rejected, {:.1} s, {} rows/s, {}B of text",
+        count(summary.rows, "row"),
         request.table.schema,
         request.table.table,
         duplicates(request.on_duplicate, &summary.duplicates),

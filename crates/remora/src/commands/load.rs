@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use dump::{Definer, LoadRequest, LoadSummary, Pattern, Selection, Verify};
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use super::dump::{account, sessions, world};
@@ -126,10 +126,10 @@ fn summarise(
         return Ok(());
     }
     report.note(&format!(
-        "{} tables and {} other objects: {} rows, {}B of text, {seconds:.1} s, {} rows/s; {}",
-        summary.tables,
-        summary.objects,
-        summary.rows,
+        "{} and {}: {}, {}B of text, {seconds:.1} s, {} rows/s; {}",
+        count(summary.tables, "table"),
+        count(summary.objects, "other object"),
+        count(summary.rows, "row"),
         report::short(report::as_f64(summary.text_bytes)),
         report::short(rate),
         if proven { "all rows read back and equal" } else { "counts equal, rows not read back" },

@@ -15,7 +15,7 @@ use server::{Hold, HoldMode, Session, Target};
 use crate::args::ServerArgs;
 use crate::child::{self, Child};
 use crate::exit::Exit;
-use crate::hold;
+use crate::hold::{self, Waiting};
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -111,7 +111,8 @@ fn under_lock(
     report: &Report,
 ) -> Result<u8> {
     let wait = Duration::from_secs(arguments.wait);
-    let mut hold = hold::take(session, mode, wait, target, |time| signals.pause(time))?;
+    let (pause, note) = (|time| signals.pause(time), |text: &str| report.note(text));
+    let mut hold = hold::take(session, mode, target, &Waiting { wait, pause: &pause, note: &note })?;
     let held = Instant::now();
     tell_position(&mut hold, arguments.position.as_deref(), report)?;
     let code = Child::start(&arguments.command).and_then(|mut child| child.wait(signals));

@@ -6,7 +6,7 @@ use anyhow::Result;
 use block::retention::Policy;
 use block::{Generation, World};
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::{self, Exit};
@@ -117,7 +117,10 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
         report.warn(&format!("{file} can't be used, and stays until all older generations are forgotten"));
     }
     if done.left > 0 {
-        report.note(&format!("{name}: {} files are being read; the next prune removes them", done.left));
+        report.note(&format!(
+            "{name}: {} still being read; the next prune removes what is left",
+            count(done.left, "file")
+        ));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use disk::{Disk, RealDisk};
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -183,10 +183,10 @@ fn tell(arguments: &Arguments, sums: &Sums, report: &Report) -> Result<()> {
     if untold > 0 {
         report.note(&format!(
             "of {} the kernel does not tell what is in memory: it tells the owner, those who may write, and root",
-            counted(untold),
+            count(untold, "file"),
         ));
     }
-    let (told, bytes) = (counted(files - untold), size(bytes));
+    let (told, bytes) = (count(files - untold, "file"), size(bytes));
     if arguments.show {
         report.note(&format!("{told}, {bytes}: {} in memory", size(after)));
     } else {
@@ -196,8 +196,4 @@ fn tell(arguments: &Arguments, sums: &Sums, report: &Report) -> Result<()> {
         report.note(&format!("{} were not on the disk yet: --sync writes them first", size(dirty)));
     }
     Ok(())
-}
-
-fn counted(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "file" } else { "files" })
 }

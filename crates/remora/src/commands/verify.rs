@@ -10,7 +10,7 @@ use block::World;
 use block::restore::Loss;
 use block::verify::{Cost, DAMAGES_MAX, Damage, Verified};
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -159,16 +159,15 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
     }
     let damages = match verified.damages.len() {
         0 => "all sound".to_owned(),
-        1 => "1 damage".to_owned(),
-        count if count < DAMAGES_MAX => format!("{count} damages"),
+        number if number < DAMAGES_MAX => count(number, "damage"),
         _ => "more damages than are shown".to_owned(),
     };
     report.note(&format!(
-        "{name}: {} generations in {} files, {}, {} blocks, {seconds:.1} s: {damages}",
-        verified.generations,
-        verified.files,
+        "{name}: {} in {}, {}, {}, {seconds:.1} s: {damages}",
+        count(verified.generations, "generation"),
+        count(verified.files, "file"),
         report::size(verified.bytes),
-        verified.blocks,
+        count(verified.blocks, "block"),
     ));
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use block::tree::{OWN, differing, is_own};
 use far::{Cloned, Cloning};
-use progress::Progress;
+use progress::{Progress, count};
 
 use crate::host::Machine;
 use crate::volume::file_system::FileSystem;
@@ -126,9 +126,9 @@ impl FolderSnapshot {
             return Ok(());
         }
         Err(io::Error::other(format!(
-            "to clone its {} files takes {wanted:.3} s, and the server may stand still for {allowed:.3} s: --still allows more, \
+            "to clone {} takes {wanted:.3} s, and the server may stand still for {allowed:.3} s: --still allows more, \
              xfs_fsr(8) makes large files of fewer pieces",
-            again.files
+            count(again.files, "file")
         )))
     }
 

@@ -15,8 +15,9 @@ use serde_json::Value;
 use server::{HoldMode, Session, Target};
 
 use crate::args::ServerArgs;
-use crate::hold;
+use crate::hold::{self, Waiting};
 use crate::host::Machine;
+use crate::report::Report;
 use crate::stop;
 use crate::volume::belongs::{self, Reach, resolve, setting};
 use crate::volume::file_system::FileSystem;
@@ -38,6 +39,8 @@ pub(crate) struct Login<'a> {
     pub(crate) still: Duration,
     /// Set when the run is to stop.
     pub(crate) stop: Arc<AtomicBool>,
+    /// Who is told what is waited for.
+    pub(crate) report: Report,
 }
 
 impl Login<'_> {
@@ -176,7 +179,9 @@ impl Snapshot for ServerSnapshot<'_> {
     fn make(&mut self, machine: &Machine, lock: Option<&str>) -> io::Result<()> {
         let (target, mut session) = self.login.connect(machine)?;
         let mode = HoldMode::best(&mut session).map_err(io::Error::other)?;
-        let held = hold::take(session, &mode, self.login.wait, &target, |time| self.login.pause(time));
+        let (pause, note) = (|time| self.login.pause(time), |text: &str| self.login.report.note(text));
+        let waiting = Waiting { wait: self.login.wait, pause: &pause, note: &note };
+        let held = hold::take(session, &mode, &target, &waiting);
         let mut held = held.map_err(io::Error::other)?;
         let began = Instant::now();
         held.flush_logs().map_err(io::Error::other)?;

@@ -98,6 +98,46 @@ fn what_stands_in_the_way_is_named_and_nothing_is_run(place: &Place) {
     });
 }
 
+/// A session that holds LOCK TABLES and says nothing. Where the server tells who holds which lock, that one
+/// is named; elsewhere the tables, and who may have locked them.
+#[test]
+fn who_holds_lock_tables_is_named() {
+    const WATCH: [&str; 2] =
+        ["--performance-schema=ON", "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"];
+    for product in products() {
+        tell(product);
+        let mariadb = product.family() == sandbox::Family::MariaDb;
+        for watched in [false, true] {
+            let server = crate::support::start(product, if watched && mariadb { &WATCH } else { &[] });
+            let place = Place::new(&server);
+            place.sql(&["CREATE TABLE t (id INT) ENGINE=InnoDB", "CREATE TABLE u (id INT) ENGINE=InnoDB"]);
+            let plugin = watched && place.session().execute("INSTALL SONAME 'metadata_lock_info'").is_ok();
+            let mut holder = place.session();
+            holder.execute("LOCK TABLES t WRITE, u READ").unwrap();
+            let (id, schema) = (holder.connection_id(), &place.schema);
+            let told = [
+                format!("waiting for the lock; in the way is connection {id} of root@localhost"),
+                format!("and holds a lock on {schema}.t; have it UNLOCK TABLES or COMMIT, or KILL {id}"),
+            ];
+            let guessed =
+                [format!("somebody who has locked {schema}.t"), format!("{id} of root@localhost for")];
+            let words = if watched && mariadb { told } else { guessed };
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            for mode in ["auto", "global"] {
+                run(&place, &["--mode", mode, "--wait", "1", "--", "true"])
+                    .exits(11)
+                    .says(&words)
+                    .says(&["--wait"]);
+            }
+            if watched && mariadb && !plugin {
+                tell("metadata_lock_info is not installed here: the performance schema tells");
+            }
+            holder.execute("UNLOCK TABLES").unwrap();
+            run(&place, &["--wait", "60", "--", "true"]).exits(0);
+        }
+    }
+}
+
 fn the_position_and_the_other_statements(place: &Place) {
     place.sql(&["CREATE TABLE said (what VARCHAR(9))"]);
     let say = |what: &str| format!("INSERT INTO {}.said VALUES ('{what}')", place.schema);

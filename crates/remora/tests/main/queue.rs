@@ -352,8 +352,6 @@ fn a_table_without_a_database_is_of_the_one_that_is_given() {
     tail(&["jobs"]).exits(2).says(&["write db.table, or give the database with -D"]);
     let mut relay = remora(&PathBuf::from("/"));
     relay.args(["queue", "forward", &url(&server), "jobs", &url(&server), "later", "--once", "-D", "shop"]);
-    Ended::of(&relay.args(["--no-defaults", "-uroot"]).output().unwrap())
-        .exits(0)
-        .says(&["1 rows forwarded"]);
+    Ended::of(&relay.args(["--no-defaults", "-uroot"]).output().unwrap()).exits(0).says(&["1 row forwarded"]);
     assert_eq!((count(&server, "shop.jobs"), count(&server, "shop.later")), (0, 1));
 }

@@ -139,7 +139,7 @@ fn a_volume_elsewhere_comes_and_goes_back() {
     server
         .run(&["backup", &source, "--to", &repo, "--nice"])
         .exits(0)
-        .says(&["disk.img@2", " 1 blocks changed"]);
+        .says(&["disk.img@2", " 1 block changed"]);
     // Others' programs are there for a moment, ours must not stay.
     until("nothing is left behind", || left_behind().is_empty());
 

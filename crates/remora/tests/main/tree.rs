@@ -124,7 +124,8 @@ fn folders_come_back_and_only_what_changed_is_read() {
         let table = std::fs::OpenOptions::new().write(true).open(data.join("db/table.ibd")).unwrap();
         table.write_all_at(b"changed", 5_000_000).unwrap();
         std::fs::remove_file(data.join("small")).unwrap();
-        std::fs::write(data.join("other"), "two").unwrap();
+        // A name that only begins like ours.
+        std::fs::write(data.join(".remora-notes"), "two").unwrap();
         // The header, two blocks of the list that are one, the page, and the new file in the place of the old
         // one.
         let made = backup(&["--track", "--json"]).out;

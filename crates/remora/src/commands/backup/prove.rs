@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use block::Error;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use super::run::{Proof, Run};
@@ -115,9 +115,10 @@ impl Run<'_> {
         if checked.damages.is_empty() {
             let all = if looked_at == tables { "all".to_owned() } else { format!("{looked_at}") };
             self.report.note(&format!(
-                "{}: a server ({version}) has started on a copy, {all} of {tables} tables were checked in {seconds:.1} s, \
+                "{}: a server ({version}) has started on a copy, {all} of {} checked in {seconds:.1} s, \
                  all sound",
-                self.source
+                self.source,
+                count(tables, "table"),
             ));
             let known =
                 json!({"server": version, "tables": tables, "checked": looked_at, "seconds": seconds});

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use block::backup::{Changed, Request, Summary};
 use block::{Error, Generation, Repository, World};
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::{Value, json};
 
 use super::{Arguments, tell};
@@ -60,7 +60,10 @@ impl Run<'_> {
         }
         if unsound > 0 {
             let stored = format!("{}@{}", self.name, summary.generation);
-            self.report.warn(&format!("{stored} is stored and is not sound: {unsound} damages, see above"));
+            self.report.warn(&format!(
+                "{stored} is stored and is not sound: {}, see above",
+                count(unsound, "damage")
+            ));
         }
         Ok(match (summary.damages.is_empty() && unsound == 0, clean) {
             (false, _) => Exit::Damaged,
@@ -148,7 +151,8 @@ impl Run<'_> {
             self.report.note(&format!("{}: the lock ({lock}) was held for {held:.2} s", self.source));
             if let (Some(still), Some(files)) = (position.get("seconds_still"), position.get("files")) {
                 let (still, files) = (still.as_f64().unwrap_or(0.0), files.as_u64().unwrap_or(0));
-                let line = format!("the server stood still for {still:.3} s while {files} files were cloned");
+                let line =
+                    format!("the server stood still for {still:.3} s, to clone {}", count(files, "file"));
                 self.report.note(&format!("{}: {line}", self.source));
             }
             if let Some(text) = hold::shown(position) {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use disk::RealDisk;
 use dump::Manifest;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 
 use crate::commands;
@@ -26,7 +26,7 @@ pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
             }))?;
             continue;
         }
-        let rows = if entry.data { format!("{} rows", entry.sum.rows) } else { "no rows".to_owned() };
+        let rows = if entry.data { count(entry.sum.rows, "row") } else { "no rows".to_owned() };
         let condition = entry.condition.as_ref().map(|sql| format!(", where {sql}")).unwrap_or_default();
         report
             .data(&format!("table {name}: {rows}, {}B{condition}", report::short(report::as_f64(bytes))))?;
@@ -53,9 +53,9 @@ pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
         format!(", at {}:{} {}", position.file, position.offset, position.gtid).trim_end().to_owned()
     });
     report.note(&format!(
-        "{} tables and {} other objects of {} ({}){position}",
-        manifest.tables.len(),
-        manifest.objects.len(),
+        "{} and {} of {} ({}){position}",
+        count(manifest.tables.len(), "table"),
+        count(manifest.objects.len(), "other object"),
         source.host,
         source.server_version
     ));
@@ -81,8 +81,8 @@ pub(super) fn check(folder: &Path, threads: usize, report: &Report) -> anyhow::R
             report.data(line)?;
         }
         report.note(&format!(
-            "{} chunks in {}B read, {} damaged, {:.1} s",
-            found.chunks,
+            "{} in {}B read, {} damaged, {:.1} s",
+            count(found.chunks, "chunk"),
             report::short(report::as_f64(found.file_bytes)),
             found.damaged.len(),
             began.elapsed().as_secs_f64()

@@ -11,6 +11,7 @@ use object::{LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, R
 
 use super::known::Width;
 use super::process::{Mapping, Process};
+use progress::count;
 
 /// The section in which MariaDB keeps what must not change any more, and which it protects after its start.
 const PROTECTED: &str = "ro_after_init";
@@ -124,7 +125,7 @@ impl Image {
     pub(crate) fn cell(&self, name: &str, width: Width) -> Result<Cell<'_>> {
         let symbol = self.symbol(name)?;
         let size = width.bytes() as u64;
-        ensure!(symbol.size == size, "{name} has {} bytes in this program, not {size}", symbol.size);
+        ensure!(symbol.size == size, "{name} has {} in this program, not {size}", count(symbol.size, "byte"));
         let address = self.place(symbol)?;
         ensure!(address.is_multiple_of(size), "{name} lies across two words");
         Ok(Cell { image: self, address, width })

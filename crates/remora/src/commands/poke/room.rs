@@ -44,7 +44,10 @@ pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Res
         return Ok(Exit::Partial);
     };
     let says = limit_by_sql(&mut session)?;
-    ensure!(says == new, "max_connections is {new} in memory, but {says} by SQL");
+    if says != new {
+        store(&cell, known, old)?;
+        bail!("max_connections was {new} in memory, but {says} by SQL: it is {old} again");
+    }
     // What the server does beside storing it is done now, too.
     set_limit(&mut session, new)?;
     report.note("SQL answers again and says the same");

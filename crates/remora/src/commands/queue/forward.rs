@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 use server::{Session, TableName, Target, quote_name};
 
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if report.is_json() {
         report.message(&json!({ "message_type": "summary", "rows": rows, "seconds": seconds }))?;
     } else {
-        report.note(&format!("{rows} rows forwarded in {}", report::clock(seconds)));
+        report.note(&format!("{} forwarded in {}", count(rows, "row"), report::clock(seconds)));
     }
     Ok(ended)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::{Map, Value, json};
 use server::{Error, Session, TableName};
 
@@ -151,7 +151,7 @@ impl Tail<'_> {
         if report.is_json() {
             report.message(&json!({ "message_type": "unseen", "queue": self.name(), "rows": rows }))?;
         } else {
-            report.note(&format!("{rows} rows came and went unseen"));
+            report.note(&format!("{} came and went unseen", count(rows, "row")));
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use super::list::{self, List};
 use super::measure::{ROUNDS, least_ns};
 use crate::exit::Exit;
 use crate::report::{self, Report};
+use progress::count;
 
 /// Values that a codec of this kind is measured on: the slow ones on fewer, spread over the list.
 const VALUES_MAX: usize = 200_000;
@@ -69,7 +70,11 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
             list::shown(&arguments.files)
         );
     }
-    report.note(&format!("trained on {} strings, measured on {} others", train_on.len(), test_on.len()));
+    report.note(&format!(
+        "trained on {}, measured on {}",
+        count(train_on.len(), "string"),
+        count(test_on.len(), "other")
+    ));
     let mut outcomes = Vec::new();
     let given = given(&arguments.model)?;
     let trained = [urlpack_standard, urlpack_small, zstd_large, zstd_small];

@@ -12,6 +12,7 @@ use super::ModelArgs;
 use super::list::{self, List};
 use crate::exit::Exit;
 use crate::report::{self, Report};
+use progress::count;
 
 /// Rounds of which the quickest counts: what else the machine does only adds to it.
 pub(super) const ROUNDS: usize = 5;
@@ -82,13 +83,21 @@ fn table(
                 report::short(report::as_f64(model.info().size as u64))
             ),
         ),
-        ("URLs", format!("{}, {} bytes, {:.1} each", found.strings, found.raw_bytes, each(found.raw_bytes))),
+        (
+            "URLs",
+            format!(
+                "{}, {}, {:.1} each",
+                found.strings,
+                count(found.raw_bytes, "byte"),
+                each(found.raw_bytes)
+            ),
+        ),
         (
             "packed",
             format!(
-                "{:.2} %, {} bytes, {:.1} each",
+                "{:.2} %, {}, {:.1} each",
                 found.ratio() * 100.0,
-                found.packed_bytes,
+                count(found.packed_bytes, "byte"),
                 each(found.packed_bytes)
             ),
         ),

@@ -13,6 +13,7 @@ use super::TextArgs;
 use super::list::{self, List};
 use crate::exit::Exit;
 use crate::report::{self, Report};
+use progress::count;
 
 /// Prefixes that the estimate probes: enough to see a broken model, quick beside the training.
 const PROBES: u64 = 10_000;
@@ -146,11 +147,11 @@ fn tell_done(
         return Ok(Exit::Done);
     }
     report.note(&format!(
-        "{}: {}B, number {}, trained on {} URLs ({}B) of {} in {seconds:.0} s",
+        "{}: {}B, number {}, trained on {} ({}B) of {} in {seconds:.0} s",
         path.display(),
         report::short(report::as_f64(info.size as u64)),
         info.number,
-        info.strings,
+        count(info.strings, "URL"),
         report::short(report::as_f64(info.bytes)),
         list::shown(&arguments.corpora),
     ));

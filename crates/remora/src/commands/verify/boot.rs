@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use block::restore::{Request, to_new_file};
 use block::{World, tree};
 use disk::{Disk, RealDisk};
-use progress::Progress;
+use progress::{Progress, count};
 use sandbox::{Family, Product, Sandbox, Settings};
 use serde_json::json;
 use server::{Overrides, Session, Target};
@@ -85,11 +85,12 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     } else {
         let place = position
             .map_or_else(String::new, |(file, offset)| format!("; binary log position {file} {offset}"));
-        let sound =
-            if damages.is_empty() { "all sound".to_owned() } else { format!("{} damages", damages.len()) };
+        let sound = if damages.is_empty() { "all sound".to_owned() } else { count(damages.len(), "damage") };
         report.note(&format!(
-            "{}@{} has been booted: recovered in {recovered_s:.1} s, {tables} tables checked, {sound}{place}",
-            named.name, restored.generation
+            "{}@{} has been booted: recovered in {recovered_s:.1} s, {} checked, {sound}{place}",
+            named.name,
+            restored.generation,
+            count(tables, "table"),
         ));
     }
     Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })

@@ -96,7 +96,7 @@ fn what_shares_files_goes_on_too() {
     dump.kill();
     pair.dump(&["d", "-o", "d.dump", "-j", "1", "--resume"])
         .exits(0)
-        .says(&["of 601 tables are kept", "earlier state"]);
+        .says(&["of 601 tables kept", "earlier state"]);
     let ended = pair.run(&["dump", "--check", "d.dump"]).exits(0);
     assert!(!ended.err.contains("does not tell"), "{}", ended.err);
     let mut load = pair.spawn(&pair.to, "load", &["d.dump", "-j", "1"]);
@@ -126,7 +126,7 @@ fn a_dump_is_told_and_checked_without_a_server() {
     pair.dump(&["d", "-o", "d.dump", "--where", "d.t:id = 2", "--where", "d.u*:id > 1"]).exits(0);
     let ended = pair.run(&["dump", "--list", "d.dump"]).exits(0).says(&["2 tables"]);
     for words in
-        ["table `d`.`t`: 1 rows", "where id = 2", "table `d`.`u`: 2 rows", "view `d`.`w`", "database `d`"]
+        ["table `d`.`t`: 1 row,", "where id = 2", "table `d`.`u`: 2 rows", "view `d`.`w`", "database `d`"]
     {
         assert!(ended.out.contains(words), "{words}: {}", ended.out);
     }

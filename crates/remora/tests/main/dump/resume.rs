@@ -115,7 +115,7 @@ fn what_is_kept_is_of_an_earlier_state_and_said_to_be() {
     ended.exits(1).says(&["another server"]);
     pair.target().execute("DROP DATABASE d").unwrap();
 
-    pair.dump(&again).exits(0).says(&["1 of 4 tables are kept", "earlier state", "`d`.`same`"]);
+    pair.dump(&again).exits(0).says(&["1 of 4 tables kept", "earlier state", "`d`.`same`"]);
     let manifest = std::fs::read_to_string(pair.path("d.dump/manifest.json")).unwrap();
     assert_eq!(manifest.matches("\"earlier\": 0").count(), 1);
     assert!(!pair.path("d.dump/d.gone").exists());
