@@ -12,7 +12,7 @@ BEGIN
     RESIGNAL;
   END;
   SET SESSION group_concat_max_len = 1048576, @_remora_table = NULL, @_remora_index = NULL, @_remora_columns = NULL;
-  -- In this order an index stands right behind one that covers it. A join of all indexes with all is quadratic.
+  -- In this order an index stands right behind one that covers it. A join of all with all is quadratic.
   SELECT d.db, d.table_name, d.index_name, d.index_columns, d.covered_by, d.covering_columns
     FROM (
       SELECT s.db, s.table_name, s.index_name, s.columns AS index_columns, s.non_unique,
@@ -31,7 +31,7 @@ BEGIN
             FROM information_schema.statistics
             WHERE table_schema LIKE (IFNULL(db_like, '%') COLLATE utf8_general_ci)
               AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
-              -- Only a full open of the table tells this; collation is NULL for FULLTEXT, but always in MySQL 5.6.
+              -- Only an open table tells this. FULLTEXT has no collation, but in MySQL 5.6 no index has.
               AND index_type = 'BTREE'
             GROUP BY table_schema, table_name, index_name
             ORDER BY place, columns DESC, index_name = 'PRIMARY' DESC, non_unique, index_name

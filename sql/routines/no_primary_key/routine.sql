@@ -1,4 +1,4 @@
--- InnoDB tables without a primary key, and without a unique key that could be one: CALL m.no_primary_key('%').
+-- InnoDB tables without a primary key or a unique one that could be it: CALL m.no_primary_key('%').
 -- Servers: all
 CREATE PROCEDURE no_primary_key(IN db_like VARCHAR(64) CHARACTER SET utf8)
 READS SQL DATA

@@ -27,8 +27,8 @@ Then, in any client:  CALL m.report(1);   SELECT m.gstatus('questions');   CALL 
 
 /// Install SQL routines that administrators share: counters per second, blockers, sizes, idle indexes
 ///
-/// They read only: they write nothing, also not to the binary log, and work in READ ONLY transactions. They run
-/// with the rights of whoever calls them. Grants on them survive a new install.
+/// They read only: they write nothing, also not to the binary log, and work in READ ONLY transactions. They
+/// run with the rights of whoever calls them. Grants on them survive a new install.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -192,7 +192,11 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
         if flavour == Flavour::MySql {
             session.execute(&format!("DROP {} IF EXISTS {db}.`{}`", routine.kind(), routine.name))?;
         }
-        session.execute(&routine.statement(&db, flavour == Flavour::MariaDb))?;
+        let done = session.execute(&routine.statement(&db, flavour == Flavour::MariaDb));
+        done.with_context(|| match grants.as_slice() {
+            [] => format!("{} is not installed", routine.name),
+            lost => format!("{} was dropped, and with it: {}", routine.name, lost.join("; ")),
+        })?;
         for grant in grants {
             session.execute(&grant).with_context(|| format!("run this again: {grant}"))?;
         }

@@ -63,11 +63,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Tell whether a server starts with an option file, and which lines mean something else there
     Check(Box<check::Arguments>),
-    /// Name settings that lose data, are too small or are lost at a restart, each with its reason
     Advise(Box<advise::Arguments>),
-    /// Write the settings of a server, a program or a series as text, to compare with later
     Snapshot(Box<snapshot::Arguments>),
 }
 

@@ -147,6 +147,9 @@ fn option_files_are_compared_by_what_they_mean() {
     assert!(found[0]["b_from"].as_str().unwrap().ends_with("b.cnf:6"), "{}", found[0]);
     let ended = vars(folder.path(), &["a.cnf", "b.cnf", "--all"]).exits(0);
     assert!(ended.out.contains("more.cnf:2"), "{}", ended.out);
+    write("secret.cnf", "[mysqld]\nreport-password=hush\nwsrep_sst_auth=root:hush\n");
+    let ended = vars(folder.path(), &["secret.cnf", "a.cnf", "--all"]).exits(0);
+    assert!(ended.out.contains("***") && !ended.out.contains("hush"), "{}", ended.out);
     write("bad.cnf", "max_connections = 5\n");
     vars(folder.path(), &["bad.cnf", "10.11"]).exits(2).says(&["bad.cnf:1"]);
 }

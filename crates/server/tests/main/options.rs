@@ -333,3 +333,16 @@ fn files_are_searched_in_the_clients_order() {
     assert_eq!(target.port.to_string(), last["--port"]);
     assert_eq!((target.host.as_str(), target.user.as_str(), target.port), ("home", "extra", 2));
 }
+
+#[test]
+fn every_group_can_be_read_at_once() {
+    let tree = Tree::new(&[
+        ("my.cnf", b"[mysqld]\na=1\n!include @/more.cnf\n[client]\nb\n[mysqld]\nc=3\n"),
+        ("more.cnf", b"[mariadb-11.8]\nd=4\n"),
+    ]);
+    let files =
+        OptionFiles { files: vec![OptionFile { path: tree.path("my.cnf"), required: true }], home: None };
+    let read = server::read_all_options(&files).unwrap();
+    let seen: Vec<_> = read.iter().map(|line| (line.group.as_str(), line.name.as_str(), line.line)).collect();
+    assert_eq!(seen, [("mysqld", "a", 2), ("mariadb-11.8", "d", 2), ("client", "b", 5), ("mysqld", "c", 7)]);
+}

@@ -63,7 +63,8 @@ impl Finding {
     /// Something to be said of a line.
     #[must_use]
     pub fn new(line: &OptionLine, verdict: Verdict, why: String) -> Finding {
-        let is_secret = ["pass", "pwd", "secret"].iter().any(|word| line.name.contains(word));
+        let is_secret =
+            ["pass", "pwd", "secret", "sst-auth", "filekey"].iter().any(|word| line.name.contains(word));
         let text = match &line.value {
             Some(_) if is_secret => format!("{} = ***", line.name),
             Some(value) => format!("{} = {value}", line.name),

@@ -13,8 +13,8 @@ use super::{Snapshot, Variable, check, name, resolve};
 pub fn read_file(title: &str, lines: &[OptionLine], like: &Snapshot) -> Snapshot {
     let checked = check::check(like, lines);
     let mut variables = BTreeMap::new();
-    let asked = |line: &OptionLine, value: Option<String>| Variable {
-        value: Some(value.unwrap_or_default()),
+    let asked = |line: &OptionLine, name: &str, value: Option<String>| Variable {
+        value: Some(name::shown(name, value.unwrap_or_default())),
         origin: Some("CONFIG".to_owned()),
         file: Some(format!("{}:{}", line.file.display(), line.line)),
         ..Variable::default()
@@ -22,11 +22,14 @@ pub fn read_file(title: &str, lines: &[OptionLine], like: &Snapshot) -> Snapshot
     for line in lines.iter().filter(|line| check::is_read(like, line)) {
         let is_known = matches!(resolve(like, &line.name), Meaning::Option { variable, .. } if variable.ignored.is_none());
         if !is_known {
-            variables.insert(name::plain(&line.name), asked(line, line.value.clone()));
+            let name = name::plain(&line.name);
+            let variable = asked(line, &name, line.value.clone());
+            variables.insert(name, variable);
         }
     }
     for setting in checked.settings {
-        variables.insert(setting.name, asked(setting.line, setting.value));
+        let variable = asked(setting.line, &setting.name, setting.value);
+        variables.insert(setting.name, variable);
     }
     Snapshot {
         title: title.to_owned(),

@@ -104,6 +104,13 @@ pub fn is_administrative(name: &str) -> bool {
     ADMINISTRATIVE.contains(&name) || ADMINISTRATIVE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// A value that may be kept and shown: passwords and keys are not, and look all the same.
+pub(crate) fn shown(name: &str, value: String) -> String {
+    const SECRET: [&str; 4] =
+        ["report_password", "wsrep_sst_auth", "file_key_management_filekey", "master_password"];
+    if SECRET.contains(&name) && !value.is_empty() { "***".to_owned() } else { value }
+}
+
 /// Variables whose default a server computes from processors, memory or open files, for servers that do not
 /// say so themselves (`GLOBAL_VALUE_ORIGIN` is `AUTO` in MariaDB).
 pub(crate) fn is_by_machine(name: &str) -> bool {
@@ -144,6 +151,13 @@ mod tests {
             Some("Deprecated. Use --alter-algorithm instead.".into())
         );
         assert_eq!(said("Unused, will be removed."), Some("Unused, will be removed.".into()));
+    }
+
+    #[test]
+    fn secrets_are_not_kept() {
+        assert_eq!(shown("report_password", "x".into()), "***");
+        assert_eq!(shown("report_password", String::new()), "");
+        assert_eq!(shown("old_passwords", "1".into()), "1");
     }
 
     #[test]

@@ -53,7 +53,8 @@ fn described(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error>
         let is_session_only = scope.as_deref() == Some("SESSION ONLY");
         let variable = Variable {
             // NULL is nothing, and not unknown.
-            value: Some(value.unwrap_or_default()).filter(|_| !is_session_only),
+            value: Some(name::shown(&name::plain(&name), value.unwrap_or_default()))
+                .filter(|_| !is_session_only),
             is_by_machine: origin.as_deref() == Some("AUTO") || name::is_by_machine(&name::plain(&name)),
             origin: origin.filter(|_| !is_session_only),
             default,
@@ -91,6 +92,7 @@ fn shown(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error> {
         let Ok([Some(name), value]) = <[Option<String>; 2]>::try_from(row) else { continue };
         let name = name::plain(&name);
         let is_by_machine = name::is_by_machine(&name);
+        let value = value.map(|value| name::shown(&name, value));
         variables.insert(name, Variable { value, is_by_machine, is_variable: true, ..Variable::default() });
     }
     Ok(variables)

@@ -26,9 +26,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Tell whether a server starts with an option file, and which lines mean something else there
 ///
 /// All groups that the server reads are looked at, included files too. Where the server is on this machine
-/// (see 'remora sandbox start --server'), a private one is started with the lines, so that what is said was seen.
-/// Paths, addresses, data and large buffers of the file belong to another machine and are not tried; they are
-/// named.
+/// (see 'remora sandbox start --server'), a private one is started with the lines, so that what is said was
+/// seen. Paths, addresses, data and large buffers of the file belong to another machine and are not tried;
+/// they are named.
 ///
 /// Ends with 0 when the server starts and every line means what it says, or is deprecated only; with 4 when a
 /// line stops the server, means something else or does nothing.

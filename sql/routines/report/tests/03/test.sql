@@ -1,0 +1,1 @@
+CALL m.report(0.01)
