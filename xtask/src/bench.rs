@@ -4,6 +4,7 @@ mod block;
 mod dump;
 mod import;
 mod measure;
+mod pack;
 mod queue;
 mod url;
 
@@ -15,8 +16,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("block") => block::run(rest),
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
+        Some("pack") => pack::run(rest),
         Some("queue") => queue::run_bench(rest),
         Some("url") => url::run(rest),
-        _ => bail!("cargo xtask bench AREA; areas: block, dump, import, queue, url"),
+        _ => bail!("cargo xtask bench AREA; areas: block, dump, import, pack, queue, url"),
     }
 }
