@@ -1,8 +1,8 @@
 //! Delimited text as typed columns: recognised, encoded, and decoded to the same bytes. Bytes in, bytes out.
 //!
 //! A `.rcol` stream is a row of blocks, each a few megabytes of text, that are encoded and decoded apart
-//! from each other: [`encode`] makes one, [`decode`] gives back its text. Whatever the text is, the same bytes
-//! come back. docs/formats/rcol.md has the format.
+//! from each other: [`encode`] makes one, [`decode`] gives back its text. Whatever the text is, the same
+//! bytes come back. docs/formats/rcol.md has the format.
 //!
 //! ```
 //! let text = b"1\t2026-11-22\tamy\n2\t2026-11-22\tbob\n3\t2026-11-23\tamy\n";

@@ -36,8 +36,8 @@ const UNPACK_EXAMPLES: &str = "EXAMPLES
 /// Compress files, or compress compressed files in another way
 ///
 /// The new file is written under a temporary name, read back, compared and synced; only then it gets its
-/// name, and the old file is removed. Time, owner and rights stay. Each codec's own tool reads what is written;
-/// column mode (.rcol) is read by `remora unpack` and `remora import`.
+/// name, and the old file is removed. Time, owner and rights stay. Each codec's own tool reads what is
+/// written; column mode (.rcol) is read by `remora unpack` and `remora import`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
