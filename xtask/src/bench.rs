@@ -5,6 +5,7 @@ mod block;
 mod dump;
 mod import;
 mod measure;
+mod pack;
 mod queue;
 mod stat;
 mod url;
@@ -18,9 +19,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("block") => block::run(rest),
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
+        Some("pack") => pack::run(rest),
         Some("queue") => queue::run_bench(rest),
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
-        _ => bail!("cargo xtask bench AREA; areas: before, block, dump, import, queue, stat, url"),
+        _ => bail!("cargo xtask bench AREA; areas: before, block, dump, import, pack, queue, stat, url"),
     }
 }

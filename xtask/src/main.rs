@@ -53,6 +53,8 @@ const HELP: &str = "cargo xtask CHORE
   bench dump [--data nodes|rental|mixed] [--rows N] [--server NAME] [--only WORD]
   bench import [--rows N | --full] [--server NAME] [--only WORD,...]
                                   the same for loading a file, in one run
+  bench pack [--rows N] [--only NAMES]
+                                  remora pack beside pigz, zstd, xz, Parquet and Vortex
   bench queue [--seconds N] [--rounds N] [--backlog ROWS]
                                   ENGINE=QUEUE, a bare SELECT and InnoDB with SKIP LOCKED
   bench stat                      what a sample costs a server, and what watching twenty costs

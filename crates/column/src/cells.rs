@@ -1,7 +1,7 @@
 //! Columns that were read back, printed row by row.
 
-use crate::Error;
 use crate::field::Field;
+use crate::{Error, short};
 
 /// The texts of a column, row by row.
 pub(crate) enum Cells {
@@ -68,7 +68,7 @@ impl Cells {
             if bytes.len() > *room {
                 return Err(Error::Corrupt("columns have more text than the block"));
             }
-            words.push((from as u32, (bytes.len() - from) as u32));
+            words.push((short(from), short(bytes.len() - from)));
         }
         *room -= bytes.len();
         bytes.resize(bytes.len() + STEP, 0);
@@ -91,7 +91,7 @@ impl Cells {
                 let (from, len) =
                     codes.get(row).and_then(|code| words.get(*code as usize)).copied().unwrap_or((0, 0));
                 let (from, len) = (from as usize, len as usize);
-                // A step of a length that is known beforehand is one instruction; what is too much is cut off.
+                // A step of a known length is one instruction; what is too much is cut off.
                 if let (true, Some(step)) = (len <= STEP, bytes.get(from..from + STEP)) {
                     let end = out.len() + len;
                     out.extend_from_slice(step);

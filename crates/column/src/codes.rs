@@ -3,7 +3,7 @@
 
 use crate::ints::{self, keep_shorter};
 use crate::wire::{Cursor, put};
-use crate::{Effort, Error, Span, Texts};
+use crate::{Effort, Error, Span, Texts, short};
 
 const PLAIN: u8 = 0;
 const RECENT: u8 = 1;
@@ -59,7 +59,7 @@ impl Dictionary {
         loop {
             let code = slots[at];
             if code == NONE {
-                let new = self.distinct.len() as u32;
+                let new = short(self.distinct.len());
                 slots[at] = new;
                 self.distinct.push(texts.spans[row]);
                 return new;
@@ -78,13 +78,14 @@ impl Dictionary {
             while slots[at] != NONE {
                 at = (at + 1) & (size - 1);
             }
-            slots[at] = code as u32;
+            slots[at] = short(code);
         }
         slots
     }
 }
 
 /// Multiply and fold, eight bytes at a time: what is hashed here is compared afterwards.
+#[expect(clippy::cast_possible_truncation, reason = "both halves of a product are folded")]
 fn hash(text: &[u8]) -> usize {
     const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut state = text.len() as u64 ^ KEY;
@@ -101,7 +102,7 @@ fn hash(text: &[u8]) -> usize {
 }
 
 /// One of so many lines is looked at to find out whether lines come again.
-const LINE_OF: u64 = 16;
+const LINE_OF: usize = 16;
 
 /// Whether a tenth of the lines or more are the same as an earlier one. Which lines are looked at depends on
 /// how they begin, so that the same lines are looked at everywhere.
@@ -111,7 +112,7 @@ pub(crate) fn lines_come_again(text: &[u8]) -> bool {
     for at in memchr::memchr_iter(b'\n', text) {
         let line = &text[from..at];
         from = at + 1;
-        if hash(&line[..line.len().min(16)]) as u64 % LINE_OF == 0 {
+        if hash(&line[..line.len().min(16)]).is_multiple_of(LINE_OF) {
             hashes.push(hash(line));
         }
     }
@@ -242,7 +243,7 @@ pub(crate) fn decode(
                         new - 1
                     }
                     2..=15 => {
-                        let rank = symbol as usize - 1;
+                        let rank = usize::try_from(symbol).unwrap_or(1) - 1;
                         let code = ranks[rank];
                         ranks.copy_within(..rank, 1);
                         code

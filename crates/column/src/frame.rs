@@ -2,7 +2,7 @@
 
 use crc_fast::CrcAlgorithm;
 
-use crate::{Error, TEXT_BYTES_MAX};
+use crate::{Error, TEXT_BYTES_MAX, short};
 
 /// What a stream begins with. The last byte is the version.
 pub const MAGIC: [u8; 8] = [0x8f, b'R', b'C', b'O', b'L', b'\r', b'\n', 1];
@@ -77,7 +77,7 @@ pub(crate) fn block(text: &[u8], packed: &[u8]) -> Vec<u8> {
     out.push(BLOCK);
     let lines = memchr::memchr_iter(b'\n', text).count();
     for number in [text.len(), packed.len(), lines] {
-        out.extend((number as u32).to_le_bytes());
+        out.extend(short(number).to_le_bytes());
     }
     out.extend(checksum(text).to_le_bytes());
     out.extend_from_slice(packed);
@@ -117,15 +117,15 @@ impl End {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![END];
-        out.extend((self.blocks.len() as u32).to_le_bytes());
+        out.extend(short(self.blocks.len()).to_le_bytes());
         for (text, block, lines) in &self.blocks {
             for number in [text, block, lines] {
-                out.extend((*number as u32).to_le_bytes());
+                out.extend(short(*number).to_le_bytes());
             }
         }
         let sum = checksum(&out);
         out.extend(sum.to_le_bytes());
-        out.extend((self.blocks.len() as u32).to_le_bytes());
+        out.extend(short(self.blocks.len()).to_le_bytes());
         out.extend(LAST);
         out
     }

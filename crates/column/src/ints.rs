@@ -82,7 +82,7 @@ fn runs(values: &[i64], effort: Effort, depth: u8, out: &mut Vec<u8>) -> Result<
 }
 
 fn bytes(values: &[i64], effort: Effort, out: &mut Vec<u8>) -> Result<(), Error> {
-    let bytes: Vec<u8> = values.iter().map(|value| *value as u8).collect();
+    let bytes: Vec<u8> = values.iter().map(|value| u8::try_from(*value).unwrap_or(0)).collect();
     out.push(BYTES);
     put_packed(out, &bytes, effort)
 }
@@ -135,9 +135,9 @@ fn decode_nested(cursor: &mut Cursor<'_>, count: usize, depth: u8) -> Result<Vec
 }
 
 fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
 fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }

@@ -1,8 +1,8 @@
 //! Delimited text as typed columns: recognised, encoded, and decoded to the same bytes. Bytes in, bytes out.
 //!
-//! A `.rcol` stream is a row of blocks, each a few megabytes of text, that are encoded and decoded apart from
-//! each other: [`encode`] makes one, [`decode`] gives back its text. Whatever the text is, the same bytes come
-//! back. docs/formats/rcol.md has the format.
+//! A `.rcol` stream is a row of blocks, each a few megabytes of text, that are encoded and decoded apart
+//! from each other: [`encode`] makes one, [`decode`] gives back its text. Whatever the text is, the same
+//! bytes come back. docs/formats/rcol.md has the format.
 //!
 //! ```
 //! let text = b"1\t2026-11-22\tamy\n2\t2026-11-22\tbob\n3\t2026-11-23\tamy\n";
@@ -74,6 +74,12 @@ impl Effort {
     }
 }
 
+/// A number that counts bytes, lines or blocks of a text.
+#[expect(clippy::cast_possible_truncation, reason = "a text is shorter than 4 GiB")]
+pub(crate) fn short(number: usize) -> u32 {
+    number as u32
+}
+
 /// A part of a text of [`TEXT_BYTES_MAX`] at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -82,9 +88,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    #[expect(clippy::cast_possible_truncation, reason = "a text is shorter than 4 GiB")]
     pub(crate) fn new(from: usize, to: usize) -> Span {
-        Span { from: from as u32, to: to as u32 }
+        Span { from: short(from), to: short(to) }
     }
 
     pub(crate) fn of(self, text: &[u8]) -> &[u8] {

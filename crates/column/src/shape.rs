@@ -129,7 +129,7 @@ fn kinds(texts: &[&[u8]]) -> Vec<Kind> {
         }
     }
     if (2..=DIGITS_MAX).contains(&text.len()) {
-        kinds.push(Kind::Padded(text.len() as u8));
+        kinds.push(Kind::Padded(u8::try_from(text.len()).unwrap_or(0)));
     }
     kinds
 }
@@ -198,7 +198,8 @@ impl Kind {
                     (second_of_day / 60 % 60, b':'),
                     (second_of_day % 60, b'.'),
                 ] {
-                    out.extend([b'0' + (part / 10) as u8, b'0' + (part % 10) as u8, sign]);
+                    signed(part, 2, out);
+                    out.push(sign);
                 }
                 out.pop();
                 if digits > 0 {
@@ -316,6 +317,7 @@ fn moment(text: &[u8], between: u8, fraction: u8) -> Option<i64> {
     Some(whole * 10_i64.pow(u32::from(fraction)) + part)
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "digits")]
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut at = 0;
@@ -327,6 +329,7 @@ const PAIRS: [[u8; 2]; 100] = {
 };
 
 /// Appends a number with at least so many digits.
+#[expect(clippy::cast_possible_truncation, reason = "what is left is below a hundred")]
 fn signed(value: i64, width: usize, out: &mut Vec<u8>) {
     let mut buffer = [b'0'; PRINTED_MAX];
     let mut rest = value.unsigned_abs();

@@ -5,10 +5,15 @@ use crate::{Effort, Error};
 /// Appends a number, seven bits a byte, the lowest first.
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        out.push((number & 0x7f) as u8 | 0x80);
+        out.push(low(number) | 0x80);
         number >>= 7;
     }
-    out.push(number as u8);
+    out.push(low(number));
+}
+
+/// The lowest seven bits.
+fn low(number: u64) -> u8 {
+    number.to_le_bytes()[0] & 0x7f
 }
 
 /// Appends bytes with their length before them.

@@ -18,6 +18,10 @@ fn round(text: &[u8], level: u32) -> usize {
 struct Random(u64);
 
 impl Random {
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).unwrap()]
+    }
+
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -33,7 +37,7 @@ fn rows(count: u64, odd: u64, line_end: &str) -> Vec<u8> {
     let mut who = 0;
     for row in 0..count {
         if random.below(1000) < odd {
-            text += ["", "a,b", "\"never closed", "1,2,3,4,5,6,7,8,9,10", "\r"][random.below(5) as usize];
+            text += random.pick(&["", "a,b", "\"never closed", "1,2,3,4,5,6,7,8,9,10", "\r"]);
             text += line_end;
             continue;
         }
@@ -43,7 +47,7 @@ fn rows(count: u64, odd: u64, line_end: &str) -> Vec<u8> {
         let price = if random.below(20) == 0 {
             "NULL".to_owned()
         } else {
-            format!("{}{}.{:02}", ["", "-"][random.below(2) as usize], random.below(300), random.below(100))
+            format!("{}{}.{:02}", random.pick(&["", "-"]), random.below(300), random.below(100))
         };
         text += &format!(
             "{},{price},20{:02}-{:02}-{:02},2026-11-{:02} {:02}:{:02}:{:02}.{:03},user{who},\"{}, {}@example.org\",note {} of \
@@ -87,7 +91,7 @@ fn tables_come_back() {
 #[test]
 fn what_is_no_table_comes_back() {
     let mut random = Random(3);
-    let noise: Vec<u8> = (0..300_000).map(|_| random.below(256) as u8).collect();
+    let noise: Vec<u8> = (0..300_000).map(|_| random.below(256).to_le_bytes()[0]).collect();
     assert!(round(&noise, 3) < noise.len() + 100, "noise is stored as it is");
     round(b"", 3);
     for byte in 0..=255 {

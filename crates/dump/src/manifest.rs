@@ -440,8 +440,8 @@ impl Manifest {
 }
 
 impl Chunk {
-    /// Whether a file of that length can hold what it is said to hold, at most `expansion` bytes for each of its
-    /// own.
+    /// Whether a file of that length can hold what it is said to hold, at most `expansion` bytes for each of
+    /// its own.
     fn check(&self, expansion: u64) -> Result<(), String> {
         let text_max = self.file_bytes.saturating_mul(expansion).saturating_add(EXPANSION_FREE);
         // A row has a newline at least.

@@ -1,6 +1,6 @@
 //! The same on several cores: round trips, standard readers, damage and streams of others.
 
-use std::io::{Cursor, ErrorKind, Read};
+use std::io::{Cursor, ErrorKind};
 
 use codec::Codec;
 use codec::parallel::{Job, compress, decompress, reading};

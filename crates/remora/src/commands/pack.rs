@@ -1,15 +1,15 @@
 //! `remora pack` and `remora unpack`
 
+mod bench;
 mod convert;
 mod method;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Subcommand};
 use codec::Codec;
 use codec::parallel::Job;
 use disk::RealDisk;
@@ -25,7 +25,8 @@ const EXAMPLES: &str = "EXAMPLES
   remora pack nodes.tsv                        nodes.tsv.zst instead of nodes.tsv, on all cores
   remora pack --to column nodes.tsv            as typed columns: often half of what xz makes, and fast
   remora pack --to zstd:19 hot.lz4             hot.zst instead of hot.lz4, without a file in between
-  remora pack -c --to xz:9 - < dump > dump.xz";
+  remora pack -c --to xz:9 - < dump > dump.xz
+  remora pack bench nodes.tsv                  which codec is best for it?";
 
 const UNPACK_EXAMPLES: &str = "EXAMPLES
   remora unpack nodes.tsv.zst                  nodes.tsv instead of nodes.tsv.zst
@@ -34,12 +35,15 @@ const UNPACK_EXAMPLES: &str = "EXAMPLES
 
 /// Compress files, or compress compressed files in another way
 ///
-/// The new file is written under a temporary name, synced, read back and compared; only then it gets its name,
-/// and the old file is removed. Time, owner and rights stay. Each codec's own tool reads what is written;
-/// column mode (.rcol) is read by `remora unpack` and `remora import`.
+/// The new file is written under a temporary name, read back, compared and synced; only then it gets its
+/// name, and the old file is removed. Time, owner and rights stay. Each codec's own tool reads what is
+/// written; column mode (.rcol) is read by `remora unpack` and `remora import`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+
     #[command(flatten)]
     files: Files,
 
@@ -53,10 +57,16 @@ pub(crate) struct Arguments {
     long: Option<u32>,
 }
 
+/// What else `pack` can do. A file of that name is ./bench.
+#[derive(Debug, Subcommand)]
+enum Action {
+    Bench(bench::Arguments),
+}
+
 /// Decompress files
 ///
-/// The codec is told by the content: gzip, zstd, lz4, xz, bzip2 and column mode. The new file is written under
-/// a temporary name, synced and read back before the old one is removed.
+/// The codec is told by the content: gzip, zstd, lz4, xz, bzip2 and column mode. The new file is written
+/// under a temporary name, read back and synced before the old one is removed.
 #[derive(Debug, Args)]
 #[command(after_help = UNPACK_EXAMPLES)]
 pub(crate) struct UnpackArguments {
@@ -96,6 +106,9 @@ struct Files {
 }
 
 pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    if let Some(Action::Bench(arguments)) = &arguments.action {
+        return bench::run(arguments, report);
+    }
     let method = arguments.to;
     if arguments.long.is_some() && method.codec != Codec::Zstd {
         return Err(usage("--long is for zstd: add --to zstd, or leave --long out"));
@@ -117,10 +130,16 @@ impl Files {
         }
         let threads = self.threads.map_or_else(cores, usize::from);
         let way = way(threads);
-        let stop = commands::stop_flag(report)?;
+        let switches = Switches {
+            threads,
+            keep: self.keep,
+            force: self.force,
+            stop: commands::stop_flag(report)?,
+            report: report.clone(),
+        };
         let mut worst = Exit::Done;
         for file in &self.files {
-            let outcome = self.one(file, way, threads, &stop, report);
+            let outcome = self.one(file, way, &switches);
             let Err(error) = outcome else { continue };
             let exit = Exit::of(&error);
             if exit::is_reader_gone(&error) || self.files.len() == 1 || is_stop(exit) {
@@ -132,36 +151,22 @@ impl Files {
         Ok(worst)
     }
 
-    fn one(
-        &self,
-        file: &Path,
-        way: Way,
-        threads: usize,
-        stop: &Arc<AtomicBool>,
-        report: &Report,
-    ) -> Result<()> {
-        let switches = Switches {
-            threads,
-            keep: self.keep,
-            force: self.force,
-            stop: Arc::clone(stop),
-            report: report.clone(),
-        };
+    fn one(&self, file: &Path, way: Way, switches: &Switches) -> Result<()> {
         let to_stdout = self.stdout || file == Path::new("-");
         if way == Way::Test || to_stdout {
             if to_stdout && matches!(way, Way::Pack(_)) && io::stdout().is_terminal() {
                 return Err(usage("packed bytes are nothing for a terminal: redirect standard output"));
             }
             let source: Box<dyn io::Read + Send> = if file == Path::new("-") {
-                Box::new(Patient { stop: Arc::clone(stop) })
+                Box::new(Patient { stop: Arc::clone(&switches.stop) })
             } else {
-                convert::open(&RealDisk, file, &switches)?.1
+                convert::open(&RealDisk, file, switches)?.1
             };
             let shown =
                 if file == Path::new("-") { "standard input".into() } else { file.display().to_string() };
-            let done = convert::stream(source, way, &switches).with_context(|| shown.clone())?;
+            let done = convert::stream(source, way, switches).with_context(|| shown.clone())?;
             if way == Way::Test {
-                say(report, &shown, &done, None);
+                say(&switches.report, &shown, &done, None);
             }
             return Ok(());
         }
@@ -170,8 +175,8 @@ impl Files {
             Some(name) => name.clone(),
             None => new_name(file, codec, way)?,
         };
-        let done = convert::file(&RealDisk, file, &name, way, &switches)?;
-        say(report, &file.display().to_string(), &done, Some(&name));
+        let done = convert::file(&RealDisk, file, &name, way, switches)?;
+        say(&switches.report, &file.display().to_string(), &done, Some(&name));
         Ok(())
     }
 }

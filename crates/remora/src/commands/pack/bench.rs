@@ -1,0 +1,227 @@
+//! `remora pack bench`: every way to compress the user's own data, measured side by side.
+
+mod measure;
+mod page;
+mod sample;
+mod way;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use disk::{Output, RealDisk};
+use progress::Progress;
+use serde_json::json;
+
+use self::measure::{Cost, Place};
+use self::sample::Sample;
+use self::way::Contender;
+use crate::commands::{self, cores};
+use crate::exit::{Exit, Stopped, usage};
+use crate::report::{self, Report};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora pack bench nodes.tsv
+  remora pack bench --price 23 --html bench.html nodes.tsv      at 23 a terabyte and month, with two plots
+  remora pack bench --only zstd,column,pigz --sample 256 dump.sql.gz";
+
+/// Measure every codec on your own data: size, speed both ways, memory
+///
+/// Each codec is a process of its own, on one core and on all, and so are the tools that are installed: pigz,
+/// pbzip2, plzip, lzip, lzop, 7z, brotli and others. Each result is decompressed and compared. C and D mark
+/// what nothing beats in size and in speed of compression, or of decompression, on one core.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Files; what is compressed is decompressed first
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Megabytes to measure on, in pieces from everywhere in the files; 0 is all of them
+    #[arg(long, value_name = "MB", default_value_t = 64)]
+    sample: u64,
+
+    /// Only the codecs and tools that begin with one of these: zstd,column:3,pigz
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Leave out what takes longer than a second for every two megabytes or so
+    #[arg(long)]
+    quick: bool,
+
+    /// What a terabyte costs a month where the files lie: the table tells what each way costs
+    #[arg(long, value_name = "AMOUNT")]
+    price: Option<f64>,
+
+    /// Write a page with two plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Cores of the second measurement [default: all]
+    #[arg(long, short = 'T', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+/// A contender's result.
+struct Row {
+    name: String,
+    ours: bool,
+    bytes: u64,
+    one: [Cost; 2],
+    all: Option<[Cost; 2]>,
+    /// Whether nothing beats it in size and speed, to compress and to decompress.
+    frontier: [bool; 2],
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
+    let threads = arguments.threads.map_or_else(cores, usize::from);
+    if arguments.price.is_some_and(|price| !price.is_finite() || price < 0.0) {
+        return Err(usage("--price is an amount, such as 23"));
+    }
+    let contenders = way::contenders(&arguments.only, arguments.quick);
+    if contenders.is_empty() {
+        return Err(usage(format!("--only {}: no codec or tool begins like that", arguments.only.join(","))));
+    }
+    let stop = commands::stop_flag(report)?;
+    let sample = sample::take(&RealDisk, &arguments.files, arguments.sample << 20)?;
+    let place = Place::new(&sample.text, Arc::clone(&stop))?;
+    report.note(&sample.shown());
+    report.phase("measuring", None);
+    let (mut rows, mut exit) = (Vec::new(), Exit::Done);
+    for contender in contenders {
+        report.note(&contender.name);
+        match measured(&contender, &place, threads) {
+            Ok(row) => rows.push(row),
+            Err(_) if stop.load(Ordering::Relaxed) => return Err(Stopped(commands::stopped_by()).into()),
+            Err(error) => {
+                report.warn(&format!("{}: {error:#}", contender.name));
+                exit = if contender.ours || exit == Exit::Damaged { Exit::Damaged } else { Exit::Partial };
+            }
+        }
+    }
+    mark(&mut rows);
+    report.end();
+    show(&rows, &sample, arguments.price, threads, report)?;
+    if let Some(name) = &arguments.html {
+        write_page(name, &page::html(&rows, &sample, threads))?;
+    }
+    Ok(exit)
+}
+
+fn write_page(name: &Path, html: &str) -> Result<()> {
+    let shown = || name.display().to_string();
+    let mut output = Output::create(&RealDisk, name).with_context(shown)?;
+    std::io::Write::write_all(&mut output, html.as_bytes()).with_context(shown)?;
+    output.finish().with_context(shown)
+}
+
+/// One contender on one core, and on all where it can use them.
+fn measured(contender: &Contender, place: &Place<'_>, threads: usize) -> Result<Row> {
+    let on = |threads: usize| -> Result<(u64, [Cost; 2])> {
+        let (bytes, pack) = place.pack(&contender.pack(threads))?;
+        let unpack = place.unpack(&contender.unpack(threads))?;
+        Ok((bytes, [pack, unpack]))
+    };
+    let (bytes, one) = on(1)?;
+    let all = if contender.is_parallel() && threads > 1 { Some(on(threads)?.1) } else { None };
+    Ok(Row { name: contender.name.clone(), ours: contender.ours, bytes, one, all, frontier: [false; 2] })
+}
+
+/// Marks the rows that no other row beats.
+fn mark(rows: &mut [Row]) {
+    for way in 0..2 {
+        let points: Vec<(u64, f64)> = rows.iter().map(|row| (row.bytes, row.one[way].cpu_s)).collect();
+        for (row, (bytes, seconds)) in rows.iter_mut().zip(&points) {
+            row.frontier[way] = !points.iter().any(|(other, theirs)| {
+                other <= bytes && theirs <= seconds && (other < bytes || theirs < seconds)
+            });
+        }
+    }
+}
+
+fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, report: &Report) -> Result<()> {
+    let text = sample.text.len() as u64;
+    let ratio = |bytes: u64| report::as_f64(bytes) / report::as_f64(text.max(1));
+    let cost = |bytes: u64| price.map(|price| ratio(bytes) * report::as_f64(sample.all_bytes) / 1e12 * price);
+    if report.is_json() {
+        for row in rows {
+            let costs = |costs: &[Cost; 2]| {
+                json!(costs.map(|cost| json!({"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "memory_bytes": cost.memory_bytes})))
+            };
+            report.message(&json!({
+                "message_type": "measured", "name": row.name, "ours": row.ours, "text_bytes": text, "bytes": row.bytes,
+                "one_core": costs(&row.one), "all_cores": row.all.as_ref().map(costs), "cores": threads,
+                "frontier_compress": row.frontier[0], "frontier_decompress": row.frontier[1],
+                "price_a_month": cost(row.bytes),
+            }))?;
+        }
+        return Ok(());
+    }
+    let heading = if price.is_some() { "   cost/month" } else { "" };
+    report.data(&format!(
+        "{:18} {:>7}  {:>13}  {:>15}  {:>11}  best{heading}",
+        "", "size", "pack MB/s", "unpack MB/s", "memory MB"
+    ))?;
+    let all = format!("{threads} cores");
+    report.data(&format!(
+        "{:18} {:>7}  {:>5} {all:>7}  {:>7} {all:>7}  {:>5} {:>5}",
+        "", "%", "1", "1", "pack", "un-"
+    ))?;
+    for row in rows {
+        let speed = |cost: &Cost, cpu: bool| {
+            let seconds = if cpu { cost.cpu_s } else { cost.wall_s };
+            report::as_f64(text) / 1e6 / seconds.max(0.001)
+        };
+        let all = |way: usize| row.all.as_ref().map_or("-".to_owned(), |all| number(speed(&all[way], false)));
+        let memory = |way: usize| report::as_f64(row.one[way].memory_bytes) / 1e6;
+        let best =
+            [if row.frontier[0] { "C" } else { " " }, if row.frontier[1] { "D" } else { " " }].concat();
+        let money = cost(row.bytes).map_or(String::new(), |cost| format!("  {cost:>12.2}"));
+        let line = format!(
+            "{:18} {:>7.2}  {:>5} {:>7}  {:>7} {:>7}  {:>5.0} {:>5.0}  {best}{money}",
+            row.name,
+            ratio(row.bytes) * 100.0,
+            number(speed(&row.one[0], true)),
+            all(0),
+            number(speed(&row.one[1], true)),
+            all(1),
+            memory(0),
+            memory(1),
+        );
+        report.data(line.trim_end())?;
+    }
+    if let Some(cost) = cost(text) {
+        report.data(&format!("not compressed, all of it costs {cost:.2} a month"))?;
+    }
+    Ok(())
+}
+
+/// A speed with as many digits as it is worth.
+fn number(speed: f64) -> String {
+    if speed < 9.95 { format!("{speed:.1}") } else { format!("{speed:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frontier_is_what_nothing_beats() {
+        let cost = |cpu_s: f64| Cost { wall_s: cpu_s, cpu_s, memory_bytes: 0 };
+        let row = |bytes: u64, pack: f64, unpack: f64| Row {
+            name: String::new(),
+            ours: true,
+            bytes,
+            one: [cost(pack), cost(unpack)],
+            all: None,
+            frontier: [false; 2],
+        };
+        let mut rows =
+            [row(10, 9.0, 3.0), row(20, 2.0, 1.0), row(21, 2.0, 0.5), row(30, 1.0, 0.9), row(30, 1.0, 2.0)];
+        mark(&mut rows);
+        let marks: Vec<[bool; 2]> = rows.iter().map(|row| row.frontier).collect();
+        assert_eq!(marks, [[true, true], [true, true], [false, true], [true, false], [true, false]]);
+    }
+}

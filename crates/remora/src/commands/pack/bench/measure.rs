@@ -1,0 +1,165 @@
+//! One process that reads a file and writes another: how long it takes, and what memory.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use disk::{Disk, RealDisk};
+use tempfile::TempDir;
+
+/// What one way costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    pub(super) wall_s: f64,
+    /// Processor time of the process, all its threads together.
+    pub(super) cpu_s: f64,
+    /// Most memory that it had, looked at every few milliseconds.
+    pub(super) memory_bytes: u64,
+}
+
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// Clock ticks of /proc in a second: USER_HZ, 100 on every Linux that Rust runs on.
+const TICKS: f64 = 100.0;
+/// Times below this are too short for the clock of processor time.
+const SHORT_S: f64 = 0.3;
+
+/// A folder with the text, and what was made of it last.
+pub(super) struct Place<'a> {
+    folder: TempDir,
+    text: &'a [u8],
+    stop: Arc<AtomicBool>,
+}
+
+impl Place<'_> {
+    pub(super) fn new(text: &[u8], stop: Arc<AtomicBool>) -> Result<Place<'_>> {
+        let folder = tempfile::Builder::new().prefix("remora-pack-").tempdir()?;
+        let place = Place { folder, text, stop };
+        Disk::create(&RealDisk, &place.path("text"))?.write_all(text)?;
+        Ok(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compresses the text, and returns how long it is then.
+    pub(super) fn pack(&self, command: &[String]) -> Result<(u64, Cost)> {
+        let packed = self.path("packed");
+        if packed.exists() {
+            Disk::remove(&RealDisk, &packed)?;
+        }
+        let mut sink = Disk::create(&RealDisk, &packed)?;
+        let mut bytes = 0;
+        let cost = self.run(command, "text", &mut |piece| {
+            bytes += piece.len() as u64;
+            sink.write_all(piece)
+        })?;
+        Ok((bytes, cost))
+    }
+
+    /// Decompresses what was made, and compares.
+    pub(super) fn unpack(&self, command: &[String]) -> Result<Cost> {
+        let mut rest = self.text;
+        let cost = self.run(command, "packed", &mut |piece| {
+            rest = rest.strip_prefix(piece).ok_or_else(|| io::Error::other("other bytes came back"))?;
+            Ok(())
+        })?;
+        if !rest.is_empty() {
+            bail!("{} bytes did not come back", rest.len());
+        }
+        Ok(cost)
+    }
+
+    fn run(
+        &self,
+        command: &[String],
+        input: &str,
+        each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<Cost> {
+        let Some((program, arguments)) = command.split_first() else { bail!("there is no command") };
+        let input = OpenOptions::new().read(true).open(self.path(input))?;
+        let (before, began) = (processor()?, Instant::now());
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(input)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| program.clone())?;
+        let mut child = Ending(child);
+        let mut memory_bytes = 0;
+        let outcome = std::thread::scope(|scope| {
+            let (done, ended) = crossbeam_channel::bounded::<()>(0);
+            let status = format!("/proc/{}/status", child.0.id());
+            let watching = scope.spawn(move || {
+                let mut most = 0;
+                while ended.recv_timeout(LOOK) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
+                    most = memory(&status).unwrap_or(0).max(most);
+                }
+                most
+            });
+            let outcome = self.pass_on(&mut child.0, each);
+            drop(done);
+            memory_bytes = watching.join().unwrap_or(0);
+            outcome
+        });
+        outcome?;
+        let status = child.0.wait()?;
+        let wall_s = began.elapsed().as_secs_f64();
+        if !status.success() {
+            bail!("it failed: {status}");
+        }
+        let cpu_s = processor()? - before;
+        // On one core, which these short ones use, wall time is the better clock.
+        let cpu_s = if cpu_s < SHORT_S { cpu_s.max(wall_s.min(cpu_s + 1.0 / TICKS)) } else { cpu_s };
+        Ok(Cost { wall_s, cpu_s, memory_bytes })
+    }
+
+    fn pass_on(&self, child: &mut Child, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<()> {
+        let mut out = child.stdout.take().context("it has no output")?;
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                bail!("stopped by a signal");
+            }
+            match out.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => each(buffer.get(..count).unwrap_or_default())?,
+            }
+        }
+    }
+}
+
+/// A process that does not outlive us.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Both fail for one that has ended.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Processor time of our children that have ended, in seconds: cutime and cstime of proc_pid_stat(5).
+fn processor() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    // The name in parentheses may hold spaces.
+    let fields: Vec<&str> = text.rsplit_once(") ").context("/proc/self/stat")?.1.split(' ').collect();
+    let ticks =
+        |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok()).context("/proc/self/stat");
+    Ok((ticks(13)? + ticks(14)?) / TICKS)
+}
+
+/// The most memory that a process had.
+fn memory(status: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}

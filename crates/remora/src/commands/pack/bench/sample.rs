@@ -1,0 +1,103 @@
+//! What is measured on: all of the files, or pieces from everywhere in them.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use codec::Codec;
+use disk::{Disk, RealDisk};
+
+use crate::report;
+
+/// Pieces that a file gives.
+const PIECES: u64 = 16;
+/// Text is measured in memory: more of it than this is a sample always.
+const TEXT_BYTES_MAX: u64 = 4 << 30;
+
+/// Text, and how much there is of it in all.
+pub(super) struct Sample {
+    pub(super) text: Vec<u8>,
+    pub(super) all_bytes: u64,
+}
+
+impl Sample {
+    /// One line that says what it is.
+    pub(super) fn shown(&self) -> String {
+        let (text, all) = (report::size(self.text.len() as u64), report::size(self.all_bytes));
+        if self.text.len() as u64 == self.all_bytes {
+            format!("Measured on all of it, {all}")
+        } else {
+            format!("Measured on {text} of {all}, in pieces from everywhere; --sample 0 takes all of it")
+        }
+    }
+}
+
+/// Takes about so many bytes from the files, each according to its size; 0 for all.
+pub(super) fn take(disk: &RealDisk, files: &[PathBuf], bytes: u64) -> Result<Sample> {
+    let wanted = if bytes == 0 { TEXT_BYTES_MAX } else { bytes.min(TEXT_BYTES_MAX) };
+    let mut lens = Vec::new();
+    for file in files {
+        lens.push(plain_len(disk, file).with_context(|| file.display().to_string())?);
+    }
+    let all_bytes: u64 = lens.iter().sum();
+    let mut text = Vec::new();
+    for (file, len) in files.iter().zip(lens) {
+        let share = u64::try_from(u128::from(wanted) * u128::from(len) / u128::from(all_bytes.max(1)))?;
+        let (_, mut plain) =
+            codec::decoder(Box::new(Disk::open(disk, file)?)).with_context(|| file.display().to_string())?;
+        pieces(&mut plain, len, share, &mut text).with_context(|| file.display().to_string())?;
+    }
+    if text.is_empty() {
+        bail!("there is nothing to measure on: the files are empty");
+    }
+    Ok(Sample { text, all_bytes })
+}
+
+/// Bytes of a file when it is decompressed.
+fn plain_len(disk: &RealDisk, file: &Path) -> Result<u64> {
+    let source = Disk::open(disk, file)?;
+    let len = source.stat()?.len;
+    let (codec, mut plain) = codec::decoder(Box::new(source))?;
+    if codec == Codec::Plain { Ok(len) } else { Ok(std::io::copy(&mut plain, &mut std::io::sink())?) }
+}
+
+/// Whole lines from all over a text of this length, or all of it.
+fn pieces(plain: &mut impl Read, len: u64, share: u64, text: &mut Vec<u8>) -> Result<()> {
+    if share >= len {
+        plain.read_to_end(text)?;
+        return Ok(());
+    }
+    let (piece, step) = ((share / PIECES).max(1), len / PIECES);
+    for number in 0..PIECES {
+        let mut bytes = Vec::new();
+        plain.by_ref().take(piece).read_to_end(&mut bytes)?;
+        std::io::copy(&mut plain.by_ref().take(step.saturating_sub(piece)), &mut std::io::sink())?;
+        // A line that is cut at a seam would be one that the file does not have.
+        let from =
+            if number == 0 { 0 } else { bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
+        let to = bytes.iter().rposition(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);
+        text.extend_from_slice(bytes.get(from..to.max(from)).unwrap_or_default());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_whole_lines_from_everywhere() {
+        let all: String = (0..100_000).map(|n| format!("line {n}\n")).collect();
+        let mut text = Vec::new();
+        pieces(&mut all.as_bytes(), all.len() as u64, 50_000, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!((45_000..=50_000).contains(&text.len()), "{}", text.len());
+        let numbers: Vec<u32> =
+            text.lines().map(|line| line.strip_prefix("line ").unwrap().parse().unwrap()).collect();
+        assert!(numbers.is_sorted() && numbers.first() == Some(&0) && numbers.last() > Some(&90_000));
+        assert!(all.starts_with(text.lines().next().unwrap()));
+        let mut whole = Vec::new();
+        pieces(&mut all.as_bytes(), all.len() as u64, all.len() as u64, &mut whole).unwrap();
+        assert_eq!(whole, all.as_bytes());
+    }
+}

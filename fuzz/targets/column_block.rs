@@ -1,0 +1,40 @@
+//! A block gives back its text or an error, whatever was forged in it; any text comes back from its block.
+#![no_main]
+
+use column::{Effort, End, Head, columns, decode, encode};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((kind, bytes)) = data.split_first() else { return };
+    match kind % 4 {
+        // Text and what becomes of it.
+        0 => {
+            let block = encode(bytes, Effort::of_level(3)).expect("any text can be encoded");
+            assert_eq!(decode(&block).expect("what was encoded can be decoded"), bytes);
+            columns(&block, &[0, 1]).expect("its columns too");
+        }
+        // What is packed, in a block whose checksums match.
+        1 => {
+            let Some((len, packed)) = bytes.split_first_chunk::<3>() else { return };
+            let text_bytes = u32::from_le_bytes([len[0], len[1], len[2] & 3, 0]);
+            let mut block = vec![b'B'];
+            block.extend(text_bytes.to_le_bytes());
+            block.extend(u32::try_from(packed.len()).expect("short").to_le_bytes());
+            block.extend([0; 12]);
+            block.extend(packed);
+            let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &block);
+            block.extend(sum.to_le_bytes());
+            decode(&block).ok();
+            columns(&block, &[0, 2]).ok();
+        }
+        2 => {
+            Head::parse(bytes).ok();
+            decode(bytes).ok();
+        }
+        _ => {
+            if let Ok(end) = End::parse(bytes) {
+                assert_eq!(end.encode(), bytes);
+            }
+        }
+    }
+});
