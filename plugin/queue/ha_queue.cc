@@ -120,6 +120,17 @@ int ha_queue::close()
   return 0;
 }
 
+/*
+  It has no locks of the server's. It comes before the server decides how the statement is logged: a replica has
+  other rows, so in MIXED what is made of these is logged by rows.
+*/
+THR_LOCK_DATA **ha_queue::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
+{
+  if (type > TL_UNLOCK && type < TL_FIRST_WRITE)
+    thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_TABLE);
+  return to;
+}
+
 int ha_queue::external_lock(THD *, int type)
 {
   if (type != F_UNLCK)
@@ -242,6 +253,8 @@ int ha_queue::cursor_ready()
   queue_connection *connection= queue_connection_of(ha_thd());
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
+  if (!copying && queue_is_logged_as_text(ha_thd(), "reading a queue"))
+    return HA_ERR_UNSUPPORTED;
   const int command= thd_sql_command(ha_thd());
   if (!paused && (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI) &&
       table->reginfo.lock_type >= TL_FIRST_WRITE) {

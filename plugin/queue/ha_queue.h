@@ -43,7 +43,7 @@ public:
   ulong index_flags(uint, uint, bool) const override { return 0; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   uint lock_count() const override { return 0; }
-  THR_LOCK_DATA **store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_type) override { return to; }
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
   int external_lock(THD *thd, int type) override;
 
   int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;

@@ -10,6 +10,11 @@
 
 #include "queue_connection.h"
 
+extern "C" {
+/* Exported by the server, declared in none of its headers. */
+int thd_binlog_format(const THD *thd);
+}
+
 handlerton *queue_hton;
 
 /*
@@ -58,6 +63,57 @@ void queue_mark_owner(THD *thd)
 bool queue_shows_owned(THD *thd)
 {
   return THDVAR(thd, show_owned);
+}
+
+/* Whether a statement of this kind is logged, if it changes what is replicated. */
+static bool changes_rows(int command)
+{
+  switch (command) {
+  case SQLCOM_INSERT:
+  case SQLCOM_INSERT_SELECT:
+  case SQLCOM_REPLACE:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+  case SQLCOM_DELETE:
+  case SQLCOM_DELETE_MULTI:
+  case SQLCOM_LOAD:
+  case SQLCOM_CREATE_TABLE:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/*
+  Whether the statement that a function or a trigger is part of changes a replicated table, itself or by what it
+  calls: all of its tables are open.
+*/
+static bool outer_changes_rows(THD *thd)
+{
+  for (const TABLE *table= thd->open_tables; table; table= table->next)
+    if (table->reginfo.lock_type >= TL_FIRST_WRITE && !table->s->no_replicate)
+      return true;
+  return false;
+}
+
+bool queue_is_logged_as_text(THD *thd, const char *what)
+{
+  if (thd->is_current_stmt_binlog_format_row())
+    return false;
+  /* Within a function or a trigger the server puts away what it knows of logging until that is over. */
+  const bool inside= thd->in_sub_stmt;
+  const bool as_text= inside ? opt_bin_log && thd->variables.sql_log_bin &&
+                                   thd->variables.binlog_format == BINLOG_FORMAT_STMT
+                             : thd_binlog_format(thd) == BINLOG_FORMAT_STMT &&
+                                   thd->get_binlog_local_stmt_filter() != THD::BINLOG_FILTER_SET;
+  if (!as_text || !(inside ? outer_changes_rows(thd) : changes_rows(thd_sql_command(thd))))
+    return false;
+  my_printf_error(ER_GET_ERRMSG,
+                  "Queue: %s in a statement that changes a replicated table needs binlog_format=ROW or MIXED: a replica "
+                  "would ask its own queues",
+                  MYF(0), what);
+  return true;
 }
 
 static queue_connection *after_reset(THD *thd, queue_connection *connection)

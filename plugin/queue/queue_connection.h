@@ -41,6 +41,12 @@ void queue_mark_owner(THD *thd);
 /* Whether the connection, while it owns nothing, sees rows that others own. */
 bool queue_shows_owned(THD *thd);
 
+/*
+  Whether a replica would ask its own queues for `what`, or wait in them for it: true with an error. Where the
+  server can, it logs such a statement by rows.
+*/
+bool queue_is_logged_as_text(THD *thd, const char *what);
+
 /* Lets others take again from the queue that the connection held back. */
 void queue_let_go(queue_connection *connection);
 

@@ -14,22 +14,18 @@
 #include <vector>
 
 #include "sql_class.h"
-#include "sql_acl.h"
-#include "sql_parse.h"
-#include "sql_table.h"
 
 #include "queue_connection.h"
 #include "queue_function.h"
+#include "queue_opened.h"
 
 /* A macro of the server's priority queues. */
 #undef queue_end
 
 extern "C" {
 /* Exported by the server, declared in none of its headers. */
-LEX_CSTRING *thd_current_db(THD *thd);
 CHARSET_INFO *thd_charset(THD *thd);
 int thd_is_connected(THD *thd);
-int thd_binlog_format(const THD *thd);
 }
 
 /* How long queue_wait() waits when it is not told. */
@@ -41,11 +37,6 @@ static const longlong timeout_max_s= LONGLONG_MAX / 1000;
 static const uint arguments_max= 64;
 
 queue_calls queue_called;
-
-static void warn(THD *thd, const char *text)
-{
-  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Queue: %s", text);
-}
 
 static void raise(const rq_error &error)
 {
@@ -99,14 +90,6 @@ static std::string text_of(THD *thd, const UDF_ARGS *args, uint at)
   return text;
 }
 
-/* Under lower_case_table_names. A letter may take more bytes than it did: four for one are never too few. */
-static std::string in_lower_case(std::string name)
-{
-  std::string lower(name.size() * 4, '\0');
-  lower.resize(files_charset_info->casedn(&name[0], name.size(), &lower[0], lower.size()));
-  return lower;
-}
-
 static longlong integer_of(const UDF_ARGS *args, uint at)
 {
   return args->args[at] ? *reinterpret_cast<const longlong *>(args->args[at]) : 0;
@@ -121,128 +104,6 @@ static bool is_read_only(THD *thd)
   return true;
 }
 
-/*
-  What a replica would ask its own queues for, or wait in them for; true with an error. Where the server can, it logs such
-  a statement by rows.
-*/
-static bool is_logged_as_text(THD *thd, const char *name)
-{
-  if (thd_binlog_format(thd) != BINLOG_FORMAT_STMT || thd->is_current_stmt_binlog_format_row() ||
-      thd->get_binlog_local_stmt_filter() == THD::BINLOG_FILTER_SET)
-    return false;
-  switch (thd_sql_command(thd)) {
-  case SQLCOM_INSERT:
-  case SQLCOM_INSERT_SELECT:
-  case SQLCOM_REPLACE:
-  case SQLCOM_REPLACE_SELECT:
-  case SQLCOM_UPDATE:
-  case SQLCOM_UPDATE_MULTI:
-  case SQLCOM_DELETE:
-  case SQLCOM_DELETE_MULTI:
-  case SQLCOM_LOAD:
-  case SQLCOM_CREATE_TABLE:
-    break;
-  default:
-    return false;
-  }
-  my_printf_error(ER_GET_ERRMSG,
-                  "Queue: %s() in a statement that changes a replicated table needs binlog_format=ROW or MIXED: a replica "
-                  "would ask its own queues",
-                  MYF(0), name);
-  return true;
-}
-
-/* A table that a function was given, open as long as this lives. */
-class Opened {
-public:
-  ~Opened()
-  {
-    if (queue)
-      rq_release(queue);
-  }
-  Opened()= default;
-  Opened(const Opened &)= delete;
-  Opened &operator=(const Opened &)= delete;
-
-  const rq_queue *queue= nullptr;
-
-  /* Opens `name` or `db.name`; false with a warning when it is no queue, or not one that the user may use so.
-     */
-  bool open(THD *thd, const std::string &text, privilege_t privileges)
-  {
-    const size_t dot= text.find('.');
-    std::string db= dot == std::string::npos ? std::string() : text.substr(0, dot);
-    std::string name= dot == std::string::npos ? text : text.substr(dot + 1);
-    const LEX_CSTRING *current= thd_current_db(thd);
-    if (dot == std::string::npos && current->str)
-      db.assign(current->str, current->length);
-    if (db.empty() || name.empty() || db.size() > NAME_LEN || name.size() > NAME_LEN) {
-      warn(thd, db.empty() ? "no database selected" : "not the name of a table");
-      return false;
-    }
-    if (lower_case_table_names) {
-      db= in_lower_case(db);
-      name= in_lower_case(name);
-    }
-    if (!is_allowed(thd, db, name, privileges)) {
-      warn(thd, ("no privilege to take rows from " + db + "." + name).c_str());
-      return false;
-    }
-    char path[FN_REFLEN + 1];
-    const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), name.c_str(), ".queue", 0);
-    queue_connection *connection= queue_connection_of(thd);
-    rq_error error;
-    if (!connection)
-      return false;
-    if (const int code= rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
-      queue= nullptr;
-      const std::string table= db + "." + name;
-      warn(thd, (code == RQ_MISSING ? "there is no queue " + table : table + ": " + error.text).c_str());
-      return false;
-    }
-    return true;
-  }
-
-private:
-  /* Whether the user may, or the definer of the view through which the statement reads this table. */
-  static bool is_allowed(THD *thd, const std::string &db, const std::string &name, privilege_t privileges)
-  {
-    if (may(thd, db, name, privileges))
-      return true;
-    for (const TABLE_LIST *table= thd->lex->query_tables; table; table= table->next_global) {
-      if (!table->security_ctx || table->security_ctx == thd->security_ctx || table->view ||
-          db != table->db.str || name != table->table_name.str)
-        continue;
-      Security_context *before= thd->security_ctx;
-      thd->security_ctx= table->security_ctx;
-      const bool allowed= may(thd, db, name, privileges);
-      thd->security_ctx= before;
-      if (allowed)
-        return true;
-    }
-    return false;
-  }
-
-  static bool may(THD *thd, const std::string &db, const std::string &name, privilege_t privileges)
-  {
-    privilege_t there= NO_ACL;
-    if (check_access(thd, privileges, db.c_str(), &there, nullptr, false, true))
-      return false;
-    if ((there & privileges) == privileges)
-      return true;
-    /* A server of another patch release may know of more members, so nothing may follow directly. */
-    struct {
-      TABLE_LIST table;
-      char room[4096];
-    } named;
-    memset(static_cast<void *>(&named), 0, sizeof(named));
-    LEX_CSTRING db_name= {db.c_str(), db.size()}, table_name= {name.c_str(), name.size()};
-    named.table.init_one_table(&db_name, &table_name, nullptr, TL_READ);
-    named.table.grant.privilege= there;
-    return !check_grant(thd, privileges, &named.table, false, 1, true);
-  }
-};
-
 static int still_there(void *context)
 {
   THD *thd= static_cast<THD *>(context);
@@ -253,7 +114,7 @@ static int still_there(void *context)
 static longlong refuse_wait(THD *thd, Call *call, queue_connection *mine, const char *why)
 {
   if (why)
-    warn(thd, why);
+    queue_warn(thd, why);
   rq_error error;
   if (rq_end(mine->session, &error))
     raise(error);
@@ -289,7 +150,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
   if (outcome == RQ_TAKEN)
     mine->taken= thd->in_sub_stmt ? queue_taken_inside : thd->query_id;
   if (outcome == RQ_GONE)
-    warn(thd, "a table was dropped while it was waited for");
+    queue_warn(thd, "a table was dropped while it was waited for");
   return outcome == RQ_TAKEN ? static_cast<longlong>(target) + 1 : 0;
 }
 
@@ -300,7 +161,7 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
   if (!mine || is_read_only(thd))
     return call->null();
   if (mine->reading) {
-    warn(thd, "queue_wait() after rows of a queue were read; it belongs into WHERE, or into a statement of its own");
+    queue_warn(thd, "queue_wait() after rows of a queue were read; it belongs into WHERE, or into a statement of its own");
     return call->null();
   }
   const uint last= args->arg_count - 1;
@@ -308,7 +169,7 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
   if (timed && !args->args[last])
     return refuse_wait(thd, call, mine, "the time to wait is NULL");
   const uint tables= timed ? last - first : 1;
-  std::vector<Opened> opened(tables);
+  std::vector<queue_opened> opened(tables);
   std::vector<std::string> arguments(tables);
   std::vector<rq_target> targets;
   for (uint at= 0; at < tables; at++) {
@@ -398,7 +259,7 @@ static longlong evaluate_queue_set_srcid(THD *thd, Call *call, const UDF_ARGS *a
     return call->null();
   const longlong row= args->args[2] ? integer_of(args, 2) : -1;
   if (slot < 0 || slot > 63 || (mode != "a" && mode != "w") || row < 0) {
-    warn(thd, "a slot is 0 to 63, a mode 'a' or 'w', and a row a number that is not negative");
+    queue_warn(thd, "a slot is 0 to 63, a mode 'a' or 'w', and a row a number that is not negative");
     return call->null();
   }
   rq_set_origin(mine->session, static_cast<uint32_t>(slot), mode == "w", static_cast<uint64_t>(row));
@@ -430,7 +291,7 @@ static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *
     return call->null();
   if (rq_set_origin_text(mine->session, {reinterpret_cast<const uchar *>(text.data()), text.size()}) == RQ_OK)
     return 1;
-  warn(thd, "not what queue_origin() gives");
+  queue_warn(thd, "not what queue_origin() gives");
   return call->null();
 }
 
@@ -445,7 +306,7 @@ static longlong evaluate_queue_peek(THD *thd, Call *call, const UDF_ARGS *args)
     return call->null();
   if (mine->reading)
     return mine->peeked;
-  Opened table;
+  queue_opened table;
   if (!table.open(thd, text_of(thd, args, 0), SELECT_ACL))
     return call->null();
   const longlong from= integer_of(args, 1);
@@ -455,7 +316,7 @@ static longlong evaluate_queue_peek(THD *thd, Call *call, const UDF_ARGS *args)
 
 static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *args)
 {
-  Opened table;
+  queue_opened table;
   rq_error error;
   if (is_read_only(thd) || !table.open(thd, text_of(thd, args, 0), DELETE_ACL))
     return call->null();
@@ -468,7 +329,7 @@ static longlong evaluate_queue_compact(THD *thd, Call *call, const UDF_ARGS *arg
 
 static longlong evaluate_queue_stats(THD *thd, Call *call, const UDF_ARGS *args)
 {
-  Opened table;
+  queue_opened table;
   if (!table.open(thd, text_of(thd, args, 0), SELECT_ACL))
     return call->null();
   rq_status status;
@@ -511,7 +372,7 @@ static Call *result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(T
   if (!call->done) {
     call->done= true;
     THD *thd= _current_thd();
-    const bool may= call->is_constant(args) && !is_logged_as_text(thd, call->name);
+    const bool may= call->is_constant(args) && !queue_is_logged_as_text(thd, (std::string(call->name) + "()").c_str());
     call->value= may ? evaluate(thd, call, args) : call->null();
   }
   return call;

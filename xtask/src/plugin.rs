@@ -26,10 +26,11 @@ const PROBES: &str = "generated/probes_mysql_nodtrace.h";
 const LIBRARY: &str = "ha_queue.so";
 
 /// The C++ sources.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "ha_queue.cc",
     "queue_connection.cc",
     "queue_function.cc",
+    "queue_opened.cc",
     "queue_plugin.cc",
     "queue_row.cc",
     "queue_schema.cc",

@@ -252,6 +252,72 @@ fn what_a_replica_would_do_itself_is_not_logged_as_text() {
     assert_eq!(events.iter().find(as_text), None);
 }
 
+/// The same through functions and triggers, and for rows that are read without a function of the queue.
+#[test]
+fn what_is_made_of_rows_of_a_queue_is_not_logged_as_text() {
+    let server = Server::start_with(&["--log-bin=log", "--server-id=1", "--log-bin-trust-function-creators"]);
+    let (mut one, _) = server.queue("logged");
+    one.run("CREATE TABLE i (v INT)");
+    one.run("CREATE TABLE g (v INT)");
+    one.run("CREATE TABLE q LIKE t");
+    one.run("CREATE TABLE w (v INT)");
+    one.run("CREATE TABLE x LIKE t");
+    one.run("INSERT INTO t SELECT seq FROM seq_1_to_20");
+    one.run("CREATE FUNCTION waits() RETURNS INT RETURN queue_wait('t', 0)");
+    one.run(
+        "CREATE FUNCTION ends() RETURNS INT BEGIN DECLARE r INT; SELECT queue_end() INTO r; RETURN r; END",
+    );
+    one.run("CREATE FUNCTION rows_of() RETURNS INT RETURN (SELECT MIN(v) FROM t)");
+    one.run(
+        "CREATE FUNCTION writes() RETURNS INT BEGIN INSERT INTO w SELECT queue_wait('t', 0); RETURN 1; END",
+    );
+    one.run("CREATE TRIGGER b BEFORE INSERT ON g FOR EACH ROW SET NEW.v = queue_wait('t', 0)");
+    one.run("CREATE TRIGGER c BEFORE INSERT ON x FOR EACH ROW SET NEW.v = NEW.v + waits()");
+    one.run("FLUSH BINARY LOGS");
+    let changes = [
+        "INSERT INTO i SELECT waits()",
+        "INSERT INTO i VALUES (ends())",
+        "UPDATE i SET v = waits()",
+        "SELECT writes()",
+        "INSERT INTO g VALUES (7)",
+        "INSERT INTO i SELECT v FROM t",
+        "INSERT INTO i SELECT rows_of()",
+        "UPDATE i SET v = v + 1 WHERE v IN (SELECT v FROM t)",
+        "DELETE FROM i WHERE v < (SELECT COUNT(*) FROM t WHERE v > 4)",
+    ];
+    one.run("INSERT INTO i VALUES (100), (2)");
+    one.run("SET binlog_format = STATEMENT");
+    for statement in changes {
+        assert!(one.error(statement).contains("binlog_format=ROW"), "{statement}");
+        assert_eq!(one.value("SELECT @@queue_owner"), Some(0), "{statement}");
+    }
+    assert_eq!(one.column("SELECT v FROM i"), [100, 2]);
+    // Nothing of these is logged.
+    assert_eq!(one.value("SELECT waits()"), Some(1));
+    assert_eq!(one.value("SELECT ends()"), Some(1));
+    assert_eq!(one.value("SELECT rows_of()"), Some(2));
+    one.run("DO waits()");
+    one.run("INSERT INTO x VALUES (1)");
+    assert_eq!(one.value("SELECT queue_end()"), Some(1));
+    one.run("DELETE FROM t WHERE v = 4");
+    one.run("INSERT INTO q SELECT v FROM t WHERE v = 5");
+    one.run("SET binlog_format = MIXED");
+    for statement in changes {
+        one.rows::<mysql::Row>(statement);
+        one.run("DO queue_end()");
+    }
+    one.run("FLUSH BINARY LOGS");
+    type Event = (String, u64, String, u32, u64, String);
+    let events: Vec<Event> = one.rows("SHOW BINLOG EVENTS IN 'log.000002'");
+    let texts: Vec<&str> =
+        events.iter().filter(|event| event.2 == "Query").map(|event| event.5.as_str()).collect();
+    for statement in changes {
+        assert!(!texts.iter().any(|text| text.contains(statement)), "{statement}: {texts:?}");
+    }
+    let by_rows = |event: &&Event| event.2.contains("_rows") && event.5.contains("STMT_END_F");
+    assert!(events.iter().filter(by_rows).count() >= 7, "{events:?}");
+}
+
 #[test]
 fn read_only_and_definers_hold_for_taking_too() {
     let server = Server::start();

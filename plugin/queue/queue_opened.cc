@@ -1,0 +1,103 @@
+/* A table that a function was given by its name. See queue_opened.h. */
+#define MYSQL_SERVER 1
+
+#include <my_global.h>
+
+#include "sql_class.h"
+#include "sql_acl.h"
+#include "sql_parse.h"
+#include "sql_table.h"
+
+#include "queue_connection.h"
+#include "queue_opened.h"
+
+extern "C" {
+/* Exported by the server, declared in none of its headers. */
+LEX_CSTRING *thd_current_db(THD *thd);
+}
+
+void queue_warn(THD *thd, const char *text)
+{
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Queue: %s", text);
+}
+
+/* Under lower_case_table_names. A letter may take more bytes than it did: four for one are never too few. */
+static std::string in_lower_case(std::string name)
+{
+  std::string lower(name.size() * 4, '\0');
+  lower.resize(files_charset_info->casedn(&name[0], name.size(), &lower[0], lower.size()));
+  return lower;
+}
+
+static bool may(THD *thd, const std::string &db, const std::string &name, privilege_t privileges)
+{
+  privilege_t there= NO_ACL;
+  if (check_access(thd, privileges, db.c_str(), &there, nullptr, false, true))
+    return false;
+  if ((there & privileges) == privileges)
+    return true;
+  /* A server of another patch release may know of more members, so nothing may follow directly. */
+  struct {
+    TABLE_LIST table;
+    char room[4096];
+  } named;
+  memset(static_cast<void *>(&named), 0, sizeof(named));
+  LEX_CSTRING db_name= {db.c_str(), db.size()}, table_name= {name.c_str(), name.size()};
+  named.table.init_one_table(&db_name, &table_name, nullptr, TL_READ);
+  named.table.grant.privilege= there;
+  return !check_grant(thd, privileges, &named.table, false, 1, true);
+}
+
+/* Whether the user may, or the definer of the view through which the statement reads this table. */
+static bool is_allowed(THD *thd, const std::string &db, const std::string &name, privilege_t privileges)
+{
+  if (may(thd, db, name, privileges))
+    return true;
+  for (const TABLE_LIST *table= thd->lex->query_tables; table; table= table->next_global) {
+    if (!table->security_ctx || table->security_ctx == thd->security_ctx || table->view ||
+        db != table->db.str || name != table->table_name.str)
+      continue;
+    Security_context *before= thd->security_ctx;
+    thd->security_ctx= table->security_ctx;
+    const bool allowed= may(thd, db, name, privileges);
+    thd->security_ctx= before;
+    if (allowed)
+      return true;
+  }
+  return false;
+}
+
+bool queue_opened::open(THD *thd, const std::string &text, privilege_t privileges)
+{
+  const size_t dot= text.find('.');
+  std::string db= dot == std::string::npos ? std::string() : text.substr(0, dot);
+  std::string name= dot == std::string::npos ? text : text.substr(dot + 1);
+  const LEX_CSTRING *current= thd_current_db(thd);
+  if (dot == std::string::npos && current->str)
+    db.assign(current->str, current->length);
+  if (db.empty() || name.empty() || db.size() > NAME_LEN || name.size() > NAME_LEN) {
+    queue_warn(thd, db.empty() ? "no database selected" : "not the name of a table");
+    return false;
+  }
+  if (lower_case_table_names) {
+    db= in_lower_case(db);
+    name= in_lower_case(name);
+  }
+  if (!is_allowed(thd, db, name, privileges)) {
+    queue_warn(thd, ("no privilege to take rows from " + db + "." + name).c_str());
+    return false;
+  }
+  char path[FN_REFLEN + 1];
+  const uint length= build_table_filename(path, sizeof(path) - 8, db.c_str(), name.c_str(), ".queue", 0);
+  queue_connection *connection= queue_connection_of(thd);
+  rq_error error;
+  if (!connection)
+    return false;
+  if (const int code= rq_find(connection->session, {reinterpret_cast<uchar *>(path), length}, &queue, &error)) {
+    queue= nullptr;
+    const std::string table= db + "." + name;
+    queue_warn(thd, (code == RQ_MISSING ? "there is no queue " + table : table + ": " + error.text).c_str());
+    return false;
+  }
+  return true;
+}
