@@ -59,7 +59,7 @@ fn what_may_be_the_matter_is_told() {
     on_every_server(|place| {
         let names: Vec<String> = (0..1018).map(|at| format!("c{at}")).collect();
         let values = vec!["7"; 1018].join(",");
-        let file = place.file("wide.csv", &format!("{}\n{values}\n", names.join(",")));
+        let file = place.file("wide.csv", format!("{}\n{values}\n", names.join(",")));
         let import = [file.as_str(), "--into", "t", "--create"];
         place.import(&import).exits(1).says(&["1018 columns", "1017"]);
     });

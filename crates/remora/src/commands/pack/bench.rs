@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         report.note(&contender.name);
         match measured(&contender, &place, threads) {
             Ok(row) => rows.push(row),
-            Err(_) if stop.load(Ordering::Relaxed) => return Err(Stopped(commands::stopped_by()).into()),
+            Err(_) if stop.load(Ordering::Relaxed) => return Err(Stopped(crate::stop::signal()).into()),
             Err(error) => {
                 report.warn(&format!("{}: {error:#}", contender.name));
                 exit = if contender.ours || exit == Exit::Damaged { Exit::Damaged } else { Exit::Partial };
