@@ -57,7 +57,7 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_TOO_LARGE 7
 
 /*
- A condition that is none.
+ A wrong condition.
  */
 #define RQ_CONDITION 8
 

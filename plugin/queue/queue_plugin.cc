@@ -64,7 +64,7 @@ static const Shown shown_waiting[]= {
     {"compile_cachehit", &rq_status::compile_hits},
     {"duplicates", &rq_status::duplicates}};
 
-/* All but the time of the oldest row, which is none of many queues together. */
+/* All but the time of the oldest row: many queues together have none. */
 static_assert(sizeof(rq_status) == sizeof(uint64_t) * (1 + array_elements(shown_queues) + array_elements(shown_log) +
                                                        array_elements(shown_waiting)),
               "a number of rq_status is not shown");

@@ -82,7 +82,7 @@ pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
     let library = compile(&server, "plugin-asan", &["-fsanitize=address", "-fno-omit-frame-pointer"])?;
     let output = Command::new("c++").arg("-print-file-name=libasan.so").output()?;
     let runtime = String::from_utf8(output.stdout)?.trim().to_owned();
-    // The server's own memory is none of our business, and what it keeps at its end no leak.
+    // The server's own memory is not our business, and what it still holds when it ends is no leak.
     let options = "ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0:halt_on_error=1";
     let runner = format!("env LD_PRELOAD={runtime} {options} {SANITIZED}={}", library.display());
     let mut tests = cargo();

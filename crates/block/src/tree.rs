@@ -75,7 +75,7 @@ pub struct Left {
     pub of_no_use: bool,
 }
 
-/// Lists a folder and all that is below it, on one file system. What can't be backed up is told apart:
+/// Lists a folder and all that is below it, on one file system. What can't be backed up is listed separately:
 /// sockets, pipes and devices, and folders where another file system or subvolume begins, which stay as empty
 /// ones.
 ///

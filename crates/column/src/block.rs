@@ -50,18 +50,16 @@ const SAMPLE_BYTES: usize = 128 * 1024;
 /// Whether columns of so many bytes are so much shorter than a sample of the text that all of the text need
 /// not be compressed to know. Lines that come again far away, which no sample shows, are looked for.
 fn surely_shorter(text: &[u8], columns: usize, effort: Effort) -> Result<bool, Error> {
-    // A short sample of what is packed hard looks worse than the whole: more of it is looked at.
-    let (sample_bytes, level) = if effort.thorough { (8 * SAMPLE_BYTES, 9) } else { (SAMPLE_BYTES, 1) };
-    if text.len() < SAMPLES * sample_bytes * 2 {
+    if effort.thorough || text.len() < SAMPLES * SAMPLE_BYTES * 2 {
         return Ok(false);
     }
     let mut packed = 0;
     for place in 0..SAMPLES {
-        let from = (text.len() - sample_bytes) / SAMPLES * place;
-        let sample = text.get(from..from + sample_bytes).unwrap_or_default();
-        packed += zstd::bulk::compress(sample, level).map_err(|_| Error::Library("zstd"))?.len();
+        let from = (text.len() - SAMPLE_BYTES) / SAMPLES * place;
+        let sample = text.get(from..from + SAMPLE_BYTES).unwrap_or_default();
+        packed += zstd::bulk::compress(sample, 1).map_err(|_| Error::Library("zstd"))?.len();
     }
-    let all = packed as u64 * text.len() as u64 / (SAMPLES * sample_bytes) as u64;
+    let all = packed as u64 * text.len() as u64 / (SAMPLES * SAMPLE_BYTES) as u64;
     Ok((columns as u64) * 2 < all && !codes::lines_come_again(text))
 }
 

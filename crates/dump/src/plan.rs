@@ -44,7 +44,7 @@ impl Literal {
     }
 }
 
-/// Marks the begin of the snapshot, for [`FORGET`].
+/// Marks the beginning of the snapshot, for [`FORGET`].
 pub(crate) const MARK: &str = "SAVEPOINT remora";
 /// Lets go of all tables that were read since, and keeps the snapshot: nobody's DDL waits for the end of the
 /// dump.

@@ -7,7 +7,7 @@ use server::quote_name;
 /// the first columns of the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
-    /// Where it begins, exclusive; `None` at the begin of the key.
+    /// Where it begins, exclusive; `None` at the beginning of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<String>>,
     /// Where it ends, inclusive; `None` at the end of the key.

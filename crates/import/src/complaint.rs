@@ -37,8 +37,8 @@ pub(crate) fn without_row(message: &str) -> &str {
     }
 }
 
-/// A complaint as the user needs it: the column is told apart, under the name of the table it waits in
-/// nobody knows it.
+/// A complaint without the column, if that is shown separately: the server names the table beside the target,
+/// which the user does not know.
 pub(crate) fn plain_reason(message: &str, column_is_told: bool) -> &str {
     let plain = without_row(message);
     match plain.rsplit_once(" for column ") {

@@ -1,4 +1,4 @@
-//! The form of the files: what is none of it, and what was guessed, weighed again when a place further on
+//! The form of the files: which lines do not belong to it, and guesses, weighed again when a place further on
 //! speaks against it.
 
 use std::borrow::Cow;

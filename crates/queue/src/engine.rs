@@ -251,7 +251,7 @@ impl Drop for Engine {
     }
 }
 
-/// Removes the files of a queue, and nothing that is none.
+/// Removes the files of a queue, and no other file.
 fn empty_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let names = match disk.list(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -14,7 +14,7 @@ pub(crate) fn signal() -> i32 {
     BY.load(Ordering::Relaxed)
 }
 
-/// The signals that ask us to stop. SIGHUP is none of them where it is ignored, as nohup(1) has it.
+/// The signals that ask us to stop. SIGHUP is left out where it is ignored, as under nohup(1).
 pub(crate) fn signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

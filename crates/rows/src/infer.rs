@@ -202,7 +202,7 @@ mod class {
     pub(super) const LOCAL_DATETIME: u16 = 1 << 12;
     /// A comma that can only be a decimal comma.
     pub(super) const COMMA_SURE: u16 = 1 << 13;
-    /// A date that is none when the day comes first; and when the month does.
+    /// A value that is no date when the day comes first; and one that is none when the month does.
     pub(super) const NOT_DMY: u16 = 1 << 14;
     pub(super) const NOT_MDY: u16 = 1 << 15;
     /// What only says something about others.

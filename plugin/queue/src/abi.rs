@@ -22,7 +22,7 @@ pub const RQ_DISK: c_int = 5;
 pub const RQ_FAILED: c_int = 6;
 /// Too many bytes in one statement.
 pub const RQ_TOO_LARGE: c_int = 7;
-/// A condition that is none.
+/// A wrong condition.
 pub const RQ_CONDITION: c_int = 8;
 /// A fault of ours; the queue is out of service.
 pub const RQ_PANIC: c_int = 9;

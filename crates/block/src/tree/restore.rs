@@ -29,7 +29,8 @@ const BENT_MAX: usize = 1000;
 /// The layout of a generation, of the newest one if none is named.
 ///
 /// # Errors
-/// When there is no such generation, it is none of a tree of files, or it can't be read as it was written.
+/// When there is no such generation, when it has no tree of files, or when it can't be read as it was
+/// written.
 pub fn layout_of(repository: &Repository, generation: Option<u64>) -> Result<Layout, Error> {
     let _stays = repository.reading()?;
     let (loaded, chain, _) = find(repository, Request::new(generation, 1))?;

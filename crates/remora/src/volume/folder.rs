@@ -149,7 +149,7 @@ impl FolderSnapshot {
 
     fn delete(&self, machine: &Machine, path: &Path) -> io::Result<()> {
         if !path.file_name().is_some_and(is_own) {
-            return Err(io::Error::other(format!("{} is none of ours", path.display())));
+            return Err(io::Error::other(format!("{} was not made by remora", path.display())));
         }
         let command: &[&str] = match self.still {
             Still::Subvolume => &["btrfs", "--quiet", "subvolume", "delete", "--"],

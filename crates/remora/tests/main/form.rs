@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::{Place, on_every_server};
+use crate::support::{Ended, Place, on_every_server, remora};
 
 fn zip(members: &[(&str, &str)], method: zip::CompressionMethod) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
@@ -223,5 +223,26 @@ fn what_is_committed_as_it_goes_is_looked_at_before() {
         place.untouched("t", 0);
         place.import(&[import.as_slice(), &["--escape", "\\"]].concat()).exits(0);
         assert_eq!(place.rows("SELECT id FROM t WHERE v IS NULL"), ["5000"]);
+    });
+}
+
+#[test]
+fn tables_in_columns_are_read() {
+    on_every_server(|place| {
+        let rows: String = (1..3000).map(|id| format!("{id}\tname {}\n", id % 7)).collect();
+        let file = place.file("p.tsv", format!("id\tname\n{rows}"));
+        let mut command = remora(&place.path(""));
+        Ended::of(&command.args(["pack", "--to", "column", &file]).output().unwrap()).exits(0);
+        place.import(&["p.tsv.rcol", "--into", "t", "--create"]).exits(0);
+        assert_eq!(
+            place.value("SELECT CONCAT(COUNT(*), ' ', SUM(id), ' ', MAX(name)) FROM t"),
+            "2999 4498500 name 6"
+        );
+        let mut packed = std::fs::read(place.path("p.tsv.rcol")).unwrap();
+        let middle = packed.len() / 2;
+        packed[middle] ^= 1;
+        let file = place.file("q.tsv.rcol", packed.as_slice());
+        place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["q.tsv.rcol"]);
+        place.untouched("t", 2999);
     });
 }

@@ -159,7 +159,7 @@ impl Reader {
     /// Reads the next line, without its end. Most of them are a sample of a server.
     ///
     /// # Errors
-    /// [`Corrupt`] for a line that is none of this format, or whose names did not come before it.
+    /// [`Corrupt`] for a line that is not of this format, or whose names did not come before it.
     pub fn line(&mut self, text: &str) -> Result<Option<(String, Sample)>, Corrupt> {
         self.lines += 1;
         let number = self.lines;

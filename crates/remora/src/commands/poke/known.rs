@@ -113,7 +113,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Known> {
     known.ok_or_else(|| {
         let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
         usage(format!(
-            "{name} is none of the variables that a store is known to be safe for: {}. Others take SET GLOBAL, or a restart",
+            "{name} is not on the list of variables that are safe to store: {}. Others need SET GLOBAL or a restart",
             names.join(", ")
         ))
     })

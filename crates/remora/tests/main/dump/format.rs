@@ -142,7 +142,7 @@ fn a_dump_is_told_and_checked_without_a_server() {
     assert!(ended.out.contains("d.t/00000") && ended.out.contains("d.u/00000"), "{}", ended.out);
     pair.run(&["dump", "--check", "nothing"]).exits(1).says(&["no manifest.json"]);
     pair.run(&["dump", "--list", "d.dump", "--check", "d.dump"]).exits(2);
-    // A condition that is none is told before anything is done.
+    // A bad condition is reported before anything is done.
     let ended =
         pair.dump(&["d", "-o", "bad", "--where", "d.t:nothing = 1"]).exits(1).says(&["nothing", "--where"]);
     assert!(!ended.err.contains("DDL") && !pair.path("bad").exists(), "{}", ended.err);
