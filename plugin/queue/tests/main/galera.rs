@@ -15,9 +15,10 @@ fn a_queue_is_refused_where_others_would_miss_its_rows() {
     }
     let settings = Settings { plugins: vec![library()], ..Settings::default() };
     let member = start_cluster(&installation, &places, &settings, 1).unwrap().remove(0);
-    let server = Server(member);
+    let server = Server::with_engine(member);
     let mut one = server.connect("d");
-    assert!(one.error("CREATE TABLE q (v INT) ENGINE=QUEUE").contains("wsrep_on=OFF"));
+    let refused = one.error("CREATE TABLE q (v INT) ENGINE=QUEUE");
+    assert!(refused.contains("wsrep_on=OFF"), "{refused}");
     one.run("CREATE TABLE i (v INT PRIMARY KEY)");
     assert!(one.error("ALTER TABLE i ENGINE=QUEUE").contains("wsrep_on=OFF"));
     one.run("INSERT INTO i VALUES (1)");

@@ -57,7 +57,12 @@ impl Server {
         let mut all = vec!["--max-connections=200".to_owned()];
         all.extend(options.iter().map(|option| (*option).to_owned()));
         let settings = Settings { plugins: vec![library()], options: all, ..Settings::default() };
-        let server = Server(Sandbox::start(&installation, &places, &settings).unwrap());
+        Server::with_engine(Sandbox::start(&installation, &places, &settings).unwrap())
+    }
+
+    /// A server that has the library, with the engine installed.
+    pub(crate) fn with_engine(sandbox: Sandbox) -> Server {
+        let server = Server(sandbox);
         let mut client = server.connect("");
         let lines = include_str!("../../../../sql/queue.sql").lines().filter(|line| !line.starts_with("--"));
         lines.for_each(|statement| client.run(statement));

@@ -14,7 +14,7 @@ pub(crate) fn shaped(number: Option<f64>, shape: Shape) -> String {
 
 /// `0`, `0.25`, `12.3`, `950`, `9999`, `12.3k`, `4.56M`
 pub(crate) fn short(number: f64) -> String {
-    for (unit, name) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
+    for (unit, name) in [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
         if number.abs() >= unit * 0.9995 && number.abs() >= 9999.5 {
             return format!("{}{name}", digits(number / unit));
         }
