@@ -155,7 +155,7 @@ fn query(server: &Sandbox, sql: &str) -> Result<String> {
 /// A demo that was killed leaves its sandbox behind.
 fn leftover(places: &sandbox::Places) -> Result<()> {
     for listed in sandbox::list(places).iter().filter(|listed| listed.name == NAME) {
-        Sandbox::open(&listed.folder)?.remove()?;
+        listed.remove(places)?;
     }
     Ok(())
 }

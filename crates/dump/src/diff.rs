@@ -1,7 +1,7 @@
 //! Comparing two of dump folders and servers.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use server::catalogue::{Catalogue, Kind, Object, Origin, Wanted};
 use server::definition::{counter, outline, sorted};
@@ -72,9 +72,10 @@ pub fn diff(
     sessions: usize,
 ) -> Result<Difference, Error> {
     // What a dump left out is no difference to a server that has it.
-    let (kept, other) = (kept(world, sides.0)?, kept(world, sides.1)?);
-    let mut a = read(world, sides.0, &Both(selection, &other))?;
-    let mut b = read(world, sides.1, &Both(selection, &kept))?;
+    let (one, other) = (Opened::new(world, sides.0)?, Opened::new(world, sides.1)?);
+    let (kept, others) = (one.kept(), other.kept());
+    let mut a = one.read(world, &Both(selection, &others))?;
+    let mut b = other.read(world, &Both(selection, &kept))?;
     a.speak_as(&b);
     b.speak_as(&a);
     let mut found = Difference { lines: definitions(&a, &b), ..Difference::default() };
@@ -114,57 +115,81 @@ pub fn diff(
     Ok(found)
 }
 
-/// What of its server a dump was made of; everything where that is not known, and of a server.
-fn kept(world: &World, side: &Side) -> Result<Selection, Error> {
-    let Side::Folder(folder) = side else { return Ok(Selection::default()) };
-    Ok(Manifest::read(&*world.disk, folder)?.selection.unwrap_or_default())
+/// A side before it is known what of it is wanted.
+enum Opened<'a> {
+    Folder(&'a Path, Box<Manifest>),
+    Server(&'a Target),
 }
 
-fn read(world: &World, side: &Side, wanted: &dyn Wanted) -> Result<Read, Error> {
-    match side {
-        Side::Folder(folder) => {
-            let mut manifest = Manifest::read(&*world.disk, folder)?;
-            crate::load::select(&mut manifest, wanted)?;
-            manifest
-                .states()
-                .iter()
-                .chain(&manifest.age())
-                .for_each(|line| world.progress.note(&format!("{}: {line}", folder.display())));
-            Ok(Read {
-                title: folder.display().to_string(),
-                release: manifest.source.release(),
-                objects: manifest.objects,
-                tables: manifest.tables,
-                target: None,
-                known: None,
-            })
-        }
-        Side::Server(target) => {
-            let mut session = snapshot::connect(target)?;
-            let catalogue = Catalogue::read(&mut session, wanted)?;
-            let tables = catalogue.tables.into_iter().map(|table| TableEntry {
-                place: 0,
-                version: manifest::VERSION,
-                condition: None,
-                folder: name::folder(&table.name),
-                history: table.versioned
-                    && table.columns.iter().any(|column| column.origin == Origin::RowTime),
-                data: table.holds_rows(),
-                earlier: None,
-                chunks: Vec::new(),
-                sum: Sum::default(),
-                table,
-            });
-            Ok(Read {
-                title: target.to_string(),
-                known: Some(known(&mut session)?),
-                release: session.about.release(),
-                objects: catalogue.objects,
-                tables: tables.collect(),
-                target: Some(Target::clone(target)),
-            })
+impl<'a> Opened<'a> {
+    fn new(world: &World, side: &'a Side) -> Result<Opened<'a>, Error> {
+        Ok(match side {
+            Side::Folder(folder) => Opened::Folder(folder, Box::new(Manifest::read(&*world.disk, folder)?)),
+            Side::Server(target) => Opened::Server(target),
+        })
+    }
+
+    /// What of its server a dump was made of; everything where that is not known, and of a server.
+    fn kept(&self) -> Selection {
+        match self {
+            Opened::Folder(_, manifest) => manifest.selection.clone().unwrap_or_default(),
+            Opened::Server(_) => Selection::default(),
         }
     }
+
+    fn read(self, world: &World, wanted: &dyn Wanted) -> Result<Read, Error> {
+        match self {
+            Opened::Folder(folder, manifest) => read_dump(world, folder, *manifest, wanted),
+            Opened::Server(target) => read_server(target, wanted),
+        }
+    }
+}
+
+fn read_dump(
+    world: &World,
+    folder: &Path,
+    mut manifest: Manifest,
+    wanted: &dyn Wanted,
+) -> Result<Read, Error> {
+    crate::load::select(&mut manifest, wanted)?;
+    manifest
+        .states()
+        .iter()
+        .chain(&manifest.age())
+        .for_each(|line| world.progress.note(&format!("{}: {line}", folder.display())));
+    Ok(Read {
+        title: folder.display().to_string(),
+        release: manifest.source.release(),
+        objects: manifest.objects,
+        tables: manifest.tables,
+        target: None,
+        known: None,
+    })
+}
+
+fn read_server(target: &Target, wanted: &dyn Wanted) -> Result<Read, Error> {
+    let mut session = snapshot::connect(target)?;
+    let catalogue = Catalogue::read(&mut session, wanted)?;
+    let tables = catalogue.tables.into_iter().map(|table| TableEntry {
+        place: 0,
+        version: manifest::VERSION,
+        condition: None,
+        folder: name::folder(&table.name),
+        history: table.versioned && table.columns.iter().any(|column| column.origin == Origin::RowTime),
+        data: table.holds_rows(),
+        earlier: None,
+        chunks: Vec::new(),
+        sum: Sum::default(),
+        table,
+    });
+    Ok(Read {
+        title: target.to_string(),
+        known: Some(known(&mut session)?),
+        release: session.about.release(),
+        objects: catalogue.objects,
+        tables: tables.collect(),
+        target: Some(target.clone()),
+    })
 }
 
 /// What is on one side only, and what is defined otherwise: to the letter where both servers are of one

@@ -102,8 +102,9 @@ fn read(world: &World, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::R
         Some(wanted) if lines.sum != wanted || lines.open.is_some() => Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "its rows, {} in number, are not the {} that the manifest has the hash of",
-                lines.sum.rows, wanted.rows
+                "its content ({}) does not match the hash in the manifest (of {})",
+                count(lines.sum.rows, "row"),
+                count(wanted.rows, "row")
             ),
         )),
         _ => Ok(()),

@@ -289,9 +289,9 @@ impl Manifest {
                 |position| format!("at {}:{} {}", position.file, position.offset, position.gtid),
             );
             format!(
-                "the dump was stopped and went on: of an earlier state of the server than the rest, {}, is {}: {}{more}",
-                position.trim_end(),
+                "the dump was stopped and went on: {} from an earlier state of the server than the rest, {}: {}{more}",
                 count(tables.len(), "table"),
+                position.trim_end(),
                 first.join(", ")
             )
         };
@@ -428,9 +428,9 @@ impl Manifest {
         if self.tables.iter().any(|entry| entry.earlier.is_some_and(|at| at >= self.earlier.len())) {
             return Err("a table is of a state that is not described".to_owned());
         }
-        let expansion = match self.data_extension.strip_suffix(Codec::Column.extension()) {
-            Some(_) => EXPANSION_MAX_COLUMN,
-            None => EXPANSION_MAX,
+        let expansion = match self.data_extension.ends_with(Codec::Column.extension()) {
+            true => EXPANSION_MAX_COLUMN,
+            false => EXPANSION_MAX,
         };
         self.tables.iter().try_for_each(|entry| entry.check(expansion))?;
         let chunks = self.tables.iter().flat_map(|entry| &entry.chunks);

@@ -149,7 +149,7 @@ fn hint(rejects: &[Reject]) -> &'static str {
         Some(reject) if reject.record.starts_with(b"#") => {
             ", --comment '#' leaves lines out that begin with #"
         }
-        Some(reject) if reject.line <= 3 => ", --skip-lines N leaves out what stands before the rows",
+        Some(reject) if reject.line == 1 => ", --skip-lines N leaves out what stands before the rows",
         _ => "",
     }
 }

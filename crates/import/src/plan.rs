@@ -484,7 +484,7 @@ fn new_table(
     }
     if columns.len() > COLUMNS_MAX {
         return Err(Error::Mismatch(format!(
-            "the file has {} columns and an InnoDB table holds {COLUMNS_MAX} at most; cut(1) takes some of them out",
+            "the file has {} columns, and an InnoDB table holds at most {COLUMNS_MAX}; take some out first, for example with cut(1)",
             columns.len()
         )));
     }

@@ -490,8 +490,8 @@ fn restartable(names: &Names, job: &Job, finished: &FinishedChunks) -> Result<()
         return Ok(());
     }
     Err(Error::Target(format!(
-        "{} of the stopped import stay in {}, and beginning anew would double what is there: \
-         go on with --resume, or delete that and drop {}",
+        "the stopped import has put {} into {} for good, and beginning anew would put the same in again: \
+         go on with --resume, or delete what is in and drop {}",
         count(rows, "row"),
         names.table,
         names.ledger

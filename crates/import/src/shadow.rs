@@ -49,7 +49,7 @@ pub(crate) fn like(
     if !indexes.is_empty() {
         let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
         session.execute(&format!("ALTER TABLE {shadow} {}", drops.join(", ")))?;
-        progress.note(&format!("built when all rows are in: {}", count(drops.len(), "plain index")));
+        progress.note(&format!("{} to be built when all rows are in", count(drops.len(), "index")));
     }
     Ok(Made { deferred, definition })
 }

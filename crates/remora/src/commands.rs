@@ -30,7 +30,6 @@ use server::{TableName, Target};
 use crate::exit::usage;
 use crate::report::Report;
 use crate::stop;
-pub(crate) use crate::stop::pause;
 
 /// Cores of this machine that we may use.
 pub(crate) fn cores() -> usize {

@@ -94,7 +94,7 @@ impl Format {
         Some(String::from_utf8_lossy(what).into_owned())
     }
 
-    /// Whether the first record of a file names the columns. The header of translated objects is ours.
+    /// Whether a file of this format can have a header. Objects have none: theirs is made for them.
     #[must_use]
     pub fn has_header(&self) -> bool {
         !matches!(self, Format::JsonLines(_))
@@ -103,7 +103,7 @@ impl Format {
     /// How many more lines the translated text has at its start.
     #[must_use]
     pub fn lines_added(&self) -> u64 {
-        u64::from(matches!(self, Format::JsonLines(_)))
+        u64::from(!self.has_header())
     }
 }
 

@@ -180,15 +180,16 @@ fn notes(findings: &Findings, body: &[Vec<Cell>]) -> Vec<String> {
     let ragged = body.iter().filter(|row| row.len() != findings.columns).count();
     if ragged > 0 {
         notes.push(format!(
-            "not {} in {ragged} of the first {}",
-            count(findings.columns, "field"),
-            count(body.len(), "record")
+            "{ragged} of the first {} {} not have {}",
+            count(body.len(), "record"),
+            if ragged == 1 { "does" } else { "do" },
+            count(findings.columns, "field")
         ));
     }
     let malformed = body.iter().filter(|row| row.iter().any(|cell| cell.malformed)).count();
     if malformed > 0 {
         notes.push(format!(
-            "text behind a closing quote in {malformed} of the first {}",
+            "text after a closing quote in {malformed} of the first {}",
             count(body.len(), "record")
         ));
     }

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use serde::Serialize;
 
 use crate::state::State;
-use crate::{Places, Product};
+use crate::{Error, Places, Product, Sandbox, place};
 
 /// A named sandbox, as [`list`] found it.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +31,18 @@ pub struct Listed {
     pub pid: Option<u32>,
     /// When it was last started, in seconds since 1970 (UTC).
     pub started_unix_s: Option<u64>,
+}
+
+impl Listed {
+    /// Kills the server, and removes its data and its place in the list.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sandbox::open`] and [`Sandbox::remove`].
+    pub fn remove(&self, places: &Places) -> Result<(), Error> {
+        Sandbox::open(&self.folder)?.remove()?;
+        place::forget(places, &self.name)
+    }
 }
 
 /// The sandboxes that were started with a name, sorted by it. A folder that is gone or cannot be read is not

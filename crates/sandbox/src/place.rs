@@ -107,7 +107,12 @@ pub(crate) fn clear(folder: &Path, places: &Places, name: Option<&str>) -> Resul
             false => folder::remove_file(&path)?,
         }
     }
-    let Some(entry) = name.map(|name| places.sandboxes().join(name)) else { return Ok(()) };
+    name.map_or(Ok(()), |name| forget(places, name))
+}
+
+/// Takes a sandbox whose data are gone off the list.
+pub(crate) fn forget(places: &Places, name: &str) -> Result<(), Error> {
+    let entry = places.sandboxes().join(name);
     if entry.is_symlink() {
         return folder::remove_file(&entry);
     }

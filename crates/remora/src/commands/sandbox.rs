@@ -215,12 +215,13 @@ fn stop(stop: &Stop, places: &Places, report: &Report) -> anyhow::Result<()> {
         None => sandbox::list(places),
     };
     for listed in chosen {
-        let mut sandbox = Sandbox::open(&listed.folder)?;
-        let was_running = sandbox.is_running();
         if stop.remove {
-            sandbox.remove()?;
+            listed.remove(places)?;
             report.note(&format!("{} is removed", listed.name));
-        } else if was_running {
+            continue;
+        }
+        let mut sandbox = Sandbox::open(&listed.folder)?;
+        if sandbox.is_running() {
             sandbox.stop()?;
             report.note(&format!("{} is stopped", listed.name));
         }

@@ -10,7 +10,7 @@ use sandbox::{Family, Installation, Product, Sandbox, Settings};
 use serde_json::Value;
 use server::{Environment, Error, Overrides, Session, Target};
 
-use crate::support::{Ended, connect, places, products, remora, skipped, start, tell, until};
+use crate::support::{Ended, connect, copy_program, places, products, remora, skipped, start, tell, until};
 
 /// How often a value is stored while clients work, on each server, unless `REMORA_POKES` says otherwise.
 const POKES: usize = 200;
@@ -326,7 +326,7 @@ fn sql_is_used_where_it_works() {
 fn what_does_not_fit_is_refused() {
     let product = mariadb().next().unwrap();
     let server = start(product, &[]);
-    let known = ["log_slave_updates", "none of the variables"];
+    let known = ["log_slave_updates", "is not on the list of variables"];
     poke(&server, &["set", "innodb_buffer_pool_chunk_size", "1", "--yes-i-know"]).exits(2).says(&known);
     poke(&server, &["set", "report_port", "65536", "--yes-i-know"]).exits(2).says(&["0 to 65535"]);
     poke(&server, &["set", "log_slave_updates", "1", "--yes-i-know"]).exits(1).says(&["no binary log"]);
@@ -370,9 +370,7 @@ fn another_user_is_told_what_it_takes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("remora");
-    std::fs::hard_link(env!("CARGO_BIN_EXE_remora"), &program)
-        .or_else(|_| std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).map(drop))
-        .unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_remora")), &program);
     let mut command = Command::new(&program);
     command.args([
         "poke",
@@ -404,7 +402,7 @@ fn the_program_that_runs_counts_and_not_the_one_on_the_disk() {
         tell(product);
         let folder = tempfile::tempdir().unwrap();
         let daemon = folder.path().join("mariadbd");
-        std::fs::copy(&installation.daemon, &daemon).unwrap();
+        copy_program(&installation.daemon, &daemon);
         let own_loader = installation.loader.is_some();
         let server = networked(&Installation { daemon: daemon.clone(), ..installation }, &[]);
         set(&server, "skip_name_resolve", "0");
@@ -420,5 +418,5 @@ fn the_program_that_runs_counts_and_not_the_one_on_the_disk() {
 
 fn replace(program: &Path) {
     std::fs::remove_file(program).unwrap();
-    std::fs::copy("/bin/true", program).unwrap();
+    copy_program(Path::new("/bin/true"), program);
 }

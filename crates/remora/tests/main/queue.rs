@@ -1,12 +1,12 @@
 //! Relaying a queue to another server while everything in between is killed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sandbox::{Ability, Product, Sandbox, Settings};
 use server::Session;
 
-use crate::support::{Ended, Running, connect, places, products, remora, tell, until};
+use crate::support::{Ended, Running, connect, copy_program, places, products, remora, tell, until};
 
 /// The engine that `cargo xtask plugin` built for a server.
 fn library(product: Product) -> PathBuf {
@@ -86,11 +86,31 @@ fn a_relay_brings_each_row_once_whatever_is_killed() {
     assert_eq!(found, [ROWS, ROWS, 1, ROWS]);
 }
 
+/// Another connection doesn't see them, as a rule.
+#[test]
+fn a_dump_has_the_rows_that_somebody_owns() {
+    let server = start();
+    let mut owner = connect(server.socket());
+    owner.execute("CREATE TABLE shop.jobs (v INT NOT NULL) ENGINE=QUEUE").unwrap();
+    owner.execute("INSERT INTO shop.jobs VALUES (1), (2), (3)").unwrap();
+    assert_eq!(owner.value("SELECT queue_wait('shop.jobs', 0)").unwrap().as_deref(), Some("1"));
+    let folder = tempfile::tempdir().unwrap();
+    let dump = |arguments: &[&str]| {
+        let mut command = remora(folder.path());
+        Ended::of(&command.arg("dump").args(arguments).output().unwrap()).exits(0)
+    };
+    let socket = server.socket().to_str().unwrap();
+    dump(&["shop", "-o", "dump", "--no-defaults", "-uroot", "--socket", socket]);
+    let list = dump(&["--list", "dump"]).out;
+    assert!(list.lines().any(|line| line.contains("jobs") && line.contains(" 3 ")), "{list}");
+    assert_eq!(owner.value("SELECT queue_end()").unwrap().as_deref(), Some("1"));
+}
+
 #[test]
 fn a_sandbox_with_plugins_has_the_engine() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("remora");
-    std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_remora")), &program);
     let urls = std::env::current_exe().unwrap().with_file_name("liburlpack_udf.so");
     std::fs::copy(urls, folder.path().join("liburlpack_udf.so")).unwrap();
     let run = |arguments: &[&str]| Command::new(&program).arg("sandbox").args(arguments).output().unwrap();

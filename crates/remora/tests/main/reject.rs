@@ -54,7 +54,6 @@ fn too_few_and_too_many_fields_are_named() {
 
 #[test]
 fn what_may_be_the_matter_is_told() {
-    refused("2,bob,17\n", &["--skip-lines"]);
     refused("2,bob,17,\n3,eve,18,\n# the end\n", &["p.csv:5: 1 field where", "--comment '#'"]);
     on_every_server(|place| {
         let names: Vec<String> = (0..1018).map(|at| format!("c{at}")).collect();
@@ -62,6 +61,18 @@ fn what_may_be_the_matter_is_told() {
         let file = place.file("wide.csv", format!("{}\n{values}\n", names.join(",")));
         let import = [file.as_str(), "--into", "t", "--create"];
         place.import(&import).exits(1).says(&["1018 columns", "1017"]);
+        // Only what stands before all rows can be skipped.
+        place.sql(&["CREATE TABLE two (a INT, b INT)"]);
+        let into = |text: &str| {
+            let file = place.file("two.csv", text);
+            place
+                .import(&[&file, "--into", "two", "--append", "--no-header", "--skip-lines", "0"])
+                .exits(1)
+                .err
+        };
+        let (first, third) = (into("x\n1,2\n3,4\n"), into("1,2\n3,4\n5\n"));
+        assert!(first.contains("two.csv:1: 1 field where") && first.contains("--skip-lines N"), "{first}");
+        assert!(third.contains("two.csv:3: 1 field where") && !third.contains("--skip-lines N"), "{third}");
     });
 }
 

@@ -41,6 +41,10 @@ fn options_and_port_outlive_a_stop() {
     run(&["start", &name, "--option", "none"]).exits(0);
     assert_ne!(ask("SELECT @@max_connections"), "77");
     run(&["stop", &name, "--remove"]).exits(0);
+    // No trace: also no link to a folder that is gone.
+    assert!(
+        std::fs::symlink_metadata(places().cache.join("sandboxes").join(&name)).is_err() && !data.exists()
+    );
 }
 
 #[test]

@@ -315,6 +315,12 @@ pub(crate) fn connect(socket: &Path) -> Session {
     Target::resolve(&overrides, &Environment::default()).unwrap().connect().unwrap()
 }
 
+/// Copies a program that is to be run. Another process copies, as one that is started here at that moment
+/// would inherit the open file, and a program that is open for writing can't be run.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+}
+
 /// The program, with nothing of this machine's settings.
 pub(crate) fn remora(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remora"));

@@ -9,7 +9,7 @@ use disk::{Disk, RealDisk};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Ended, remora, skipped, tell};
+use crate::support::{Ended, copy_program, remora, skipped, tell};
 
 const LEN: usize = 8 << 20;
 
@@ -133,7 +133,7 @@ fn what_is_not_on_the_disk_is_not_lost() {
 fn what_a_program_has_mapped_stays_and_is_told() {
     let Some(folder) = folder("uncache: mapped pages") else { return };
     let program = folder.path().join("sleeper");
-    std::fs::copy("/bin/sleep", &program).unwrap();
+    copy_program(Path::new("/bin/sleep"), &program);
     RealDisk.open(&program).unwrap().write_out().unwrap();
     let mut child = Command::new(&program).arg("600").stdin(Stdio::null()).spawn().unwrap();
     let ended = run(folder.path(), &["--sync", "sleeper"]);
@@ -154,9 +154,7 @@ fn files_of_others_go_without_a_number_made_up() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     // Where others may not go is the program that is tested.
     let program = folder.path().join("remora");
-    std::fs::hard_link(env!("CARGO_BIN_EXE_remora"), &program)
-        .or_else(|_| std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).map(drop))
-        .unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_remora")), &program);
     let mut command = Command::new(&program);
     command.current_dir(folder.path()).args(["uncache", "theirs"]).uid(65534).gid(65534);
     let Ok(output) = command.output() else {

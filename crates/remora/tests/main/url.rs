@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::support::places;
+use crate::support::{copy_program, places};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_remora");
 
@@ -338,7 +338,7 @@ fn codecs_are_compared_on_hosts_they_have_not_seen() {
 /// The program with the library beside it, as an installation has them.
 fn installed(folder: &Path) -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("liburlpack_udf.so");
-    std::fs::copy(PROGRAM, folder.join("remora")).unwrap();
+    copy_program(Path::new(PROGRAM), &folder.join("remora"));
     std::fs::copy(library, folder.join("liburlpack_udf.so")).unwrap();
     folder.join("remora")
 }
@@ -347,7 +347,7 @@ fn installed(folder: &Path) -> PathBuf {
 fn a_sandbox_with_plugins_has_the_functions() {
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("alone");
-    std::fs::copy(PROGRAM, &alone).unwrap();
+    copy_program(Path::new(PROGRAM), &alone);
     let output = Command::new(&alone).args(["sandbox", "start", "urls-test", "--plugins"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && text.contains("cargo xtask plugin"), "{text}");

@@ -7,6 +7,7 @@ use crate::{Dialect, Nulls};
 
 /// These mean NULL wherever they are a whole unquoted field.
 const ALWAYS: [&[u8]; 2] = [b"NULL", b"\\N"];
+
 /// Whether a text is one of these words.
 pub(super) fn is_word(text: &[u8]) -> bool {
     ALWAYS.contains(&text) || AMONG_TYPED.contains(&text)

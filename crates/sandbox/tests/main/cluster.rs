@@ -4,7 +4,7 @@ use sandbox::{Ability, Places, Product, Sandbox, Settings, list, start_cluster};
 
 use crate::{mariadb, sql};
 
-/// The server that clusters are made of here, if they can be.
+/// Whether clusters can be started here; if not, the test is noted as skipped.
 fn covered(test: &str) -> bool {
     let places = Places::customary(|name| std::env::var_os(name)).unwrap();
     sandbox::covered_cluster(test, &places, |name| std::env::var_os(name)).unwrap().is_some()

@@ -10,9 +10,10 @@ use serde_json::json;
 use server::{Session, Target, quote_name};
 
 use crate::args::ServerArgs;
-use crate::commands::{pause, stop_flag};
+use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
+use crate::stop::pause;
 
 /// Bytes of a message at most: the scratch table's column.
 const BYTES_MAX: u16 = 8000;

@@ -12,9 +12,10 @@ use server::{Session, TableName, Target, quote_name};
 
 use super::column::{Column, columns};
 use crate::args::ServerArgs;
-use crate::commands::{pause, stop_flag, table_name};
+use crate::commands::{stop_flag, table_name};
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
+use crate::stop::pause;
 
 /// Seconds that the source waits for a row before it is asked whether to go on.
 const WAIT_S: u32 = 1;

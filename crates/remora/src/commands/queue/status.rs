@@ -10,9 +10,10 @@ use serde_json::json;
 use server::{Error, Session, TableName};
 
 use crate::args::ServerArgs;
-use crate::commands::{pause, stop_flag};
+use crate::commands::stop_flag;
 use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
+use crate::stop::pause;
 
 const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, waiters, \
      GREATEST(TIMESTAMPDIFF(SECOND, oldest, NOW()), 0), bytes, rows_written, rows_removed \

@@ -12,9 +12,10 @@ use server::{Error, Session, TableName};
 
 use super::column::{Column, columns};
 use crate::args::ServerArgs;
-use crate::commands::{pause, stop_flag, table_name};
+use crate::commands::{stop_flag, table_name};
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
+use crate::stop::pause;
 
 /// How often it looks for new rows.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -14,9 +14,9 @@ use status::counter::openmetrics::{self, Source};
 use status::counter::sample::Sample;
 use status::counter::watch::Watch;
 
-use crate::commands::pause;
 use crate::exit::{Exit, stopped};
 use crate::report::Report;
+use crate::stop::pause;
 
 /// Longest head of a request.
 const HEAD_MAX: usize = 8 << 10;
