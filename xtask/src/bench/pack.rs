@@ -103,7 +103,16 @@ fn peers(folder: &Path, table: &Path) -> Result<()> {
     let python = environment.join("bin/python");
     if !python.exists() {
         done(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        done(Command::new(&python).args(["-m", "pip", "install", "--quiet", "pyarrow", "vortex-data"]))?;
+        done(Command::new(&python).args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "pyarrow",
+            "vortex-data",
+            "openzl",
+            "numpy",
+        ]))?;
     }
     done(Command::new(&python).args(["-c", PEERS]).arg(table))
 }

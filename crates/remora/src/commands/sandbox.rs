@@ -60,8 +60,9 @@ pub(crate) struct Start {
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
-    /// An option for the server, such as --option --innodb-buffer-pool-size=1G. May be given several times;
-    /// without any, a stopped sandbox starts again with those it had. --option none starts it without
+    /// An option for the server, such as --option --innodb-buffer-pool-size=1G, with or without its dashes.
+    /// May be given several times; without any, a stopped sandbox starts again with those it had.
+    /// --option none starts it without
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 
@@ -150,7 +151,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         options: match (&before, start.option.as_slice()) {
             (Some(before), []) => before.options.clone(),
             (_, [none]) if none == "none" => Vec::new(),
-            (_, options) => options.to_vec(),
+            (_, options) => options.iter().map(|option| with_dashes(option)).collect(),
         },
         plugins: libraries.clone(),
         port: start.port.or(before.as_ref().and_then(|before| before.port)),
@@ -179,6 +180,15 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         signals.forever().next();
     }
     Ok(())
+}
+
+/// As the server takes an option: without dashes it would be an argument, at which servers abort without a
+/// word.
+fn with_dashes(option: &str) -> String {
+    match option.starts_with('-') {
+        true => option.to_owned(),
+        false => format!("--{option}"),
+    }
 }
 
 /// Says how a server that was started is reached.

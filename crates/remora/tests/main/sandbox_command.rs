@@ -22,7 +22,7 @@ fn options_and_port_outlive_a_stop() {
     let ask = |query: &str| run(&["shell", &name, "--", "-BNe", query]).exits(0).out.trim().to_owned();
     let place = ["--folder", data.to_str().unwrap()];
     let options =
-        ["--port", "0", "--option", "--max-connections=77", "--option", "--innodb-buffer-pool-size=32M"];
+        ["--port", "0", "--option", "max-connections=77", "--option", "--innodb-buffer-pool-size=32M"];
     run(&[["start", name.as_str()].as_slice(), &place, &options].concat()).exits(0);
     let asked = "SELECT @@max_connections, @@port";
     let before = ask(asked);

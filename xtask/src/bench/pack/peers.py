@@ -83,6 +83,80 @@ def vortex():
         return os.path.getsize(name), lambda: same
 
 
+def openzl(level):
+    import numpy as np, openzl.ext as zl
+    g, n = zl.graphs, zl.nodes
+
+    # Ways with a column of numbers, and with one of strings: the components of the library that suit them.
+    def numeric(c):
+        fields, plain, entropy = g.FieldLz()(c), g.Zstd()(c), g.Compress()(c)
+        delta = n.DeltaInt()
+        bytewise = n.TransposeSplit()(c, g.Entropy()(c))
+        apart = n.ConvertNumToStructLE()(c, bytewise)
+        return [
+            fields, entropy, delta(c, fields), delta(c, entropy), n.RangePack()(c, fields),
+            delta(c, n.Zigzag()(c, fields)), delta(c, n.Zigzag()(c, apart)), apart, delta(c, apart),
+            n.TokenizeNumeric(sort=True)(c, delta(c, fields), fields),
+            n.TokenizeNumeric(sort=False)(c, fields, n.RangePack()(c, n.ConvertNumToSerialLE()(c, plain))),
+        ]
+
+    def text(c):
+        fields, plain = g.FieldLz()(c), g.Zstd()(c)
+        parts = n.SeparateStringComponents()(c, plain, fields)
+        tokens = [n.TokenizeString(sort=sort)(c, parts, way) for sort in (False, True)
+                  for way in (fields, n.DeltaInt()(c, fields), n.ConvertNumToSerialLE()(c, plain))]
+        return [parts, g.Compress()(c)] + tokens
+
+    def pack(kind, ways, way, inputs):
+        compressor, context = zl.Compressor(), zl.CCtx()
+        compressor.set_parameter(zl.CParam.CompressionLevel, level)
+        compressor.set_parameter(zl.CParam.FormatVersion, zl.MAX_FORMAT_VERSION)
+        compressor.set_parameter(zl.CParam.PermissiveCompression, 1)
+        compressor.select_starting_graph(ways(compressor)[way])
+        context.ref_compressor(compressor)
+        return context.compress([zl.Input(kind, *inputs)])
+
+    def prepared(column):
+        if pa.types.is_integer(column.type):
+            values = column.fill_null(0).to_numpy(zero_copy_only=False)
+            return zl.Type.Numeric, numeric, [np.ascontiguousarray(values)]
+        values = [value.encode() for value in column.cast(pa.string()).fill_null("").to_pylist()]
+        lengths = np.array([len(value) for value in values], dtype=np.uint32)
+        return zl.Type.String, text, [np.frombuffer(b"".join(values), dtype=np.uint8), lengths]
+
+    def same(kind, inputs, packed):
+        back = zl.DCtx().decompress(packed)[0]
+        right = bytes(back.content.as_bytes()) == inputs[0].tobytes()
+        return right and (kind != zl.Type.String or bytes(back.string_lens.as_bytes()) == inputs[1].tobytes())
+
+    columns = [prepared(column.combine_chunks()) for column in table.columns]
+    best = []
+    for kind, ways, inputs in columns:
+        sizes = {}
+        for way in range(len(ways(zl.Compressor()))):
+            try:
+                sizes[way] = len(pack(kind, ways, way, inputs))
+            except Exception:
+                pass
+        best.append(min(sizes, key=sizes.get))
+
+    def work():
+        packed = [pack(kind, ways, way, inputs) for (kind, ways, inputs), way in zip(columns, best)]
+        # NULLs are a bit each.
+        nulls = sum((table.num_rows + 7) // 8 for column in table.columns if column.null_count)
+        check = lambda: all(same(kind, inputs, one) for (kind, _, inputs), one in zip(columns, packed))
+        return sum(map(len, packed)) + nulls, check
+    return work
+
+
 run("Parquet, zstd 3", parquet(3))
 run("Parquet, zstd 19", parquet(19))
 run("Vortex compact", vortex)
+# The search for the best way is not counted.
+for level in (3, 9):
+    try:
+        work = openzl(level)
+    except Exception as error:
+        print(f"OpenZL not measured: {str(error)[:120]}")
+    else:
+        run(f"OpenZL, level {level}", work)
