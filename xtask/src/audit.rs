@@ -27,7 +27,8 @@ pub(crate) fn ready(command: &str) -> Result<()> {
     if there.status.success() {
         return Ok(());
     }
-    run(cargo().args(["install", "--locked", "--quiet", &format!("cargo-{command}")]))
+    // Unoptimised, it is there in half the time, and what it does takes seconds.
+    run(cargo().args(["install", "--locked", "--quiet", "--debug", &format!("cargo-{command}")]))
 }
 
 /// The size of the release program without its symbols, as one who installs it has it.
