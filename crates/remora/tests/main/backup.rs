@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{Ended, Running, remora, skipped};
+use crate::support::{Ended, Running, ignores_hup, remora, skipped};
 
 const PAGE: usize = 16 << 10;
 
@@ -243,12 +243,10 @@ fn a_backup_that_is_killed_leaves_the_old_ones_and_is_gone_on_with() {
     let before = place.bytes("disk.img");
     place.change("disk.img", 0, &[7; 4 * PAGE]);
     // It reads slowly enough to be caught in the middle.
-    // Under nohup, as the tests may run, the program goes on ignoring HUP.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
-    let ignores_hup = u64::from_str_radix(ignored, 16).unwrap() & 1 != 0;
-    let signals = [("KILL", -1), ("TERM", 143), ("HUP", 129)];
-    for (signal, code) in signals.into_iter().filter(|(name, _)| *name != "HUP" || !ignores_hup) {
+    for (signal, code) in [("KILL", -1), ("TERM", 143), ("HUP", 129)] {
+        if signal == "HUP" && ignores_hup() {
+            continue;
+        }
         // What the round before left would be taken for this run's own.
         std::fs::remove_file(place.path("repo/disk.img/000002.blk.partial")).ok();
         let mut command = place.command(&["backup", "file:disk.img", "--to", "repo", "--rate", "32K"]);

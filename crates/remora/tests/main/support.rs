@@ -315,6 +315,13 @@ pub(crate) fn connect(socket: &Path) -> Session {
     Target::resolve(&overrides, &Environment::default()).unwrap().connect().unwrap()
 }
 
+/// Whether the tests run under nohup, as a program that they start then does too: it goes on at HUP.
+pub(crate) fn ignores_hup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    u64::from_str_radix(ignored, 16).unwrap() & 1 != 0
+}
+
 /// Copies a program that is to be run. Another process copies, as one that is started here at that moment
 /// would inherit the open file, and a program that is open for writing can't be run.
 pub(crate) fn copy_program(from: &Path, to: &Path) {
