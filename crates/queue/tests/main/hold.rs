@@ -124,8 +124,8 @@ fn a_copy_that_takes_no_place_leaves_everything_as_it_was() {
     assert_eq!(queue.status().waiting, 5);
 }
 
-/// The copy takes over what was ended while the lock of the other queue is held: no file is closed then for which
-/// that lock would be needed.
+/// The copy takes over what was ended while the lock of the other queue is held: no file may be closed then
+/// that needs this lock.
 #[test]
 fn a_copy_is_completed_when_too_many_files_are_open() {
     let options = Options { files_max: 2, ..options(1 << 20) };
