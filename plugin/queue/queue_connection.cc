@@ -26,14 +26,14 @@ static MYSQL_THDVAR_BOOL(owner, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
                          FALSE);
 
 static MYSQL_THDVAR_BOOL(show_owned, PLUGIN_VAR_OPCMDARG,
-                         "SELECT shows the rows that somebody owns too, as a dump needs it; who owns rows itself sees its own",
+                         "SELECT also shows rows that somebody owns, as a dump needs it; a connection that owns rows sees only these",
                          nullptr, nullptr, FALSE);
 
 static unsigned long open_files;
 
 static MYSQL_SYSVAR_ULONG(open_files, open_files, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "How many files all queues together have open; those that were used longest ago are closed when "
-                          "there are more. 0: a quarter of what the server may open",
+                          "How many files all queues together may have open; when there are more, those that were not used "
+                          "for the longest time are closed. 0: a quarter of open_files_limit",
                           nullptr, nullptr, 0, 0, 1 << 20, 0);
 
 static char *fault;

@@ -161,7 +161,7 @@ static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, siz
   if (!mine || is_read_only(thd))
     return call->null();
   if (mine->reading) {
-    queue_warn(thd, "queue_wait() after rows of a queue were read; it belongs into WHERE, or into a statement of its own");
+    queue_warn(thd, "queue_wait() after rows of a queue were read; it belongs in WHERE, or in a statement of its own");
     return call->null();
   }
   const uint last= args->arg_count - 1;
@@ -259,7 +259,7 @@ static longlong evaluate_queue_set_srcid(THD *thd, Call *call, const UDF_ARGS *a
     return call->null();
   const longlong row= args->args[2] ? integer_of(args, 2) : -1;
   if (slot < 0 || slot > 63 || (mode != "a" && mode != "w") || row < 0) {
-    queue_warn(thd, "a slot is 0 to 63, a mode 'a' or 'w', and a row a number that is not negative");
+    queue_warn(thd, "the slot must be 0 to 63, the mode 'a' or 'w', and the row number not negative");
     return call->null();
   }
   rq_set_origin(mine->session, static_cast<uint32_t>(slot), mode == "w", static_cast<uint64_t>(row));
@@ -291,7 +291,7 @@ static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *
     return call->null();
   if (rq_set_origin_text(mine->session, {reinterpret_cast<const uchar *>(text.data()), text.size()}) == RQ_OK)
     return 1;
-  queue_warn(thd, "not what queue_origin() gives");
+  queue_warn(thd, "this is not a text that queue_origin() returned");
   return call->null();
 }
 

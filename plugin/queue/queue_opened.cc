@@ -84,7 +84,7 @@ bool queue_opened::open(THD *thd, const std::string &text, privilege_t privilege
     name= in_lower_case(name);
   }
   if (!is_allowed(thd, db, name, privileges)) {
-    queue_warn(thd, ("no privilege to take rows from " + db + "." + name).c_str());
+    queue_warn(thd, ("no privilege for this on " + db + "." + name).c_str());
     return false;
   }
   char path[FN_REFLEN + 1];

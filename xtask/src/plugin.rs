@@ -26,8 +26,9 @@ const PROBES: &str = "generated/probes_mysql_nodtrace.h";
 const LIBRARY: &str = "ha_queue.so";
 
 /// The C++ sources.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "ha_queue.cc",
+    "ha_queue_read.cc",
     "queue_connection.cc",
     "queue_function.cc",
     "queue_opened.cc",

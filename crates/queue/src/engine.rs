@@ -81,7 +81,7 @@ impl Engine {
         disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
     }
 
-    /// The queue in a folder; it stays open until it is closed, dropped, or the engine ends. Others are
+    /// The queue in a folder; it stays open until it is dropped or the engine ends. Others are
     /// opened at the same time.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Engine {
     }
 
     /// What is in the open queues together, and what happened since the start in these and in those that were
-    /// closed or dropped.
+    /// dropped.
     #[must_use]
     pub fn total(&self) -> Status {
         let open: BTreeSet<u64> = self.queues().iter().map(|queue| queue.number).collect();
@@ -137,21 +137,6 @@ impl Engine {
             .values()
             .filter_map(|slot| if let Slot::Open(queue) = slot { Some(queue.clone()) } else { None })
             .collect()
-    }
-
-    /// Closes a queue that nobody uses, after syncing it; false when it is in use or not open.
-    ///
-    /// # Errors
-    /// [`Error::Disk`].
-    pub fn close(&self, folder: &Path) -> Result<bool, Error> {
-        let mut reserved = self.reserve(folder);
-        match &reserved.queue {
-            // Who gets another one has to come here first.
-            Some(queue) if Arc::strong_count(queue) == 1 => queue.rest()?,
-            _ => return Ok(false),
-        }
-        reserved.set(None);
-        Ok(true)
     }
 
     /// Removes a queue and all that is in it. Who still uses it gets [`Error::Dropped`]; waits end with

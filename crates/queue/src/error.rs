@@ -27,7 +27,7 @@ pub enum Error {
     Dropped,
 
     /// The files are not what was written.
-    #[error("{}: {what} at {place}; restore this queue from a backup, or move the file aside to give up its rows", file.display())]
+    #[error("{}: {what} at byte {place}; restore this queue from a backup, or drop it to give up its rows", file.display())]
     Corrupt {
         /// The file.
         file: PathBuf,
@@ -58,7 +58,7 @@ pub enum Error {
     /// A write or a sync failed, now or earlier: nothing more is taken or given until the server is
     /// restarted.
     #[error(
-        "the queue is out of service since an earlier failure ({why}); mend the disk and restart the server"
+        "the queue is out of service after an earlier failure ({why}); repair the disk and restart the server"
     )]
     Failed {
         /// What failed first.
@@ -66,7 +66,7 @@ pub enum Error {
     },
 
     /// A row, or the rows of one statement, have more bytes than the log can take at once.
-    #[error("{bytes} bytes in one statement; {limit} is the limit: insert fewer rows at a time")]
+    #[error("{bytes} bytes in one statement, and at most {limit} are possible; insert fewer rows at a time")]
     TooLarge {
         /// What was given.
         bytes: usize,

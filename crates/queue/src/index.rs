@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::format::batch::{Since, Stored};
+use crate::format::batch::{Indexed, Since, Stored};
 use crate::format::record::RowId;
 use crate::store::file::{Location, SegmentFile};
 pub(crate) use segment::Segment;
@@ -106,6 +106,18 @@ impl Index {
     /// The segment of this file, if it has rows.
     pub(crate) fn segment_of(&self, file: &Arc<SegmentFile>) -> Option<&Segment> {
         self.segments.values().next_back().filter(|last| last.is(file))
+    }
+
+    /// Lets those rows of the active segment be gone that its index does not list: they were ended before it
+    /// was written, and what recorded that is lost. For replaying.
+    pub(crate) fn keep_listed(&mut self, file: &Arc<SegmentFile>, listed: &[Indexed]) -> Result<(), Error> {
+        let there = self.segment_of(file).map(Segment::listed).unwrap_or_default();
+        for row in there {
+            if listed.binary_search_by_key(&row.id, |listed| listed.id).is_err() {
+                self.remove(row.id)?;
+            }
+        }
+        Ok(())
     }
 
     /// Closes the active segment: no row is added to it any more.

@@ -22,7 +22,6 @@ use crate::format::origin::{Origin, Source};
 use crate::format::record::RowId;
 use crate::recovery::Recovered;
 use crate::store::folder::Folder;
-use crate::store::log::Log;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
 use crate::{Collate, Condition, ConditionError, Definition, Error, Schema, Sync};
 use commit::fail;
@@ -142,11 +141,6 @@ impl Queue {
     /// When it was used last.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
-    }
-
-    /// Whether its log is open for writing.
-    pub(crate) fn is_open(&self) -> bool {
-        self.lock().log.as_ref().is_some_and(Log::is_open)
     }
 
     /// Notes that files are used: before long somebody looks whether they still are.

@@ -192,6 +192,9 @@ fn replay_segment(
             Kind::Index => {
                 let len = (BATCH_HEADER + body.len()) as u64;
                 let stored = Stored { offset: at as u64, len, file_len: at as u64 + len };
+                let (listed, _) = batch::decode_index(body, header.first)
+                    .ok_or_else(|| file.corrupt("an index that is no index", at as u64))?;
+                replay.index.keep_listed(&file, &listed)?;
                 at += BATCH_HEADER + body.len();
                 replay.index.seal(&file, stored);
                 sealed = true;

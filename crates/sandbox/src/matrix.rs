@@ -11,12 +11,12 @@ pub fn matrix() -> String {
     for product in Product::ALL {
         let can = |ability, no| if product.can(ability) { "tested" } else { no };
         let queue =
-            can(Ability::Queue, "no: an engine is built against private headers of exactly its server");
+            can(Ability::Queue, "no: an engine is built against the private headers of exactly one server");
         let galera = can(Ability::Galera, "not run");
         text += &format!("| {product} | tested | tested | {queue} | {galera} |\n");
     }
     // What runs nowhere has no row to be made from.
-    text + "| MySQL 8 and later | never run: no package registry that we know of has it. What a server can is asked of the \
+    text + "| MySQL 8 and later | never run: no package registry that we know of has it. What a server can do is asked of the \
             server, not concluded from its version | never run | no | no |\n"
 }
 

@@ -129,6 +129,7 @@ impl Queue {
     /// Takes over what became of rows, and what came by relay.
     fn adopt(&self, gone: &[RowId], journal: Journal) -> Result<(), Error> {
         if journal != Journal::default() {
+            let _tidying = self.tidy()?;
             self.lock().journal = journal;
             self.checkpoint()?;
         }
@@ -139,6 +140,7 @@ impl Queue {
     /// queue they are in.
     fn adopt_owners(&self, owned: &[(RowId, Ownership)]) -> Result<u64, Error> {
         let mut state = self.lock();
+        state.usable()?;
         for (id, ownership) in owned {
             // The last row may have been left out of the copy.
             if state.is_waiting(*id)? {

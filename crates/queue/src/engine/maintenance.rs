@@ -15,7 +15,7 @@ use crate::format::checkpoint::{Checkpoint, Definition, Listed};
 use crate::format::record::{RowId, encode_moved};
 use crate::index::{Arrival, Doing, Index, Segment};
 use crate::queue::Queue;
-use crate::queue::commit::fail_if_lost;
+use crate::queue::commit::{fail, fail_if_lost};
 use crate::queue::state::State;
 use crate::store::file::{Location, SegmentFile, unlink};
 use crate::store::folder::Folder;
@@ -40,6 +40,20 @@ struct Plan {
     rows: Vec<(Indexed, Arc<SegmentFile>, u64)>,
 }
 
+/// Somebody compacts or writes a checkpoint, as long as this lives.
+pub(crate) struct Tidying<'queue>(&'queue Queue);
+
+impl Drop for Tidying<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if std::thread::panicking() {
+            fail(&mut state, &Error::Failed { why: "a panic while tidying up".into() });
+        }
+        state.maintaining = false;
+        self.0.turn.notify_all();
+    }
+}
+
 impl Queue {
     /// Rewrites sparse segments, writes a checkpoint and removes files that hold nothing.
     ///
@@ -59,6 +73,16 @@ impl Queue {
     }
 
     fn maintain_with(&self, worth: fn(&Segment) -> bool) -> Result<(), Error> {
+        let _tidying = self.tidy()?;
+        let compacted = self.compact_all(worth);
+        let checkpointed = self.checkpoint();
+        let result = compacted.and(checkpointed);
+        self.lock().counters.maintenance_errors += u64::from(result.is_err());
+        result
+    }
+
+    /// Waits until nobody compacts or writes a checkpoint, and keeps others from it.
+    pub(crate) fn tidy(&self) -> Result<Tidying<'_>, Error> {
         let mut state = self.lock();
         while state.maintaining {
             state = wait(&self.turn, state);
@@ -66,15 +90,7 @@ impl Queue {
         state.usable()?;
         self.touch(&mut state);
         state.maintaining = true;
-        drop(state);
-        let compacted = self.compact_all(worth);
-        let checkpointed = self.checkpoint();
-        let mut state = self.lock();
-        state.maintaining = false;
-        self.turn.notify_all();
-        let result = compacted.and(checkpointed);
-        state.counters.maintenance_errors += u64::from(result.is_err());
-        result
+        Ok(Tidying(self))
     }
 
     fn compact_all(&self, worth: fn(&Segment) -> bool) -> Result<(), Error> {
@@ -134,7 +150,7 @@ impl Queue {
     }
 
     /// Writes a checkpoint of what is applied, after making it durable, then removes files that it does not
-    /// list.
+    /// list. One at a time: [`Queue::tidy`].
     pub(crate) fn checkpoint(&self) -> Result<(), Error> {
         // So that the log is not behind what the checkpoint tells.
         self.flush()?;

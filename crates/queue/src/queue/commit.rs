@@ -113,6 +113,9 @@ impl Queue {
                 // Nothing of it is there; the next batch may be luckier.
                 fail_if_lost(&mut state, &error);
                 state.give_up(&gather);
+                if !state.gather.bytes.is_empty() {
+                    self.settle_later(&mut state);
+                }
                 Err(error)
             }
         };

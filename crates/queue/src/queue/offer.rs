@@ -49,7 +49,8 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
         // lock.
         let given = Given { target, epoch: state.epoch, rows: rows.clone() };
         if waiter.bell.tell(Some(waiter.round), News::Rows(given)) {
-            candidates.retain(|candidate| !rows.contains(&candidate.id));
+            let mut gone = rows.iter().peekable();
+            candidates.retain(|candidate| gone.next_if(|id| **id == candidate.id).is_none());
             state.own(&rows, Ownership { owner: waiter.owner, since_ms: now_ms })?;
             state.counters.handed_over += rows.len() as u64;
         }

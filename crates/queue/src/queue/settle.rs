@@ -5,6 +5,7 @@ use crate::queue::commit::fail_if_lost;
 use crate::queue::state::State;
 use crate::store::files::Readable;
 use crate::store::log::Log;
+use crate::sync::try_lock;
 use crate::{Error, Sync};
 
 impl Queue {
@@ -79,14 +80,36 @@ impl Queue {
     pub(crate) fn rest(&self) -> Result<(), Error> {
         let flushed = self.flush();
         let mut state = self.take_turn(self.lock());
-        let mut log = state.log.take();
-        let rested = flushed.and(state.usable()).and_then(|()| log.as_mut().map_or(Ok(()), Log::rest));
-        state.log = log;
-        state.index.segments().for_each(|segment| segment.file().close());
-        if let Err(error) = &rested {
-            fail_if_lost(&mut state, error);
-        }
+        let closed = close_files(&mut state);
         self.give_turn(&mut state);
-        rested
+        flushed.and(closed)
     }
+
+    /// Whether a file is open for writing and nobody uses the queue now.
+    pub(crate) fn can_rest(&self) -> bool {
+        try_lock(&self.state).is_some_and(|state| is_free(&state))
+    }
+
+    /// As [`Queue::rest`], if [`Queue::can_rest`]. It waits for nobody: its caller may have the lock of this
+    /// queue, or what somebody waits for who has it.
+    pub(crate) fn rest_if_free(&self) {
+        let Some(mut state) = try_lock(&self.state) else { return };
+        if is_free(&state) {
+            // What can't be closed is told of by the next use.
+            close_files(&mut state).ok();
+        }
+    }
+}
+
+fn is_free(state: &State) -> bool {
+    let busy = state.writing || state.open.is_some() || !state.gather.bytes.is_empty();
+    !busy && state.log.as_ref().is_some_and(Log::is_open)
+}
+
+/// Closes the files while nobody writes.
+fn close_files(state: &mut State) -> Result<(), Error> {
+    let usable = state.usable();
+    let closed = usable.and_then(|()| state.log.as_mut().map_or(Ok(()), Log::rest));
+    state.index.segments().for_each(|segment| segment.file().close());
+    closed.inspect_err(|error| fail_if_lost(state, error))
 }

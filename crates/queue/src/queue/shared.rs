@@ -132,21 +132,20 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Closes the files of queues that were used longest ago, when there are too many. Who calls holds no
-    /// queue's lock.
+    /// Closes the files of queues that were used longest ago, when there are too many, as far as nobody uses
+    /// them now.
     pub(crate) fn make_room(&self) {
         if !self.files.is_full() {
             return;
         }
         let mut open: Vec<Arc<Queue>> = lock(&self.past).alive.values().filter_map(Weak::upgrade).collect();
-        open.retain(|queue| queue.is_open());
+        open.retain(|queue| queue.can_rest());
         open.sort_by_key(|queue| queue.used());
         for queue in open {
             if self.files.surplus() == 0 {
                 break;
             }
-            // One that can't be closed is told of by its next use.
-            queue.rest().ok();
+            queue.rest_if_free();
         }
     }
 

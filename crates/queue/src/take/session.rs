@@ -68,8 +68,7 @@ impl Session {
     /// Lets the owned rows be gone. It is no error to own nothing.
     ///
     /// # Errors
-    /// Those of [`Queue::publish`]; after [`Error::Disk`] the session owns the rows still, after others
-    /// nothing.
+    /// Those of [`Queue::publish`]; the session owns the rows still, unless their queue is out of service.
     pub fn end(&mut self) -> Result<(), Error> {
         let owning = std::mem::take(&mut self.owning);
         let mut next = self.held.take();
@@ -77,7 +76,7 @@ impl Session {
             match held.queue.acknowledge(held.epoch, &held.rows) {
                 // A dropped queue has taken its rows with it, but for one that was replaced.
                 Err(Error::Dropped) => next = held.moved(),
-                Err(error @ Error::Disk { .. }) => {
+                Err(error) if held.queue.lock().usable().is_ok() => {
                     (self.owning, self.held) = (owning, Some(held));
                     return Err(error);
                 }
@@ -159,13 +158,11 @@ impl Session {
     /// # Errors
     /// Those of [`Session::abort`].
     pub fn close(&mut self) -> Result<(), Error> {
-        self.give_back(true)
+        let settled = self.settle(false);
+        self.give_back(true).and(settled)
     }
 
     fn give_back(&mut self, closing: bool) -> Result<(), Error> {
-        if closing {
-            self.settle(false)?;
-        }
         self.owning = false;
         let Some(mut held) = self.held.take() else { return Ok(()) };
         while let Some(moved) = held.moved() {

@@ -44,7 +44,8 @@ pub struct Patience<'session> {
     pub rows_max: usize,
     /// How long to wait; none for ever.
     pub timeout: Option<Duration>,
-    /// Asked before every sleep and at least every `alive_every`: false ends the wait as an interrupt does.
+    /// Asked before every sleep, at least every `alive_every`, and while many rows are looked at: false ends
+    /// the wait as an interrupt does.
     pub alive: Option<&'session mut dyn FnMut() -> bool>,
     /// How often to ask while nothing happens.
     pub alive_every: Option<Duration>,
@@ -62,6 +63,10 @@ impl Patience<'_> {
     pub fn forever() -> Self {
         Patience { timeout: None, ..Self::poll() }
     }
+
+    fn is_alive(&mut self) -> bool {
+        self.alive.as_mut().is_none_or(|alive| alive())
+    }
 }
 
 impl Session {
@@ -75,13 +80,14 @@ impl Session {
         let until = patience.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let now = patience.timeout.is_some_and(|timeout| timeout.is_zero());
         loop {
-            let tickets = match self.look(targets, patience.rows_max, !now) {
+            let tickets = match self.look(targets, patience, !now) {
                 Ok(Looked::Taken(target, held)) => {
                     self.held = Some(held);
                     self.owning = true;
                     return Ok(Waited::Taken(target));
                 }
                 Ok(Looked::Registered(tickets)) => tickets,
+                Ok(Looked::Interrupted) => return self.heard(targets, Some(News::Interrupted)),
                 Err(Error::Dropped) => return self.heard(targets, Some(News::Dropped)),
                 Err(error) => return Err(error),
             };
@@ -129,7 +135,7 @@ impl Session {
     /// Waits until there are news, the deadline, or the end of being alive.
     fn listen(&self, until: Option<Instant>, patience: &mut Patience<'_>) -> Option<News> {
         loop {
-            if patience.alive.as_mut().is_some_and(|alive| !alive()) {
+            if !patience.is_alive() {
                 return Some(News::Interrupted);
             }
             let ask = patience.alive_every.and_then(|every| Instant::now().checked_add(every));
@@ -145,7 +151,8 @@ impl Session {
     }
 
     /// Looks at all targets; when none has anything, registers in all of them before anybody can add to one.
-    fn look(&self, targets: &[Target], rows_max: usize, register: bool) -> Result<Looked, Error> {
+    fn look(&self, targets: &[Target], patience: &mut Patience<'_>, register: bool) -> Result<Looked, Error> {
+        let rows_max = patience.rows_max;
         loop {
             give_way(targets);
             let mut locked = lock_all(targets);
@@ -178,6 +185,10 @@ impl Session {
                     if register { self.register(targets, &mut locked, rows_max) } else { Vec::new() };
                 return Ok(Looked::Registered(tickets));
             }
+            drop(locked);
+            if !patience.is_alive() {
+                return Ok(Looked::Interrupted);
+            }
         }
     }
 
@@ -209,6 +220,7 @@ enum Looked {
     Taken(usize, Held),
     /// `(number of the queue, ticket in it)`.
     Registered(Vec<(u64, u64)>),
+    Interrupted,
 }
 
 /// The states of several queues, each once, locked in the order of their numbers.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use disk::faults::FaultDisk;
-use queue::{Error, Origin, Published, RowId, Source, Waited};
+use queue::{Error, Origin, Patience, Published, RowId, Source, Waited};
 
 use crate::support::{FOLDER, all, engine, fresh, only, poll, put, rows, seen, session};
 
@@ -242,4 +242,20 @@ fn a_file_of_a_later_version_is_refused_as_that() {
     disk.corrupt(&Path::new(FOLDER).join("checkpoint"), 8, 2);
     let error = engine(&disk, 4096).open(Path::new(FOLDER)).unwrap_err();
     assert!(matches!(error, Error::Version { .. }), "{error}");
+}
+
+/// A condition that no row matches reads them all; who waits is told of its end before that.
+#[test]
+fn a_wait_that_looks_through_many_rows_is_ended() {
+    let (_engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
+    queue.publish(&vec![b"row".as_slice(); 5000], None).unwrap();
+    let mut asked = 0;
+    let mut alive = || {
+        asked += 1;
+        asked < 3
+    };
+    let mut patience = Patience { alive: Some(&mut alive), ..Patience::poll() };
+    let waited = session(1).wait(&[only(&queue, "none")], &mut patience).unwrap();
+    assert_eq!(waited, Waited::Interrupted);
+    assert!(queue.status().counters.evaluations < 5000, "{:?}", queue.status());
 }

@@ -143,7 +143,7 @@ fn check(after: &FaultDisk, history: &History, may_lose: bool) -> Result<(), Str
         match engine.open(Path::new(FOLDER)) {
             Ok(queue) => {
                 disk.stop_in(u64::MAX / 2);
-                return compare(&engine, &queue, history, may_lose);
+                return compare(&disk, engine, queue, history, may_lose);
             }
             Err(Error::Disk { .. }) if disk.is_stopped() => {}
             Err(Error::Missing { .. }) if history.returned == 0 => return Ok(()),
@@ -151,9 +151,9 @@ fn check(after: &FaultDisk, history: &History, may_lose: bool) -> Result<(), Str
         }
         for unsynced in Unsynced::ALL {
             let again = disk.after_crash(unsynced);
-            let engine = start(Arc::new(again));
+            let engine = start(Arc::new(again.clone()));
             let queue = engine.open(Path::new(FOLDER)).map_err(|error| format!("second opening: {error}"))?;
-            compare(&engine, &queue, history, may_lose)?;
+            compare(&again, engine, queue, history, may_lose)?;
         }
     }
     Ok(())
@@ -180,8 +180,14 @@ fn check_journal(queue: &Queue, marks: &[u64]) -> Result<(), String> {
     Ok(())
 }
 
-fn compare(engine: &Engine, queue: &Arc<Queue>, history: &History, may_lose: bool) -> Result<(), String> {
-    let rows = held(queue);
+fn compare(
+    disk: &FaultDisk,
+    engine: Engine,
+    queue: Arc<Queue>,
+    history: &History,
+    may_lose: bool,
+) -> Result<(), String> {
+    let rows = held(&queue);
     let first = if may_lose { 0 } else { history.written.saturating_sub(1) };
     let fitting = history.states[first..].iter().filter(|state| state.0 == rows);
     let mut marks: Vec<u64> = fitting.map(|(_, mark)| *mark).collect();
@@ -189,10 +195,11 @@ fn compare(engine: &Engine, queue: &Arc<Queue>, history: &History, may_lose: boo
         return Err(format!("found {rows:?}, which is none of {:?}", &history.states[first..]));
     }
     marks.sort_unstable();
-    check_journal(queue, &marks)?;
+    check_journal(&queue, &marks)?;
     queue.maintain().map_err(|error| format!("afterwards: {error}"))?;
-    let before = held(queue);
-    drop(engine.close(Path::new(FOLDER)));
+    let before = held(&queue);
+    drop((queue, engine));
+    let engine = start(Arc::new(disk.clone()));
     let reopened = engine.open(Path::new(FOLDER)).map_err(|error| error.to_string())?;
     if held(&reopened) == before { Ok(()) } else { Err("it changed when it was opened again".to_owned()) }
 }

@@ -1,14 +1,16 @@
 //! A disk that is full, and files that can't be opened: who asked is told, nothing is lost, and the queue
 //! goes on when there is room again.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use disk::Disk;
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Engine, Error, Origin, Published, Queue, Session, Source, Sync, Waited};
+use queue::{Engine, Error, Options, Origin, Published, Queue, Session, Source, Sync, Waited};
 
-use crate::support::{FOLDER, all, definition, engine, options, poll, put, rows, session};
+use crate::support::{FOLDER, all, definition, ends, engine, fresh, options, poll, put, rows, session};
 
 fn queue(disk: &FaultDisk, sync: Sync, segment_bytes: u64) -> (Engine, Arc<Queue>) {
     let engine = engine(disk, segment_bytes);
@@ -197,4 +199,45 @@ fn an_opening_that_failed_is_tried_again() {
     is_full(session(1).cursor(&queue).advance().map(|row| row.is_some()));
     disk.rename(aside, &segment).unwrap();
     assert_eq!(rows(&session(1), &queue), ["one"]);
+}
+
+/// What it added to one queue can't be settled; what it owns in another goes back.
+#[test]
+fn a_connection_that_ends_gives_its_rows_back_whatever_else_fails() {
+    let (engine, broken) = fresh(&FaultDisk::default(), 1 << 20);
+    let other = Path::new("/db/other");
+    engine.create(other, &definition(Sync::Always)).unwrap();
+    let queue = engine.open(other).unwrap();
+    put(&queue, "row");
+    let mut one = session(1);
+    one.wait(&[all(&queue)], &mut poll(1)).unwrap();
+    one.publish_unsettled(&broken, &[b"added"]).unwrap();
+    broken.fail("for this test");
+    one.close().unwrap_err();
+    assert_eq!((queue.status().waiting, queue.status().owned), (1, 0));
+}
+
+thread_local! {
+    static PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn clock() -> u64 {
+    assert!(!PANICS.get(), "asked for by the test");
+    0
+}
+
+/// A fault of ours in the middle of a compaction: the queue is out of service, and nobody waits for its end.
+#[test]
+fn a_panic_while_a_queue_is_compacted_holds_nobody_up() {
+    let options = Options { now_ms: clock, ..options(8192) };
+    let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
+    engine.create(Path::new(FOLDER), &definition(Sync::Always)).unwrap();
+    let queue = engine.open(Path::new(FOLDER)).unwrap();
+    (0..100).for_each(|_| put(&queue, &"x".repeat(100)));
+    session(1).delete(&queue, &(1..50).map(queue::RowId).collect::<Vec<_>>()).unwrap();
+    PANICS.set(true);
+    catch_unwind(AssertUnwindSafe(|| queue.compact())).unwrap_err();
+    PANICS.set(false);
+    assert!(matches!(queue.publish(&[b"row"], None), Err(Error::Failed { .. })));
+    ends(move || engine.remove(Path::new(FOLDER)).unwrap());
 }

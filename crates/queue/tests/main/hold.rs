@@ -2,12 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 
 use disk::faults::{FaultDisk, Unsynced};
-use queue::{Definition, Engine, Error, Origin, Patience, Published, Queue, RowId, Source, Sync, Waited};
+use queue::{
+    Definition, Engine, Error, Options, Origin, Patience, Published, Queue, RowId, Source, Sync, Waited,
+};
 
-use crate::support::{FOLDER, all, definition, fresh, options, poll, put, rows, session};
+use crate::support::{FOLDER, all, definition, ends, fresh, options, poll, put, rows, session};
 
 #[test]
 fn nobody_takes_from_a_queue_that_is_held_back() {
@@ -119,6 +122,81 @@ fn a_copy_that_takes_no_place_leaves_everything_as_it_was() {
     assert_eq!(rows(&one, &queue), ["one"]);
     one.end().unwrap();
     assert_eq!(queue.status().waiting, 5);
+}
+
+/// The copy takes over what was ended while the lock of the other queue is held: no file may be closed then
+/// that needs this lock.
+#[test]
+fn a_copy_is_completed_when_too_many_files_are_open() {
+    let options = Options { files_max: 2, ..options(1 << 20) };
+    let engine = Engine::start(Arc::new(FaultDisk::default()), options).unwrap();
+    let [from, other] = ["/db/from", "/db/other"].map(Path::new);
+    for folder in [from, other] {
+        engine.create(folder, &definition(Sync::Always)).unwrap();
+    }
+    let (old, new) = (engine.open(from).unwrap(), engine.open(other).unwrap());
+    ["one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&old, row));
+    ends(move || {
+        let mut one = session(1);
+        one.wait(&[all(&old)], &mut poll(1)).unwrap();
+        copy(&old, &new, || one.end().unwrap());
+        old.copied_to(&new).unwrap();
+        assert_eq!(rows(&session(2), &new), ["two", "three", "four", "five", "six"]);
+        drop(engine);
+    });
+}
+
+/// A copy that fails is no place for rows: the queue that it was made of goes on as if there had been none.
+#[test]
+fn a_copy_out_of_service_takes_no_place_and_no_end() {
+    let (engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
+    let other = Path::new("/db/other");
+    engine.create(other, queue.definition()).unwrap();
+    let new = engine.open(other).unwrap();
+    ["one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&queue, row));
+    let mut one = session(1);
+    one.wait(&[all(&queue)], &mut poll(1)).unwrap();
+    copy(&queue, &new, || {});
+    queue.copied_to(&new).unwrap();
+    new.fail("for this test");
+    assert!(matches!(one.end(), Err(Error::Failed { .. })));
+    assert!(matches!(queue.replaced_by(&new, || Ok(())), Err(Error::Failed { .. })));
+    engine.remove(other).unwrap();
+    queue.let_go();
+    assert_eq!(rows(&one, &queue), ["one"]);
+    one.end().unwrap();
+    assert_eq!((queue.status().waiting, queue.status().owned), (5, 0));
+}
+
+/// Its own checkpoints are written meanwhile.
+#[test]
+fn a_copy_that_is_tidied_up_keeps_what_was_relayed() {
+    let origin = Origin { source: Source::Slot(1), row: 100, floor: 0, overwrite: false };
+    for _ in 0..100 {
+        let disk = FaultDisk::default();
+        let (engine, queue) = fresh(&disk, 1 << 20);
+        let other = Path::new("/db/other");
+        engine.create(other, queue.definition()).unwrap();
+        let new = engine.open(other).unwrap();
+        queue.publish(&[b"one"], Some(&origin)).unwrap();
+        ["two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&queue, row));
+        copy(&queue, &new, || {});
+        let copied = AtomicBool::new(false);
+        scope(|scope| {
+            let tidier = scope.spawn(|| {
+                while !copied.load(Ordering::Relaxed) {
+                    new.maintain().unwrap();
+                }
+            });
+            let result = queue.copied_to(&new);
+            copied.store(true, Ordering::Relaxed);
+            result.unwrap();
+            tidier.join().unwrap();
+        });
+        let engine = Engine::start(Arc::new(disk.after_crash(Unsynced::Drop)), options(1 << 20)).unwrap();
+        let found = engine.open(other).unwrap();
+        assert_eq!(found.publish(&[b"one"], Some(&origin)).unwrap(), Published::Duplicate);
+    }
 }
 
 #[test]

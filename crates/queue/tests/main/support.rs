@@ -1,8 +1,9 @@
 //! What the tests share: an engine that does nothing by itself, conditions, and a way to see all of a queue.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use disk::Disk;
 use queue::{Definition, Engine, Filter, Options, OwnerId, Patience, Queue, RowId, Session, Sync, Target};
@@ -71,6 +72,16 @@ pub(crate) fn only(queue: &Arc<Queue>, prefix: &str) -> Target {
 
 pub(crate) fn poll(rows_max: usize) -> Patience<'static> {
     Patience { rows_max, ..Patience::poll() }
+}
+
+/// Does something that must come to an end.
+pub(crate) fn ends(work: impl FnOnce() + Send + 'static) {
+    let (done, finished) = mpsc::channel();
+    std::thread::spawn(move || {
+        work();
+        done.send(()).ok();
+    });
+    finished.recv_timeout(Duration::from_secs(60)).expect("it waits for ever, or it failed");
 }
 
 pub(crate) fn put(queue: &Queue, row: &str) {

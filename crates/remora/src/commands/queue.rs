@@ -14,16 +14,16 @@ use crate::report::Report;
 const EXAMPLES: &str = "EXAMPLES
   remora queue status                 every queue of the server: what waits, what is owned, how old
   remora queue status --every 1       the same each second, with rates
-  remora queue status unix:///a.sock  those of this server
+  remora queue status unix:///a.sock  the queues of this server
   remora queue forward unix:///a.sock shop.jobs unix:///b.sock
       move rows from a queue to one of the same name on another server, each exactly once
   remora queue forward mysql://app@db1 shop.jobs mysql://app@db2 shop.from_db1 --once
-      what waits now, then end
+      only what waits now
   remora queue tail shop.jobs                 rows as they come; nothing is taken
-  remora queue tail shop.jobs --all --once    what is there, those that somebody owns too
-  remora queue bench shop --connections 10    what a server can do, on a scratch table";
+  remora queue tail shop.jobs --all --once    what is there now, also rows that somebody owns
+  remora queue bench shop --connections 10    how fast a server is, on a scratch table";
 
-/// Look into the queues of a server (ENGINE=QUEUE), and relay them to another
+/// Look into the queues of a server (ENGINE=QUEUE), and relay them to another server
 ///
 /// A queue is a table of the engine that `cargo xtask plugin` builds; see docs/manual/queue.md.
 #[derive(Debug, Args)]

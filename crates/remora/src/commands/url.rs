@@ -17,47 +17,47 @@ use crate::exit::Exit;
 use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora url measure urls.txt                     what the built-in model makes of your URLs
-  remora url train urls.txt.zst -o site.urlmodel  a model of your own; says what to expect of it
+  remora url measure urls.txt                     how well the built-in model packs your URLs
+  remora url train urls.txt.zst -o site.urlmodel  a model of your own, and an estimate of its ratio
   remora url train mine.txt --base small -o site.urlmodel
-                                                  few URLs of your own, on top of what the built-in model knows
+                                                  for few URLs: on top of what the built-in model knows
   remora url model add site.urlmodel --folder /usr/lib/mysql/plugin/urlpack
-                                                  gives it to a server, under its number and no other's
-  remora url compare urls.txt                     beside zstd with a dictionary, and others
+                                                  gives it to a server, under a number of its own
+  remora url compare urls.txt                     compared with zstd with a dictionary, and others
   remora url pack --text < names.txt              other short strings: words, names, titles, paths, e-mails
-  remora url pack < urls.txt > packed.hex         a line each, for UNHEX() in SQL
+  remora url pack < urls.txt > packed.hex         one value a line, for UNHEX() in SQL
   remora url pack --column url < hits.csv |
     remora import - --into web.hits --columns 'time,@u' --set 'u=UNHEX(@u)'
       pack one column of a CSV file on its way into a table";
 
-/// Pack URLs into a quarter of their bytes, in order, found by prefix; train and measure models
+/// Pack URLs into a quarter of their size, keeping their order; train and measure models
 ///
-/// Packed values compare as the URLs do, equal values are equal URLs, and the URLs with a common prefix are
+/// Packed values sort as the URLs do, equal values are equal URLs, and the URLs with a common prefix are
 /// one range: see the SQL functions url_pack, url_unpack, url_prefix_min and url_prefix_max. These commands
-/// do the same outside of the server, and make the models. With --text they are for other short strings, as
-/// text_pack and its companions are.
+/// do the same outside of the server, and make the models. With --text they are for other short strings,
+/// like text_pack and its companions.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Action {
     /// Train a model on URLs like yours
     Train(train::Arguments),
-    /// Give a server's folder a model, list those it has, take one away
+    /// Add a model to a server's folder, list its models, remove one
     #[command(subcommand)]
     Model(model::Action),
     /// Pack lines, or a column of a CSV file, from standard input to standard output
     Pack(pack::Arguments),
     /// Undo pack
     Unpack(pack::Arguments),
-    /// Pack, unpack and search a list with a model: size, speed, and proof of order and ranges
+    /// Pack, unpack and search a list with a model: size, speed, and whether order and ranges are right
     Measure(measure::Arguments),
-    /// Compare with zstd and others, all trained on the same part of the list
+    /// Compare with zstd and others, which are trained on the same part of the list
     Compare(compare::Arguments),
 }
 
 /// Which model packs.
 #[derive(Debug, Args)]
 struct ModelArgs {
-    /// Model file [default: the built-in one: 'small', with --text 'text'; both have number 0]
+    /// Model file [default: the built-in model 'small', or 'text' with --text; both have number 0]
     #[arg(long, short, value_name = "FILE")]
     model: Option<PathBuf>,
 
@@ -68,7 +68,7 @@ struct ModelArgs {
 /// What kind of strings it is about.
 #[derive(Debug, Args)]
 struct TextArgs {
-    /// The strings are no URLs but other short ones: the built-in model for these, as text_pack has it
+    /// The strings are not URLs but other short strings: use the built-in model of text_pack
     #[arg(long)]
     text: bool,
 }

@@ -129,7 +129,7 @@ fn what_is_wrong_is_named_with_its_line() {
     let (code, text) = failed(&["pack", "--column", "link"], b"id,url\n1,http://a.example/\n");
     assert!(code == Some(2) && text.contains("the header has id, url"), "{code:?} {text}");
     let (code, text) = failed(&["pack", "--column", "2"], b"1,http://a.example/\n2\n3,http://b.example/\n");
-    assert!(code == Some(1) && text.contains("line 2: fields: 1, and column 2"), "{code:?} {text}");
+    assert!(code == Some(1) && text.contains("line 2: there is no column 2 in 1 field"), "{code:?} {text}");
     let (code, text) = failed(&["pack", "--column", "2", "--as", "escaped"], b"1,a\n");
     assert!(code == Some(2) && text.contains("leave --as out"), "{code:?} {text}");
     let long = [b"a\n".as_slice(), &[b'a'; (1 << 20) + 1], b"\n"].concat();

@@ -335,7 +335,7 @@ fn read_only_and_definers_hold_for_taking_too() {
     some.error("SELECT v FROM rights.x");
     assert_eq!(some.value("SELECT queue_end()"), Some(1));
     assert_eq!(some.value("SELECT queue_wait('rights.t', 0)"), None);
-    assert!(some.warning().contains("no privilege to take rows from rights.t"));
+    assert!(some.warning().contains("no privilege for this on rights.t"));
     assert_eq!(root.value("SELECT queue_wait('nosuch', 0)"), None);
     assert_eq!(root.warning(), "Queue: there is no queue rights.nosuch");
     root.value("SELECT queue_end()");

@@ -27,15 +27,15 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DATABASE")]
     schema: String,
 
-    /// How many publish, and how many take
+    /// How many connections publish, and how many take
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=500))]
     connections: u32,
 
-    /// For how long
+    /// How long to publish
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 
-    /// The table's SYNC
+    /// The SYNC of the scratch table
     #[arg(long, value_enum, default_value_t = Mode::Always)]
     sync: Mode,
 

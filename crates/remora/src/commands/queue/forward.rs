@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "QUEUE")]
     queue: String,
 
-    /// The server that gets them
+    /// The server that gets the rows
     #[arg(value_name = "TO")]
     to: String,
 
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "QUEUE")]
     into: Option<String>,
 
-    /// End when nothing waits any more; otherwise it goes on until it is stopped
+    /// End when nothing waits any more, instead of waiting for more rows
     #[arg(long)]
     once: bool,
 
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         None => queue.clone(),
     };
     if format!("{}{}", queue.schema, queue.table).contains(['.', ':']) {
-        bail!("{queue}: queue_wait() takes no name with a dot or a colon");
+        bail!("{queue}: queue_wait() does not understand names with a dot or a colon; rename the table");
     }
     let route = Route { from, to, queue, into, once: arguments.once, stop: stop_flag(report)? };
     let began = Instant::now();
@@ -250,7 +250,7 @@ impl Relay {
             .next()
             .context("the row that was taken is not there")?;
         let [Some(origin), values @ ..] = row.as_slice() else {
-            bail!("the row that was taken has no origin")
+            bail!("the server did not say where the row that was taken is from")
         };
         let armed = format!("SELECT queue_set_origin({})", self.destination.quote(origin));
         if self.destination.value(&armed)?.as_deref() != Some("1") {

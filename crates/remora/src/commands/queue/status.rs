@@ -15,16 +15,14 @@ use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 use crate::stop::pause;
 
-const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, waiters, \
-     GREATEST(TIMESTAMPDIFF(SECOND, oldest, NOW()), 0), bytes, rows_written, rows_removed \
-     FROM information_schema.queues ORDER BY 1, 2";
+const STATEMENT: &str = "SELECT table_schema, table_name, waiting, owned, waiters, oldest_age, bytes, \
+     rows_written, rows_removed FROM information_schema.queues ORDER BY 1, 2";
 
-const HEAD: &str =
-    "queue                                waiting    owned  waiters   oldest     bytes      in/s     out/s";
+const HEAD: [&str; 7] = ["waiting", "owned", "waiters", "oldest", "bytes", "in/s", "out/s"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The server: mysql://user@host:port or unix:///path [default: as the options and option files say]
+    /// The server: mysql://user@host:port or unix:///path [default: from the options and option files]
     #[arg(value_name = "SERVER")]
     at: Option<String>,
 
@@ -68,8 +66,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         let now = Instant::now();
         let seconds = asked.map(|asked: Instant| now.duration_since(asked).as_secs_f64());
         asked = Some(now);
+        let width = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).max("queue".len());
         if !report.is_json() {
-            report.data(HEAD)?;
+            report.data(&row("queue", width, &HEAD.map(str::to_owned)))?;
         }
         for line in &lines {
             let earlier = before.insert(line.name.clone(), (line.written, line.removed));
@@ -77,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
                 let rate = |now: u64, before: u64| report::as_f64(now.saturating_sub(before)) / seconds;
                 (rate(line.written, written), rate(line.removed, removed))
             });
-            show(line, rates, report)?;
+            show(line, width, rates, report)?;
         }
         let Some(every) = arguments.every else { return Ok(Exit::Done) };
         let next = now + Duration::from_secs(every);
@@ -87,8 +86,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
 }
 
-/// Makes the server open each queue: it tells of those alone that were used since its start. A queue that is
-/// made later holds nothing until it is used. Returns how many it could open.
+/// Makes the server open each queue, because it tells only of those that were used since its start. A queue
+/// that is created later holds nothing until it is used. Returns how many it could open.
 fn open(session: &mut Session, report: &Report) -> anyhow::Result<u64> {
     let mut count = 0;
     let names = session
@@ -139,7 +138,12 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
     Some(Line { name, waiting, owned, waiters, oldest_s, bytes, written, removed })
 }
 
-fn show(line: &Line, rates: Option<(f64, f64)>, report: &Report) -> anyhow::Result<()> {
+/// A line of the table; a name takes as much room as the longest.
+fn row(name: &str, width: usize, [waiting, owned, waiters, oldest, bytes, come, go]: &[String; 7]) -> String {
+    format!("{name:width$} {waiting:>9} {owned:>7} {waiters:>7} {oldest:>9} {bytes:>9} {come:>7} {go:>7}")
+}
+
+fn show(line: &Line, width: usize, rates: Option<(f64, f64)>, report: &Report) -> anyhow::Result<()> {
     if report.is_json() {
         report.message(&json!({
             "message_type": "queue", "name": line.name, "waiting": line.waiting, "owned": line.owned,
@@ -150,16 +154,15 @@ fn show(line: &Line, rates: Option<(f64, f64)>, report: &Report) -> anyhow::Resu
         return Ok(());
     }
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), report::short);
-    report.data(&format!(
-        "{:<32} {:>11} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
-        line.name,
-        line.waiting,
-        line.owned,
-        line.waiters,
+    let cells = [
+        line.waiting.to_string(),
+        line.owned.to_string(),
+        line.waiters.to_string(),
         line.oldest_s.map_or_else(|| "-".to_owned(), |seconds| report::clock(report::as_f64(seconds))),
         report::size(line.bytes),
         rate(rates.map(|rates| rates.0)),
         rate(rates.map(|rates| rates.1)),
-    ))?;
+    ];
+    report.data(&row(&line.name, width, &cells))?;
     Ok(())
 }

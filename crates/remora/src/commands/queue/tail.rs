@@ -26,11 +26,11 @@ pub(crate) struct Arguments {
     #[arg(value_name = "QUEUE")]
     queue: String,
 
-    /// Begin with the rows that are there, not with those that come
+    /// Begin with the rows that are there now, not with new ones
     #[arg(long)]
     all: bool,
 
-    /// End when everything is shown that is there; otherwise it goes on until it is stopped
+    /// End when all rows that are there are shown, instead of waiting for more
     #[arg(long)]
     once: bool,
 
@@ -69,7 +69,7 @@ struct Tail<'name> {
     session: Session,
     queue: &'name TableName,
     columns: Vec<Column>,
-    /// The number that the next new row had when it began: of rows before it is not told that they had gone.
+    /// The number that the next new row had when it began: rows before it are not counted as missed.
     began: i64,
     /// The number of the next row to show.
     next: i64,
@@ -101,7 +101,7 @@ impl Tail<'_> {
     fn show(&mut self, report: &Report) -> Result<()> {
         let end = self.end()?;
         if end < self.next {
-            report.note(&format!("{} was emptied or changed; its rows are numbered anew", self.queue));
+            report.note(&format!("{} was emptied or altered; its row numbers start over", self.queue));
             (self.began, self.next) = (1, 1);
         }
         if end == self.next {

@@ -22,12 +22,11 @@ const VALUES_MAX_SLOW: usize = 200;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Lists of URLs that all are measured on
+    /// Lists of URLs to measure all codecs on
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Lists that all are trained on [default: nine tenths of the hosts in FILE, which is measured on the
-    /// others]
+    /// Lists to train all codecs on [default: nine tenths of the hosts in FILE; the other tenth is measured]
     #[arg(long, value_name = "FILE", num_args = 1..)]
     train: Vec<PathBuf>,
 
@@ -223,7 +222,8 @@ const ZSTD_LEVEL: i32 = 19;
 fn zstd(urls: &[&[u8]], size: usize, report: &Report) -> anyhow::Result<Candidate> {
     let name = format!("zstd -{ZSTD_LEVEL}, dictionary of {} kB", size / 1000);
     report.phase(&format!("training {name}"), None);
-    let dictionary = single::dictionary(urls, size).with_context(|| name.clone())?;
+    let dictionary = single::dictionary(urls, size)
+        .with_context(|| format!("{name}: the lists may be too short to train it; give longer ones"))?;
     let codec = Box::new(Zstd::new(&dictionary, ZSTD_LEVEL)?);
     Ok(Candidate { name, codec, slow: false, ordered: false })
 }

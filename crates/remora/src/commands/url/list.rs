@@ -23,7 +23,7 @@ impl List {
             list.add(path).with_context(|| path.display().to_string())?;
         }
         if list.places.is_empty() {
-            bail!("{}: no URLs, not one line that is not empty", shown(paths));
+            bail!("{}: no URLs: there is no line that is not empty", shown(paths));
         }
         Ok(list)
     }

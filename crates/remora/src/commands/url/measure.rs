@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArgs,
 
-    /// Random prefixes whose ranges are checked
+    /// How many random prefixes to check the ranges of
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     probes: u64,
 }

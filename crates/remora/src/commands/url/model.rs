@@ -25,9 +25,10 @@ pub(crate) enum Action {
     /// From then on that number means this file and no other: a file that is changed, replaced or lost is
     /// refused. Adding the same model again brings its file back.
     Add(Add),
-    /// The models of a server's folder, and whether each file is the one that was added; code 4 if one is not
+    /// List the models of a server's folder, and whether each file is the one that was added; exit code 4 if
+    /// one is not
     List(Folder),
-    /// Take a model away. Its number stays taken, because values may name it
+    /// Remove a model. Its number stays taken, because values may name it
     Remove(Remove),
 }
 
@@ -54,27 +55,27 @@ pub(crate) struct Add {
     #[command(flatten)]
     folder: Folder,
 
-    /// What statements call it [default: the file's name without its ending]
+    /// Its name in SQL statements [default: the file's name without its ending]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Number that packed values name [default: the model's own, or a free one if that is 0]
+    /// Its number in packed values [default: the model's own, or a free one if that is 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
     number: Option<u8>,
 
-    /// End every value with a check of so many bytes: a value that was cut, changed, or packed by another
-    /// model is then refused, with a chance of one in 256 for each byte that it is not [default: as the model
-    /// was trained]
+    /// End every value with a check of this many bytes: a value that was cut, changed, or packed by another
+    /// model is then refused. With one byte, one wrong value in 256 is not noticed; each further byte divides
+    /// that by 256 [default: as the model was trained]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(0..=4))]
     check: Option<u8>,
 
-    /// Give it number 0 of these functions, which costs no byte in a value. What the built-in model packed
-    /// can no longer be read then, and a server without this folder takes these values for the built-in
-    /// model's
+    /// Give it number 0 of these functions, which costs no byte in a value. Values that the built-in model
+    /// packed can no longer be read then, and a server without this folder reads the new values with the
+    /// built-in model, as other strings
     #[arg(long, value_name = "FUNCTIONS", conflicts_with = "number")]
     instead_of: Option<Functions>,
 
-    /// Take a number that another model had. Only when no value names it any more: see url_pack_info()
+    /// Use a number that another model had. Only when no value names it any more: see url_pack_info()
     #[arg(long)]
     reuse_number: bool,
 }

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Read, Write};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use progress::Progress as _;
+use progress::{Progress as _, count};
 use rows::{
     Dialect, Encoding, Field, Findings, Hints, Nulls, Splitter, fields, records, sniff, sniff_encoding,
 };
@@ -24,12 +24,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArgs,
 
-    /// The input has records, as in CSV: work on this column, a name of its header or a number from 1
+    /// The input has records, as CSV has: work on this column, a name from the header or a number from 1
     #[arg(long, short, value_name = "COLUMN")]
     column: Option<String>,
 
-    /// How packed values are written: hex, for UNHEX() in SQL; escaped, as LOAD DATA reads bytes, for lines
-    /// only
+    /// How packed values are written: hex, for UNHEX() in SQL; or escaped, as LOAD DATA reads bytes, for
+    /// lines only
     #[arg(long = "as", value_name = "FORM", default_value = "hex")]
     form: Form,
 }
@@ -194,7 +194,7 @@ impl Worker {
         let Some(index) = place.index else {
             self.convert(text, line)?;
             if self.value.contains(&b'\n') {
-                bail!("line {line}: what was packed there holds a line end, and would be two lines here");
+                bail!("line {line}: the unpacked string has a line end in it, and would be two lines here");
             }
             out.write_all(&self.value)?;
             return Ok(out.write_all(line_end)?);
@@ -203,7 +203,7 @@ impl Worker {
         let mut parts: Vec<Field<'_>> = Vec::new();
         fields(&place.dialect, record, &mut parts);
         let field = parts.get(index).ok_or_else(|| {
-            anyhow!("line {line}: fields: {}, and column {} is asked for", parts.len(), index + 1)
+            anyhow!("line {line}: there is no column {} in {}", index + 1, count(parts.len(), "field"))
         })?;
         if field.is_null(&place.nulls) {
             out.write_all(record)?;

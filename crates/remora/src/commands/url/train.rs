@@ -24,40 +24,40 @@ pub(crate) struct Arguments {
     #[arg(value_name = "CORPUS", required = true)]
     corpora: Vec<PathBuf>,
 
-    /// The model to write. The server's functions want it to be called NAME.urlmodel
+    /// The model file to write
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// Largest size, in the file and in memory: 2.6M packs URLs to about 26 %, 16M to about 24 %
+    /// Largest size, as a file and in memory: 2.6M packs URLs to about 26 %, 16M to about 24 %
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size)]
     size: usize,
 
-    /// Number that packed values will name, 1 to 15 [default: the least that no model in the folder of FILE
-    /// has]
+    /// Its number in packed values, 1 to 15 [default: the lowest that no model in the folder of FILE has]
     ///
     /// 0 costs no byte in a value, and is the built-in model's: only a server that was told so
     /// ('remora url model add --instead-of') reads such values with this model.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=15))]
     number: Option<u8>,
 
-    /// End every value with a check of so many bytes, 1 to 4: a value that was cut, changed, or packed by
-    /// another model is then refused, with a chance of one in 256 for each byte that it is not
+    /// End every value with a check of this many bytes, 1 to 4: a value that was cut, changed, or packed by
+    /// another model is then refused. With one byte, one wrong value in 256 is not noticed; each further byte
+    /// divides that by 256
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
     check: u8,
 
-    /// Go on from this model: a file, or small or text for a built-in one. For lists that are short: a
-    /// thousand URLs on top of the built-in model pack better than either alone
+    /// Start from this model: a file, or small or text for a built-in one. For short lists: a model of a
+    /// thousand URLs on top of the built-in one packs better than either alone
     #[arg(long, value_name = "MODEL")]
     base: Option<PathBuf>,
 
     #[command(flatten)]
     text: TextArgs,
 
-    /// Words about the data and its licence, kept in the model
+    /// A note about the data and its licence, kept in the model
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
 
-    /// Do not estimate the ratio, which trains a second time, on nine tenths of the hosts
+    /// Do not estimate the ratio: the estimate needs a second training, on nine tenths of the hosts
     #[arg(long)]
     no_estimate: bool,
 }

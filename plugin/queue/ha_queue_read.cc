@@ -1,0 +1,162 @@
+/* ENGINE=QUEUE: how the handler reads. See ha_queue.h. */
+#define MYSQL_SERVER 1
+
+#include <my_global.h>
+
+#include "sql_class.h"
+#include "table.h"
+#include "handler.h"
+
+#include "ha_queue.h"
+#include "queue_row.h"
+
+int ha_queue::unpack(uchar *record, rq_slice row)
+{
+  if (table->s->blob_fields) {
+    kept.assign(row.bytes, row.bytes + row.len);
+    row.bytes= kept.data();
+  }
+  return queue_unpack(table, record, row);
+}
+
+void ha_queue::end_scan()
+{
+  copying= false;
+  if (!cursor)
+    return;
+  rq_scan_end(cursor);
+  cursor= nullptr;
+  reader->reading--;
+}
+
+/* Begun with the first row, not with the scan: queue_wait() in WHERE is evaluated in between. */
+int ha_queue::cursor_ready()
+{
+  if (cursor)
+    return 0;
+  queue_connection *connection= queue_connection_of(ha_thd());
+  if (!connection)
+    return HA_ERR_OUT_OF_MEM;
+  if (!copying && queue_is_logged_as_text(ha_thd(), "reading a queue"))
+    return HA_ERR_UNSUPPORTED;
+  const int command= thd_sql_command(ha_thd());
+  if (!paused && (command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI) &&
+      table->reginfo.lock_type >= TL_FIRST_WRITE) {
+    rq_error error;
+    if (int code= rq_pause(queue, &error))
+      return fail(code, error);
+    paused= true;
+  }
+  const bool all= command == SQLCOM_SELECT && queue_shows_owned(ha_thd());
+  if (copying ? rq_hold_scan(connection->held_back, &cursor) : rq_scan(connection->session, queue, all, &cursor))
+    return HA_ERR_OUT_OF_MEM;
+  reader= connection;
+  reader->reading++;
+  return 0;
+}
+
+/*
+  Nobody takes a row until the copy has replaced the table: it would come back with the copy. Rows that somebody owns are
+  copied, and their owners find them there.
+*/
+int ha_queue::hold_back()
+{
+  queue_connection *connection= queue_connection_of(ha_thd());
+  if (!connection)
+    return HA_ERR_OUT_OF_MEM;
+  queue_let_go(connection);
+  rq_error error;
+  const int code= rq_hold_back(queue, &connection->held_back, &error);
+  copying= !code;
+  return fail(code, error);
+}
+
+int ha_queue::rnd_init(bool scan)
+{
+  if (scan)
+    end_scan();
+  if (scan && thd_sql_command(ha_thd()) == SQLCOM_ALTER_TABLE)
+    return hold_back();
+  return 0;
+}
+
+int ha_queue::rnd_end()
+{
+  end_scan();
+  return 0;
+}
+
+/*
+  Whether the table is copied while others write to it. HA_NO_ONLINE_ALTER keeps the server from it only where
+  the copy is a queue too.
+*/
+bool ha_queue::is_copied_online() const
+{
+#if MYSQL_VERSION_ID < 110200
+  return false;
+#else
+  return copying && table->s->online_alter_binlog;
+#endif
+}
+
+int ha_queue::rnd_next(uchar *buf)
+{
+  if (int error= cursor_ready())
+    return error;
+  /*
+    The server applies to the copy what was written meanwhile: it can't tell equal rows apart, and it keeps
+    those of a statement that has failed. It is not known before the second row; without a first one nothing is
+    applied.
+  */
+  if (is_copied_online()) {
+    my_printf_error(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON,
+                    "Queue: a queue can't be copied while others write to it; use ALTER TABLE ..., LOCK=SHARED", MYF(0));
+    return HA_ERR_UNSUPPORTED;
+  }
+  rq_slice row;
+  rq_error error;
+  uint64_t id;
+  int code= rq_next(cursor, &id, &row, &error);
+  if (code == RQ_END) {
+    warn_of_hidden();
+    return HA_ERR_END_OF_FILE;
+  }
+  if (code)
+    return fail(code, error);
+  current= id;
+  if (copying)
+    rq_hold_read(reader->held_back);
+  return unpack(buf, row);
+}
+
+/* What the statement took is owned, whether WHERE shows it or not. */
+void ha_queue::warn_of_hidden()
+{
+  THD *thd= ha_thd();
+  if (!hiding || reader->taken != thd->query_id || !rq_count(reader->session, queue) ||
+      (thd_sql_command(thd) == SQLCOM_SELECT && thd->get_sent_row_count()))
+    return;
+  hiding= false;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
+                      "Queue: what queue_wait() took from %s.%s is owned, even if another condition in WHERE does not show "
+                      "it; queue_wait('%s:CONDITION') takes what matches and nothing else",
+                      table->s->db.str, table->s->table_name.str, table->s->table_name.str);
+}
+
+void ha_queue::position(const uchar *)
+{
+  int8store(ref, current);
+}
+
+int ha_queue::rnd_pos(uchar *buf, uchar *pos)
+{
+  if (int error= cursor_ready())
+    return error;
+  rq_slice row;
+  rq_error error;
+  current= uint8korr(pos);
+  int code= rq_read(cursor, current, &row, &error);
+  if (code == RQ_END)
+    return HA_ERR_RECORD_DELETED;
+  return code ? fail(code, error) : unpack(buf, row);
+}
