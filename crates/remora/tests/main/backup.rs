@@ -73,7 +73,7 @@ fn three_generations_come_back() {
         place.run(&["restore", &format!("repo@{number}"), "--to", &target]).exits(0);
         assert!(place.bytes(&target) == *state, "generation {number}");
     }
-    place.run(&["restore", "repo", "--to", "back1"]).exits(2).says(&["is there already", "--delta"]);
+    place.run(&["restore", "repo", "--to", "back1"]).exits(2).says(&["exists already", "--delta"]);
     place
         .run(&["restore", "repo/disk.img", "--to", "file:back1", "--delta"])
         .exits(0)
