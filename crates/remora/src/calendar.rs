@@ -45,7 +45,8 @@ pub(crate) fn stamp(number: u64, taken_s: i64) -> Stamp {
 pub(crate) fn duration_s(text: &str) -> Result<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().with_context(|| format!("{text} is not a length of time; write for example 26h"))?;
+    let number: u64 =
+        number.parse().with_context(|| format!("{text} is not a length of time; write for example 26h"))?;
     let factor = match unit {
         "s" | "" => 1,
         "m" => 60,
@@ -63,7 +64,8 @@ pub(crate) fn duration_s(text: &str) -> Result<u64> {
 pub(crate) fn bytes(text: &str) -> Result<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().with_context(|| format!("{text} is not a number of bytes; write for example 20M"))?;
+    let number: u64 =
+        number.parse().with_context(|| format!("{text} is not a number of bytes; write for example 20M"))?;
     let shift = match unit {
         "" => 0,
         "k" | "K" => 10,

@@ -120,7 +120,10 @@ impl FromStr for Source {
             Some((kind, _)) => Ok(Source { kind: *kind, place: rest.parse()? }),
             None => {
                 let kinds: Vec<String> = Kind::ALL.iter().map(|(_, name)| format!("{name}:")).collect();
-                Err(format!("'{text}' does not say what it is; it must begin with one of {}", kinds.join(" ")))
+                Err(format!(
+                    "'{text}' does not say what it is; it must begin with one of {}",
+                    kinds.join(" ")
+                ))
             }
         }
     }
