@@ -151,7 +151,7 @@ fn a_volume_elsewhere_comes_and_goes_back() {
     server
         .run(&["restore", &format!("{repo}@1"), "--to", &target, "--delta"])
         .exits(0)
-        .says(&["16.4 kB of them written"]);
+        .says(&["16.4 kB of it written"]);
 
     server
         .run(&["backup", &format!("{source}x"), "--to", &repo])
