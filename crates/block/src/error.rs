@@ -16,7 +16,7 @@ pub enum Error {
     },
 
     /// What is backed up can't be read.
-    #[error("{name}: {source}; the backup is not made, earlier generations are as they were")]
+    #[error("{name}: {source}; no backup was made, and earlier generations are unchanged")]
     Source {
         /// The source and the byte where it happened.
         name: String,
@@ -26,7 +26,7 @@ pub enum Error {
 
     /// What is backed up changed while it was read.
     #[error(
-        "{name} changed while it was read; back up a snapshot of it, or say --live if such a copy is of use"
+        "{name} changed while it was read; back up a snapshot of it, or use --live if such a copy is good enough"
     )]
     Changed {
         /// The source.
@@ -34,7 +34,7 @@ pub enum Error {
     },
 
     /// A block has changed that was said not to have.
-    #[error("{name} has changed at byte {at}, where it was said not to have")]
+    #[error("{name} has changed at byte {at}, although it should not have changed there")]
     Untracked {
         /// The source.
         name: String,
@@ -61,7 +61,7 @@ pub enum Error {
     },
 
     /// Another run holds the lock.
-    #[error("{0} is in use by another run; try again when that has ended")]
+    #[error("{0} is in use by another run; try again when it has ended")]
     Busy(String),
 
     /// There is no such generation.
@@ -73,11 +73,11 @@ pub enum Error {
     Unfit(String),
 
     /// The user stopped it.
-    #[error("stopped by a signal; earlier generations are as they were")]
+    #[error("stopped by a signal; earlier generations are unchanged")]
     Stopped,
 
     /// A thread of ours ended where it must not.
-    #[error("a worker ended early; this is a mistake in remora")]
+    #[error("a worker ended early; this is a bug in remora")]
     Worker,
 }
 

@@ -269,11 +269,11 @@ impl Repository {
             // Nobody asked for this one by number, so it must be the one that was meant.
             (None, _, Some(damage)) => Err(Error::corrupt(
                 damage.to_string(),
-                "this may be the newest generation; name one with @NUMBER to take another, or say --keep-going",
+                "this may be the newest generation; choose another one with @NUMBER, or use --keep-going",
             )),
             (Some(number), _, Some(damage)) if !loaded.generations.contains_key(&number) => {
                 let text = format!(
-                    "there is no generation {number} but this may be; --keep-going brings back what can be proven"
+                    "there is no generation {number}, but this file may be it; --keep-going brings back what is proven good"
                 );
                 Err(Error::corrupt(damage.to_string(), text))
             }

@@ -1,10 +1,11 @@
 //! A generation back into a file or a device.
 
-use std::collections::BTreeSet;
+mod find;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, bounded};
 use disk::{Disk, Output, Volume};
@@ -14,17 +15,17 @@ use crate::backup::World;
 use crate::chain::{Chain, Chunk, ContentHasher, Walk};
 use crate::copies::{Copies, Lost, runs};
 use crate::feed::Blocks;
-use crate::file::File;
 use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, ZERO, chunk_hash, chunks_of, is_zero};
-use crate::repository::{Loaded, Repository};
+use crate::repository::Repository;
+
+use find::expected;
+pub(crate) use find::find;
+pub use find::note;
 
 /// Most threads that make sense.
 const JOBS_MAX: usize = 12;
-/// Most damages that are told one by one.
+/// Most damaged places that are named one by one.
 const CAUSES_MAX: usize = 1000;
-
-/// Times as long as any other a volume is believed to be when only a damaged header says so.
-const LONGER_MAX: u64 = 16;
 
 /// What to restore, and how.
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +61,8 @@ pub struct Summary {
     pub losses: Vec<Loss>,
     /// Whether all together is proven to be what was backed up, and not only each block to be one of those.
     pub is_proven: bool,
-    /// The damages that were met, as far as they are told one by one. What one costs may have been found
-    /// elsewhere.
+    /// The damaged places that were met, as far as they are named one by one. What one costs may have been
+    /// found elsewhere.
     pub damages: Vec<String>,
     /// Things of a tree that the target can't hold as they were: where, and what of them.
     pub bent: Vec<(PathBuf, String)>,
@@ -244,70 +245,6 @@ fn run(
     let (generation, written) =
         (newest.map_or(0, |file| file.header.generation), target.written.into_inner());
     Ok(Summary { generation, len, written, losses, is_proven, damages, bent: Vec::new() })
-}
-
-/// What was noted of a generation when it was made, also where its file is damaged: then it may not be what
-/// it was.
-///
-/// # Errors
-/// When there is no such generation.
-pub fn note(repository: &Repository, request: Request) -> Result<String, Error> {
-    let (_, chain, _) = find(repository, request)?;
-    Ok(chain.newest().map(|file| file.header.note.clone()).unwrap_or_default())
-}
-
-/// Hash of the volume as it was: of the file itself, or of one that builds upon it.
-fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u8; 32]> {
-    let newest = newest?;
-    let mut children = loaded.generations.values().filter(|file| file.is_sound());
-    let mut child = || children.find(|file| file.header.parent == newest.header.generation);
-    newest.expected().copied().or_else(|| child().map(|child| child.header.parent_content))
-}
-
-/// The chain to restore, and what of the repository is known to stand in its way.
-pub(crate) fn find(repository: &Repository, request: Request) -> Result<(Loaded, Chain, Vec<String>), Error> {
-    if !request.keep_going {
-        let loaded = repository.load()?;
-        let chain = repository.chain(&loaded, request.generation)?;
-        return Ok((loaded, chain, Vec::new()));
-    }
-    let loaded = repository.load_damaged()?;
-    let newest = request.generation.or_else(|| loaded.generations.keys().next_back().copied());
-    let Some((chain, why)) = newest.and_then(|number| Chain::partial(&loaded.generations, number)) else {
-        // It says best what there is.
-        return Err(repository.chain(&loaded, request.generation).err().unwrap_or(Error::Worker));
-    };
-    let chain = with_length(repository, &loaded, chain)?;
-    let named = request.generation.is_some();
-    let others = loaded.damages().filter(|_| !named || why.is_some() || !chain.is_sound());
-    let damages = others.chain(&why).map(ToString::to_string).collect();
-    Ok((loaded, chain, damages))
-}
-
-/// The chain, where nothing proves how long the volume is: as long as makes it what was backed up.
-fn with_length(repository: &Repository, loaded: &Loaded, chain: Chain) -> Result<Chain, Error> {
-    let Some(newest) = chain.newest().filter(|newest| !newest.is_sound()) else { return Ok(chain) };
-    let Some(expected) = expected(loaded, Some(newest)) else { return Ok(chain) };
-    if chain.content()? == expected {
-        return Ok(chain);
-    }
-    let others = loaded.generations.values().filter(|file| file.is_sound()).map(|file| file.header.len);
-    let lens: BTreeSet<u64> = others.collect();
-    for len in &lens {
-        let file = File::rebuild(repository.store(), newest.number, Some(*len));
-        if let Some(other) =
-            file.map(|file| chain.with(file)).filter(|other| other.content().ok() == Some(expected))
-        {
-            return Ok(other);
-        }
-    }
-    // Nothing is that much larger from one day to the next.
-    let most = lens.last().map_or(u64::MAX, |longest| longest.saturating_mul(LONGER_MAX).max(CHUNK as u64));
-    if chain.len() > most {
-        let text = "the length of the volume is damaged, and nothing else tells it";
-        return Err(Error::corrupt(&newest.shown, text));
-    }
-    Ok(chain)
 }
 
 /// Brings all chunks to the target; returns the hash of what was brought.

@@ -22,7 +22,7 @@ pub use self::cost::Cost;
 
 /// Most threads that make sense.
 const JOBS_MAX: usize = 12;
-/// Most damages that are told one by one.
+/// Most damaged places that are named one by one.
 pub const DAMAGES_MAX: usize = 1000;
 
 /// Something that is not as it was written.
@@ -50,8 +50,8 @@ pub struct Verified {
     pub bytes: u64,
     /// What is damaged, at most [`DAMAGES_MAX`].
     pub damages: Vec<Damage>,
-    /// Whether the damages were noted in the repository, or there is none: only then the next backup stores
-    /// again what they cost.
+    /// Whether the damage was noted in the repository, or there is none: only then the next backup stores
+    /// again what it costs.
     pub is_noted: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Times and lengths of time as people write them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use block::retention::Stamp;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -45,30 +45,35 @@ pub(crate) fn stamp(number: u64, taken_s: i64) -> Stamp {
 pub(crate) fn duration_s(text: &str) -> Result<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().with_context(|| format!("{text} is no length of time; say 26h"))?;
+    let number: u64 =
+        number.parse().with_context(|| format!("{text} is not a length of time; write for example 26h"))?;
     let factor = match unit {
         "s" | "" => 1,
         "m" => 60,
         "h" => 3600,
         "d" => 86_400,
         "w" => 7 * 86_400,
-        _ => bail!("{text} is no length of time; units are s, m, h, d and w, as in 26h"),
+        _ => bail!("{text} is not a length of time; units are s, m, h, d and w, as in 26h"),
     };
-    number.checked_mul(factor).with_context(|| format!("{text} is too long"))
+    // A clock can be asked for a time so far away, and for one much further it can't.
+    let seconds = number.checked_mul(factor).filter(|seconds| *seconds <= u64::from(u32::MAX));
+    seconds.with_context(|| format!("{text} is too long"))
 }
 
 /// `500000`, `100k`, `20M`, `1G`: bytes, in powers of 1024.
 pub(crate) fn bytes(text: &str) -> Result<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().with_context(|| format!("{text} is no number of bytes; say 20M"))?;
+    let number: u64 =
+        number.parse().with_context(|| format!("{text} is not a number of bytes; write for example 20M"))?;
     let shift = match unit {
         "" => 0,
         "k" | "K" => 10,
         "M" => 20,
         "G" => 30,
-        _ => bail!("{text} is no number of bytes; units are k, M and G, as in 20M"),
+        _ => bail!("{text} is not a number of bytes; units are k, M and G, as in 20M"),
     };
+    ensure!(number > 0, "write a number above 0");
     number.checked_mul(1 << shift).with_context(|| format!("{text} is too much"))
 }
 
@@ -85,7 +90,7 @@ mod tests {
         );
         assert_eq!([read("8d"), read("2w")], [Some(691_200), Some(1_209_600)]);
         assert_eq!([read(""), read("h"), read("1y"), read("-1h"), read("99999999999999999999w")], [None; 5]);
-        assert_eq!(read("9999999999999999999w"), None);
+        assert_eq!([read("9999999999999999999w"), read("4294967296")], [None; 2]);
     }
 
     #[test]
@@ -95,7 +100,7 @@ mod tests {
             [read("5"), read("5k"), read("20M"), read("1G")],
             [Some(5), Some(5120), Some(20 << 20), Some(1 << 30)]
         );
-        assert_eq!([read(""), read("1T"), read("99999999999999999G")], [None; 3]);
+        assert_eq!([read(""), read("0"), read("1T"), read("99999999999999999G")], [None; 4]);
     }
 
     #[test]

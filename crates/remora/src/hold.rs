@@ -58,17 +58,17 @@ pub(crate) fn take(
         if Instant::now() >= end {
             let seconds = waiting.wait.as_secs();
             return Err(anyhow::Error::new(Held(format!(
-                "{target} could not be locked within {seconds} s; in the way is {last}; --wait gives it more time"
+                "{target} could not be locked within {seconds} s, blocked by {last}; --wait waits longer"
             ))));
         }
     }
 }
 
-/// Tells once of each that is waited for.
+/// Names each that is waited for once.
 fn tell(found: &Obstacle, last: &Obstacle, note: &dyn Fn(&str)) {
     let id = |obstacle: &Obstacle| obstacle.blocker.as_ref().map(|blocker| blocker.id.clone());
     if *last == Obstacle::default() || id(found) != id(last) {
-        note(&format!("waiting for the lock; in the way is {found}"));
+        note(&format!("waiting for the lock, blocked by {found}"));
     }
 }
 

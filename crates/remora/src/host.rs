@@ -51,12 +51,12 @@ impl FromStr for Address {
             !name.starts_with('-') && name.chars().all(|c| c.is_alphanumeric() || "._-%:\\".contains(c))
         };
         if host.is_empty() || !plain(host) || (text.contains('@') && before.is_empty()) || !plain(before) {
-            return bad("write user@host or host, and :port behind it");
+            return bad("write user@host or host, and then :port if needed");
         }
         let port = match port.map(str::parse) {
             None => None,
             Some(Ok(port)) => Some(port),
-            Some(Err(_)) => return bad("its port is no number"),
+            Some(Err(_)) => return bad("its port is not a number"),
         };
         let destination = if before.is_empty() { host.to_owned() } else { format!("{before}@{host}") };
         Ok(Address { destination, port })

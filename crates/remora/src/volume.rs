@@ -118,7 +118,13 @@ impl FromStr for Source {
         match Kind::ALL.iter().find(|(_, name)| *name == kind) {
             Some((Kind::Mysql, _)) => Ok(Source { kind: Kind::Mysql, place: server_place(rest)? }),
             Some((kind, _)) => Ok(Source { kind: *kind, place: rest.parse()? }),
-            None => Err(format!("'{text}' does not say what it is; write file:{text} or block:{text}")),
+            None => {
+                let kinds: Vec<String> = Kind::ALL.iter().map(|(_, name)| format!("{name}:")).collect();
+                Err(format!(
+                    "'{text}' does not say what it is; it must begin with one of {}",
+                    kinds.join(" ")
+                ))
+            }
         }
     }
 }
@@ -327,7 +333,7 @@ mod tests {
         ] {
             assert_eq!(parsed(good).as_deref(), Ok(good));
         }
-        let text = "'/dev/sdb' does not say what it is; write file:/dev/sdb or block:/dev/sdb";
+        let text = "'/dev/sdb' does not say what it is; it must begin with one of file: block: lvm: btrfs: xfs: mysql:";
         assert_eq!(parsed("/dev/sdb"), Err(text.to_owned()));
         for bad in
             ["file:", "ftp:x", "file:ssh://h", "file:ssh://-x/y", "file:ssh:///x", "mysql:a b", "btrfs:"]

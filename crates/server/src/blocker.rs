@@ -11,11 +11,11 @@ pub struct Blocker {
     pub id: String,
     /// Whose it is, as `user@host`.
     pub account: String,
-    /// How long it has been running its statement or been idle, in seconds.
+    /// For how many seconds it has been running its statement or idle.
     pub seconds: u64,
     /// What it runs, shortened; empty for one that is idle.
     pub statement: String,
-    /// What it holds, as far as the server tells; empty when it does not.
+    /// What it holds; empty if the server does not tell.
     pub holds: String,
 }
 
@@ -40,11 +40,11 @@ pub struct Obstacle {
     pub blocker: Option<Blocker>,
     /// Tables that somebody has locked or is using, when it is not known who.
     locked: Vec<String>,
-    /// Connections that may have locked them: those that have been idle for longest.
+    /// Connections that may have locked them: those that have been idle the longest.
     idle: Vec<Blocker>,
 }
 
-/// So many tables or connections are named.
+/// At most this many tables or connections are named.
 const NAMED: usize = 3;
 
 impl fmt::Display for Obstacle {
@@ -63,13 +63,13 @@ impl fmt::Display for Obstacle {
             None => {
                 let one = |idle: &Blocker| format!("{} of {} for {} s", idle.id, idle.account, idle.seconds);
                 let idle: Vec<String> = idle.iter().take(NAMED).map(one).collect();
-                write!(f, "somebody who has locked {}; this server does not tell who", listed(locked))?;
+                write!(f, "somebody who has locked {}; this server does not say who", listed(locked))?;
                 if !idle.is_empty() {
-                    write!(f, ", these connections are idle: {}", idle.join(", "))?;
+                    write!(f, ", but these connections are idle: {}", idle.join(", "))?;
                 }
                 write!(
                     f,
-                    " (it does with INSTALL SONAME 'metadata_lock_info' on MariaDB, or performance_schema.metadata_locks)"
+                    " (it would with INSTALL SONAME 'metadata_lock_info' on MariaDB, or with performance_schema.metadata_locks)"
                 )
             }
         }
@@ -274,10 +274,10 @@ mod tests {
         let said = Obstacle { blocker: None, locked, idle: vec![by.clone()] }.to_string();
         assert!(
             said.starts_with(
-                "somebody who has locked d.a, d.b, d.c and 1 more; this server does not tell who"
+                "somebody who has locked d.a, d.b, d.c and 1 more; this server does not say who"
             )
         );
-        assert!(said.contains("these connections are idle: 8 of app@web1 for 30 s"), "{said}");
+        assert!(said.contains("but these connections are idle: 8 of app@web1 for 30 s"), "{said}");
         assert_eq!(Obstacle::default().to_string(), "nobody that can be seen");
     }
 

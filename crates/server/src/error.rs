@@ -82,7 +82,7 @@ pub enum Error {
 
     /// A lock could not be had in time.
     #[error(
-        "no lock ({lock}) within {seconds} s; in the way is {blocker}. --lock-wait gives it more time, --kill-long-queries ends statements"
+        "no lock ({lock}) within {seconds} s; blocked by {blocker}. --lock-wait waits longer, --kill-long-queries ends statements"
     )]
     LockWait {
         /// Which, as [`HoldMode::name`](crate::HoldMode::name) says.

@@ -1,4 +1,4 @@
--- InnoDB files with space that their tables do not use: CALL m.fragmentation('%', 100), of 100 MiB and more.
+-- InnoDB files of which 100 MiB or more are unused: CALL m.fragmentation('%', 100).
 -- Servers: mariadb
 CREATE PROCEDURE fragmentation(IN db_like VARCHAR(64) CHARACTER SET utf8, IN least_mib INT UNSIGNED)
 READS SQL DATA
@@ -9,8 +9,9 @@ BEGIN
       ROUND(100 * (f.file_bytes - f.used_bytes) / f.file_bytes, 1) AS free_percent
     FROM (
       SELECT s.database_name AS db, s.table_name,
-          t.file_size AS file_bytes,
-          (s.clustered_index_size + s.sum_of_other_index_sizes) * t.page_size AS used_bytes
+          -- Old statistics may count more pages than the file has.
+          CAST(t.file_size AS SIGNED) AS file_bytes,
+          CAST((s.clustered_index_size + s.sum_of_other_index_sizes) * t.page_size AS SIGNED) AS used_bytes
         FROM (
           SELECT CONVERT(CONVERT(CAST(SUBSTRING_INDEX(name, '/', 1) AS BINARY) USING filename) USING utf8) AS db,
               CONVERT(CONVERT(CAST(SUBSTRING_INDEX(name, '/', -1) AS BINARY) USING filename) USING utf8) AS table_name,

@@ -1,4 +1,4 @@
--- What this server replicates, and how far it is: CALL m.replication(). No rows: it replicates nothing.
+-- What this server replicates, and how far it is: CALL m.replication().
 -- Servers: all
 CREATE PROCEDURE replication()
 READS SQL DATA

@@ -34,57 +34,57 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Back up a volume, a folder or a server: full the first time, then only what changed
 ///
-/// It is read once, from a snapshot where one can be made. Blocks of 16 KiB that are not as in the generation
-/// before are stored, compressed, changed database pages as the difference to what they were. Nothing that is
-/// stored already is touched: a run that fails or is killed leaves the repository as it was.
+/// The source is read once, from a snapshot if one can be made. Only blocks of 16 KiB that differ from the
+/// generation before are stored: compressed, or as the difference to what they were. Nothing that is already
+/// stored is touched: a run that fails or is killed leaves the repository as it was.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER, where a path may
-    /// be ssh://user@host/PATH; a whole server: mysql: for the usual one here, mysql:/path/to.sock,
+    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER; any of these paths
+    /// may be ssh://user@host/PATH. Or a whole server: mysql: for the usual one here, mysql:/path/to.sock,
     /// mysql:NAME of a sandbox, mysql:ssh://user@host and mysql:ssh://user@host/path/to.sock
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
-    /// The repository, a folder; it is made when it is not there
+    /// The repository, a folder; it is created if it does not exist
     #[arg(long, value_name = "REPO")]
     to: PathBuf,
 
-    /// Name of the backups in the repository [default: the last part of the path]
+    /// The name of these backups in the repository [default: the last part of the path]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Store everything anew instead of what changed
+    /// Store everything again, not only what changed
     #[arg(long)]
     full: bool,
 
-    /// Accept a file that changes while it is read: a copy of no one moment
+    /// Accept a file that changes while it is read: the copy then mixes several moments
     #[arg(long)]
     live: bool,
 
-    /// A shell command to run on the source's machine before it is read, such as one that makes a snapshot
+    /// A shell command to run on the source's machine before reading, such as one that makes a snapshot
     #[arg(long, value_name = "COMMAND")]
     before: Option<String>,
 
-    /// A shell command to run there when it has been read, or could not be
+    /// A shell command to run there after reading, even if that failed
     #[arg(long, value_name = "COMMAND")]
     after: Option<String>,
 
-    /// A shell command that holds a lock while it runs others, such as 'remora lock --': the snapshot is made
-    /// under it
+    /// A shell command that holds a lock while it runs another command, such as 'remora lock --'; the snapshot
+    /// is made under that lock
     #[arg(long, value_name = "COMMAND")]
     lock: Option<String>,
 
-    /// Keep the snapshot there until the next run, which then reads only what has changed since
+    /// Keep the snapshot until the next run, which then reads only what has changed since
     #[arg(long)]
     track: bool,
 
-    /// Room for what changes in an lvm: volume while it is read [default: a fifth of the volume, or what is
-    /// free]
+    /// Room for changes in an lvm: volume while it is read [default: a fifth of the volume, or what is free if
+    /// that is less]
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     snapshot_size: Option<u64>,
 
-    /// Read at most so many bytes in a second, such as 50M
+    /// Read at most this many bytes per second, such as 50M
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     rate: Option<u64>,
 
@@ -100,25 +100,25 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 
-    /// Seconds to try for the lock of a server (mysql:)
+    /// How many seconds to try for the lock of a server (mysql:)
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    wait: u64,
+    wait: u32,
 
-    /// Seconds that a server on XFS may stand still while its files are cloned; a run that would take longer
-    /// is refused
+    /// How many seconds a server on XFS may be stopped while its files are cloned; remora refuses to stop it
+    /// for longer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     still: f64,
 
-    /// Start a server on a copy of the snapshot and check its tables before it counts as a backup: the
-    /// default for mysql: on btrfs and XFS. Where it can't be done the exit code is 3
+    /// Start a server on a copy of the snapshot and check its tables before storing it: the default for mysql:
+    /// on btrfs and XFS. If that can't be done the exit code is 3
     #[arg(long, conflicts_with = "no_prove")]
     prove: bool,
 
-    /// Start no server on a copy
+    /// Don't start a server on a copy of the snapshot
     #[arg(long)]
     no_prove: bool,
 
-    /// How long tables may be checked for that; when it is too short for all it is others each time
+    /// How long to check tables there; if that is too short for all tables, each run checks others
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = calendar::duration_s)]
     prove_for: u64,
 
@@ -141,7 +141,9 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if let Some(source) = arguments.sources.iter().find(|source| !source.is_held_still())
         && (arguments.lock.is_some() || arguments.track)
     {
-        return Err(exit::usage(format!("{source} is read as it is: --lock and --track are for snapshots")));
+        return Err(exit::usage(format!(
+            "{source} is read without a snapshot: --lock and --track are only for snapshots"
+        )));
     }
     if arguments.nice {
         // The I/O scheduler goes by this too.
@@ -149,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
     let stop = commands::stop_flag(report)?;
     let world = World { stop: &stop, progress: report };
-    let wait = Duration::from_secs(arguments.wait);
+    let wait = Duration::from_secs(arguments.wait.into());
     let still = Duration::from_secs_f64(arguments.still);
     let servers = arguments.sources.iter().map(|source| server_of(source, &arguments.server));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
@@ -209,7 +211,7 @@ fn names(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
         }
         if !is_name(name) {
             return Err(exit::usage(format!(
-                "'{name}' can't be a name: no slash, no @, no dot or dash in front"
+                "'{name}' can't be a name: it must not contain / or @, or begin with a dot or dash"
             )));
         }
         return Ok(vec![name.clone()]);
@@ -254,12 +256,12 @@ fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report)
         size(made.written),
     ));
     if made.healed > 0 {
-        let text = "stored again, because what was stored of it is damaged";
+        let text = "stored again, because the stored copy is damaged";
         report.note(&format!("{name}@{}: {} {text}", made.generation, count(made.healed, "block")));
     }
     if !made.damages.is_empty() {
         report.warn(&format!(
-            "{name}@{} is whole, but the repository is damaged: 'remora verify' says what that costs",
+            "{name}@{} is whole, but the repository is damaged: 'remora verify' says what is lost",
             made.generation
         ));
     }

@@ -39,9 +39,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Run a job for cron: one at a time, logged, silent unless it fails
 ///
-/// Every line that the command prints goes into the log with the time in front. Nothing is printed unless the
-/// command fails: then the reason and the end of its output, which cron mails. The exit code is the
-/// command's; death by a signal is a failure, 128 and the signal's number.
+/// Every line that the command prints goes into the log, with the time in front. If the command fails, the
+/// reason and the end of its output are printed, and cron mails them; otherwise nothing is printed. The exit
+/// code is that of the command, or 128 plus the signal's number if a signal killed it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -49,24 +49,24 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
 
-    /// Run only when nobody else holds this file's lock; it is made, and left
+    /// Run only if no other run holds a lock on this file; the file is created and stays
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
 
-    /// When another run holds the lock, wait for its end
+    /// If another run holds the lock, wait for its end
     #[arg(long, requires = "lock")]
     wait: bool,
 
-    /// When another run holds the lock, end well without having done anything
+    /// If another run holds the lock, do nothing and exit with 0
     #[arg(long, requires = "lock", conflicts_with = "wait")]
     skip: bool,
 
-    /// End the command and all that it has started after so long, such as 90s or 2h
+    /// End the command and everything it has started after this time, such as 90s or 2h
     #[arg(long, value_name = "TIME", value_parser = calendar::duration_s)]
     timeout: Option<u64>,
 
-    /// Begin a new log when it is larger, such as 10M, also in the middle of a run; five old ones are kept as
-    /// FILE.1 to FILE.5
+    /// Begin a new log when this one is larger, such as 10M, even in the middle of a run; five old ones are
+    /// kept as FILE.1 to FILE.5
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     log_size: Option<u64>,
 
@@ -133,8 +133,7 @@ fn lock(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<Optio
                 return Ok(None);
             }
             Err(Errno::WOULDBLOCK) => {
-                let text =
-                    format!("another run holds {shown}; --skip makes that no failure, --wait waits for it");
+                let text = format!("another run holds {shown}; --wait waits for it, --skip exits with 0");
                 log.line(text.as_bytes());
                 return Err(anyhow::Error::new(Held(text)));
             }

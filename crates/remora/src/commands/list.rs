@@ -20,7 +20,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora list /backup --older-than 26h       for monitoring: exits with 3 if a newest backup is older
   remora list /backup --json";
 
-/// Show what backups there are
+/// List the backups in a repository
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
-    /// Exit with 3 if the newest backup of a name is older, such as 26h or 8d, or if there is none
+    /// Exit with 3 if the newest backup of a name is older than this, such as 26h or 8d, or if there is none
     #[arg(long, value_name = "AGE", value_parser = calendar::duration_s)]
     older_than: Option<u64>,
 }
@@ -75,7 +75,7 @@ fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String>
         Ok(_) => None,
         Err(_) if newest.taken_s - now_s <= CLOCKS_DIFFER_S => None,
         Err(_) => Some(format!(
-            "the newest backup is dated in the future: {when}; so its age is not known: mend the clock and make another"
+            "the newest backup is dated in the future: {when}; so its age is unknown: correct the clock and make another"
         )),
     }
 }

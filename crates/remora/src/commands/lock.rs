@@ -25,10 +25,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Hold a server's lock while a command runs
 ///
-/// Takes the gentlest lock that makes a snapshot consistent, runs the command, lets go, and ends with the
-/// command's exit code. The command runs only under the lock; if the lock was lost meanwhile the result is a
-/// failure. A statement that stands in the way is waited for without making others wait, and named when time
-/// is up.
+/// Takes the gentlest lock that makes a snapshot consistent, runs the command, releases the lock, and ends
+/// with the command's exit code. The command runs only under the lock; if the lock was lost meanwhile, that is
+/// a failure. If a statement stands in the way, remora names it and waits for it without making others wait.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -36,15 +35,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MODE", default_value = "auto")]
     mode: Mode,
 
-    /// Seconds to try for the lock
+    /// How many seconds to try for the lock
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    wait: u64,
+    wait: u32,
 
     /// A statement to run before the lock is taken
     #[arg(long, value_name = "STATEMENT")]
     before: Vec<String>,
 
-    /// A statement to run after the lock is released, also when the command failed
+    /// A statement to run after the lock is released, even if the command or the lock failed
     #[arg(long, value_name = "STATEMENT")]
     after: Vec<String>,
 
@@ -62,7 +61,7 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Mode {
-    /// backup-stage on MariaDB from 10.4.1, instance on MySQL 8 when all tables are InnoDB, else global
+    /// backup-stage on MariaDB from 10.4.1, instance on MySQL 8 if all tables are InnoDB, else global
     Auto,
     /// BACKUP STAGE BLOCK_COMMIT: MariaDB from 10.4.1
     BackupStage,
@@ -82,20 +81,26 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         Mode::Instance => HoldMode::Instance,
         Mode::Global => HoldMode::Global,
     };
-    for statement in &arguments.before {
-        session.execute(statement)?;
+    let done = execute(&mut session, &arguments.before)
+        .and_then(|()| under_lock(arguments, session, &mode, &target, &signals, report));
+    // Whatever happened: what --before has stopped must go on.
+    let after = match arguments.after.as_slice() {
+        [] => Ok(()),
+        statements => target.connect().map_err(Into::into).and_then(|mut new| execute(&mut new, statements)),
+    };
+    match (done, after) {
+        (Ok(code), Ok(())) => Ok(Exit::Command(code)),
+        (Ok(_), Err(error)) => Err(error.context("the command has run, but --after failed")),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(after)) => {
+            report.warn(&format!("--after failed, too: {after:#}"));
+            Err(error)
+        }
     }
-    let done = under_lock(arguments, session, &mode, &target, &signals, report);
-    // Whatever happened: what --before has stopped is to go on.
-    let after = if arguments.after.is_empty() { Ok(()) } else { run_after(arguments, &target) };
-    let code = done?;
-    after.context("the command has run, but --after failed")?;
-    Ok(Exit::Command(code))
 }
 
-fn run_after(arguments: &Arguments, target: &Target) -> Result<()> {
-    let mut session = target.connect()?;
-    for statement in &arguments.after {
+fn execute(session: &mut Session, statements: &[String]) -> Result<()> {
+    for statement in statements {
         session.execute(statement)?;
     }
     Ok(())
@@ -110,7 +115,7 @@ fn under_lock(
     signals: &child::Signals,
     report: &Report,
 ) -> Result<u8> {
-    let wait = Duration::from_secs(arguments.wait);
+    let wait = Duration::from_secs(arguments.wait.into());
     let (pause, note) = (|time| signals.pause(time), |text: &str| report.note(text));
     let mut hold = hold::take(session, mode, target, &Waiting { wait, pause: &pause, note: &note })?;
     let held = Instant::now();

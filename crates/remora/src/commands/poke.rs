@@ -21,28 +21,28 @@ use known::Known;
 
 const EXAMPLES: &str = "EXAMPLES
   remora poke max-connections 500 --yes-i-know         a full server lets clients in again
-  remora poke kill-query 4711 --yes-i-know             also when the server is full
-  remora poke set skip_name_resolve 1                  shows what it would do, and does nothing
-  remora poke set skip_name_resolve 1 --yes-i-know     the name server is gone, and so are new connections
+  remora poke kill-query 4711 --yes-i-know             works on a full server, too
+  remora poke set skip_name_resolve 1                  shows what it would store, and stores nothing
+  remora poke set skip_name_resolve 1 --yes-i-know     when the name server is down and new connections hang
   remora poke set log_slave_updates 1 --yes-i-know -S /run/mysqld/mysqld.sock
-  remora poke list                                     what may be stored, and how that was tried";
+  remora poke list                                     what can be stored, and how that was tried";
 
 /// The emergency drawer: change on a live server what SQL can't
 ///
-/// SQL is used when it works. When it does not, because the server is full or the variable is read-only, one
-/// value is stored in the server's memory: no debugger, no pause. Only variables known to remora by name,
-/// width and range are touched, on MariaDB of this machine, and only when everything fits: the program that
-/// runs, its build, the place, the present value, and what SQL says of it. A restart forgets it.
+/// SQL is used if it works. If it does not, because the server is full or the variable is read-only, one
+/// value is stored in the server's memory: no debugger, no pause. Only variables that remora knows by name,
+/// width and range are touched, only on a MariaDB of this machine, and only if everything fits: the program
+/// that runs, its build, the place, the present value, and what SQL says of it. A restart forgets the change.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Action {
     /// Store a value that SQL calls read-only
     Set(Set),
-    /// Change the limit of connections, also of a server that is full
+    /// Change the limit of connections, even on a full server
     MaxConnections(MaxConnections),
-    /// End the statement of a connection, also on a server that is full
+    /// End the statement of a connection, even on a full server
     KillQuery(KillQuery),
-    /// List the variables that may be stored into
+    /// List the variables that can be stored
     List,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Set {
     #[arg(value_name = "VAR")]
     name: String,
 
-    /// Its new value: a number; ON and OFF for what is on or off
+    /// Its new value: a number, or ON or OFF for a switch
     #[arg(value_name = "VALUE")]
     value: String,
 
@@ -72,7 +72,7 @@ pub(crate) struct MaxConnections {
 
 #[derive(Debug, Args)]
 pub(crate) struct KillQuery {
-    /// The connection's number, as the process list has it
+    /// The number of the connection in the process list
     #[arg(value_name = "ID")]
     id: u64,
 
@@ -83,8 +83,8 @@ pub(crate) struct KillQuery {
 /// Which server.
 #[derive(Debug, Args)]
 struct Which {
-    /// Write to the server's memory where SQL can't do it; without this it is only shown what would be
-    /// written
+    /// Write to the server's memory if SQL can't do it; without this option, poke only shows what it would
+    /// write
     #[arg(long)]
     yes_i_know: bool,
 
@@ -92,7 +92,7 @@ struct Which {
     #[arg(long, value_name = "N", conflicts_with = "pid_file")]
     pid: Option<u32>,
 
-    /// The file with the number of the server's process
+    /// A file that contains the number of the server's process
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 
@@ -162,21 +162,21 @@ fn consent(agreed: bool, known: &Known, old: u64, new: u64) -> Result<()> {
         return Ok(());
     }
     Err(usage(format!(
-        "{} is {old} and would be {new}, stored in the memory of the running server; all fits, and nothing was written: --yes-i-know does it",
+        "{} is {old} and would be set to {new} in the memory of the running server; all checks passed, and nothing was written: --yes-i-know writes it",
         known.name
     )))
 }
 
 fn list(report: &Report) -> Result<Exit> {
-    for Known { name, symbol, width, range, counts, tried, .. } in &known::KNOWN {
+    for Known { name, symbol, width, range, takes_effect, tried, .. } in &known::KNOWN {
         let (least, most) = (range.start(), range.end());
         if report.is_json() {
             report.message(&json!({
                 "message_type": "variable", "variable": name, "symbol": symbol, "bytes": width.bytes(),
-                "least": least, "most": most, "counts": counts, "tried": tried, "series": known::SERIES,
+                "least": least, "most": most, "takes_effect": takes_effect, "tried": tried, "series": known::SERIES,
             }))?;
         } else {
-            report.data(&format!("{name:<30} {least} to {most}; it counts {counts}"))?;
+            report.data(&format!("{name:<30} {least} to {most}; it takes effect {takes_effect}"))?;
             report.data(&format!("{:<30} tried on MariaDB {}: {tried}", "", known::SERIES.join(", ")))?;
         }
     }

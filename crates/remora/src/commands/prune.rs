@@ -19,9 +19,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Forget old generations
 ///
-/// Keeps what the options name, the newest generation always, and forgets the rest. What a kept generation
-/// needs of a forgotten one stays where it is and is referred to; what nobody needs is removed. Every kept
-/// generation can be restored at every moment, also when this is killed.
+/// Keeps what the options name and always the newest generation, and forgets the rest. Data of a forgotten
+/// generation that a kept one needs stay where they are; what no generation needs is removed. Every kept
+/// generation can be restored at every moment, even if this command is killed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -29,23 +29,23 @@ pub(crate) struct Arguments {
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
-    /// Keep the newest N
+    /// Keep the newest N generations
     #[arg(long, value_name = "N")]
     keep_last: Option<usize>,
 
-    /// Keep the newest of each of the last N days that have one
+    /// Keep the newest of each of the last N days that have a backup
     #[arg(long, value_name = "N")]
     keep_daily: Option<usize>,
 
-    /// Keep the newest of each of the last N weeks that have one; weeks begin on Monday
+    /// Keep the newest of each of the last N weeks that have a backup; weeks begin on Monday
     #[arg(long, value_name = "N")]
     keep_weekly: Option<usize>,
 
-    /// Keep the newest of each of the last N months that have one
+    /// Keep the newest of each of the last N months that have a backup
     #[arg(long, value_name = "N")]
     keep_monthly: Option<usize>,
 
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
 }
@@ -110,11 +110,11 @@ fn tell(name: &str, done: &block::prune::Summary, dry_run: bool, report: &Report
     if !done.damaged.is_empty() {
         let damaged = numbers(&done.damaged);
         report.warn(&format!(
-            "{name}: damaged, and kept with all they may need: {damaged}; see 'remora verify'"
+            "{name}: damaged, but kept with everything they may need: {damaged}; see 'remora verify'"
         ));
     }
     for file in &done.unused {
-        report.warn(&format!("{file} can't be used, and stays until all older generations are forgotten"));
+        report.warn(&format!("{file} can't be used; it stays until all older generations are forgotten"));
     }
     if done.left > 0 {
         report.note(&format!(

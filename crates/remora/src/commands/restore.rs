@@ -22,36 +22,36 @@ use crate::{commands, repository, shown};
 const EXAMPLES: &str = "EXAMPLES
   remora restore /backup/disk.img --to /vm/new.img           the newest generation into a new file
   remora restore /backup/disk.img@12 --to /vm/new.img        generation 12
-  remora restore /backup/data --to /dev/vg/data --delta      only blocks that differ
-  remora restore /backup/data --to /data --keep-going        what can be proven of a damaged backup
+  remora restore /backup/data --to /dev/vg/data --delta      write only the blocks that differ
+  remora restore /backup/data --to /data --keep-going        what is proven good of a damaged backup
   remora restore /backup/data --to ssh://root@db2/dev/vg/data --overwrite";
 
 /// Bring a generation back into a file, a device or a folder
 ///
-/// Each block is proven by its hash before it is written, and all of them together by that of the volume. A
-/// new file has its name only when it is whole. What is there already is written over only when that is asked
-/// for.
+/// Each block is checked by its hash before it is written, and all of them together by the hash of the volume.
+/// A new file gets its name only when it is complete. What already exists is overwritten only if you ask for
+/// it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The backups: REPO/NAME, or REPO if it holds but one name; @N for generation N [default: the newest]
+    /// The backup: REPO/NAME, or REPO if it holds only one name; @N for generation N [default: the newest]
     #[arg(value_name = "REPO[@GENERATION]")]
     from: String,
 
     /// A file or a block device, or a new folder for a tree of files, here or at ssh://user@host/PATH; file:
-    /// or block: may stand before it, as in backup
+    /// or block: may come first, as for backup
     #[arg(long, value_name = "PATH", value_parser = target)]
     to: Place,
 
-    /// Write into a target that is there, all of it
+    /// Write into an existing target, all of it
     #[arg(long, conflicts_with = "delta")]
     overwrite: bool,
 
-    /// Write into a target that is there, but only the blocks that differ
+    /// Write into an existing target, but only the blocks that differ
     #[arg(long)]
     delta: bool,
 
-    /// Of a damaged backup bring back all that is proven to be as it was, name the rest, and exit with 4
+    /// If the backup is damaged, bring back everything that is proven good, name the rest, and exit with 4
     #[arg(long)]
     keep_going: bool,
 
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let restored = if named.is_tree(request)? {
         if there {
             return Err(exit::usage(format!(
-                "{target} is there already, and a tree of files goes into a new folder"
+                "{target} exists already, and a tree of files needs a new folder"
             )));
         }
         tree::restore(&named.repository, (&disk, &*machine.tree()), path, request, world)
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         in_place(&named.repository, &*volume, &target, request, world)
     } else {
         return Err(exit::usage(format!(
-            "{target} is there already; --delta writes the blocks that differ, --overwrite all"
+            "{target} exists already; --delta writes only the blocks that differ, --overwrite writes all"
         )));
     };
     report.end();
@@ -117,7 +117,7 @@ fn advise(error: block::Error, keep_going: bool) -> anyhow::Error {
     let damaged = matches!(error, block::Error::Corrupt { .. }) && !keep_going;
     let error = anyhow::Error::new(error);
     if damaged {
-        error.context("the backup is damaged; --keep-going brings back what can be proven")
+        error.context("the backup is damaged; --keep-going brings back what is proven good")
     } else {
         error
     }
@@ -141,7 +141,8 @@ fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
         report.warn(&format!("{}: {what}", shown::path(path)));
     }
     if !restored.is_proven && restored.losses.is_empty() {
-        report.warn("nothing is known to be lost, but that all together is what was backed up is not proven");
+        report
+            .warn("no block is known to be lost, but it is not proven that the whole is what was backed up");
     }
     Ok(())
 }
@@ -156,9 +157,9 @@ fn tell(name: &str, restored: &Summary, target: &str, seconds: f64, report: &Rep
         }))?;
         return Ok(());
     }
-    let lost = if lost > 0 { format!(", {} of them lost", report::size(lost)) } else { String::new() };
+    let lost = if lost > 0 { format!(", {} of it lost", report::size(lost)) } else { String::new() };
     report.note(&format!(
-        "{name}@{} is in {target}: {}, {} of them written{lost}, {seconds:.1} s",
+        "{name}@{} restored to {target}: {}, {} of it written{lost}, {seconds:.1} s",
         restored.generation,
         report::size(restored.len),
         report::size(restored.written),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use progress::Progress;
+use progress::{Progress, count};
 use serde_json::json;
 use server::{Flavour, Session, quote_name};
 
@@ -17,18 +17,19 @@ use crate::report::Report;
 use crate::shown;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora routines list                         what there is, and how it is called
-  remora routines install                      all of it, into the database m
+  remora routines list                         what there is, and how to call it
+  remora routines install                      all of them, into the database m
   remora routines install --db dba --only gstatus,report
   remora routines install --print | less       the statements, for a client with DELIMITER
-  remora routines list --installed             what this server has
+  remora routines list --installed             which of them this server has
   remora routines remove
 Then, in any client:  CALL m.report(1);   SELECT m.gstatus('questions');   CALL m.blockers();";
 
-/// Install SQL routines that administrators share: counters per second, blockers, sizes, idle indexes
+/// Install SQL routines for administrators: counters per second, blockers, sizes, unused indexes
 ///
-/// They read only: they write nothing, also not to the binary log, and work in READ ONLY transactions. They
-/// run with the rights of whoever calls them. Grants on them survive a new install.
+/// The routines only read. They write nothing, not even to the binary log, so they work on replicas and in
+/// READ ONLY transactions. They run with the privileges of whoever calls them. Installing them again keeps
+/// the grants on them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -38,12 +39,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make the routines, or bring them up to date
+    /// Install the routines, or bring them up to date
     Install(Box<Install>),
-    /// Show what there is, or what a server has
+    /// List the routines, or which of them a server has
     List(Box<List>),
     /// Drop the routines; the database stays
-    Remove(Box<Place>),
+    Remove(Box<Remove>),
 }
 
 #[derive(Debug, Args)]
@@ -51,6 +52,11 @@ struct Install {
     /// Print the statements instead of running them
     #[arg(long)]
     print: bool,
+
+    /// Write the statements to the binary log, so that replicas get the routines too [default: this server
+    /// alone]
+    #[arg(long)]
+    binlog: bool,
 
     #[command(flatten)]
     place: Place,
@@ -67,18 +73,25 @@ struct List {
 }
 
 #[derive(Debug, Args)]
+struct Remove {
+    /// Write the statements to the binary log, so that replicas lose the routines too [default: this server
+    /// alone]
+    #[arg(long)]
+    binlog: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
 struct Place {
-    /// The database they are in; it is made if it is not there
+    /// The database for the routines; install creates it if it does not exist
     #[arg(long, value_name = "NAME", default_value = "m")]
     db: String,
 
-    /// These only, separated by commas
+    /// Only these routines, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-
-    /// Write it to the binary log, so that replicas do the same [default: this server alone]
-    #[arg(long)]
-    binlog: bool,
 
     #[command(flatten)]
     server: ServerArgs,
@@ -88,7 +101,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     match arguments.action {
         Action::Install(arguments) => install(&arguments, password, report),
         Action::List(arguments) => list(&arguments, password, report),
-        Action::Remove(place) => remove(&place, password, report),
+        Action::Remove(arguments) => remove(&arguments, password, report),
     }
 }
 
@@ -98,7 +111,7 @@ impl Place {
         if let Some(wrong) = self.only.iter().find(|name| !known(name)) {
             let names: Vec<_> = ALL.iter().map(|routine| routine.name).collect();
             return Err(usage(format!(
-                "--only {wrong}: there is no such routine; there are {}",
+                "--only {wrong}: there is no such routine; choose from {}",
                 names.join(", ")
             )));
         }
@@ -107,22 +120,24 @@ impl Place {
         Ok(ALL.iter().filter(is_chosen).collect())
     }
 
-    /// A session whose modes do not matter to what is installed.
     fn session(&self, password: Option<String>) -> anyhow::Result<Session> {
         let mut session = self.server.target(password)?.connect()?;
-        session.execute("SET SESSION sql_mode = 'STRICT_TRANS_TABLES'")?;
+        session.execute(MODE)?;
         Ok(session)
     }
+}
 
-    /// Keeps what follows out of the binary log, if there is one and nobody wants it there.
-    fn keep_out_of_binlog(&self, session: &mut Session) -> anyhow::Result<()> {
-        if session.about.log_bin && !self.binlog {
-            session.execute("SET SESSION sql_log_bin = 0").context(
-                "the binary log can't be switched off for this session; --binlog installs with it",
-            )?;
-        }
-        Ok(())
+/// A routine keeps the mode in which it was made, so that must not be the one that a server happens to have.
+const MODE: &str = "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'";
+
+/// Keeps what follows out of the binary log, if there is one and it is not wanted there.
+fn keep_out_of_binlog(binlog: bool, session: &mut Session) -> anyhow::Result<()> {
+    if session.about.log_bin && !binlog {
+        session
+            .execute("SET SESSION sql_log_bin = 0")
+            .context("the binary log can't be switched off for this session; --binlog leaves it on")?;
     }
+    Ok(())
 }
 
 /// What a database has: by kind and name, the comment.
@@ -150,7 +165,7 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
     let chosen = place.chosen()?;
     let db = quote_name(&place.db);
     if arguments.print {
-        report.data(&format!("CREATE DATABASE IF NOT EXISTS {db};\nDELIMITER //"))?;
+        report.data(&format!("{MODE};\nCREATE DATABASE IF NOT EXISTS {db};\nDELIMITER //"))?;
         for routine in chosen {
             report.data(&format!("{}\n//", routine.statement(&db, false)))?;
         }
@@ -167,14 +182,14 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
         .collect();
     if !foreign.is_empty() {
         bail!(
-            "{db} has routines of these names that are not ours: {}; choose another database with --db, or leave \
-             them out with --only. Nothing was changed",
+            "{db} has routines with these names that are not remora's: {}; choose another database with --db, or \
+             leave them out with --only. Nothing was changed",
             foreign.join(", ")
         );
     }
-    place.keep_out_of_binlog(&mut session)?;
+    keep_out_of_binlog(arguments.binlog, &mut session)?;
     session.execute(&format!("CREATE DATABASE IF NOT EXISTS {db}"))?;
-    let (mut made, mut same, mut left_out) = (0, 0, Vec::new());
+    let (mut made, mut same, mut left_out) = (0u32, 0u32, Vec::new());
     for routine in chosen {
         if !routine.is_for(flavour) {
             left_out.push(routine.name);
@@ -185,7 +200,7 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
             continue;
         }
         let grants = match flavour {
-            // It keeps them.
+            // Replacing a routine keeps them.
             Flavour::MariaDb => Vec::new(),
             Flavour::MySql => grants(&mut session, &place.db, routine)?,
         };
@@ -197,8 +212,9 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
             [] => format!("{} is not installed", routine.name),
             lost => format!("{} was dropped, and with it: {}", routine.name, lost.join("; ")),
         })?;
-        for grant in grants {
-            session.execute(&grant).with_context(|| format!("run this again: {grant}"))?;
+        for (number, grant) in grants.iter().enumerate() {
+            let left = || grants.get(number..).unwrap_or_default().join("; ");
+            session.execute(grant).with_context(|| format!("grants are missing; run these: {}", left()))?;
         }
         made += 1;
     }
@@ -209,14 +225,14 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
         }))?;
         return Ok(Exit::Done);
     }
-    report.note(&format!("{made} routines installed into {db}, {same} were up to date"));
+    report.note(&format!("{} installed into {db}, {same} up to date already", count(made, "routine")));
     if !left_out.is_empty() {
-        report.note(&format!("left out, since this server lacks what they read: {}", left_out.join(", ")));
+        report.note(&format!("left out, because this server lacks what they read: {}", left_out.join(", ")));
     }
     Ok(Exit::Done)
 }
 
-/// The grants on a routine as statements: MySQL forgets them with the routine, and can't replace one.
+/// The grants on a routine as statements: MySQL can't replace a routine, and drops its grants with it.
 fn grants(session: &mut Session, db: &str, routine: &Routine) -> anyhow::Result<Vec<String>> {
     let rows = session.strings(&format!(
         "SELECT user, host, proc_priv FROM mysql.procs_priv \
@@ -258,7 +274,7 @@ fn list(arguments: &List, password: Option<String>, report: &Report) -> anyhow::
             None => "absent",
             Some(comment) if *comment == routine.comment() => "up to date",
             Some(comment) if comment.starts_with(MARK) => "of another version",
-            Some(_) => "not ours",
+            Some(_) => "not remora's",
         });
         if report.is_json() {
             report.message(&json!({
@@ -276,12 +292,13 @@ fn list(arguments: &List, password: Option<String>, report: &Report) -> anyhow::
     Ok(Exit::Done)
 }
 
-fn remove(place: &Place, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+fn remove(arguments: &Remove, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
+    let place = &arguments.place;
     let chosen = place.chosen()?;
     let mut session = place.session(password)?;
     let before = present(&mut session, &place.db)?;
-    place.keep_out_of_binlog(&mut session)?;
-    let mut gone = 0;
+    keep_out_of_binlog(arguments.binlog, &mut session)?;
+    let mut gone = 0u32;
     for routine in chosen {
         match before.get(&key(routine)) {
             Some(comment) if comment.starts_with(MARK) => {
@@ -289,11 +306,15 @@ fn remove(place: &Place, password: Option<String>, report: &Report) -> anyhow::R
                 session.execute(&format!("DROP {} {name}", routine.kind()))?;
                 gone += 1;
             }
-            Some(_) => report.warn(&format!("{}.{} is not ours and stays", place.db, routine.name)),
+            Some(_) => report.warn(&format!("{}.{} is not remora's and stays", place.db, routine.name)),
             None => {}
         }
     }
     report.end();
-    report.note(&format!("{gone} routines removed from {}", quote_name(&place.db)));
+    if report.is_json() {
+        report.message(&json!({"message_type": "summary", "db": place.db, "removed": gone}))?;
+    } else {
+        report.note(&format!("{} removed from {}", count(gone, "routine"), quote_name(&place.db)));
+    }
     Ok(Exit::Done)
 }

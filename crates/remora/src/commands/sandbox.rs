@@ -32,7 +32,7 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Action {
-    /// Start a sandbox, or start a stopped one again with its data
+    /// Start a new sandbox, or a stopped one with its data
     Start(Start),
     /// Stop a sandbox; its data stays
     Stop(Stop),
@@ -60,13 +60,13 @@ pub(crate) struct Start {
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
-    /// An option for the server, such as --option --innodb-buffer-pool-size=1G, with or without its dashes.
-    /// May be given several times; without any, a stopped sandbox starts again with those it had.
-    /// --option none starts it without
+    /// An option for the server, such as --option --innodb-buffer-pool-size=1G, with or without its dashes. May
+    /// be given several times; if none is given, a stopped sandbox keeps those it had. --option none starts it
+    /// without any
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 
-    /// Load remora's plugins: the URL functions, and ENGINE=QUEUE where it was built for this server
+    /// Load remora's plugins: the URL functions, and ENGINE=QUEUE if it was built for this server
     #[arg(long)]
     plugins: bool,
 
@@ -88,7 +88,7 @@ pub(crate) struct Stop {
     #[arg(required_unless_present = "all")]
     name: Option<String>,
 
-    /// All that are running
+    /// All sandboxes
     #[arg(long, conflicts_with = "name")]
     all: bool,
 

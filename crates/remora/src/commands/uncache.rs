@@ -18,16 +18,16 @@ use find::Found;
 use look::{Look, bar, held};
 
 const EXAMPLES: &str = "EXAMPLES
-  remora uncache --show /var/lib/mysql -r          what is in memory of a server's files
-  remora uncache /backup/shop.sql.zst              a file that nobody reads again
-  remora uncache -r --sync /backup                 what was just written, too
+  remora uncache --show /var/lib/mysql -r          show how much of a server's files is in memory
+  remora uncache /backup/shop.sql.zst              a file that nobody will read again
+  remora uncache -r --sync /backup                 also what was just written
   remora uncache -r /data --exclude '*.ibd' --exclude 'ib_logfile*'";
 
 /// Take files out of the page cache
 ///
-/// Memory that holds a file nobody reads again is missing elsewhere. This asks the kernel to forget the pages
-/// of the files named, and shows what of each was in memory before and after. Nothing is ever lost: what is
-/// not on the disk yet stays until it is, and what a program has mapped or locked stays, too.
+/// Memory that holds a file which nobody will read again is missing elsewhere. This asks the kernel to forget
+/// the pages of the given files, and shows how much of each was in memory before and after. Nothing is lost:
+/// what is not on disk yet stays until it is, and so does what a program has mapped or locked.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -35,19 +35,19 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Go into folders, as deep as they go; links in them are not followed
+    /// Go into folders and all folders in them; links in them are not followed
     #[arg(short, long)]
     recursive: bool,
 
-    /// Leave out what is called like this. With a slash the pattern is for the whole path
+    /// Leave out files and folders with such a name; a pattern with a slash is matched with the whole path
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
 
-    /// Write what is not on the disk yet, so that it can go as well
+    /// First write what is not on disk yet, so that it can go as well
     #[arg(long, conflicts_with = "show")]
     sync: bool,
 
-    /// Only look: a bar for each file
+    /// Only show what is in memory: a bar for each file
     #[arg(long)]
     show: bool,
 }
@@ -56,12 +56,12 @@ pub(crate) struct Arguments {
 #[derive(Default)]
 struct Sums {
     files: u64,
-    /// Bytes of the files of which the kernel tells.
+    /// Bytes of the files that the kernel answers for.
     bytes: u64,
     before: u64,
     after: u64,
     dirty: u64,
-    /// Files of which the kernel does not tell us.
+    /// Files that the kernel does not answer for.
     untold: u64,
     failed: u64,
 }
@@ -133,7 +133,7 @@ fn evict(path: &Path, sync: bool, sums: &mut Sums, report: &Report) -> Result<()
     Ok(())
 }
 
-/// A file of others: it is told that the kernel keeps its secret.
+/// A file of somebody else: the kernel does not say what is in memory.
 fn untold(path: &Path, len: u64, sums: &mut Sums, report: &Report) -> Result<()> {
     sums.files += 1;
     sums.untold += 1;
@@ -143,14 +143,14 @@ fn untold(path: &Path, len: u64, sums: &mut Sums, report: &Report) -> Result<()>
             "resident": null, "resident_before": null, "resident_after": null,
         }))?;
     } else if !report.is_quiet() {
-        report.data(&format!("not told                    {:>9}  {}", size(len), shown::path(path)))?;
+        report.data(&format!("unknown                     {:>9}  {}", size(len), shown::path(path)))?;
     }
     Ok(())
 }
 
 fn unwritten(look: &Look) -> String {
     match look.dirty {
-        Some(dirty) if dirty > 0 => format!("  ({} not on the disk yet)", size(dirty)),
+        Some(dirty) if dirty > 0 => format!("  ({} not on disk yet)", size(dirty)),
         _ => String::new(),
     }
 }
@@ -182,7 +182,7 @@ fn tell(arguments: &Arguments, sums: &Sums, report: &Report) -> Result<()> {
     }
     if untold > 0 {
         report.note(&format!(
-            "of {} the kernel does not tell what is in memory: it tells the owner, those who may write, and root",
+            "for {} the kernel does not say what is in memory: it answers only the owner, those who may write, and root",
             count(untold, "file"),
         ));
     }
@@ -193,7 +193,7 @@ fn tell(arguments: &Arguments, sums: &Sums, report: &Report) -> Result<()> {
         report.note(&format!("{told}, {bytes}: {} in memory before, {} now", size(before), size(after)));
     }
     if dirty > 0 && !arguments.show && !arguments.sync {
-        report.note(&format!("{} were not on the disk yet: --sync writes them first", size(dirty)));
+        report.note(&format!("{} was not on disk yet: --sync writes it first", size(dirty)));
     }
     Ok(())
 }

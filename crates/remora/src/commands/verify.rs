@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::{commands, repository, shown};
 
-/// Most losses that are shown of one damage; --json has more.
+/// Most losses that are shown of one damaged place; --json has more.
 const LOSSES_SHOWN: usize = 5;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -28,16 +28,16 @@ const EXAMPLES: &str = "EXAMPLES
 /// Prove that every byte of the backups is as it was written
 ///
 /// Reads all files: each byte is covered by a hash, each block of each generation is unpacked and hashed,
-/// each chain is followed to its end. What is damaged is named with its file, byte and block; the exit code
-/// is 4 then.
+/// each chain is followed to its end. What is damaged is named with its file, byte and block, and the exit
+/// code is 4.
 ///
-/// With --boot a generation is restored into a file and mounted, a private server of this machine recovers
-/// what is on it, and every table is checked. That needs root, and room for what the volume holds. Nothing of
-/// it stays.
+/// With --boot a generation is restored into a file and mounted, a private server on this machine recovers
+/// the data, and every table is checked. That needs root, and room for what the volume holds. Nothing of it
+/// stays.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// REPO, or REPO/NAME for one name; with --boot @N may stand behind it for generation N
+    /// REPO, or REPO/NAME for one name; with --boot, REPO/NAME@N for generation N
     #[arg(value_name = "REPO")]
     repository: PathBuf,
 
@@ -45,16 +45,16 @@ pub(crate) struct Arguments {
     #[arg(long)]
     boot: bool,
 
-    /// Where in the volume the server's data folder is [default: it is looked for]
+    /// Where in the volume the server's data folder is [default: found by itself]
     #[arg(long, value_name = "PATH", requires = "boot")]
     data_folder: Option<PathBuf>,
 
     /// Which server of this machine to start, named as in 'sandbox start' [default: the one that the data
-    /// folder names]
+    /// folder calls for]
     #[arg(long, value_name = "NAME", requires = "boot")]
     server: Option<sandbox::Product>,
 
-    /// A folder with room for what the volume holds [default: that for temporary files]
+    /// A folder with room for what the volume holds [default: the one for temporary files]
     #[arg(long, value_name = "FOLDER", requires = "boot")]
     work: Option<PathBuf>,
 
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What a damage costs, in words.
+/// What a damaged place costs, in words.
 fn cost(damage: &Damage) -> String {
     let mut text = String::new();
     // Generations that lose the same are told together.
@@ -106,7 +106,7 @@ fn cost(damage: &Damage) -> String {
         let shown: Vec<String> = losses.iter().take(LOSSES_SHOWN).map(shown::lost).collect();
         let more = losses.len().saturating_sub(shown.len());
         let what = match (losses.is_empty(), more) {
-            (true, _) => "what of it is lost says 'remora restore --keep-going'".to_owned(),
+            (true, _) => "'remora restore --keep-going' says what of it is lost".to_owned(),
             (false, 0) => shown.join(", "),
             (false, more) => format!("{}, and {more} more", shown.join(", ")),
         };
@@ -130,7 +130,7 @@ fn cost_json(cost: &Cost) -> serde_json::Value {
 /// What to do about damage.
 fn advice(verified: &Verified) -> &'static str {
     if verified.is_noted {
-        "the next backup stores again what of this is still the same; 'remora restore --keep-going' brings back the rest"
+        "the next backup stores again what is still the same in the source; 'remora restore --keep-going' brings back the rest"
     } else {
         "the damage could not be noted, so the next backup does not store it again; begin a new chain with --full"
     }
@@ -159,8 +159,8 @@ fn tell(name: &str, verified: &Verified, seconds: f64, report: &Report) -> Resul
     }
     let damages = match verified.damages.len() {
         0 => "all sound".to_owned(),
-        number if number < DAMAGES_MAX => count(number, "damage"),
-        _ => "more damages than are shown".to_owned(),
+        number if number < DAMAGES_MAX => count(number, "damaged place"),
+        _ => "more damaged places than are shown".to_owned(),
     };
     report.note(&format!(
         "{name}: {} in {}, {}, {}, {seconds:.1} s: {damages}",

@@ -73,11 +73,11 @@ fn three_generations_come_back() {
         place.run(&["restore", &format!("repo@{number}"), "--to", &target]).exits(0);
         assert!(place.bytes(&target) == *state, "generation {number}");
     }
-    place.run(&["restore", "repo", "--to", "back1"]).exits(2).says(&["is there already", "--delta"]);
+    place.run(&["restore", "repo", "--to", "back1"]).exits(2).says(&["exists already", "--delta"]);
     place
         .run(&["restore", "repo/disk.img", "--to", "file:back1", "--delta"])
         .exits(0)
-        .says(&["32.8 kB of them written"]);
+        .says(&["32.8 kB of it written"]);
     assert!(place.bytes("back1") == states[2]);
     place.run(&["prune", "repo", "--keep-last", "1"]).exits(0).says(&["forgotten: 1 2", "written anew: 3"]);
     place.run(&["verify", "repo"]).exits(0);
@@ -213,7 +213,10 @@ fn wrong_lines_say_what_to_type() {
     let place = Place::new();
     place.volume("disk.img", 1);
     std::fs::create_dir(place.path("folder")).unwrap();
-    place.run(&["backup", "disk.img", "--to", "repo"]).exits(2).says(&["write file:disk.img"]);
+    place
+        .run(&["backup", "disk.img", "--to", "repo"])
+        .exits(2)
+        .says(&["it must begin with one of file: block:"]);
     place
         .run(&["backup", "file:disk.img", "--to", "repo", "--name", "../x"])
         .exits(2)

@@ -131,6 +131,7 @@ fn what_the_server_says_counts_when_it_does_not_start() {
     run(&folder, &["backup", "file:volume", "--to", "repo"]).exits(0);
     let found = run(&folder, &["verify", "repo", "--boot"]).exits(4);
     assert!(found.out.contains("a server does not start on it\nthe server says: InnoDB: "), "{found:?}");
+    found.says(&["volume@1 could not be booted"]);
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn who_holds_lock_tables_is_named() {
             holder.execute("LOCK TABLES t WRITE, u READ").unwrap();
             let (id, schema) = (holder.connection_id(), &place.schema);
             let told = [
-                format!("waiting for the lock; in the way is connection {id} of root@localhost"),
+                format!("waiting for the lock, blocked by connection {id} of root@localhost"),
                 format!("and holds a lock on {schema}.t; have it UNLOCK TABLES or COMMIT, or KILL {id}"),
             ];
             let guessed =
@@ -150,5 +150,12 @@ fn the_position_and_the_other_statements(place: &Place) {
     assert!(position["file"].as_str().unwrap().starts_with("binlog."), "{position}");
     assert!(position["offset"].as_u64().unwrap() > 100, "{position}");
     run(place, &["--", "/no/such/program"]).exits(1).says(&["can't run /no/such/program"]);
-    run(place, &["--before", "GARBAGE", "--", "touch", &file]).exits(1).says(&["GARBAGE"]);
+    // What was stopped before goes on, also when the rest of --before fails.
+    place.sql(&["DELETE FROM said"]);
+    let unused = place.path("unused").display().to_string();
+    let twice = ["--before", &before, "--before", "GARBAGE", "--after", &after, "--after", "RUBBISH"];
+    let ended = run(place, &[&twice[..], &["--", "touch", &unused]].concat()).exits(1);
+    ended.says(&["GARBAGE", "--after failed, too", "RUBBISH"]);
+    assert_eq!(place.rows("SELECT what FROM said"), ["before", "after"]);
+    assert!(!place.path("unused").exists());
 }

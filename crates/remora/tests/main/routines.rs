@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox::{Family, Product, Sandbox};
 use server::Session;
+use status::counter::kind::Kind;
 
-use super::support::{Ended, connect, on_products, products, remora, start, tell, until};
+use super::support::{Ended, connect, on_every_server, on_products, products, remora, start, tell, until};
 
 fn routines(server: &Sandbox, arguments: &[&str]) -> Ended {
     let mut command = remora(server.folder());
@@ -55,14 +57,18 @@ fn is_like(seen: &str, expected: &str) -> bool {
     seen.lines().count() == expected.lines().count() && seen.lines().zip(expected.lines()).all(line)
 }
 
-const MODES: [&str; 6] = [
-    "",
-    "ANSI",
-    "TRADITIONAL",
-    "ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,IGNORE_SPACE,ONLY_FULL_GROUP_BY",
-    "NO_UNSIGNED_SUBTRACTION,HIGH_NOT_PRECEDENCE,PAD_CHAR_TO_FULL_LENGTH,REAL_AS_FLOAT",
-    "ORACLE",
+const MODES: [&str; 7] = [
+    "sql_mode = ''",
+    "sql_mode = 'ANSI'",
+    "sql_mode = 'TRADITIONAL'",
+    "sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,IGNORE_SPACE,ONLY_FULL_GROUP_BY'",
+    "sql_mode = 'NO_UNSIGNED_SUBTRACTION,HIGH_NOT_PRECEDENCE,PAD_CHAR_TO_FULL_LENGTH,REAL_AS_FLOAT'",
+    "sql_mode = 'ORACLE'",
+    // Here utf8 has four bytes.
+    "sql_mode = '', old_mode = ''",
 ];
+/// How many of them MySQL has.
+const MODES_OF_MYSQL: usize = 5;
 
 #[test]
 fn each_routine_answers_on_every_server_in_every_mode_and_writes_nothing() {
@@ -96,8 +102,8 @@ fn answers(case: &Path, session: &mut Session, product: Product) {
     let test = read("test.sql").unwrap();
     let before = position(session);
     let room = session.value("SELECT @@group_concat_max_len").unwrap();
-    for mode in MODES.iter().filter(|mode| !is_mysql || **mode != "ORACLE") {
-        session.execute(&format!("SET SESSION sql_mode = '{mode}'")).unwrap();
+    for mode in &MODES[..if is_mysql { MODES_OF_MYSQL } else { MODES.len() }] {
+        session.execute(&format!("SET SESSION {mode}")).unwrap();
         for around in [["DO 0", "DO 0"], ["START TRANSACTION READ ONLY", "COMMIT"]] {
             session.execute(around[0]).unwrap();
             let seen = rows(session, &test);
@@ -112,13 +118,16 @@ fn answers(case: &Path, session: &mut Session, product: Product) {
                 (None, Some(error)) => {
                     assert!(seen.is_err_and(|seen| seen.contains(error.trim())), "{place}")
                 }
-                (None, None) => panic!("{} says not what to expect", case.display()),
+                (None, None) => panic!("{} does not say what to expect", case.display()),
             }
         }
     }
     assert_eq!(position(session), before, "{} writes to the binary log", case.display());
     assert_eq!(session.value("SELECT @@group_concat_max_len").unwrap(), room, "{}", case.display());
     session.execute("SET SESSION sql_mode = ''").unwrap();
+    if !is_mysql {
+        session.execute("SET SESSION old_mode = DEFAULT").unwrap();
+    }
     session.execute("DROP DATABASE rt").unwrap();
 }
 
@@ -182,39 +191,80 @@ fn who_blocks_whom_is_told() {
         let server = start(product, &[]);
         routines(&server, &["install"]).exits(0);
         let mut session = connect(server.socket());
+        // InnoDB's times are not in the time zone of the session.
+        session.execute("SET SESSION time_zone = '+05:00'").unwrap();
         session.execute("CREATE DATABASE x").unwrap();
         session.execute("CREATE TABLE x.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB").unwrap();
         session.execute("INSERT INTO x.t VALUES (1, 1)").unwrap();
         let mut blocker = connect(server.socket());
         blocker.execute("START TRANSACTION").unwrap();
         blocker.execute("UPDATE x.t SET a = 2").unwrap();
-        let (send, receive) = mpsc::channel();
-        let socket = server.socket().to_owned();
-        let waiter = std::thread::spawn(move || {
-            let mut session = connect(&socket);
-            session.execute("SET SESSION innodb_lock_wait_timeout = 200").unwrap();
-            send.send(session.connection_id()).unwrap();
-            session.execute("UPDATE x.t SET a = 3").unwrap();
-        });
-        let waiting = receive.recv().unwrap();
-        let mut told = Vec::new();
-        until("the one waits for the other", || {
-            // InnoDB looks anew only when nobody has asked for a tenth of a second.
-            receive.recv_timeout(Duration::from_millis(200)).ok();
-            told = session.strings("CALL m.blockers()").unwrap();
-            !told.is_empty()
-        });
-        let row = &told[0];
-        assert_eq!(row[0].as_deref(), Some(waiting.to_string().as_str()), "{told:?}");
-        assert_eq!(row[2].as_deref(), Some("UPDATE x.t SET a = 3"));
-        assert_eq!(row[3].as_deref(), Some(blocker.connection_id().to_string().as_str()));
-        assert_eq!(row[4].as_deref(), Some("root"));
-        assert_eq!((row[9].as_deref(), row[11].as_deref()), (Some("1"), Some("1")));
-        assert_eq!(row[12].as_deref(), Some(format!("KILL {}", blocker.connection_id()).as_str()));
+        let (row, waiting, waiter) = blocked(&server, &mut session);
+        assert_eq!(row[0], waiting.to_string());
+        assert_eq!(row[2], "UPDATE x.t SET a = 3");
+        assert_eq!(row[3], blocker.connection_id().to_string());
+        assert_eq!((&*row[4], &*row[9], &*row[11]), ("root", "1", "1"));
+        assert_eq!(row[12], format!("KILL {}", blocker.connection_id()));
         let open = session.strings("CALL m.long_transactions(0)").unwrap();
         assert_eq!(open.len(), 2, "{open:?}");
+        for seconds in [&row[1], &row[8], open[0][1].as_ref().unwrap()] {
+            assert!((0..3600).contains(&seconds.parse::<i64>().unwrap()), "{row:?} {open:?}");
+        }
         blocker.execute("ROLLBACK").unwrap();
         waiter.join().unwrap();
+        // MySQL 5.6 rolls these back when their connection ends.
+        if product.family() == Family::MariaDb {
+            for statement in ["XA START 'x'", "UPDATE x.t SET a = 4", "XA END 'x'", "XA PREPARE 'x'"] {
+                blocker.execute(statement).unwrap();
+            }
+            drop(blocker);
+            let (row, _, waiter) = blocked(&server, &mut session);
+            assert_eq!((&*row[3], &*row[12]), ("0", "XA RECOVER"), "{row:?}");
+            session.execute("XA ROLLBACK 'x'").unwrap();
+            waiter.join().unwrap();
+        }
+    });
+}
+
+/// A connection that waits for a row: what `blockers` says of it, and its number.
+fn blocked(server: &Sandbox, session: &mut Session) -> (Vec<String>, u32, JoinHandle<()>) {
+    let (send, receive) = mpsc::channel();
+    let socket = server.socket().to_owned();
+    let waiter = std::thread::spawn(move || {
+        let mut session = connect(&socket);
+        session.execute("SET SESSION innodb_lock_wait_timeout = 200").unwrap();
+        send.send(session.connection_id()).unwrap();
+        session.execute("UPDATE x.t SET a = 3").unwrap();
+    });
+    let waiting = receive.recv().unwrap();
+    let mut told = Vec::new();
+    until("the one waits for the other", || {
+        // InnoDB looks anew only when nobody has asked for a tenth of a second.
+        receive.recv_timeout(Duration::from_millis(200)).ok();
+        told = session.strings("CALL m.blockers()").unwrap();
+        !told.is_empty()
+    });
+    (told.remove(0).into_iter().map(Option::unwrap_or_default).collect(), waiting, waiter)
+}
+
+/// The report has the list of `remora stat` in a pattern.
+#[test]
+fn a_report_calls_gauges_what_stat_calls_gauges() {
+    const REPORT: &str = include_str!("../../../../sql/routines/report/routine.sql");
+    let (_, pattern) = REPORT.split_once("variable_name REGEXP").unwrap();
+    let (pattern, _) = pattern.split_once("AS is_gauge").unwrap();
+    on_every_server(|place| {
+        let rows = place.session().strings(&format!(
+            "SELECT variable_name, variable_name REGEXP {pattern} FROM information_schema.global_status"
+        ));
+        let mut wrong = rows.unwrap();
+        assert!(wrong.len() > 300, "{}", wrong.len());
+        wrong.retain(|row| {
+            let kind = status::counter::kind::of(row[0].as_deref().unwrap()).kind;
+            matches!(kind, Kind::Counter | Kind::Gauge)
+                && (kind == Kind::Gauge) != (row[1].as_deref() == Some("1"))
+        });
+        assert!(wrong.is_empty(), "{wrong:?}");
     });
 }
 
@@ -222,24 +272,31 @@ fn who_blocks_whom_is_told() {
 fn what_is_read_is_no_idle_index() {
     on_products(&products(), |product| {
         tell(product);
-        let count =
-            if product.family() == Family::MariaDb { "--userstat=1" } else { "--performance-schema=1" };
-        let server = start(product, &[count]);
-        routines(&server, &["install", "--only", "unused_indexes"]).exits(0);
-        let mut session = connect(server.socket());
-        session.execute("CREATE DATABASE x").unwrap();
-        session
-            .execute(
-                "CREATE TABLE x.t (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY b (b)) ENGINE=InnoDB",
-            )
-            .unwrap();
-        session.execute("INSERT INTO x.t VALUES (1, 1, 1), (2, 2, 2)").unwrap();
-        session.strings("SELECT * FROM x.t FORCE INDEX (a) WHERE a = 1").unwrap();
-        // Counts of a connection are added up when its statement ends, some when it leaves.
-        let idle = rows(&mut session, "CALL m.unused_indexes('x')").unwrap();
-        let by = if product.family() == Family::MariaDb { "userstat" } else { "performance_schema" };
-        assert_eq!(idle, format!("x|t|b|{by}\n"));
+        if product.family() == Family::MariaDb {
+            idle_indexes(product, "--userstat=1", "userstat");
+        }
+        let (_server, mut session) = idle_indexes(product, "--performance-schema=1", "performance_schema");
+        // It is on, and counts nothing.
+        let off = "UPDATE performance_schema.setup_instruments SET enabled = 'NO' WHERE name = 'wait/io/table/sql/handler'";
+        session.execute(off).unwrap();
+        let refusal = rows(&mut session, "CALL m.unused_indexes('x')").unwrap_err();
+        assert!(refusal.contains("this server does not count"), "{refusal}");
     });
+}
+
+fn idle_indexes(product: Product, option: &str, by: &str) -> (Sandbox, Session) {
+    let server = start(product, &[option]);
+    routines(&server, &["install", "--only", "unused_indexes"]).exits(0);
+    let mut session = connect(server.socket());
+    session.execute("CREATE DATABASE x").unwrap();
+    let table = "CREATE TABLE x.t (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY b (b), UNIQUE c (a, b)) ENGINE=InnoDB";
+    session.execute(table).unwrap();
+    session.execute("INSERT INTO x.t VALUES (1, 1, 1), (2, 2, 2)").unwrap();
+    session.strings("SELECT * FROM x.t FORCE INDEX (a) WHERE a = 1").unwrap();
+    // Counts of a connection are added up when its statement ends, some when it leaves.
+    let idle = rows(&mut session, "CALL m.unused_indexes('x')").unwrap();
+    assert_eq!(idle, format!("x|t|b|{by}\n"));
+    (server, session)
 }
 
 #[test]
@@ -248,8 +305,10 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
         tell(product);
         let server = binlog(product, "MIXED");
         let mut session = connect(server.socket());
+        // Names of counters are compared without regard to case in such a database, too.
+        session.execute("CREATE DATABASE `od``d` CHARACTER SET utf8 COLLATE utf8_bin").unwrap();
         let ended = routines(&server, &["install", "--db", "od`d", "--only", "gstatus,report"]).exits(0);
-        assert!(ended.err.contains("2 routines installed"), "{}", ended.err);
+        assert!(ended.err.contains("2 routines installed into `od``d`, 0 up to date"), "{}", ended.err);
         session.execute("CREATE USER ann@localhost").unwrap();
         session
             .execute("GRANT EXECUTE ON FUNCTION `od``d`.gstatus TO ann@localhost WITH GRANT OPTION")
@@ -265,7 +324,7 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
         let at = position(&mut session);
         let ended = routines(&server, &["install", "--db", "od`d", "--only", "gstatus,report"]).exits(0);
         assert!(
-            ended.err.contains("1 routines installed") && ended.err.contains("1 were up to date"),
+            ended.err.contains("1 routine installed") && ended.err.contains("1 up to date already"),
             "{}",
             ended.err
         );
@@ -283,10 +342,10 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
         session.execute("CREATE DATABASE m").unwrap();
         session.execute("CREATE PROCEDURE m.sizes() SELECT 1").unwrap();
         let at = position(&mut session);
-        routines(&server, &["install"]).exits(1).says(&["sizes", "not ours", "Nothing was changed"]);
+        routines(&server, &["install"]).exits(1).says(&["sizes", "not remora's", "Nothing was changed"]);
         assert_eq!(session.strings("SHOW PROCEDURE STATUS WHERE db = 'm'").unwrap().len(), 1);
         let ended = routines(&server, &["remove"]).exits(0);
-        ended.says(&["m.sizes is not ours", "0 routines removed"]);
+        ended.says(&["m.sizes is not remora's", "0 routines removed"]);
         routines(&server, &["remove", "--db", "od`d"]).exits(0).says(&["2 routines removed"]);
         assert_eq!(position(&mut session), at);
         // With the binary log, if that is wanted.
@@ -295,7 +354,9 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
         routines(&server, &["install", "--only", "nothing"]).exits(2).says(&["nothing", "gstatus"]);
         let printed = routines(&server, &["install", "--print", "--only", "report"]).exits(0).out;
         assert!(
-            printed.contains("DELIMITER //") && printed.contains("CREATE PROCEDURE `m`.`report`("),
+            printed.starts_with("SET SESSION sql_mode = ")
+                && printed.contains("DELIMITER //")
+                && printed.contains("CREATE PROCEDURE `m`.`report`("),
             "{printed}"
         );
     });

@@ -132,7 +132,7 @@ fn a_server_elsewhere_is_backed_up_and_its_files_come_back_there() {
         run(Command::new("cmp")
             .args([volume.top().join("back/mysql/db.frm"), server.data().join("mysql/db.frm")]));
         let nowhere = ["backup", &source, "--socket", "/nowhere", "--no-defaults", "-uroot", "--to", "repo"];
-        there.run(&nowhere).exits(1).says(&["the backup is not made"]);
+        there.run(&nowhere).exits(1).says(&["no backup was made"]);
     }
 }
 
@@ -218,7 +218,7 @@ fn what_is_stored_and_not_sound_is_told() {
         session.execute("FLUSH TABLES").unwrap();
         let table = server.data().join("app/MyISAM.MYD");
         std::fs::OpenOptions::new().write(true).open(&table).unwrap().set_len(20).unwrap();
-        let told = ["`app`.`MyISAM`: ", "mysql@1 is stored and is not sound"];
+        let told = ["`app`.`MyISAM`: ", "mysql@1 is stored but not sound"];
         backup(&volume, &server, &[]).exits(4).says(&told);
         let listed = volume.remora(&["list", "repo"]).exits(0).out;
         assert!(listed.contains("NOT SOUND"), "{listed}");

@@ -147,11 +147,11 @@ fn a_volume_elsewhere_comes_and_goes_back() {
     server.run(&["restore", &repo, "--to", &target]).exits(0);
     assert!(std::fs::read(server.path("copy.img")).unwrap() == volume);
     assert_eq!(std::fs::metadata(server.path("copy.img")).unwrap().permissions().mode() & 0o777, 0o600);
-    server.run(&["restore", &repo, "--to", &target]).exits(2).says(&["is there already"]);
+    server.run(&["restore", &repo, "--to", &target]).exits(2).says(&["exists already"]);
     server
         .run(&["restore", &format!("{repo}@1"), "--to", &target, "--delta"])
         .exits(0)
-        .says(&["16.4 kB of them written"]);
+        .says(&["16.4 kB of it written"]);
 
     server
         .run(&["backup", &format!("{source}x"), "--to", &repo])

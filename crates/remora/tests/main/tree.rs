@@ -133,7 +133,7 @@ fn folders_come_back_and_only_what_changed_is_read() {
         assert_eq!(volume.names().len(), 2, "{:?}", volume.names());
         volume.remora(&["restore", "repo", "--to", "back"]).exits(0);
         same(&data, &volume.folder.path().join("back"));
-        volume.remora(&["restore", "repo", "--to", "back"]).exits(2).says(&["is there already"]);
+        volume.remora(&["restore", "repo", "--to", "back"]).exits(2).says(&["exists already"]);
         volume.remora(&["restore", "repo@1", "--to", "old"]).exits(0);
         same(&first, &volume.folder.path().join("old/small"));
         volume.remora(&["verify", "repo"]).exits(0);

@@ -77,7 +77,8 @@ fn files_go_and_the_sums_tell_what_was_there() {
         "{last}"
     );
     // A pattern, and a folder that was not asked for.
-    let ended = run(folder.path(), &["o*", "data"]).exits(3).says(&["data: is a folder; -r goes into it"]);
+    let ended =
+        run(folder.path(), &["o*", "data"]).exits(3).says(&["data: is a folder; use -r to go into it"]);
     assert!(ended.out.contains("8.39 MB ->       0 B of   8.39 MB  one"), "{}", ended.out);
     assert!(ended.err.contains("1 file, 8.39 MB: 8.39 MB in memory before, 0 B now"), "{}", ended.err);
     assert_eq!(there(&file("one")), 0);
@@ -161,8 +162,8 @@ fn files_of_others_go_without_a_number_made_up() {
         skipped("uncache: files of others", "only root can run a program as somebody else");
         return;
     };
-    let ended = Ended::of(&output).exits(0).says(&["of 1 file the kernel does not tell what is in memory"]);
-    assert!(ended.out.starts_with("not told"), "{}", ended.out);
+    let ended = Ended::of(&output).exits(0).says(&["for 1 file the kernel does not say what is in memory"]);
+    assert!(ended.out.starts_with("unknown"), "{}", ended.out);
     tell("they are gone all the same");
     assert_eq!(there(&path), 0);
 }

@@ -38,7 +38,7 @@ pub(super) struct Proof {
 
 impl Run<'_> {
     /// [`Exit::Partial`] when it is backed up but not all of it, or what had to be done after it was not;
-    /// [`Exit::Damaged`] upon damage in the repository, or when a server that was started on it finds it
+    /// [`Exit::Damaged`] if the repository is damaged, or when a server that was started on it finds it
     /// unsound.
     pub(super) fn go(&self) -> Result<Exit, Error> {
         let began = Instant::now();
@@ -60,10 +60,8 @@ impl Run<'_> {
         }
         if unsound > 0 {
             let stored = format!("{}@{}", self.name, summary.generation);
-            self.report.warn(&format!(
-                "{stored} is stored and is not sound: {}, see above",
-                count(unsound, "damage")
-            ));
+            self.report
+                .warn(&format!("{stored} is stored but not sound: {}, see above", count(unsound, "problem")));
         }
         Ok(match (summary.damages.is_empty() && unsound == 0, clean) {
             (false, _) => Exit::Damaged,

@@ -12,7 +12,7 @@ use super::process::Process;
 use crate::args::ServerArgs;
 use crate::exit::usage;
 
-/// A server that does not answer for that long is one that lets nobody in.
+/// A server that does not answer for so long lets nobody in.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The server's words for a server that is full.
 const TOO_MANY: u16 = 1040;
@@ -57,17 +57,17 @@ impl Door {
         pid_file: Option<&Path>,
         password: Option<String>,
     ) -> Result<Door> {
-        let pid =
-            match pid_file {
-                None => pid,
-                Some(file) => {
-                    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-                    let number = text.trim().parse();
-                    Some(number.with_context(|| {
-                        format!("{}: there is no number of a process in it", file.display())
-                    })?)
-                }
-            };
+        let pid = match pid_file {
+            None => pid,
+            Some(file) => {
+                let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+                let number = text.trim().parse();
+                Some(
+                    number
+                        .with_context(|| format!("{}: there is no process number in it", file.display()))?,
+                )
+            }
+        };
         let mut target = server.target(password.clone())?;
         let named = pid.map(Process::of_pid).transpose()?;
         if let Some(process) = &named {
@@ -75,7 +75,7 @@ impl Door {
             let sockets = process.sockets()?;
             if !target.socket.as_ref().is_some_and(|socket| is_among(socket, &sockets)) {
                 let socket = sockets.first().with_context(|| {
-                    format!("process {} listens at no socket: SQL can't be asked what it has", process.pid)
+                    format!("process {} has no socket of its own: SQL can't be asked about it", process.pid)
                 })?;
                 target = server.through(socket).target(password)?;
             }
@@ -91,7 +91,7 @@ impl Door {
             (None, Some(socket)) => Process::of_socket(socket)?,
             (None, None) => {
                 return Err(usage(format!(
-                    "{} may be on another machine, and memory is written to on this one: name the server's socket with -S, or its process with --pid",
+                    "{} may be on another machine, and poke writes to the memory of a server on this one: name the server's socket with -S, or its process with --pid",
                     self.target
                 )));
             }
@@ -101,7 +101,7 @@ impl Door {
         let version = image.version()?;
         if known::series(&version).is_none() {
             let all = known::SERIES.join(", ");
-            bail!("this is {version}: stores were tried on MariaDB {all}, and on no other");
+            bail!("this is {version}: writing to memory was tried only on MariaDB {all}");
         }
         Ok(Memory { process, image, version })
     }
@@ -136,7 +136,12 @@ impl Memory {
     pub(crate) fn check(&self, session: &mut Session) -> Result<()> {
         let version = session.value("SELECT @@version")?.unwrap_or_default();
         let same = version.starts_with(&self.version) || self.version.starts_with(&version);
-        ensure!(same, "SQL answers as {version}, but process {} is {}", self.process.pid, self.version);
+        ensure!(
+            same,
+            "SQL says that the server is {version}, but process {} is {}",
+            self.process.pid,
+            self.version
+        );
         Ok(())
     }
 
@@ -146,7 +151,7 @@ impl Memory {
         let now = cell.read()?;
         ensure!(
             known.range.contains(&now),
-            "{} in memory is {now}, which it can't be: nothing was changed",
+            "{} is {now} in memory, which is not possible: nothing was changed",
             known.name
         );
         Ok((cell, now))
@@ -157,7 +162,7 @@ impl Memory {
 pub(crate) fn store(cell: &Cell<'_>, known: &Known, value: u64) -> Result<()> {
     cell.write(value)?;
     let is = cell.read()?;
-    ensure!(is == value, "{} was to be {value} in memory and is {is}", known.name);
+    ensure!(is == value, "{} should be {value} in memory now, but is {is}", known.name);
     Ok(())
 }
 

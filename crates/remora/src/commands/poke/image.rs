@@ -70,8 +70,9 @@ impl Image {
             .map_err(|error| forbidden(process.pid, error))?;
         let mappings = process.mappings()?;
         let cache = ReadCache::new(RealDisk.open(&process.file).with_context(|| process.program.clone())?);
-        let elf = Elf::parse(&cache)
-            .with_context(|| format!("{} is no program that is known here", process.program))?;
+        let elf = Elf::parse(&cache).with_context(|| {
+            format!("{} is not a program of a kind that remora can read", process.program)
+        })?;
         let segment = |segment: ElfSegment64<'_, '_, LittleEndian, _>| Segment {
             addresses: segment.address()..segment.address() + segment.size(),
             file: segment.file_range(),
@@ -81,8 +82,8 @@ impl Image {
         let wanted = [wanted, &[VERSION]].concat();
         let symbols = symbols(&elf, &wanted)?;
         let build = elf.build_id()?.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
-        let build =
-            build.context("the program has no build id: what runs can't be told from what is on the disk")?;
+        let build = build
+            .context("the program has no build id, so it can't be checked that it is the one that runs")?;
         let (pid, program) = (process.pid, process.program.clone());
         let image = Image { pid, memory, mappings, program, bias, segments, symbols, build };
         image.check_build(&elf)?;
@@ -91,12 +92,15 @@ impl Image {
 
     /// Whether what is in memory was loaded from this file: the builder's mark is the same.
     fn check_build(&self, elf: &Elf<'_>) -> Result<()> {
-        let note =
-            elf.section_by_name(BUILD_ID).context("the program has no build id where it is looked for")?;
+        let note = elf.section_by_name(BUILD_ID).context("the program has no build id in the usual place")?;
         let filed = note.data()?;
         let mut loaded = vec![0; filed.len()];
         self.read(self.bias.wrapping_add(note.address()), &mut loaded)?;
-        ensure!(loaded == filed, "{} on the disk is not the one that runs: it was replaced", self.program);
+        ensure!(
+            loaded == filed,
+            "{} on the disk is not the program that runs: it was replaced",
+            self.program
+        );
         Ok(())
     }
 
@@ -134,10 +138,10 @@ impl Image {
     fn symbol(&self, name: &str) -> Result<&Symbol> {
         let found: Vec<&Symbol> = self.symbols.iter().filter(|symbol| symbol.name == name).collect();
         match *found {
-            [] => bail!("{} does not tell where {name} is", self.program),
+            [] => bail!("{} has no symbol {name}", self.program),
             [first, ref others @ ..] => {
                 let same = |other: &&Symbol| (other.address, other.size) == (first.address, first.size);
-                ensure!(others.iter().all(same), "{} has several {name}", self.program);
+                ensure!(others.iter().all(same), "{} has several symbols {name}", self.program);
                 Ok(first)
             }
         }
@@ -146,15 +150,15 @@ impl Image {
     /// Where a variable is in memory, if the memory there is what it should be.
     fn place(&self, symbol: &Symbol) -> Result<u64> {
         let Symbol { name, address, size, section } = symbol;
-        ensure!(VARIABLES.contains(&&**section), "{name} lies in {section}, where no variables are");
+        ensure!(VARIABLES.contains(&&**section), "{name} is in section {section}, which has no variables");
         let segment = self.segments.iter().find(|segment| segment.addresses.contains(address));
         let segment =
-            segment.with_context(|| format!("{name} is in no part of the program that is loaded"))?;
+            segment.with_context(|| format!("{name} is not in a part of the program that is loaded"))?;
         let place = self.bias.wrapping_add(*address);
         let within = |mapping: &&Mapping| mapping.place.contains(&place) && place + size <= mapping.place.end;
         let mapping = self.mappings.iter().find(within);
         let mapping = mapping.with_context(|| format!("there is no memory where {name} should be"))?;
-        ensure!(mapping.is_private, "{name} lies in memory that others share");
+        ensure!(mapping.is_private, "{name} is in memory that other processes share");
         let begins = self.bias.wrapping_add(segment.addresses.start).wrapping_sub(segment.file.0);
         let of_file =
             mapping.path == self.program && mapping.place.start.wrapping_sub(mapping.offset) == begins;
@@ -163,7 +167,7 @@ impl Image {
         ensure!(of_file || of_zeros, "the memory where {name} should be is not the program's");
         ensure!(
             mapping.is_writable || section == PROTECTED,
-            "{name} lies in memory that the server itself could not change"
+            "{name} is in memory that the server itself can't change"
         );
         Ok(place)
     }
@@ -190,7 +194,7 @@ fn bias(segments: &[Segment], mappings: &[Mapping], program: &str) -> Result<u64
     let first = segments.iter().find(|segment| segment.file.0 == 0);
     match (loaded, first) {
         (Some(loaded), Some(first)) => Ok(loaded.place.start.wrapping_sub(first.addresses.start)),
-        _ => bail!("{program} is not to be found in the memory of its process"),
+        _ => bail!("{program} was not found in the memory of its process"),
     }
 }
 
@@ -216,16 +220,14 @@ fn forbidden(pid: u32, error: io::Error) -> anyhow::Error {
         io::ErrorKind::PermissionDenied => {
             let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
             match scope.trim() {
-                "" | "0" => "run this as root, or as the user that the server runs as; in a container it takes CAP_SYS_PTRACE".to_owned(),
-                scope => format!("kernel.yama.ptrace_scope is {scope}: run this as root (with 3 nobody may until the next boot)"),
+                "" | "0" => "run this as root, or as the user that the server runs as; a container also needs CAP_SYS_PTRACE".to_owned(),
+                scope => format!("kernel.yama.ptrace_scope is {scope}: run this as root (with 3 nobody may, until the next boot)"),
             }
         }
         io::ErrorKind::NotFound => "it has ended".to_owned(),
         // EIO is what is left when the kernel does not write over protected memory.
-        _ => {
-            "this kernel may not let anybody write over protected memory (proc_mem.force_override, lockdown)"
-                .to_owned()
-        }
+        _ => "perhaps this kernel lets nobody write to protected memory (proc_mem.force_override, lockdown)"
+            .to_owned(),
     };
     anyhow!("the memory of process {pid}: {error}; {hint}")
 }
@@ -246,7 +248,7 @@ mod tests {
     fn another_build_than_the_one_that_runs_is_refused() {
         let image = own("/proc/self/exe").unwrap();
         assert!(image.build.len() >= 16 && image.build.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        assert!(image.version().unwrap_err().to_string().contains("does not tell where server_version is"));
+        assert!(image.version().unwrap_err().to_string().contains("has no symbol server_version"));
         // A function is no variable.
         assert!(image.cell("main", Width::Flag).is_err());
         let refusal = own("/bin/sh").err().unwrap().to_string();

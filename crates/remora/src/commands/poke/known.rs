@@ -51,8 +51,8 @@ pub(crate) struct Known {
     pub(crate) width: Width,
     pub(crate) range: RangeInclusive<u64>,
     pub(crate) needs: &'static [Need],
-    /// When the new value counts.
-    pub(crate) counts: &'static str,
+    /// When the new value takes effect.
+    pub(crate) takes_effect: &'static str,
     /// What was seen on each of [`SERIES`].
     pub(crate) tried: &'static str,
 }
@@ -65,8 +65,8 @@ pub(crate) static KNOWN: [Known; 5] = [
         width: Width::Flag,
         range: 0..=1,
         needs: &[Need::ReplicaStopped, Need::BinaryLog, Need::NoCluster],
-        counts: "from the next START SLAVE on",
-        tried: "a replica wrote what it applied to its binary log, and none of it when it was off again",
+        takes_effect: "at the next START SLAVE",
+        tried: "a replica wrote what it applied to its binary log, and stopped doing so when it was off again",
     },
     Known {
         name: "max_connections",
@@ -74,8 +74,8 @@ pub(crate) static KNOWN: [Known; 5] = [
         width: Width::Eight,
         range: 10..=100_000,
         needs: &[],
-        counts: "at once",
-        tried: "a full server let clients in at once; then SQL sets the same value again",
+        takes_effect: "at once",
+        tried: "a full server let clients in at once; then SQL set the same value again",
     },
     Known {
         name: "replicate_annotate_row_events",
@@ -83,8 +83,8 @@ pub(crate) static KNOWN: [Known; 5] = [
         width: Width::Flag,
         range: 0..=1,
         needs: &[Need::ReplicaStopped, Need::BinaryLog],
-        counts: "from the next START SLAVE on",
-        tried: "a replica with log_slave_updates wrote the source's statements to its binary log, or not",
+        takes_effect: "at the next START SLAVE",
+        tried: "a replica with log_slave_updates did or did not write the source's statements to its binary log",
     },
     Known {
         name: "report_port",
@@ -92,7 +92,7 @@ pub(crate) static KNOWN: [Known; 5] = [
         width: Width::Four,
         range: 0..=65_535,
         needs: &[Need::ReplicaStopped],
-        counts: "from the next START SLAVE on",
+        takes_effect: "at the next START SLAVE",
         tried: "SHOW SLAVE HOSTS of the source told the new port",
     },
     Known {
@@ -101,8 +101,8 @@ pub(crate) static KNOWN: [Known; 5] = [
         width: Width::Flag,
         range: 0..=1,
         needs: &[],
-        counts: "for connections made from now on; FLUSH PRIVILEGES brings accounts with host names back when it is 0",
-        tried: "new connections over TCP came from 127.0.0.1 and no longer from localhost, and back",
+        takes_effect: "for new connections; back at 0, FLUSH PRIVILEGES brings back the accounts with host names",
+        tried: "new connections over TCP came from 127.0.0.1 instead of localhost, and back again",
     },
 ];
 
@@ -113,7 +113,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Known> {
     known.ok_or_else(|| {
         let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
         usage(format!(
-            "{name} is not on the list of variables that are safe to store: {}. Others need SET GLOBAL or a restart",
+            "{name} is not one of the variables that can be stored safely: {}. Others need SET GLOBAL or a restart",
             names.join(", ")
         ))
     })

@@ -49,7 +49,7 @@ impl Process {
         let exe = match std::fs::read_link(&file) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 bail!(
-                    "process {pid} is not ours to look at: run this as root, or as the user that the server runs as"
+                    "no permission to look at process {pid}: run this as root, or as the user that the server runs as"
                 )
             }
             exe => exe.with_context(|| format!("process {pid} has no program"))?,
@@ -80,32 +80,38 @@ impl Process {
             .filter(|(_, path)| *path == real || path == socket)
             .map(|(inode, _)| inode)
             .collect();
-        ensure!(
-            !inodes.is_empty(),
-            "nobody listens at {}; --pid names the server's process",
-            socket.display()
-        );
+        let inode = match *inodes {
+            [inode] => inode,
+            [] => bail!("nobody listens at {}; --pid names the server's process", socket.display()),
+            // Clients reach one of them, and which one nothing here tells.
+            [..] => bail!(
+                "{} sockets are called {}: another server has taken the name, or runs in a container; give this one a socket of another name",
+                inodes.len(),
+                socket.display()
+            ),
+        };
         let mut hidden = 0;
         for pid in pids()? {
             match inodes_of(pid) {
-                Ok(open) if open.iter().any(|inode| inodes.contains(inode)) => return Process::of_pid(pid),
+                Ok(open) if open.contains(&inode) => return Process::of_pid(pid),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden += 1,
                 _ => {}
             }
         }
         ensure!(
             hidden == 0,
-            "the process that listens at {} is not ours to look at: run this as root, or as the user that the server runs as",
+            "no permission to look at the process that listens at {}: run this as root, or as the user that the server runs as",
             socket.display()
         );
         bail!("no process of this machine listens at {}; --pid names the server's process", socket.display())
     }
 
-    /// The sockets that it listens at and that have a name.
+    /// The sockets that it listens at and that have a name which no other socket has.
     pub(crate) fn sockets(&self) -> Result<Vec<PathBuf>> {
-        let open = inodes_of(self.pid)?;
-        let named = listening()?.into_iter().filter(|(inode, _)| open.contains(inode));
-        Ok(named.map(|(_, path)| path).collect())
+        let (open, all) = (inodes_of(self.pid)?, listening()?);
+        let is_alone = |path: &PathBuf| all.iter().filter(|(_, other)| other == path).count() == 1;
+        let own = all.iter().filter(|(inode, path)| open.contains(inode) && is_alone(path));
+        Ok(own.map(|(_, path)| path.clone()).collect())
     }
 
     /// What is where in its memory.
@@ -113,7 +119,7 @@ impl Process {
         mappings(self.pid)
     }
 
-    /// How many files it has open, and how many it may have.
+    /// How many files it has open, and how many it may have open.
     pub(crate) fn files(&self) -> Result<(u64, u64)> {
         let folder = folder(self.pid);
         let open = std::fs::read_dir(folder.join("fd"))?.count() as u64;
@@ -170,7 +176,7 @@ fn inodes_of(pid: u32) -> io::Result<Vec<u64>> {
 fn mappings(pid: u32) -> Result<Vec<Mapping>> {
     let table = read_to_string(folder(pid).join("maps")).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            anyhow!("the memory of process {pid} is not ours to look at: run this as root, or as the user of the server")
+            anyhow!("no permission to look at the memory of process {pid}: run this as root, or as the user that the server runs as")
         }
         _ => anyhow!("the memory of process {pid}: {error}"),
     })?;
@@ -207,6 +213,23 @@ mod tests {
         assert!(found.is_writable && found.is_private && is_server(&found.path));
         assert_eq!(mapping("7f00-7f10 ---p 00000000 00:00 0 ").unwrap().path, "");
         assert!(!is_server("/usr/bin/mariadb") && !is_server("/usr/sbin/mariadbd-safe"));
+    }
+
+    #[test]
+    fn a_socket_whose_name_was_taken_is_refused() {
+        use std::os::unix::net::UnixListener;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.sock");
+        let refusal = || Process::of_socket(&path).unwrap_err().to_string();
+        let _first = UnixListener::bind(&path).unwrap();
+        assert!(refusal().contains("is no MariaDB server"), "{}", refusal());
+        let own = Process { pid: std::process::id(), program: String::new(), file: PathBuf::new() };
+        assert!(own.sockets().unwrap().contains(&path));
+        #[expect(clippy::disallowed_methods, reason = "a name in a folder of this test's own")]
+        std::fs::rename(&path, folder.path().join("moved")).unwrap();
+        let _second = UnixListener::bind(&path).unwrap();
+        assert!(refusal().contains("2 sockets are called"), "{}", refusal());
+        assert!(!own.sockets().unwrap().contains(&path));
     }
 
     #[test]

@@ -40,13 +40,13 @@ pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Res
     warn_of_files(&memory.process, old, new, report)?;
     tell(Some(&memory), &Told { name: known.name, old, new, by: "in memory" }, report)?;
     let Some(mut session) = enter(door)? else {
-        report.warn("SQL did not confirm it: it still does not let us in");
+        report.warn("SQL could not confirm it: the server still does not let us in");
         return Ok(Exit::Partial);
     };
     let says = limit_by_sql(&mut session)?;
     if says != new {
         store(&cell, known, old)?;
-        bail!("max_connections was {new} in memory, but {says} by SQL: it is {old} again");
+        bail!("max_connections was set to {new} in memory, but SQL says {says}: it is {old} again");
     }
     // What the server does beside storing it is done now, too.
     set_limit(&mut session, new)?;
@@ -65,9 +65,8 @@ pub(crate) fn kill_query(door: &Door, id: u64, agreed: bool, report: &Report) ->
     };
     if !is_full {
         return Err(anyhow!(why).context(format!(
-            "the statement of connection {id} was not ended: without SQL nothing ends one safely. The mark that \
-             ends it lies behind locks of the server, at a place that differs from build to build, and does not \
-             wake who waits. Find out why SQL does not answer"
+            "the statement of connection {id} was not ended: without SQL there is no safe way to do that. Find out \
+             why SQL does not answer"
         )));
     }
     report.warn(&format!("SQL can't be asked: {why}"));
@@ -81,7 +80,8 @@ pub(crate) fn kill_query(door: &Door, id: u64, agreed: bool, report: &Report) ->
     let done = match enter(door) {
         Ok(Some(mut session)) => {
             let back = set_limit(&mut session, old);
-            kill(session, id, ", for which room was made", report).and_then(|exit| back.map(|()| exit))
+            kill(session, id, " in a connection that room was made for", report)
+                .and_then(|exit| back.map(|()| exit))
         }
         Ok(None) => Err(anyhow!("the new room was taken by others: remora poke max-connections makes more")),
         Err(error) => Err(error),
@@ -107,7 +107,9 @@ fn kill(mut session: Session, id: u64, place: &str, report: &Report) -> Result<E
             "message_type": "killed", "connection": id, "account": account, "statement": statement,
         }))?;
     } else {
-        report.data(&format!("ended by SQL{place}: what connection {id} of {account} ran: {statement}"))?;
+        report.data(&format!(
+            "by SQL{place}, ended the statement of connection {id} of {account}: {statement}"
+        ))?;
     }
     Ok(Exit::Done)
 }
@@ -120,7 +122,7 @@ fn limit_by_sql(session: &mut Session) -> Result<u64> {
 fn set_limit(session: &mut Session, new: u64) -> Result<()> {
     session.execute(&format!("SET GLOBAL max_connections = {new}"))?;
     let is = limit_by_sql(session)?;
-    ensure!(is == new, "max_connections was to be {new} and is {is}");
+    ensure!(is == new, "max_connections should be {new} now, but is {is}");
     Ok(())
 }
 
@@ -144,7 +146,7 @@ fn warn_of_files(process: &Process, old: u64, new: u64, report: &Report) -> Resu
     let (open, most) = process.files()?;
     if open.saturating_add(new.saturating_sub(old)) > most {
         report.warn(&format!(
-            "the process has {open} files open and may have {most}: there is not one for each new connection (prlimit --nofile)"
+            "the process has {open} files open and may have {most}: that is not enough for all new connections (prlimit --nofile)"
         ));
     }
     Ok(())

@@ -36,10 +36,9 @@ pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &R
             ensure!(says == old, "{} is {says} by SQL, but {old} in memory: nothing was changed", known.name);
             known.needs.iter().try_for_each(|need| check(session, *need, known))?;
         }
-        None if !known.needs.is_empty() => bail!(
-            "{} can be stored only when SQL tells that no replica runs: nothing was changed",
-            known.name
-        ),
+        None if !known.needs.is_empty() => {
+            bail!("{} can be stored only if SQL says that no replica runs: nothing was changed", known.name)
+        }
         None => {}
     }
     if old == new {
@@ -52,13 +51,13 @@ pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &R
         let says = by_sql(session, known)?;
         if says != new {
             cell.write(old)?;
-            bail!("{} was {new} in memory, but {says} by SQL: it is {old} again", known.name);
+            bail!("{} was set to {new} in memory, but SQL says {says}: it is {old} again", known.name);
         }
     }
     tell(Some(&memory), &Told { name: known.name, old, new, by: "in memory" }, report)?;
     explain(known, old, new, session.as_mut(), report)?;
     if session.is_none() {
-        report.warn("SQL did not confirm it: it does not answer");
+        report.warn("SQL could not confirm it: the server does not answer");
         return Ok(Exit::Partial);
     }
     Ok(Exit::Done)
@@ -66,19 +65,19 @@ pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &R
 
 fn explain(known: &Known, old: u64, new: u64, session: Option<&mut Session>, report: &Report) -> Result<()> {
     let name = known.name;
-    report.note(&format!("it counts {}", known.counts));
+    report.note(&format!("it takes effect {}", known.takes_effect));
     if name == "log_slave_updates"
         && let Some(session) = session
     {
         let position = session.value("SELECT @@global.gtid_slave_pos")?.unwrap_or_default();
         let position = if position.is_empty() { "now".to_owned() } else { position };
         report.note(&format!(
-            "what is applied up to {position} is not, or only partly, in this server's binary log"
+            "changes that were applied up to {position} are not, or only partly, in this server's binary log"
         ));
     }
     report.note(&format!("to undo it: remora poke set {name} {old} --yes-i-know"));
     report.note(&format!(
-        "a restart forgets it: to keep it write {name} = {new} below [mariadbd] in the option file"
+        "a restart forgets it: to keep it, write {name} = {new} below [mariadbd] in the option file"
     ));
     Ok(())
 }
@@ -88,7 +87,7 @@ fn is_read_only(session: &mut Session, known: &Known) -> Result<bool> {
     let version = &session.about.version_text;
     ensure!(
         session.about.flavour == Flavour::MariaDb,
-        "this is {version}: stores were tried on MariaDB alone"
+        "this is {version}: writing to memory was tried only on MariaDB"
     );
     let sql = format!(
         "SELECT READ_ONLY FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = '{}'",
@@ -101,7 +100,7 @@ fn is_read_only(session: &mut Session, known: &Known) -> Result<bool> {
 
 fn by_sql(session: &mut Session, known: &Known) -> Result<u64> {
     let says = session.value(&format!("SELECT @@global.{}", known.name))?.unwrap_or_default();
-    says.parse().with_context(|| format!("{} is '{says}' by SQL, which is no number", known.name))
+    says.parse().with_context(|| format!("{} is '{says}' by SQL, which is not a number", known.name))
 }
 
 /// Fails unless a need is met.
@@ -112,7 +111,7 @@ fn check(session: &mut Session, need: Need, known: &Known) -> Result<()> {
             let running = running(session)?;
             ensure!(
                 !running,
-                "{name} is used by the threads of a replica, and they run: STOP ALL SLAVES first"
+                "{name} is used by the threads of a replica, and they are running: STOP ALL SLAVES first"
             );
         }
         Need::BinaryLog => {
@@ -123,7 +122,7 @@ fn check(session: &mut Session, need: Need, known: &Known) -> Result<()> {
             let on = session.value("SELECT COUNT(*) FROM information_schema.GLOBAL_VARIABLES WHERE VARIABLE_NAME = 'WSREP_ON' AND VARIABLE_VALUE = 'ON'")?;
             ensure!(
                 on.as_deref() == Some("0"),
-                "{name} is used by a node of a cluster at any time: it takes a restart"
+                "a Galera node may use {name} at any time: restart the node instead"
             );
         }
     }
@@ -132,19 +131,11 @@ fn check(session: &mut Session, need: Need, known: &Known) -> Result<()> {
 
 /// Whether a thread of a replica runs, of any of its sources.
 fn running(session: &mut Session) -> Result<bool> {
-    let sql = "SHOW ALL SLAVES STATUS";
-    let names: Vec<String> = session.named_row(sql)?.into_iter().map(|(name, _)| name).collect();
-    let rows = session.strings(sql)?;
-    if rows.is_empty() {
-        return Ok(false);
-    }
-    for name in ["Slave_IO_Running", "Slave_SQL_Running"] {
-        let at =
-            names.iter().position(|known| known == name).with_context(|| format!("no {name} in {sql}"))?;
-        // It says 'Connecting' and 'Preparing', too.
-        if rows.iter().any(|row| row.get(at).cloned().flatten().as_deref() != Some("No")) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let rows = session.named_rows("SHOW ALL SLAVES STATUS")?;
+    // A thread that runs says 'Yes', and also 'Connecting' or 'Preparing'.
+    let is_stopped = |row: &Vec<(String, String)>, thread: &str| {
+        row.iter().any(|(name, says)| name == thread && says == "No")
+    };
+    let is_still = |row| is_stopped(row, "Slave_IO_Running") && is_stopped(row, "Slave_SQL_Running");
+    Ok(!rows.iter().all(is_still))
 }

@@ -42,14 +42,14 @@ pub(crate) fn files(paths: &[PathBuf], exclude: &[String], recursive: bool) -> R
     Ok(search.found)
 }
 
-/// What an argument stands for: itself, or all that a pattern fits.
+/// What an argument stands for: itself, or everything that matches it as a pattern.
 fn named(path: &Path) -> Result<Vec<PathBuf>> {
     let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists());
     let Some(pattern) = pattern else { return Ok(vec![path.to_owned()]) };
     let found = glob::glob(pattern).map_err(|error| exit::usage(format!("{pattern}: {error}")))?;
     let mut paths = found.collect::<Result<Vec<_>, _>>()?;
     paths.sort();
-    // Nothing fits: it is told as what it is.
+    // Nothing matches: it is named as it is.
     Ok(if paths.is_empty() { vec![path.to_owned()] } else { paths })
 }
 
@@ -74,14 +74,14 @@ impl Search {
         let entry = match RealDisk.entry(path) {
             Ok(entry) => entry,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return self.leave_out(path, &"there is no such file, and none that fits it as a pattern");
+                return self.leave_out(path, &"there is no such file, and none that matches it as a pattern");
             }
             Err(error) => return self.leave_out(path, &error),
         };
         match entry.kind {
             Kind::File => self.file(path.to_owned(), &entry),
             Kind::Folder if self.recursive => self.folder(path, 0),
-            Kind::Folder => self.leave_out(path, &"is a folder; -r goes into it"),
+            Kind::Folder => self.leave_out(path, &"is a folder; use -r to go into it"),
             Kind::Link(_) | Kind::Other => match RealDisk.stat(path) {
                 Ok(stat) if stat.block_device => self.found.files.push(path.to_owned()),
                 _ => self.leave_out(path, &"is neither a file nor a block device"),

@@ -43,10 +43,10 @@ pub(crate) fn why(after: &Look, synced: bool) -> Option<String> {
     let dirty = after.dirty.unwrap_or(0);
     match after.there {
         0 => None,
-        _ if after.only_there => Some("its file system keeps it in memory alone".to_owned()),
-        there if dirty >= there && !synced => Some("not on the disk yet".to_owned()),
-        _ if dirty > 0 => Some(format!("{} not on the disk yet, the rest in use", size(dirty))),
-        _ if after.dirty.is_none() && !synced => Some("in use, or not on the disk yet".to_owned()),
+        _ if after.only_there => Some("its file system is only in memory".to_owned()),
+        there if dirty >= there && !synced => Some("not on disk yet".to_owned()),
+        _ if dirty > 0 => Some(format!("{} not on disk yet, the rest in use", size(dirty))),
+        _ if after.dirty.is_none() && !synced => Some("in use, or not on disk yet".to_owned()),
         _ => Some("in use: mapped, locked, or being read".to_owned()),
     }
 }
@@ -99,10 +99,10 @@ mod tests {
         let look = |there, dirty, only_there| Look { len: 9000, there, dirty, only_there };
         assert_eq!(why(&look(0, Some(0), false), false), None);
         let text = |look: Look, synced| why(&look, synced).unwrap();
-        assert!(text(look(4096, Some(4096), false), false).starts_with("not on the disk"));
+        assert!(text(look(4096, Some(4096), false), false).starts_with("not on disk"));
         assert!(text(look(8192, Some(4096), false), false).contains("the rest in use"));
         assert!(text(look(4096, Some(0), false), true).starts_with("in use"));
-        assert!(text(look(4096, Some(0), true), true).contains("memory alone"));
-        assert!(text(look(4096, None, false), false).contains("or not on the disk"));
+        assert!(text(look(4096, Some(0), true), true).contains("only in memory"));
+        assert!(text(look(4096, None, false), false).contains("or not on disk"));
     }
 }

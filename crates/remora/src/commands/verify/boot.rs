@@ -55,10 +55,10 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     report.phase("recovering", None);
     refuse_outside(&data)?;
     let log = BinaryLog::find(&data)?;
-    let mut found = Found { seconds_to_recovery: 0.0, position: None, checked: Checked::default() };
+    let mut found = Found { seconds_to_recovery: None, position: None, checked: Checked::default() };
     match start(&data, log.as_ref(), arguments) {
         Ok(server) => {
-            found.seconds_to_recovery = began.elapsed().as_secs_f64();
+            found.seconds_to_recovery = Some(began.elapsed().as_secs_f64());
             found.look(&server, log.as_ref(), (&stop, report))?;
         }
         Err(error) => found.checked.damages = why_not(error)?,
@@ -85,20 +85,23 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     } else {
         let place = position
             .map_or_else(String::new, |(file, offset)| format!("; binary log position {file} {offset}"));
-        let sound = if damages.is_empty() { "all sound".to_owned() } else { count(damages.len(), "damage") };
-        report.note(&format!(
-            "{}@{} has been booted: recovered in {recovered_s:.1} s, {} checked, {sound}{place}",
-            named.name,
-            restored.generation,
-            count(tables, "table"),
-        ));
+        let sound = if damages.is_empty() { "all sound".to_owned() } else { count(damages.len(), "problem") };
+        let what = format!("{}@{}", named.name, restored.generation);
+        report.note(&match recovered_s {
+            Some(recovered_s) => format!(
+                "{what} has been booted: restored and recovered in {recovered_s:.1} s, {} checked, {sound}{place}",
+                count(tables, "table")
+            ),
+            None => format!("{what} could not be booted: {sound}"),
+        });
     }
     Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })
 }
 
 /// What a server that was started on a generation found.
 struct Found {
-    seconds_to_recovery: f64,
+    /// From the first byte that was restored on; none when the server did not start.
+    seconds_to_recovery: Option<f64>,
     position: Option<Position>,
     checked: Checked,
 }

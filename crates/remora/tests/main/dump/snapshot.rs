@@ -127,9 +127,7 @@ fn what_stands_in_the_way_is_named_and_ended_only_on_demand() {
             // Before anything is asserted, so that nobody is waited for.
             source.execute(&format!("KILL {id}")).ok();
             assert!(running.join().unwrap().is_err());
-            named
-                .exits(1)
-                .says(&[&format!("in the way is connection {id} of root@localhost"), "UPDATE d.my"]);
+            named.exits(1).says(&[&format!("blocked by connection {id} of root@localhost"), "UPDATE d.my"]);
             assert!(alive);
             ended.exits(0);
         });

@@ -1,0 +1,1 @@
+CALL m.duplicate_indexes('rt')

@@ -1,0 +1,1 @@
+CALL m.fragmentation('rt', 0)

@@ -1,0 +1,1 @@
+CALL m.no_primary_key('rt')
