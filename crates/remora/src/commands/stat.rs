@@ -200,7 +200,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         return replay(file, &words, output.as_mut(), &stop, report);
     }
     let wants = Wants {
-        names: if arguments.shows_views_only() { view::NAMES } else { &[] },
+        names: if arguments.shows_views_only() { &view::NAMES } else { &[] },
         digests: arguments.digests.is_some() || arguments.live,
         processes: arguments.live,
     };
@@ -342,7 +342,7 @@ fn views(names: &[String]) -> Result<Vec<&'static View>> {
     let mut views = Vec::new();
     for name in names {
         match (name.as_str(), view::of(name)) {
-            ("all", _) => views.extend(VIEWS.iter().filter_map(|view| view::of(view.name))),
+            ("all", _) => views.extend(&VIEWS),
             (_, Some(view)) => views.push(view),
             (_, None) => {
                 let known: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
