@@ -72,8 +72,8 @@ const ROW_READS: &[&str] = &[
 const DIRTY: &[&str] = &["Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total"];
 const DIRTY_WHAT: &str = "pages of the buffer pool that wait to be written";
 
-/// The log sequence number counts what is logged; the last one, which only old servers lack others for, counts
-/// what is written to the file.
+/// The log sequence number counts what is logged. A server that does not tell it tells what it wrote to the
+/// file.
 const REDO_WRITTEN: &[&str] = &["Innodb_lsn_current", "Innodb_redo_log_current_lsn", "Innodb_os_log_written"];
 /// The age itself, or the two numbers that it is the difference of; and the room where a server tells it.
 const CHECKPOINT: &[&str] = &[
