@@ -81,6 +81,11 @@ impl ServerArgs {
         ServerArgs { url: Some(url.to_owned()), ..self.clone() }
     }
 
+    /// The suffix of more groups in option files.
+    pub(crate) fn group_suffix(&self) -> Option<&str> {
+        self.defaults_group_suffix.as_deref()
+    }
+
     /// The same server through a socket on this machine that leads to it.
     pub(crate) fn through(&self, socket: &Path) -> ServerArgs {
         let (host, socket) = (Some("localhost".to_owned()), Some(socket.to_owned()));

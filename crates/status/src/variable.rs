@@ -114,6 +114,12 @@ impl Snapshot {
         self.version.rfind('.').map_or(&self.version, |end| &self.version[..end])
     }
 
+    /// Adds the groups that a server reads which is started with `--defaults-group-suffix`.
+    pub fn add_groups(&mut self, suffix: &str) {
+        let more: Vec<String> = self.groups.iter().map(|group| format!("{group}{suffix}")).collect();
+        self.groups.extend(more);
+    }
+
     /// Puts right what a program prints of itself by what is known of its series, `other`.
     pub fn correct(&mut self, other: &Snapshot) {
         for (name, known) in &other.variables {

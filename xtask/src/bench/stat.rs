@@ -34,8 +34,10 @@ pub(crate) fn run_bench() -> Result<()> {
             command
         };
         let shown = watch("0.1", 1, &["--all", "--csv"]).output()?;
-        let variables =
-            String::from_utf8(shown.stdout)?.lines().next().map_or(0, |head| head.split(',').count());
+        let shown = String::from_utf8(shown.stdout)?;
+        let head = shown.lines().next().context("no line of a table")?;
+        // Time, server, seconds and mark stand before them.
+        let variables = head.split(',').skip(4).count();
         let idle = measure(server.pid(), || run(Command::new("sleep").arg("30")))?;
         let watched = measure(server.pid(), || run(watch(INTERVAL, SAMPLES, &[]).stdout(Stdio::null())))?;
         let per_sample =

@@ -35,24 +35,24 @@ use crate::report::Report;
 
 const EXAMPLES: &str = "EXAMPLES
   remora stat                         what matters, a line each second
-  remora stat 10 6                    six lines, one each ten seconds
+  remora stat 10 6                    six lines, one every ten seconds
   remora stat --view redo,lock        other columns; --view help names the views
   remora stat 5 1 --top 20            the 20 counters that grew most within five seconds
   remora stat --like 'Handler%' --changed      counters by pattern, those that changed
   remora stat 1 mysql://mon@db1 mysql://mon@db2 --csv     two servers, as a table for programs
   remora stat --live                  a screen with all of it
-  remora stat --digests 5             with the five statements that took most of the time
+  remora stat --digests 5             with the five statements that took the most time
   remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again, in any form
-  remora stat report db1.stat -o db1.html     a page with plots of what was recorded
+  remora stat report db1.stat -o db1.html     a page with plots of the recording
   remora stat --listen 127.0.0.1:9104 mysql://mon@db1 mysql://mon@db2     for Prometheus
 
 A counter is shown as its change per second, over the time that really passed; a gauge as its value. What
-remora's own questions add is taken off. After a restart or FLUSH STATUS a line says so instead of numbers.";
+remora's own questions add is subtracted. After a restart or FLUSH STATUS a line says so instead of numbers.";
 
 /// How often samples are taken when nothing is said.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A server that has not answered for so long is named.
+/// A server that does not answer for this long is named.
 const SILENT: Duration = Duration::from_secs(5);
 
 /// Show what a server does: its status counters as changes per second
@@ -78,12 +78,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     all: bool,
 
-    /// Show the status variables of this name, in any case of letters; % stands for anything. May be given
+    /// Show the status variables whose name matches, upper or lower case; % stands for anything. May be given
     /// several times
     #[arg(long, value_name = "PATTERN")]
     like: Vec<String>,
 
-    /// Show the counters that grew most, so many of them
+    /// Show the N counters that grew most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
 
@@ -91,29 +91,28 @@ pub(crate) struct Arguments {
     #[arg(long)]
     changed: bool,
 
-    /// Print a table with commas, a line for each interval and server
+    /// Print comma-separated values, a line for each interval and server
     #[arg(long, conflicts_with_all = ["json", "top"])]
     csv: bool,
 
-    /// Show the statements that took most of the time too, so many of them, where the server has
-    /// performance_schema
+    /// Also show the N statements that took the most time, where the server has performance_schema
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "csv")]
     digests: Option<u32>,
 
-    /// Draw a screen: what matters with its last minutes, every counter, what runs now; ? there explains the
-    /// keys
+    /// Draw a screen: a view and every counter with their last minutes, and what runs now; ? there explains
+    /// the keys
     #[arg(long, conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "replay", "listen"])]
     live: bool,
 
-    /// Keep every sample in this file too; one that is there goes on. -q shows nothing meanwhile
+    /// Also keep every sample in this file; an existing recording is continued. -q shows nothing meanwhile
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Show what was recorded, by the same options; a longer INTERVAL takes several samples together
+    /// Show a recording, with the same options; a longer INTERVAL adds several samples up
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     replay: Option<PathBuf>,
 
-    /// Serve OpenMetrics at http://ADDR:PORT/metrics until stopped, and ask the servers whenever it is read
+    /// Serve OpenMetrics at http://ADDR:PORT/metrics until stopped; each scrape asks the servers
     #[arg(long, value_name = "ADDR:PORT",
         conflicts_with_all = ["view", "all", "like", "top", "changed", "csv", "digests", "record", "replay"])]
     listen: Option<String>,
@@ -191,23 +190,22 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     if arguments.view.iter().any(|name| name == "help") {
         return explain(report);
     }
-    let mut output = output(arguments, report)?;
+    let views = views(&arguments.view)?;
+    let names = if arguments.shows_views_only() { view::names(&views) } else { Vec::new() };
+    let mut output = output(arguments, views, report)?;
     if arguments.live && (report.is_json() || !std::io::stdout().is_terminal()) {
-        return Err(usage("--live draws on a terminal; without it lines are printed"));
+        return Err(usage("--live needs a terminal; leave it out to print lines"));
     }
     let stop = stop_flag(report)?;
     if let Some(file) = &arguments.replay {
         return replay(file, &words, output.as_mut(), &stop, report);
     }
-    let wants = Wants {
-        names: if arguments.shows_views_only() { view::NAMES } else { &[] },
-        digests: arguments.digests.is_some() || arguments.live,
-        processes: arguments.live,
-    };
-    let watches = watches(&arguments.server, password.as_deref(), &words.servers, wants)?;
+    let wants =
+        Wants { names, digests: arguments.digests.is_some() || arguments.live, processes: arguments.live };
+    let watches = watches(&arguments.server, password.as_deref(), &words.servers, &wants)?;
     if let Some(address) = &arguments.listen {
         if words.interval.is_some() {
-            return Err(usage("--listen asks the servers when it is asked: give no INTERVAL"));
+            return Err(usage("--listen asks the servers at each scrape: give no INTERVAL"));
         }
         return listen::run(watches, address, &stop, report);
     }
@@ -243,17 +241,21 @@ fn replay(
     report: &Report,
 ) -> Result<Exit> {
     if !words.servers.is_empty() {
-        return Err(usage("--replay shows the servers that were recorded: give none"));
+        return Err(usage("--replay shows the recorded servers: name none"));
     }
     let (names, _) = recording::survey(file)?;
     let mut follow = Follow::new(names.clone());
-    let mut shown = 0;
+    let mut shown = vec![0; names.len()];
+    let is_enough = |shown: &u64| words.count.is_some_and(|count| *shown >= count);
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        shown += follow.merge((server, sample), words.interval.unwrap_or_default(), output, report)?;
-        Ok(!stop.load(Ordering::Relaxed) && words.count.is_none_or(|count| shown < count))
+        if !is_enough(&shown[server]) {
+            shown[server] +=
+                follow.merge((server, sample), words.interval.unwrap_or_default(), output, report)?;
+        }
+        Ok(!stop.load(Ordering::Relaxed) && !shown.iter().all(is_enough))
     })?;
-    if words.count.is_none_or(|count| shown < count) {
+    if !shown.iter().all(is_enough) {
         follow.finish(output, report)?;
     }
     Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })
@@ -294,7 +296,7 @@ fn watch(
                             // None of them is there: that is no watch that lost its server.
                             return Err(error.into());
                         }
-                        // The time of an interval passes for those, too, that are away.
+                        // Time passes also for a server that is away.
                         shown[server] += 1;
                         take(Event { what: Err(error), ..event })?;
                         continue;
@@ -313,9 +315,8 @@ fn watch(
 }
 
 /// What shows the intervals, as the options have it.
-fn output(arguments: &Arguments, report: &Report) -> Result<Box<dyn Output>> {
+fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> Result<Box<dyn Output>> {
     let filter = Filter::new(arguments.all, &arguments.like, arguments.top, arguments.changed);
-    let views = views(&arguments.view)?;
     if filter.is_none() && arguments.changed {
         return Err(usage("--changed goes with --all, --like or --top"));
     }
@@ -342,11 +343,14 @@ fn views(names: &[String]) -> Result<Vec<&'static View>> {
     let mut views = Vec::new();
     for name in names {
         match (name.as_str(), view::of(name)) {
-            ("all", _) => views.extend(VIEWS.iter().filter_map(|view| view::of(view.name))),
+            ("all", _) => views.extend(&VIEWS),
             (_, Some(view)) => views.push(view),
             (_, None) => {
                 let known: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
-                return Err(usage(format!("--view {name}: there are {}, and all", known.join(", "))));
+                return Err(usage(format!(
+                    "--view {name}: there is no such view; there are {}, and all",
+                    known.join(", ")
+                )));
             }
         }
     }

@@ -33,8 +33,8 @@ const EXAMPLES: &str = "EXAMPLES
 /// file, a server's program (binary:PATH), a file that 'remora vars snapshot' wrote, or a fresh server
 /// (sandbox:SERIES).
 ///
-/// Values are compared by what they mean: 1 and ON, 64M and 67108864. What says which server it is, where its
-/// files are, or what it computed from its machine is left out and counted; --all shows it.
+/// Values are compared by what they mean: 1 is ON, 64M is 67108864. Names, paths, ports and what a server
+/// computed from its machine are left out and counted; --all shows them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "B", required = true)]
     b: Option<String>,
 
-    /// Show paths, names and numbers of servers too, and what they computed from their machine
+    /// Also show names, paths and ports, and what servers computed from their machine
     #[arg(long)]
     all: bool,
 

@@ -305,6 +305,49 @@ fn a_status_has_queues_that_nobody_used_since_the_start() {
 }
 
 #[test]
+fn stat_shows_what_queues_hold_and_how_fast_rows_come_and_go() {
+    let server = start();
+    let mut session = connect(server.socket());
+    let mut run = |sql: &str| drop(session.execute(sql).unwrap());
+    let stat = |rest: &[&str]| {
+        let mut command = remora(Path::new("/"));
+        command.args(["stat", "0.1", "--view", "queue", "--json", "--no-defaults"]).args(rest);
+        command.arg(url(&server)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let number = |line: &serde_json::Value, column: &str| line["queue"][column].as_f64();
+    let hold = |line: &serde_json::Value| ["queues", "waiting", "owned"].map(|column| number(line, column));
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let shown = || read(&Ended::of(&stat(&["1", "-uroot"]).output().unwrap()).exits(0).out);
+    assert_eq!(hold(&shown()), [None; 3]);
+    run("CREATE TABLE shop.jobs (v INT) ENGINE=QUEUE");
+    run("CREATE TABLE shop.mails LIKE shop.jobs");
+    run("INSERT INTO shop.jobs VALUES (1), (2), (3), (4), (5)");
+    run("INSERT INTO shop.mails VALUES (1), (2)");
+    run("SELECT queue_wait('shop.jobs')");
+    let line = shown();
+    assert_eq!(hold(&line), [Some(2.0), Some(6.0), Some(1.0)], "{line}");
+    assert_eq!((number(&line, "in_per_s"), number(&line, "out_per_s")), (Some(0.0), Some(0.0)));
+    let mut running = Running::new(stat(&["-uroot"]).spawn().unwrap());
+    running.line();
+    run("INSERT INTO shop.mails SELECT seq FROM shop.seq_1_to_30");
+    run("SELECT queue_end()");
+    let (mut came, mut went) = (0.0, 0.0);
+    for _ in 0..20 {
+        let line = read(&running.line());
+        let rows = |column: &str| number(&line, column).unwrap() * line["seconds"].as_f64().unwrap();
+        came += rows("in_per_s");
+        went += rows("out_per_s");
+    }
+    assert_eq!((came.round(), went.round()), (30.0, 1.0));
+    assert_eq!(hold(&shown()), [Some(2.0), Some(36.0), Some(0.0)]);
+    // The server shows an empty list to those who may not see it.
+    run("CREATE USER app@localhost");
+    let ended = Ended::of(&stat(&["1", "-uapp"]).output().unwrap()).exits(0);
+    assert!(ended.out.contains("queues: not shown") && ended.out.contains("PROCESS"), "{}", ended.out);
+}
+
+#[test]
 fn a_tail_misses_only_what_went_while_it_looked() {
     let server = start();
     let mut session = connect(server.socket());

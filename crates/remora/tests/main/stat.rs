@@ -1,5 +1,8 @@
 //! Status counters against loads whose counts are known, through restarts and resets.
 
+#[path = "stat/replication.rs"]
+mod replication;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -244,6 +247,8 @@ fn lines_lists_and_tables_are_shown() {
     assert!(shown.contains("buffer-pool: ") && shown.contains("checkpoint_age_share"), "{shown}");
     run(&server, &["--view", "redos"]).exits(2).says(&["buffer-pool, redo"]);
     run(&server, &["1", "x"]).exits(2).says(&["mysql://host"]);
+    let twice = format!("unix://{}", server.socket().display());
+    run(&server, &["0.1", "1", &twice, &twice]).exits(2).says(&["is given twice"]);
     let mut nowhere = remora(Path::new("/"));
     nowhere.args(["stat", "--no-defaults", "unix:///no/such.sock"]);
     Ended::of(&nowhere.output().unwrap()).exits(10);
@@ -253,8 +258,19 @@ fn lines_lists_and_tables_are_shown() {
 fn several_servers_are_watched_at_once_and_one_that_is_away_stops_none() {
     let (here, there) = (start(products()[0], &[]), start(products()[0], &[]));
     let address = |server: &Sandbox| format!("unix://{}", server.socket().display());
-    let mut command = remora(Path::new("/"));
-    command.args(["stat", "0.2", "--json", "--no-defaults", "-uroot", &address(&here), &address(&there)]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = remora(folder.path());
+    command.args([
+        "stat",
+        "--record",
+        "a.stat",
+        "0.2",
+        "--json",
+        "--no-defaults",
+        "-uroot",
+        &address(&here),
+        &address(&there),
+    ]);
     command.arg("unix:///no/such.sock").stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running::new(command.spawn().unwrap());
     let mut seen = BTreeMap::new();
@@ -266,6 +282,14 @@ fn several_servers_are_watched_at_once_and_one_that_is_away_stops_none() {
             assert!(line["message"].as_str().unwrap().contains("/no/such.sock"), "{line}");
         }
     }
+    running.kill();
+    let mut replay = remora(folder.path());
+    replay.args(["stat", "--replay", "a.stat", "0.1", "2", "--json"]);
+    let shown = lines(&Ended::of(&replay.output().unwrap()).exits(0).out);
+    let of = |server: &Sandbox| {
+        shown.iter().filter(|line| line["server"] == server.socket().to_str().unwrap()).count()
+    };
+    assert_eq!((of(&here), of(&there), shown.len()), (2, 2, 4), "{shown:?}");
 }
 
 /// The answer to a request, head and body.
@@ -409,6 +433,9 @@ fn a_recording_outlives_a_kill_and_is_shown_again() {
     assert!(shown.len() >= whole + 6, "{}", all.out);
     shown.iter().for_each(|line| sums.add(line));
     assert_eq!((sums.of("Com_do"), sums.of("Questions")), (50.0, 50.0));
+    let marks: Vec<_> = shown.iter().filter(|line| !line["mark"].is_null()).collect();
+    assert!(marks.len() == 1 && marks[0]["mark"] == "first", "{marks:?}");
+    assert_eq!(lines(&replay(&["0.1", "2", "--json"]).exits(0).out).len(), 2);
     // Taken together they are the same.
     let mut sums = Sums::default();
     let together = lines(&replay(&["3600", "--all", "--json"]).exits(0).out);
@@ -424,11 +451,11 @@ fn a_recording_outlives_a_kill_and_is_shown_again() {
     report("a.html").exits(0).says(&["a.html is made"]);
     let page = std::fs::read_to_string(folder.path().join("a.html")).unwrap();
     assert!(page.contains("<title>&lt;b&gt;&amp;&quot;</title>") && page.contains("<svg "), "{page}");
-    assert!(page.contains("Com_do<td>50<td>"), "{page}");
+    assert!(page.contains("Com_do<td>50<td>") && page.contains("another recording began"), "{page}");
     assert!(!page.contains("src=") && !page.contains("http"), "it needs something else");
     // A page of an earlier time is replaced, and nothing else is.
     report("a.html").exits(0);
-    report("a.stat").exits(1).says(&["a.stat is there and no page"]);
+    report("a.stat").exits(1).says(&["a.stat exists and is no page"]);
     std::fs::write(folder.path().join("b.txt"), "hello\n").unwrap();
     let mut wrong = remora(folder.path());
     wrong.args(["stat", "--replay", "b.txt"]);
@@ -437,26 +464,4 @@ fn a_recording_outlives_a_kill_and_is_shown_again() {
         .exits(1)
         .says(&["b.txt"]);
     assert_eq!(std::fs::read_to_string(folder.path().join("b.txt")).unwrap(), "hello\n");
-}
-
-#[test]
-fn a_replica_whose_delay_is_unknown_is_not_shown_as_up_to_date() {
-    on_products(&products(), |product| {
-        tell(product);
-        let server = start(product, &["--server-id=7"]);
-        let sources = |shown: &Ended| {
-            let line = lines(&shown.out).pop().unwrap();
-            (
-                line["replication"]["sources"].clone(),
-                line["replication"]["stopped"].clone(),
-                line["replication"]["delay_s"].clone(),
-            )
-        };
-        let shown = run(&server, &["0.1", "1", "--view", "replication", "--json"]).exits(0);
-        assert_eq!(sources(&shown), (0.0.into(), 0.0.into(), Value::Null));
-        let mut session = connect(server.socket());
-        session.execute("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='x'").unwrap();
-        let shown = run(&server, &["0.1", "1", "--view", "replication", "--json"]).exits(0);
-        assert_eq!(sources(&shown), (1.0.into(), 1.0.into(), Value::Null));
-    });
 }

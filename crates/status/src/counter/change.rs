@@ -61,6 +61,9 @@ pub struct Interval<'a> {
 /// Uptime is told in whole seconds, and asked for in the middle of one.
 const UPTIME_SLACK_S: f64 = 1.5;
 
+/// The status variables that are the server's own clocks, which go on by themselves.
+pub(crate) const CLOCKS: [&str; 2] = ["Uptime", "Uptime_since_flush_status"];
+
 /// The status variables that count our own connection.
 const THREADS: [&str; 2] = ["Threads_connected", "Threads_running"];
 
@@ -79,7 +82,7 @@ pub fn between<'a>(before: Option<&'a Sample>, now: &'a Sample) -> Interval<'a> 
 
 /// Whether one of the server's own clocks did not go on as ours did.
 fn has_reset(before: &Sample, now: &Sample, seconds: f64) -> bool {
-    ["Uptime", "Uptime_since_flush_status"].into_iter().any(|clock| {
+    CLOCKS.into_iter().any(|clock| {
         let then = before.number(clock).zip(now.number(clock));
         then.is_some_and(|(then, now)| now.as_f64() + UPTIME_SLACK_S < then.as_f64() + seconds)
     })

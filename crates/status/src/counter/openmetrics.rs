@@ -97,15 +97,12 @@ fn of_sample(page: &mut Page, server: &str, sample: &Sample) {
             name.text
                 .strip_prefix(front)
                 .filter(|_| name.ty.kind == Kind::Counter)
-                .map(|rest| (*metric, *label, rest))
+                .map(|rest| (*front, *metric, *label, rest))
         });
         match family {
-            Some((metric, label, rest)) => {
+            Some((front, metric, label, rest)) => {
                 let labels = format!("{server},{label}=\"{}\"", escaped(rest));
-                let help = format!(
-                    "Status variables {}* of the server.",
-                    if label == "statement" { "Com_" } else { "Handler_" }
-                );
+                let help = format!("Status variables {front}* of the server.");
                 page.add(metric, (kind, ""), &help, (&labels, &number));
             }
             None => {

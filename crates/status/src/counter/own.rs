@@ -1,4 +1,4 @@
-//! What remora's own questions add to a server's counters, so that it can be taken off.
+//! What remora's own questions add to a server's counters, so that it can be subtracted.
 //!
 //! A server counts for each session what it counts for all. So the effect of a statement is seen by looking
 //! at our own session before and after it; looking has an effect too, which is seen by looking twice. A
@@ -132,8 +132,11 @@ pub(crate) struct Asker {
     session: Session,
     place: Place,
     effects: BTreeMap<Box<str>, Effect>,
+    /// What a look at our session has.
     look: Effect,
-    /// What was caused and not yet taken off.
+    /// What the last look saw, if nothing was asked since.
+    seen: Option<Counts>,
+    /// What was caused and not yet subtracted.
     own: Counts,
 }
 
@@ -143,7 +146,8 @@ impl Asker {
         let (first, answer) = counts(&mut session, place)?;
         let (second, _) = counts(&mut session, place)?;
         let look = Effect { counts: less(&second, &first), answer };
-        Ok(Asker { session, place, effects: BTreeMap::new(), look, own: Counts::new() })
+        let (effects, seen, own) = (BTreeMap::new(), Some(second), Counts::new());
+        Ok(Asker { session, place, effects, look, seen, own })
     }
 
     /// Where the server keeps its status.
@@ -157,32 +161,42 @@ impl Asker {
 
     /// Asks, and keeps account.
     pub(crate) fn ask(&mut self, statement: &str, cost: Cost) -> Result<Answer, Error> {
+        let seen = self.seen.take();
         if cost == Cost::Same && self.effects.contains_key(statement) {
             let answer = stream(&mut self.session, statement)?;
             let effect = &self.effects[statement];
             add(&mut self.own, effect, answer.bytes.len());
             return Ok(answer);
         }
-        let (before, length) = counts(&mut self.session, self.place)?;
+        let before = match seen {
+            Some(seen) => seen,
+            None => self.look()?,
+        };
         let asked = stream(&mut self.session, statement);
-        let (after, length_after) = counts(&mut self.session, self.place)?;
+        let after = self.look()?;
         let mut effect = less(&after, &before);
         for (name, count) in &self.look.counts {
             let entry = effect.entry(name.clone()).or_default();
             *entry = floor(*entry - *count);
         }
         let answer = asked.as_ref().map_or(0, |answer| answer.bytes.len());
-        // Two looks had an effect as well.
-        add(&mut self.own, &self.look, length);
-        add(&mut self.own, &self.look, length_after);
+        self.seen = Some(after);
         let effect = Effect { counts: effect, answer };
         add(&mut self.own, &effect, answer);
         self.effects.insert(statement.into(), effect);
         asked
     }
 
+    /// What our session has counted so far. Looking has an effect as well.
+    fn look(&mut self) -> Result<Counts, Error> {
+        let (counts, answer) = counts(&mut self.session, self.place)?;
+        add(&mut self.own, &self.look, answer);
+        Ok(counts)
+    }
+
     /// Asks a statement that was asked before, and gets its answer with the names of the columns.
     pub(crate) fn named(&mut self, statement: &str) -> Result<Vec<NamedRow>, Error> {
+        self.seen = None;
         let rows = self.session.named_rows(statement)?;
         if let Some(effect) = self.effects.get(statement) {
             add(&mut self.own, effect, effect.answer);

@@ -8,7 +8,7 @@ use super::sample::Begin;
 use super::series::{PLOTS, Series, Sum, column};
 use super::view::Shape;
 
-/// Counters in the table, and statements in theirs.
+/// Most statements that are listed.
 const ROWS_MAX: usize = 40;
 
 /// What every page has near its beginning.

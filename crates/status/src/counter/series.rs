@@ -141,7 +141,7 @@ impl Series {
         for (plot, lines) in PLOTS.iter().zip(&mut self.lines) {
             lines.resize_with(plot.lines.len(), Vec::new);
             for ((view, key, _), line) in plot.lines.iter().zip(lines) {
-                let point = column(view, key).and_then(|column| (column.of)(interval));
+                let point = column(view, key).and_then(|column| column.of(interval));
                 line.push(point.filter(|_| interval.is_whole()));
             }
         }

@@ -10,14 +10,13 @@ use super::own::{Answer, Asker, Cost};
 use super::part::{Digest, Process, Queue, Replica, Settings};
 use super::sample::{Begin, Names, Sample, Value};
 
-/// How a server is asked what it replicates from: the words differ, and not each word gets the answer of all
-/// sources.
+/// What shows the sources of a replica: the words differ by server, and only some of them show all sources.
 const REPLICAS: [&str; 3] = ["SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
 
 const QUEUES: &str = "SELECT CONCAT(table_schema, '.', table_name), waiting, owned, rows_written, rows_removed \
      FROM information_schema.queues";
 
-/// What MySQL tells here only.
+/// What MySQL tells only here.
 const METRICS: &str = "SELECT name, count FROM information_schema.innodb_metrics WHERE status = 'enabled' \
      AND name IN ('trx_rseg_history_len', 'log_lsn_checkpoint_age', 'log_lsn_current', 'lock_deadlocks')";
 
@@ -38,17 +37,17 @@ const PROCESSES: &str = "SELECT id, user, host, db, command, time, state, LEFT(i
      ORDER BY time DESC LIMIT 200";
 
 /// What is asked for besides what every sample has: it costs the server more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// The only status variables that are asked for; all of them when there are none.
-    pub names: &'static [&'static str],
+    pub names: Vec<&'static str>,
     /// Statements by digest.
     pub digests: bool,
     /// What runs now.
     pub processes: bool,
 }
 
-/// So often a server that does not replicate, or has no queue, is asked whether that has changed.
+/// A server that does not replicate, or has no queue, is asked again once in so many samples.
 const ASK_AGAIN: u64 = 60;
 
 /// The clocks that samples are stamped with.
@@ -59,7 +58,7 @@ pub trait Clock: Send {
     fn unix_ms(&self) -> i64;
 }
 
-/// Whether a part of a sample is to be had.
+/// Whether a part of a sample is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// It is there: asked each time.
@@ -127,13 +126,13 @@ impl Watch {
     }
 
     fn take(&mut self, open: &mut Open) -> Result<Sample, Error> {
+        // This question counts for the next sample.
+        let own = open.asker.take();
         let began = self.clock.now();
         let answer = open.asker.ask(&open.status, Cost::Same)?;
         let took = self.clock.now().saturating_sub(began);
         let unix_ms = self.clock.unix_ms() - i64::try_from(took.as_millis() / 2).unwrap_or(0);
-        // The question itself counts for the next sample: what is taken now was caused before it.
         let at = began + took / 2;
-        let own = open.own_before();
         let metrics = open.metrics()?;
         let values = self.values(&answer, &metrics);
         let mut sample = Sample {
@@ -196,8 +195,7 @@ impl Watch {
         prepare(&mut session)?;
         let settings = settings(&mut session)?;
         if self.wants.digests {
-            // Our own statements are not to be among those that took the most time. Without the right to say
-            // so they are.
+            // Our own statements stay out of the digests, if this account may say so.
             not_fatal(session.execute(
                 "UPDATE performance_schema.threads SET instrumented = 'NO' \
                  WHERE processlist_id = CONNECTION_ID()",
@@ -205,7 +203,7 @@ impl Watch {
         }
         let asker = Asker::new(session)?;
         let mut open = Open {
-            status: statement(asker.place().all, self.wants.names),
+            status: statement(asker.place().all, &self.wants.names),
             asker,
             begin: Some(Begin::First),
             settings: Arc::new(settings),
@@ -220,6 +218,10 @@ impl Watch {
         let status = open.asker.ask(&open.status, Cost::Same)?;
         open.find_replicas()?;
         open.queues = open.try_part(QUEUES)?;
+        if open.queues == Part::Empty && open.try_part("SHOW ENGINE QUEUE STATUS")? == Part::Denied {
+            // To those who may not see it the list is empty.
+            open.queues = Part::Denied;
+        }
         let has_history =
             status.pairs().any(|(name, _)| name.eq_ignore_ascii_case("Innodb_history_list_length"));
         let is_mysql = open.asker.session().about.flavour == Flavour::MySql;
@@ -258,14 +260,9 @@ impl Watch {
 }
 
 impl Open {
-    /// What was caused between the two last times the status was read.
-    fn own_before(&mut self) -> std::collections::BTreeMap<Box<str>, super::number::Number> {
-        self.asker.take()
-    }
-
-    /// Whether a part is to be had, and how much asking for it costs.
+    /// Whether a part is available, and how much asking for it costs.
     fn try_part(&mut self, statement: &str) -> Result<Part, Error> {
-        match self.asker.ask(statement, Cost::Same) {
+        match self.asker.ask(statement, Cost::Varies) {
             Ok(answer) if answer.rows().next().is_none() => Ok(Part::Empty),
             Ok(_) => Ok(Part::Here),
             Err(error) => refused(error),
@@ -292,6 +289,13 @@ impl Open {
         let (part, statement) = self.replicas;
         if !self.is_time(part) {
             return Ok((part == Part::Empty).then(Vec::new));
+        }
+        if part == Part::Empty {
+            if self.asker.ask(statement, Cost::Same)?.rows().next().is_none() {
+                return Ok(Some(Vec::new()));
+            }
+            // It follows a source now: its answer costs more than an empty one.
+            self.try_part(statement)?;
         }
         // The names of the columns come with another way of asking, which costs the same.
         let rows = self.asker.named(statement)?;
@@ -363,16 +367,14 @@ fn not_fatal<T>(done: Result<T, Error>) -> Result<(), Error> {
 /// Long pauses between samples are no reason to end the session, and nothing here may wait for a lock.
 fn prepare(session: &mut Session) -> Result<(), Error> {
     session.execute("SET SESSION wait_timeout = 2592000, SESSION lock_wait_timeout = 2")?;
-    // What a query cache does not hold it counts, for all sessions together; where there is one.
+    // Where there is a query cache, it counts what it does not hold, for all sessions together.
     not_fatal(session.execute("SET SESSION query_cache_type = OFF"))
 }
 
 fn settings(session: &mut Session) -> Result<Settings, Error> {
     let names = Settings::NAMES.map(|name| format!("'{name}'")).join(", ");
-    let rows = session.strings(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
-    let pair = |row: Vec<Option<String>>| <[Option<String>; 2]>::try_from(row).ok();
-    let pairs = rows.into_iter().filter_map(pair).filter_map(|[name, value]| name.zip(value));
-    Ok(Settings(pairs.collect()))
+    let pairs = crate::pairs(session, &format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"))?;
+    Ok(Settings(pairs.into_iter().collect()))
 }
 
 /// A row of any of [`REPLICAS`].

@@ -45,12 +45,8 @@ impl Facts {
     /// Those of the session.
     pub fn read(session: &mut Session) -> Result<Facts, Error> {
         let settings = read_server(session)?;
-        let rows = session.strings("SHOW GLOBAL STATUS")?;
-        let status = rows.into_iter().filter_map(|row| match <[Option<String>; 2]>::try_from(row) {
-            Ok([Some(name), Some(value)]) => Some((name.to_ascii_lowercase(), value)),
-            _ => None,
-        });
-        let status = status.collect();
+        let status = crate::pairs(session, "SHOW GLOBAL STATUS")?.into_iter();
+        let status = status.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         let bytes = session.value(
             "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE engine = 'InnoDB'",
         )?;
@@ -142,7 +138,7 @@ fn strict(facts: &Facts) -> Option<Advice> {
     Some(Advice {
         rule: "strict mode",
         seen: format!("sql_mode = {mode:?}, without STRICT_TRANS_TABLES"),
-        why: "values that do not fit are bent and the statement succeeds: 300 into a TINYINT is 127",
+        why: "values that do not fit are changed, and the statement succeeds: 300 into a TINYINT becomes 127",
         source: "measured: remora's tests insert 300 with and without it; https://mariadb.com/kb/en/sql-mode/",
         remedy: format!(
             "SET GLOBAL sql_mode = {}; try the application with it first",
@@ -185,8 +181,8 @@ fn connections(facts: &Facts) -> Option<Advice> {
     Some(Advice {
         rule: "connections",
         seen: format!("max_connections = {most}, most at once {used}, refused since the start {refused}"),
-        why: "clients were or will be refused, the administrator too; extra_port of MariaDB keeps a door open and \
-              can't be set while the server runs",
+        why: "clients were or will be refused, the administrator too; extra_port of MariaDB keeps a door open, and \
+              only a restart sets it",
         source: "counters max_used_connections and connection_errors_max_connections of this server",
         remedy: "SET GLOBAL max_connections = more; extra_port = 3307 in the option file of MariaDB"
             .to_owned(),
@@ -224,7 +220,7 @@ fn log_buffer(facts: &Facts) -> Option<Advice> {
             "innodb_log_waits = {waits}, innodb_log_buffer_size = {}",
             facts.value("innodb_log_buffer_size").unwrap_or("?")
         ),
-        why: "so often a transaction waited because the buffer of the redo log was full",
+        why: "that many times a transaction waited because the buffer of the redo log was full",
         source: "https://mariadb.com/kb/en/innodb-status-variables/#innodb_log_waits",
         remedy: "innodb_log_buffer_size: twice as much in the option file".to_owned(),
     })

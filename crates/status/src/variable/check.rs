@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ::server::OptionLine;
 
 use super::option::{Meaning, Prefix, resolve};
-use super::value::{Number, number, switch, words};
+use super::value::{switch, unit, words};
 use super::{Argument, Snapshot, Variable, name};
 
 /// What becomes of a line, worst first.
@@ -39,7 +39,7 @@ pub struct Finding {
     pub why: String,
 }
 
-/// A line that is in force, if the server starts.
+/// A line that is in force, if the server starts with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<'a> {
     /// The line.
@@ -63,14 +63,17 @@ impl Finding {
     /// Something to be said of a line.
     #[must_use]
     pub fn new(line: &OptionLine, verdict: Verdict, why: String) -> Finding {
-        let is_secret =
-            ["pass", "pwd", "secret", "sst-auth", "filekey"].iter().any(|word| line.name.contains(word));
         let text = match &line.value {
-            Some(_) if is_secret => format!("{} = ***", line.name),
-            Some(value) => format!("{} = {value}", line.name),
+            Some(value) => format!("{} = {}", line.name, name::shown(&line.name, value.clone())),
             None => line.name.clone(),
         };
         Finding { file: line.file.clone(), line: line.line, text, verdict, why }
+    }
+
+    /// Whether it is about this line.
+    #[must_use]
+    pub fn is_about(&self, line: &OptionLine) -> bool {
+        self.line == line.line && self.file == line.file
     }
 }
 
@@ -84,16 +87,22 @@ pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
 #[must_use]
 pub fn check<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> Checked<'a> {
     let mut checked = Checked::default();
+    let loads_plugins = lines.iter().filter(|line| is_read(snapshot, line)).any(|line| {
+        matches!(resolve(snapshot, &line.name), Meaning::Option { name, .. } if name.starts_with("plugin_load"))
+    });
     let mut last: BTreeMap<String, usize> = BTreeMap::new();
     for line in lines {
         if !is_read(snapshot, line) {
             if is_for_servers(&line.group) {
-                let why = format!("{} reads no group [{}]", snapshot.title, line.group);
+                let why = format!("{} does not read group [{}]", snapshot.title, line.group);
                 checked.findings.push(Finding::new(line, Verdict::Ignored, why));
             }
             continue;
         }
-        let (setting, found) = judge(snapshot, line);
+        let (setting, mut found) = judge(snapshot, line);
+        if let (None, true, Some((Verdict::Aborts, why))) = (&setting, loads_plugins, &mut found) {
+            why.push_str("; if a plugin that the file loads has it, the server starts");
+        }
         checked.findings.extend(found.map(|(verdict, why)| Finding::new(line, verdict, why)));
         let Some(setting) = setting else { continue };
         if let Some(before) = last.insert(setting.name.clone(), checked.settings.len()) {
@@ -104,7 +113,7 @@ pub fn check<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> Checked<'a> {
                 } else {
                     format!("{}:{}", line.file.display(), line.line)
                 };
-                let why = format!("{place} sets it again, and the last one holds");
+                let why = format!("{place} sets it again, and the last line counts");
                 checked.findings.push(Finding::new(before.line, Verdict::Overridden, why));
             }
         }
@@ -148,7 +157,7 @@ type Found = Option<(Verdict, String)>;
 fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine) -> (Option<Setting<'a>>, Found) {
     match resolve(snapshot, &line.name) {
         Meaning::Unknown { is_loose: true } => {
-            let why = format!("{} has no such option; loose lets it start all the same", snapshot.title);
+            let why = format!("{} has no such option; loose lets it start anyway", snapshot.title);
             (None, Some((Verdict::Ignored, why)))
         }
         Meaning::Unknown { is_loose: false } => (
@@ -158,7 +167,7 @@ fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine) -> (Option<Setting<'a>>,
                 format!("{} has no such option{}", snapshot.title, near(snapshot, &line.name)),
             )),
         ),
-        Meaning::Ambiguous { names, .. } => {
+        Meaning::Ambiguous { names } => {
             let why = format!("it may mean {}; write the whole name", names.join(" or "));
             (None, Some((Verdict::Aborts, why)))
         }
@@ -169,9 +178,8 @@ fn judge<'a>(snapshot: &Snapshot, line: &'a OptionLine) -> (Option<Setting<'a>>,
                 let why = || format!("it is taken for {name}; write the whole name");
                 is_abbreviated.then(|| (Verdict::Deprecated, why()))
             });
-            let aborts = matches!(found, Some((Verdict::Aborts, _)));
             let setting = Setting { line, name: name.to_owned(), value };
-            ((!aborts && variable.ignored.is_none()).then_some(setting), found)
+            (variable.ignored.is_none().then_some(setting), found)
         }
     }
 }
@@ -227,10 +235,9 @@ fn judge_value(
 }
 
 fn judge_switch(value: &str) -> Found {
-    // Only these: YES is OFF to a server.
-    let is_known =
-        ["on", "off", "true", "false", "1", "0"].iter().any(|word| value.eq_ignore_ascii_case(word));
-    (!is_known).then(|| {
+    // Everything else is OFF to a server, YES too.
+    let is_on = ["on", "true", "1"].iter().any(|word| value.eq_ignore_ascii_case(word));
+    (!is_on && switch(value) != Some(false)).then(|| {
         (Verdict::Differs, format!("{value:?} is no word for a switch: it means OFF there; write ON or OFF"))
     })
 }
@@ -260,38 +267,56 @@ fn judge_set(variable: &Variable, value: &str) -> Found {
         .then(|| (Verdict::Aborts, format!("{} is none of {}", wrong.join(", "), variable.words.join(", "))))
 }
 
+/// A server reads digits and one letter behind them, whatever follows.
 fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str) -> Found {
+    if variable.words.iter().any(|word| word.eq_ignore_ascii_case(value)) {
+        return None;
+    }
     let is_mariadb = snapshot.version.starts_with("mariadb");
-    let suffix = value.trim().chars().last().filter(char::is_ascii_alphabetic);
-    let suffixes = if is_mariadb { "KMGTPE" } else { "KMG" };
-    let legal = suffix.is_none_or(|suffix| suffixes.contains(suffix.to_ascii_uppercase()));
-    let Some(Number::Whole(asked)) = number(value).filter(|_| legal && !value.contains('.')) else {
-        if variable.words.iter().any(|word| word.eq_ignore_ascii_case(value)) {
-            return None;
-        }
+    let letters = if is_mariadb { "KMGTPE" } else { "KMG" };
+    let text = value.trim();
+    let is_digit = |c: char| c.is_ascii_digit();
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches(is_digit);
+    let (digits, rest) = text.split_at(text.len() - digits.len());
+    let letter = rest.chars().next();
+    let unit = unit(letter).filter(|_| letter.is_none_or(|it| letters.contains(it.to_ascii_uppercase())));
+    // No digits are 0.
+    let whole = digits.parse::<i128>().ok().or(digits.is_empty().then_some(0));
+    let Some(asked) = whole.zip(unit).and_then(|(whole, unit)| whole.checked_mul(unit)) else {
         return Some((
             Verdict::Aborts,
-            format!("{value:?} is no whole number with one of {suffixes} behind it"),
+            format!("{value:?} is no whole number, alone or with one of the letters {letters} behind it"),
         ));
     };
-    let bound = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i128>().ok());
-    let mut used = asked;
-    if kind.contains("UNSIGNED") {
-        used = used.max(0);
+    let is_unsigned = kind.contains("UNSIGNED");
+    if is_unsigned && asked < 0 && is_mariadb {
+        return Some((Verdict::Aborts, format!("{value:?} is below 0")));
     }
+    let bound = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i128>().ok());
+    let mut used = if is_unsigned { asked.max(0) } else { asked };
     used = bound(&variable.max).map_or(used, |max| used.min(max));
     if let Some(block) = bound(&variable.block).filter(|block| *block > 1) {
         used -= used.rem_euclid(block);
     }
     used = bound(&variable.min).map_or(used, |min| used.max(min));
-    (used != asked).then(|| {
-        let range = match (&variable.min, &variable.max) {
-            (Some(min), Some(max)) => format!(" ({min} to {max}"),
-            _ => " (it is rounded".to_owned(),
-        };
-        let block = variable.block.as_ref().map(|block| format!(" in steps of {block}")).unwrap_or_default();
-        (Verdict::Differs, format!("the server takes {used} instead{range}{block})"))
-    })
+    let is_whole = !digits.is_empty() && rest.chars().count() <= 1;
+    if used == asked && is_whole {
+        return None;
+    }
+    let range = match (&variable.min, &variable.max) {
+        _ if used == asked => String::new(),
+        (Some(min), Some(max)) => format!(" ({min} to {max}{})", steps(variable)),
+        _ => format!(" (it is rounded{})", steps(variable)),
+    };
+    let read = match letter.filter(|_| !is_whole) {
+        Some(letter) => format!("; it reads {digits}{letter} and no more"),
+        None => String::new(),
+    };
+    Some((Verdict::Differs, format!("the server takes {used} instead{range}{read}")))
+}
+
+fn steps(variable: &Variable) -> String {
+    variable.block.as_ref().map(|block| format!(" in steps of {block}")).unwrap_or_default()
 }
 
 fn judge_real(variable: &Variable, value: &str) -> Found {

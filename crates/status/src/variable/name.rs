@@ -104,11 +104,17 @@ pub fn is_administrative(name: &str) -> bool {
     ADMINISTRATIVE.contains(&name) || ADMINISTRATIVE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A value that may be kept and shown: passwords and keys are not, and look all the same.
+/// A value that may be kept and shown: passwords and keys are not, and look all the same. The name may be one
+/// that no server of ours knows, or be cut short.
 pub(crate) fn shown(name: &str, value: String) -> String {
-    const SECRET: [&str; 4] =
-        ["report_password", "wsrep_sst_auth", "file_key_management_filekey", "master_password"];
-    if SECRET.contains(&name) && !value.is_empty() { "***".to_owned() } else { value }
+    let name = plain(name);
+    let last = name.rsplit('_').next().unwrap_or_default();
+    let is_secret = ["pass", "pwd", "token", "filekey"].iter().any(|front| last.starts_with(front))
+        || name.contains("secret")
+        || name.ends_with("sst_auth");
+    // These are about passwords, and are none.
+    let is_none = ["old_passwords", "disconnect_on_expired_password"].contains(&name.as_str());
+    if is_secret && !is_none && !value.is_empty() { "***".to_owned() } else { value }
 }
 
 /// Variables whose default a server computes from processors, memory or open files, for servers that do not
@@ -157,7 +163,12 @@ mod tests {
     fn secrets_are_not_kept() {
         assert_eq!(shown("report_password", "x".into()), "***");
         assert_eq!(shown("report_password", String::new()), "");
-        assert_eq!(shown("old_passwords", "1".into()), "1");
+        for name in ["wsrep_sst_auth", "file_key_management_filekey", "loose-report-passw", "s3_secret_key"] {
+            assert_eq!(shown(name, "x".into()), "***", "{name}");
+        }
+        for name in ["old_passwords", "simple_password_check_digits", "innodb_ft_max_token_size"] {
+            assert_eq!(shown(name, "1".into()), "1", "{name}");
+        }
     }
 
     #[test]

@@ -45,8 +45,6 @@ pub enum Meaning<'a> {
     Ambiguous {
         /// Their names.
         names: Vec<&'a str>,
-        /// Whether the server goes on.
-        is_loose: bool,
     },
     /// There is none.
     Unknown {
@@ -62,7 +60,6 @@ pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
     let mut rest = written.as_str();
     let mut prefixes = Vec::new();
     loop {
-        let is_loose = prefixes.contains(&Prefix::Loose);
         match find(snapshot, rest).as_slice() {
             [] => {}
             [(name, variable)] => {
@@ -71,11 +68,13 @@ pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
             }
             several => {
                 let names = several.iter().map(|(name, _)| *name).collect();
-                return Meaning::Ambiguous { names, is_loose };
+                return Meaning::Ambiguous { names };
             }
         }
         let next = PREFIXES.iter().find_map(|(word, prefix)| Some((rest.strip_prefix(word)?, *prefix)));
-        let Some((after, prefix)) = next else { return Meaning::Unknown { is_loose } };
+        let Some((after, prefix)) = next else {
+            return Meaning::Unknown { is_loose: prefixes.contains(&Prefix::Loose) };
+        };
         prefixes.push(prefix);
         rest = after;
     }
@@ -123,7 +122,7 @@ mod tests {
             Meaning::Option { name, prefixes, is_abbreviated, .. } => {
                 format!("{name} {prefixes:?}{}", if is_abbreviated { " short" } else { "" })
             }
-            Meaning::Ambiguous { names, .. } => format!("{} names", names.len()),
+            Meaning::Ambiguous { names } => format!("{} names", names.len()),
             Meaning::Unknown { is_loose } => if is_loose { "loose" } else { "unknown" }.to_owned(),
         };
         for (written, expected) in [

@@ -88,11 +88,10 @@ fn argument_of(word: &str) -> Option<Argument> {
 
 fn shown(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error> {
     let mut variables = BTreeMap::new();
-    for row in session.strings("SHOW GLOBAL VARIABLES")? {
-        let Ok([Some(name), value]) = <[Option<String>; 2]>::try_from(row) else { continue };
+    for (name, value) in crate::pairs(session, "SHOW GLOBAL VARIABLES")? {
         let name = name::plain(&name);
         let is_by_machine = name::is_by_machine(&name);
-        let value = value.map(|value| name::shown(&name, value));
+        let value = Some(name::shown(&name, value));
         variables.insert(name, Variable { value, is_by_machine, is_variable: true, ..Variable::default() });
     }
     Ok(variables)

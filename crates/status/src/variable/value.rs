@@ -20,23 +20,20 @@ pub fn number(text: &str) -> Option<Number> {
     let text = text.trim();
     let digits = text.strip_suffix(|c: char| c.is_ascii_alphabetic()).unwrap_or(text);
     if let Ok(whole) = digits.parse::<i128>() {
-        let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
-            "" => 0,
-            "K" => 10,
-            "M" => 20,
-            "G" => 30,
-            "T" => 40,
-            "P" => 50,
-            "E" => 60,
-            _ => return None,
-        };
-        return Some(Number::Whole(whole.checked_mul(1 << shift)?));
+        return Some(Number::Whole(whole.checked_mul(unit(text[digits.len()..].chars().next())?)?));
     }
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     let real: f64 = text.parse().ok().filter(|_| is_plain && text.contains('.'))?;
     let whole = real.fract() == 0.0 && real.abs() < 9e15;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
     Some(if whole { Number::Whole(real as i128) } else { Number::Real(real) })
+}
+
+/// What a letter behind a number stands for; 1 if there is none.
+pub(crate) fn unit(letter: Option<char>) -> Option<i128> {
+    let Some(letter) = letter else { return Some(1) };
+    let at = ['K', 'M', 'G', 'T', 'P', 'E'].iter().position(|known| letter.eq_ignore_ascii_case(known))?;
+    Some(1 << (10 * (at + 1)))
 }
 
 /// `Some(true)` for ON and its like.

@@ -72,7 +72,7 @@ impl Output for Json {
                 for view in &self.views {
                     let columns = view.columns.iter();
                     let all: Map<String, Cell> =
-                        columns.map(|column| (column.name(), json!((column.of)(interval)))).collect();
+                        columns.map(|column| (column.name(), json!(column.of(interval)))).collect();
                     line[view.name] = Cell::Object(all);
                 }
             }
@@ -148,7 +148,7 @@ impl Output for Csv {
                 });
             }
         } else {
-            self.columns().for_each(|(_, column)| add((column.of)(interval).map(|it| it.to_string())));
+            self.columns().for_each(|(_, column)| add(column.of(interval).map(|it| it.to_string())));
         }
         report.data(&line)?;
         Ok(())

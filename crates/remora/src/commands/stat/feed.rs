@@ -11,6 +11,7 @@ use status::counter::sample::Sample;
 use status::counter::watch::{Clock, Wants, Watch};
 
 use crate::args::ServerArgs;
+use crate::exit::usage;
 
 /// How often a wait looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -18,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long the answers of a time wait for each other, so that they are shown in the order of the servers.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// Even times. Those that were missed, as by a machine that slept, are left out.
+/// Even times. Those that were missed, as while the machine slept, are left out.
 pub(crate) struct Times {
     began: Instant,
     interval: Duration,
@@ -60,7 +61,7 @@ pub(crate) struct Feed {
     names: Vec<String>,
     askers: Vec<Sender<()>>,
     events: Receiver<Event>,
-    /// Since when those are asked that have not answered yet, and whether that was told.
+    /// For each server that has not answered yet: when it was asked, and whether its silence was told.
     waiting: RefCell<Vec<Option<(Instant, bool)>>>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn watches(
     server: &ServerArgs,
     password: Option<&str>,
     addresses: &[String],
-    wants: Wants,
+    wants: &Wants,
 ) -> Result<Vec<(String, Watch)>> {
     let all: Vec<ServerArgs> = match addresses {
         [] => vec![server.clone()],
@@ -97,7 +98,12 @@ pub(crate) fn watches(
     let mut watches: Vec<(String, Watch)> = Vec::new();
     for server in all {
         let target = server.target(password.map(str::to_owned))?;
-        watches.push((name(&target), Watch::new(target, Box::new(Clocks::new()), wants)));
+        let name = name(&target);
+        if watches.iter().any(|(other, _)| *other == name) {
+            // Recordings and metrics tell servers apart by their names.
+            return Err(usage(format!("{name} is given twice; name each server once")));
+        }
+        watches.push((name, Watch::new(target, Box::new(Clocks::new()), wants.clone())));
     }
     Ok(watches)
 }
@@ -148,7 +154,7 @@ impl Feed {
         }
     }
 
-    /// Servers that were asked so long ago and have not answered; each is named once for a question.
+    /// Servers that have not answered for this long; each is named once for a question.
     pub(crate) fn silent(&self, since: Duration) -> Vec<usize> {
         let mut waiting = self.waiting.borrow_mut();
         let late = waiting.iter_mut().enumerate().filter_map(|(server, waiting)| {

@@ -85,7 +85,7 @@ fn asker(at: usize, name: String, mut watch: Watch, report: Report) -> Asker {
             watch.notes().iter().for_each(|note| report.warn(&format!("{name}: {note}")));
             match &sample {
                 Err(error) if !is_away => {
-                    report.warn(&format!("{name}: {error}; it is tried again each time"))
+                    report.warn(&format!("{name}: {error}; remora tries again at each scrape"))
                 }
                 Ok(_) if is_away => report.note(&format!("{name}: it is back")),
                 _ => {}

@@ -68,7 +68,7 @@ impl Follow {
             Ok(sample) => sample,
             Err(error) => {
                 if !std::mem::replace(&mut self.lost[server], true) {
-                    report.warn(&self.say(server, &format!("{error}; it is tried again each time")));
+                    report.warn(&self.say(server, &format!("{error}; remora tries again at each interval")));
                 }
                 return Ok(false);
             }
@@ -77,8 +77,8 @@ impl Follow {
         self.sample(server, sample, output, report)
     }
 
-    /// The same with a sample, which waits for the next one when it comes sooner than that after the last one
-    /// that was shown. What is behind a mark is not mixed with what is before it.
+    /// The same with a sample. One that comes sooner than `least` after the last one that was shown waits for
+    /// the next. What is behind a mark is not mixed with what is before it.
     pub(crate) fn merge(
         &mut self,
         (server, mut sample): (usize, Sample),
@@ -127,8 +127,9 @@ impl Follow {
         report: &Report,
     ) -> Result<bool> {
         let interval = between(self.last[server].as_ref(), &sample);
-        let is_first = interval.mark == Some(Mark::Begin(Begin::First));
-        if !is_first {
+        // The first sample of all says nothing; that of another run, in a recording, says that there was a
+        // gap.
+        if self.last[server].is_some() {
             output.show(self.named(server), &interval, report)?;
         }
         let is_whole = interval.is_whole();
@@ -140,9 +141,9 @@ impl Follow {
 /// What a mark means, for people.
 pub(crate) fn meaning(mark: Mark) -> &'static str {
     match mark {
-        Mark::Begin(Begin::First) => "the first look; changes follow",
-        Mark::Begin(Begin::Restarted) => "the server was restarted: its counters began at zero",
-        Mark::Begin(Begin::Reconnected) => "the connection broke and was made anew; the server went on",
+        Mark::Begin(Begin::First) => "another recording began",
+        Mark::Begin(Begin::Restarted) => "the server was restarted; its counters began again at zero",
+        Mark::Begin(Begin::Reconnected) => "the connection broke and is back; the server kept running",
         Mark::Reset => "somebody reset the counters (FLUSH STATUS)",
     }
 }

@@ -13,11 +13,11 @@ use status::counter::sample::Sample;
 use crate::exit::Held;
 use crate::report::Report;
 
-/// Longest line that is taken for one of a recording: a first sample has some 30 kB, digests some 5 MB.
+/// Longest line of a recording: a first sample has some 30 kB, digests some 5 MB.
 const LINE_MAX: u64 = 64 << 20;
 
-/// A file that samples are added to. What is written outlives us, whatever ends us; it outlives a crash of
-/// the machine once it is finished.
+/// A file that samples are added to. What is written survives whatever ends this process; once it is
+/// finished, it survives a crash of the machine too.
 pub(crate) struct Recorder {
     path: PathBuf,
     sink: Box<dyn Sink>,
@@ -62,7 +62,7 @@ fn whole(path: &Path) -> Result<u64> {
     let mut first = String::new();
     BufReader::new((&mut file).take(1000)).read_line(&mut first).ok();
     if len > 0 && Reader::default().line(first.trim_end()).is_err() {
-        bail!("it is there and no recording of remora stat; name another file");
+        bail!("the file exists and is no recording of remora stat; name another one");
     }
     let mut end = len;
     let mut block = vec![0; 1 << 16];
@@ -117,7 +117,7 @@ pub(crate) fn replay(
         if line.pop() != Some(b'\n') {
             if let Some(report) = report {
                 report.warn(&format!(
-                    "{name} ends within a line: whoever recorded it was killed; that line is left out"
+                    "{name} ends within a line, as its writer was killed; that line is left out"
                 ));
             }
             return Ok(());

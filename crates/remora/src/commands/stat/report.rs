@@ -20,23 +20,23 @@ use crate::report::Report;
 /// Points of a plot.
 const POINTS: u32 = 600;
 
-/// Make a page of a recording: plots, statements and counters, in one file that any browser shows
+/// Make a page from a recording: plots, statements and counters, in one file that any browser shows
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// What remora stat --record wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The page. One of an earlier time is replaced; any other file that is there is left alone
+    /// The page. An earlier page is replaced; any other existing file is left alone
     #[arg(short, long, value_name = "HTML")]
     output: PathBuf,
 
-    /// What stands above it [default: the name of the recording]
+    /// Its title [default: the name of the recording]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 }
 
-/// Puts intervals behind each other.
+/// Collects intervals, those of each server in a row.
 struct Collect<'a> {
     names: &'a [String],
     all: Vec<Series>,
@@ -67,17 +67,13 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     let html = page(&title, &servers, &Times { full: &full, tick: &tick });
     let name = || arguments.output.display().to_string();
     if !may_replace(&arguments.output).with_context(name)? {
-        bail!("{} is there and no page of remora stat; name another file", name());
+        bail!("{} exists and is no page of remora stat; name another file", name());
     }
     let mut output = File::create(&RealDisk, &arguments.output).with_context(name)?;
     output.write_all(html.as_bytes()).with_context(name)?;
     output.finish().with_context(name)?;
-    report.note(&format!(
-        "{} is made: {} servers, {}",
-        name(),
-        names.len(),
-        crate::report::size(html.len() as u64)
-    ));
+    let servers = progress::count(names.len(), "server");
+    report.note(&format!("{} is made: {servers}, {}", name(), crate::report::size(html.len() as u64)));
     Ok(Exit::Done)
 }
 

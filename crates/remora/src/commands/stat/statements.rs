@@ -1,14 +1,13 @@
-//! The statements that took most of the time, below what else is shown.
+//! The statements that took the most time, below what else is shown.
 
 use anyhow::Result;
 use status::counter::change::Interval;
 use status::counter::digest::by_time;
-use status::counter::number::Number;
 use status::counter::part::Digest;
 
 use super::number::short;
 use super::output::{Named, Output};
-use crate::report::Report;
+use crate::report::{Report, as_f64};
 
 /// Most characters of a statement that are shown.
 const TEXT_MAX: usize = 120;
@@ -24,13 +23,10 @@ impl Statements {
     }
 }
 
-fn number(number: u64) -> f64 {
-    Number::from(number).as_f64()
-}
-
-/// How many ran in a second, how long they took in it, how long one took, rows read for one, and the text.
+/// How many ran per second, how long they took together per second, how long one took and how many rows it
+/// read on average, and the text.
 pub(crate) fn line(digest: &Digest, seconds: f64) -> String {
-    let (count, time_s) = (number(digest.count), number(digest.time_us) / 1e6);
+    let (count, time_s) = (as_f64(digest.count), as_f64(digest.time_us) / 1e6);
     let text: String = digest.text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text: String = text.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect();
     let schema = if digest.schema.is_empty() { String::new() } else { format!("{}: ", digest.schema) };
@@ -39,7 +35,7 @@ pub(crate) fn line(digest: &Digest, seconds: f64) -> String {
         short(count / seconds),
         short(time_s / seconds),
         short(time_s * 1000.0 / count),
-        short(number(digest.examined) / count),
+        short(as_f64(digest.examined) / count),
     )
 }
 

@@ -66,7 +66,7 @@ impl Output for Table {
         match interval.mark {
             Some(mark) => line.push_str(&format!(" -- {}", meaning(mark))),
             None => self.columns().for_each(|column| {
-                let shown = shaped((column.of)(interval), column.shape);
+                let shown = shaped(column.of(interval), column.shape);
                 line.push_str(&format!(" {shown:>0$}", width(column)));
             }),
         }

@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             &json!({"message_type": "summary", "server": facts.settings.title, "advice": all.len()}),
         )?;
     } else {
-        report.note(&format!("{}: {} pieces of advice", facts.settings.title, all.len()));
+        let pieces = progress::count(all.len(), "piece");
+        report.note(&format!("{}: {pieces} of advice", facts.settings.title));
     }
     Ok(if all.is_empty() { Exit::Done } else { Exit::Damaged })
 }

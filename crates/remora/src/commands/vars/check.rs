@@ -25,13 +25,14 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Tell whether a server starts with an option file, and which lines mean something else there
 ///
-/// All groups that the server reads are looked at, included files too. Where the server is on this machine
-/// (see 'remora sandbox start --server'), a private one is started with the lines, so that what is said was
-/// seen. Paths, addresses, data and large buffers of the file belong to another machine and are not tried;
-/// they are named.
+/// All groups that the server reads are checked, included files too; with --defaults-group-suffix=_b also
+/// [mysqld_b] and its like, for a server that is started with the same option. Where the server is on this
+/// machine (see 'remora sandbox start --server'), a private one is started with the lines, and what it does
+/// is reported. Paths, addresses, data, plugins and large buffers belong to another machine: they are not
+/// tried but listed.
 ///
-/// Ends with 0 when the server starts and every line means what it says, or is deprecated only; with 4 when a
-/// line stops the server, means something else or does nothing.
+/// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden; with
+/// 4 when a line stops the server, means something else or does nothing.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -52,7 +53,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
-    let snapshot = side::whole(&arguments.server_for, &arguments.server, password.as_ref())?;
+    let mut snapshot = side::whole(&arguments.server_for, &arguments.server, password.as_ref())?;
+    if let Some(suffix) = arguments.server.group_suffix() {
+        snapshot.add_groups(suffix);
+    }
     let lines = side::read_lines(&arguments.file)?;
     let mut checked = check(&snapshot, &lines);
     let (mut proof, mut unproven) = (None, None);

@@ -56,31 +56,33 @@ pub(super) fn prove(
         };
         blamed.push((tried.remove(at), said));
     };
-    // What was thought to stop the server, and did not.
-    let is_blamed = |line: u32, file: &std::path::Path| {
-        blamed.iter().any(|(blamed, _)| blamed.line == line && blamed.file == file)
-    };
-    let was_tried =
-        |finding: &Finding| tried.iter().any(|line| line.line == finding.line && line.file == finding.file);
-    checked.findings.retain(|finding| finding.verdict != Verdict::Aborts || !was_tried(finding));
+    // What was thought to stop the server, and did not: by its value, which is looked at below, or by its
+    // name.
+    let settings = &checked.settings;
+    let is_setting = |finding: &Finding| settings.iter().any(|setting| finding.is_about(setting.line));
+    let was_tried = |finding: &Finding| tried.iter().any(|line| finding.is_about(line));
+    checked.findings.retain_mut(|finding| {
+        if finding.verdict != Verdict::Aborts || !was_tried(finding) {
+            return true;
+        }
+        finding.verdict = Verdict::Differs;
+        finding.why = "the server starts with it; which option it takes it for is not known".to_owned();
+        !is_setting(finding)
+    });
     for (line, said) in &blamed {
-        let known = checked.findings.iter().any(|finding| {
-            finding.line == line.line && finding.file == line.file && finding.verdict == Verdict::Aborts
-        });
-        if !known {
+        checked.findings.retain(|finding| !finding.is_about(line) || finding.verdict == Verdict::Aborts);
+        if !checked.findings.iter().any(|finding| finding.is_about(line)) {
             let why = format!("{} says: {said}", snapshot.title);
             checked.findings.push(Finding::new(line, Verdict::Aborts, why));
         }
     }
-    checked.settings.retain(|setting| {
-        !is_blamed(setting.line.line, &setting.line.file) && is_tried(snapshot, setting.line)
-    });
+    checked.settings.retain(|setting| tried.iter().any(|line| std::ptr::eq(*line, setting.line)));
     let runs = read_server(&mut session(&server)?)?;
     let changed: Vec<Finding> =
         checked.settings.iter().filter_map(|setting| differs(setting, &runs)).collect();
     for finding in changed {
         let said = checked.findings.iter().any(|known| {
-            known.line == finding.line && known.file == finding.file && known.verdict <= Verdict::Ignored
+            (known.line, &known.file) == (finding.line, &finding.file) && known.verdict <= Verdict::Ignored
         });
         if !said {
             checked.findings.push(finding);
@@ -119,10 +121,8 @@ fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(u
             return Some((at, said.trim().to_owned()));
         }
     }
-    let wrong = |line: &&OptionLine| {
-        checked.findings.iter().find(|finding| {
-            finding.verdict == Verdict::Aborts && finding.line == line.line && finding.file == line.file
-        })
+    let wrong = |line: &OptionLine| {
+        checked.findings.iter().find(|finding| finding.verdict == Verdict::Aborts && finding.is_about(line))
     };
     tried.iter().enumerate().find_map(|(at, line)| Some((at, wrong(line)?.why.clone())))
 }

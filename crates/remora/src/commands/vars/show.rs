@@ -42,11 +42,11 @@ pub(super) fn show(
         }
     }
     let all = if left_out > 0 {
-        format!("; {left_out} of names, paths and machines left out (--all shows them)")
+        format!("; {left_out} in names, paths and computed values are left out (--all shows them)")
     } else {
         String::new()
     };
-    report.note(&format!("{} differences{all}", found.len()));
+    report.note(&format!("{}{all}", progress::count(found.len(), "difference")));
     Ok(())
 }
 
@@ -69,9 +69,9 @@ fn head(kind: Kind, a: &Snapshot, b: &Snapshot) -> &'static str {
         Kind::Default => "Other defaults: A -> B",
         Kind::Removed if a.is_partial() && b.is_partial() => "Set in A only",
         Kind::Added if a.is_partial() && b.is_partial() => "Set in B only",
-        Kind::Removed => "Removed: not in B, which does not start with it in its option file",
+        Kind::Removed => "Removed: B does not have it, and does not start with it in an option file",
         Kind::Added => "New in B",
-        Kind::Ignored => "Without effect: B takes it and does nothing",
+        Kind::Ignored => "Without effect: B accepts it and ignores it",
         Kind::Deprecated => "Deprecated in B, and not yet in A",
         Kind::Narrowed => "B takes less",
         Kind::Dynamic => "How it is changed: A -> B",

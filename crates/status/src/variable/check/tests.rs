@@ -12,6 +12,7 @@ innodb_file_format\toption=optional\tignored=was removed.
 log_bin\toption=optional\tvariable
 long_query_time\ttype=DOUBLE\tmin=0\tmax=31536000\toption=required\tvariable
 max_connections\ttype=BIGINT UNSIGNED\tmin=10\tmax=100000\toption=required\tvariable
+plugin_load_add\toption=required
 old_mode\ttype=SET\twords=A_B,C_D\toption=required\tvariable
 safe_mode\toption=none
 sort_buffer_size\ttype=BIGINT UNSIGNED\tmin=1024\tmax=18446744073709551615\tblock=8\toption=required\tvariable
@@ -47,13 +48,18 @@ fn each_line_gets_its_verdict() {
         ("max-connections", Some("5x"), Some(Aborts)),
         ("max-connections", Some("1.5K"), Some(Aborts)),
         ("max-connections", None, Some(Aborts)),
+        ("max-connections", Some(""), Some(Differs)),
+        ("max-connections", Some("-5"), Some(Aborts)),
+        ("max-connections", Some("1e2"), Some(Differs)),
         ("skip-max-connections", None, Some(Differs)),
         ("max-connection", Some("100"), Some(Deprecated)),
         ("sort-buffer-size", Some("1M"), None),
+        ("sort-buffer-size", Some("1MB"), Some(Differs)),
         ("sort-buffer-size", Some("2049"), Some(Differs)),
         ("autocommit", None, None),
         ("autocommit", Some("off"), None),
         ("autocommit", Some("yes"), Some(Differs)),
+        ("autocommit", Some("no"), None),
         ("skip-autocommit", None, None),
         ("binlog-format", Some("row"), None),
         ("binlog-format", Some("2"), None),
@@ -96,6 +102,12 @@ fn groups_and_the_last_line_count() {
     assert_eq!(checked.findings[3].text, "sql-pass = ***");
     let in_force: Vec<_> = checked.settings.iter().map(|setting| setting.line.line).collect();
     assert_eq!(in_force, [4]);
+    let mut snapshot = snapshot();
+    let lines = [line(1, "mysqld_b", "max-connections", Some("5")), line(2, "mysqld", "log-bin", None)];
+    let read = |snapshot: &Snapshot| check(snapshot, &lines).settings.len();
+    assert_eq!(read(&snapshot), 1);
+    snapshot.add_groups("_b");
+    assert_eq!(read(&snapshot), 2);
 }
 
 #[test]
@@ -106,6 +118,16 @@ fn an_unknown_name_has_a_hint() {
     let lines = [line(1, "mysqld", "innodb-additional-mem-pool-size", Some("20M"))];
     let checked = check(&snapshot(), &lines);
     assert!(checked.findings[0].why.contains("mysql-5.6"), "{:?}", checked.findings);
+}
+
+#[test]
+fn an_unknown_name_may_be_that_of_a_plugin() {
+    let lines = [
+        line(1, "mysqld", "server-audit-logging", Some("ON")),
+        line(2, "mysqld", "plugin-load-add", Some("server_audit")),
+    ];
+    let of_plugin = |lines: &[OptionLine]| check(&snapshot(), lines).findings[0].why.contains("a plugin");
+    assert!(of_plugin(&lines) && !of_plugin(&lines[..1]));
 }
 
 #[test]

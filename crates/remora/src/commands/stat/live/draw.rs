@@ -25,15 +25,15 @@ const GRAPH: usize = 24;
 const DIM: Style = Style::new().fg(Color::DarkGray);
 
 const HELP: &str = "\
-left right v   another view in the boxes above
+left right v   another view in the boxes at the top
 tab            another server
 s              sort counters by rate or by name
 /              filter counters by name; enter keeps it, escape drops it
-a              show also counters that stand still, and gauges
+a              show idle counters and gauges too
 up down        scroll, also with page up and page down
 r              what runs now
-d              statements that took most of the time
-space          hold the picture
+d              statements that took the most time
+space          pause; the graphs go on
 q              end";
 
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
@@ -113,10 +113,10 @@ fn draw_boxes(frame: &mut Frame<'_>, area: Rect, screen: &Screen, columns: &[Col
     let pasts = server.views_past.get(screen.view);
     let lines = Layout::vertical(vec![Constraint::Length(BOX_HEIGHT); usize::from(area.height / BOX_HEIGHT)])
         .split(area);
-    for (line, columns_of_line) in lines.iter().zip(columns.chunks(across)) {
+    let mut columns = columns.iter().enumerate();
+    for line in lines.iter() {
         let places = Layout::horizontal(vec![Constraint::Fill(1); across]).split(*line);
-        for (place, column) in places.iter().zip(columns_of_line) {
-            let at = columns.iter().position(|other| other.key == column.key).unwrap_or(0);
+        for (place, (at, column)) in places.iter().zip(columns.by_ref()) {
             let number = numbers.and_then(|numbers| numbers.get(at).copied().flatten());
             let past = pasts.and_then(|pasts| pasts.get(at));
             draw_box(frame, *place, column, number, past);
@@ -193,7 +193,7 @@ fn draw_counters(frame: &mut Frame<'_>, area: Rect, screen: &mut Screen) {
         ])
     });
     let order = if screen.sort == Sort::Rate { "by rate" } else { "by name" };
-    let which = if screen.is_all { "all" } else { "those that move" };
+    let which = if screen.is_all { "all" } else { "those that changed" };
     let mut title = format!(" status variables, {which}, {order}: {count} ");
     if screen.is_typing || !screen.filter.is_empty() {
         let pen = if screen.is_typing { "_" } else { "" };
@@ -258,14 +258,14 @@ fn draw_statements(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
         .collect();
     let title = match &server.digests {
         None => " statements: the server runs without performance_schema, or this account may not read it ",
-        Some(_) => " statements that took most of the time ",
+        Some(_) => " statements that took the most time ",
     };
     let block = Block::new().borders(Borders::TOP).border_style(DIM).title(title);
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen) {
-    let held = if screen.is_paused { "HELD  " } else { "" };
+    let held = if screen.is_paused { "PAUSED  " } else { "" };
     let keys = "? keys  v view  / filter  s sort  a all  r running  d statements  tab server  q end";
     frame.render_widget(
         Paragraph::new(Line::from(vec![Span::from(held).red(), Span::styled(keys, DIM)])),

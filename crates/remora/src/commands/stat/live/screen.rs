@@ -139,8 +139,7 @@ impl Screen {
     }
 
     pub(super) fn views(&self) -> &'static [View] {
-        static ALL: [View; 9] = VIEWS;
-        &ALL
+        &VIEWS
     }
 
     /// The lines to show, in order.
@@ -251,7 +250,7 @@ impl Server {
         self.views_past.resize_with(VIEWS.len(), Vec::new);
         for (view, pasts) in VIEWS.iter().zip(&mut self.views_past) {
             pasts.resize_with(view.columns.len(), VecDeque::new);
-            let numbers: Vec<Option<f64>> = view.columns.iter().map(|column| (column.of)(interval)).collect();
+            let numbers: Vec<Option<f64>> = view.columns.iter().map(|column| column.of(interval)).collect();
             for (number, past) in numbers.iter().zip(pasts) {
                 // A gap is a gap of time, too: it takes a place.
                 push(past, number.unwrap_or(0.0));
