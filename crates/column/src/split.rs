@@ -132,7 +132,7 @@ impl Dialect {
     pub(crate) fn split(&mut self, text: &[u8]) -> Table {
         let rows = text.len() / 32;
         let columns: Vec<Vec<Span>> = (0..self.columns).map(|_| Vec::with_capacity(rows)).collect();
-        let mut table = Table { columns, odd: Vec::new(), ended: text.last() == Some(&b'\n') };
+        let mut table = Table { columns, odd: Vec::new(), ended: false };
         let mut record: Vec<Span> = Vec::with_capacity(self.columns);
         let mut at = 0;
         while at < text.len() {
@@ -150,6 +150,8 @@ impl Dialect {
             }
             at = next;
         }
+        // A line end behind a backslash belongs to a field, also at the very end of the text.
+        table.ended = at == text.len();
         table
     }
 }
