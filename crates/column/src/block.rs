@@ -299,7 +299,7 @@ struct Parts<'a> {
     carriage_return: bool,
     ended: bool,
     rows: usize,
-    gaps: Vec<i64>,
+    gaps: Vec<usize>,
     odd: Printer,
     parts: Vec<&'a [u8]>,
     text_bytes: usize,
@@ -317,7 +317,7 @@ impl<'a> Parts<'a> {
             return Err(Error::Corrupt("a block has more fields than text"));
         }
         let odd = cursor.number(text_bytes)?;
-        let gaps = ints::decode(cursor, odd)?;
+        let gaps = ints::decode_counts(cursor, odd)?;
         // Each byte of text once, once more in a dictionary, and what stands between.
         let mut room = text_bytes * 3 + 3;
         let odd = Printer::new(field::decode(cursor, odd, &mut room)?);
@@ -409,20 +409,20 @@ impl<'a> Parts<'a> {
         let mut left = gaps.next();
         let mut row = 0;
         loop {
-            while left == Some(0) {
+            if left == Some(0) {
                 self.odd.next(&mut out);
                 out.push(b'\n');
                 left = gaps.next();
-            }
-            if row == self.rows {
+            } else if row < self.rows {
+                self.print(&mut cells, row, &mut out);
+                left = left.map(|left| left - 1);
+                row += 1;
+            } else {
                 break;
             }
-            self.print(&mut cells, row, &mut out);
             if out.len() > self.text_bytes + 1 {
                 return Err(Error::Corrupt("a block has more text than it says"));
             }
-            left = left.map(|left| left - 1);
-            row += 1;
         }
         if left.is_some() {
             return Err(Error::Corrupt("an odd record is beyond the last row"));

@@ -263,17 +263,17 @@ pub(crate) fn decode(
             let said = cursor.number(count)?;
             let gaps = cursor.number(said)?;
             let said = decode(cursor, said, distinct, None)?;
-            let gaps = ints::decode(cursor, gaps)?;
+            let gaps = ints::decode_counts(cursor, gaps)?;
             follow(&said, &gaps, key)
         }
         _ => Err(Error::Corrupt("a column is stored in a way that this version does not know")),
     }
 }
 
-fn follow(said: &[u32], gaps: &[i64], key: &[u32]) -> Result<Vec<u32>, Error> {
+fn follow(said: &[u32], gaps: &[usize], key: &[u32]) -> Result<Vec<u32>, Error> {
     let (mut said, mut gaps) = (said.iter(), gaps.iter());
     let mut say = || said.next().copied().ok_or(Error::Corrupt("a column says too little"));
-    let mut left = gaps.next().copied().unwrap_or(i64::MAX);
+    let mut left = gaps.next().copied().unwrap_or(usize::MAX);
     let distinct = key.iter().max().map_or(0, |most| *most as usize + 1);
     let mut last = vec![NONE; distinct];
     let mut codes = Vec::with_capacity(key.len());
@@ -283,7 +283,7 @@ fn follow(said: &[u32], gaps: &[i64], key: &[u32]) -> Result<Vec<u32>, Error> {
             *known = say()?;
         } else if left == 0 {
             *known = say()?;
-            left = gaps.next().copied().unwrap_or(i64::MAX);
+            left = gaps.next().copied().unwrap_or(usize::MAX);
         } else {
             left -= 1;
         }

@@ -231,6 +231,35 @@ fn sizes_are_bounded_before_memory_is_asked_for() {
     assert!(Head::parse(&block[..HEAD_BYTES - 1]).is_err());
 }
 
+/// A block with this in it, and checksums that match.
+fn forged(text_bytes: u32, packed: &[u8]) -> Vec<u8> {
+    let mut block = vec![b'B'];
+    block.extend(text_bytes.to_le_bytes());
+    block.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
+    block.extend([0; 12]);
+    block.extend(packed);
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &block);
+    block.extend(sum.to_le_bytes());
+    block
+}
+
+#[test]
+fn records_that_are_forged_take_no_more_memory_than_the_text() {
+    // A table of one column without rows, and 100,000 odd records of 10,000 bytes each.
+    let mut packed = vec![1, 0, 0, 1, 0];
+    packed.extend([0xa0, 0x8d, 6]);
+    packed.extend([0, 0]);
+    let gap = packed.len() - 1;
+    packed.extend([0, 0x90, 0x4e]);
+    packed.extend([b'x'; 10_000]);
+    packed.extend([1, 0]);
+    let decoded = decode(&forged(200_000, &packed));
+    assert_eq!(decoded, Err(Error::Corrupt("a block has more text than it says")));
+    // As many rows less than none before each.
+    packed[gap] = 1;
+    assert_eq!(decode(&forged(200_000, &packed)), Err(Error::Corrupt("what counts is below zero")));
+}
+
 #[test]
 fn the_end_of_a_stream_names_its_blocks() {
     let effort = Effort::of_level(3);
