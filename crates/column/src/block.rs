@@ -244,70 +244,29 @@ pub fn decode(block: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// A column of a block, alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Its texts as they stand in the file, quotes and escapes included, one after the other; one for each
-    /// record that has as many fields as most have.
-    pub bytes: Vec<u8>,
-    /// Where each text ends.
-    pub ends: Vec<usize>,
-}
-
-/// Some columns of a block, counted from 0, in the order asked for. None where the block is no table, or has
-/// no such column.
-///
-/// # Errors
-/// [`Error::Corrupt`] where the bytes are not what [`encode`] returned.
-pub fn columns(block: &[u8], wanted: &[usize]) -> Result<Option<Vec<Column>>, Error> {
-    let head = Head::parse(block)?;
-    let packed = frame::packed(block, &head)?;
-    let mut cursor = Cursor::new(packed);
-    if cursor.byte()? != COLUMNS {
-        return Ok(None);
-    }
-    let mut parts = Parts::read(&mut cursor, head.text_bytes)?;
-    if wanted.iter().any(|at| *at >= parts.parts.len()) {
-        return Ok(None);
-    }
-    let mut all: Vec<Option<Cells>> = parts.parts.iter().map(|_| None).collect();
-    let mut found = Vec::with_capacity(wanted.len());
-    for at in wanted {
-        parts.fill(*at, &mut all)?;
-        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(parts.rows));
-        if let Some(cells) = all.get_mut(*at).and_then(Option::as_mut) {
-            for row in 0..parts.rows {
-                cells.print(row, &mut bytes);
-                if bytes.len() > head.text_bytes {
-                    return Err(Error::Corrupt("a column has more text than the block"));
-                }
-                ends.push(bytes.len());
-            }
-        }
-        found.push(Column { bytes, ends });
-        // Printed once, it stands at its end.
-        if let Some(cells @ Some(Cells::Direct(_))) = all.get_mut(*at) {
-            *cells = None;
-        }
-    }
-    Ok(Some(found))
-}
-
 /// A table's parts, none of them read yet.
-struct Parts<'a> {
-    delimiter: Option<u8>,
+pub(crate) struct Parts<'a> {
+    pub(crate) delimiter: Option<u8>,
     carriage_return: bool,
     ended: bool,
-    rows: usize,
-    gaps: Vec<usize>,
+    pub(crate) rows: usize,
+    /// For each odd record the rows since the one before.
+    pub(crate) gaps: Vec<usize>,
     odd: Printer,
-    parts: Vec<&'a [u8]>,
+    pub(crate) parts: Vec<&'a [u8]>,
     text_bytes: usize,
     /// Bytes that what is not read yet may take.
     room: usize,
 }
 
 impl<'a> Parts<'a> {
+    /// The parts of a block; none where its text is stored as bytes.
+    pub(crate) fn of(block: &'a [u8]) -> Result<Option<Parts<'a>>, Error> {
+        let head = Head::parse(block)?;
+        let mut cursor = Cursor::new(frame::packed(block, &head)?);
+        if cursor.byte()? == COLUMNS { Parts::read(&mut cursor, head.text_bytes).map(Some) } else { Ok(None) }
+    }
+
     fn read(cursor: &mut Cursor<'a>, text_bytes: usize) -> Result<Parts<'a>, Error> {
         let (delimiter, flags) = (cursor.byte()?, cursor.byte()?);
         let many = cursor.number(COLUMNS_MAX)?;
@@ -343,7 +302,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Reads a column, after those that it follows.
-    fn fill(&mut self, column: usize, all: &mut [Option<Cells>]) -> Result<(), Error> {
+    pub(crate) fn fill(&mut self, column: usize, all: &mut [Option<Cells>]) -> Result<(), Error> {
         let mut chain = Vec::new();
         let mut next = Some(column);
         while let Some(at) = next.filter(|at| all.get(*at).is_some_and(Option::is_none)) {

@@ -16,6 +16,7 @@
 mod block;
 mod cells;
 mod codes;
+mod column;
 mod field;
 mod frame;
 mod ints;
@@ -23,7 +24,8 @@ mod shape;
 mod split;
 mod wire;
 
-pub use block::{Column, columns, decode, encode};
+pub use block::{decode, encode};
+pub use column::{Column, Layout, column};
 pub use frame::{End, HEAD_BYTES, Head, MAGIC, TRAILER_BYTES, Trailer};
 
 /// Why bytes are no text, or no text these bytes.

@@ -39,14 +39,8 @@ impl Dialect {
     pub(crate) fn guess(text: &[u8]) -> Option<Dialect> {
         let sample = &text[..text.len().min(SAMPLE_BYTES)];
         let mut best: Option<(usize, Dialect)> = None;
-        let carriage_return = memchr(b'\n', sample).is_some_and(|at| at > 0 && sample[at - 1] == b'\r');
         for delimiter in DELIMITERS {
-            let quotes = delimiter.is_some_and(|delimiter| {
-                sample.starts_with(b"\"")
-                    || sample.windows(2).any(|pair| pair == [delimiter, b'"'] || pair == [b'\n', b'"'])
-            });
-            let backslash = delimiter == Some(b'\t');
-            let mut dialect = Dialect { delimiter, columns: 0, carriage_return, quotes, backslash };
+            let mut dialect = Dialect::with(text, delimiter, 0);
             let mut counts = Vec::new();
             let mut at = 0;
             while at < sample.len() && counts.len() < SAMPLE_LINES {
@@ -75,8 +69,19 @@ impl Dialect {
         best.map(|(_, dialect)| dialect)
     }
 
+    /// The dialect of a text of which it is known what stands between its fields, and how many there are.
+    pub(crate) fn with(text: &[u8], delimiter: Option<u8>, columns: usize) -> Dialect {
+        let sample = &text[..text.len().min(SAMPLE_BYTES)];
+        let carriage_return = memchr(b'\n', sample).is_some_and(|at| at > 0 && sample[at - 1] == b'\r');
+        let quotes = delimiter.is_some_and(|delimiter| {
+            sample.starts_with(b"\"")
+                || sample.windows(2).any(|pair| pair == [delimiter, b'"'] || pair == [b'\n', b'"'])
+        });
+        Dialect { delimiter, columns, carriage_return, quotes, backslash: delimiter == Some(b'\t') }
+    }
+
     /// Finds the fields of the record at `at` and returns where the next one begins.
-    fn record(&mut self, text: &[u8], at: usize, mut field: impl FnMut(Span)) -> usize {
+    pub(crate) fn record(&mut self, text: &[u8], at: usize, mut field: impl FnMut(Span)) -> usize {
         let Some(delimiter) = self.delimiter else {
             let end = memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end);
             field(Span::new(at, self.without_return(text, at, end)));

@@ -1,7 +1,8 @@
 //! The same bytes come back, whatever they are; and nothing else comes back from damaged blocks.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use column::{Effort, End, Error, HEAD_BYTES, Head, MAGIC, TRAILER_BYTES, Trailer, columns, decode, encode};
+use column::{Column, Effort, End, Error, HEAD_BYTES, Head, Layout, MAGIC, TRAILER_BYTES, Trailer};
+use column::{column, decode, encode};
 use proptest::prelude::*;
 
 fn round(text: &[u8], level: u32) -> Vec<u8> {
@@ -175,29 +176,46 @@ fn every_day_comes_back() {
     round(text.as_bytes(), 3);
 }
 
+fn texts(column: &Column) -> Vec<&[u8]> {
+    let mut from = 0;
+    column.ends.iter().map(|end| &column.bytes[std::mem::replace(&mut from, *end)..*end]).collect()
+}
+
 #[test]
 fn a_column_alone_is_what_stands_in_the_text() {
-    let text = rows(5000, 0, "\n");
+    let mut text = rows(5000, 0, "\n");
+    text.extend(b"odd,\none\n");
+    let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = std::str::from_utf8(&text).unwrap().lines().map(fields).collect();
     let block = encode(&text, Effort::of_level(3)).unwrap();
-    let lines =
-        text.split(|byte| *byte == b'\n').filter(|line| line.split(|byte| *byte == b',').count() == 10);
-    let wanted: Vec<Vec<u8>> =
-        lines.map(|line| line.split(|byte| *byte == b',').nth(4).unwrap().to_vec()).collect();
-    let found = columns(&block, &[4, 0, 4]).unwrap().unwrap();
-    for column in [&found[0], &found[2]] {
-        let mut from = 0;
-        let texts: Vec<Vec<u8>> = column
-            .ends
-            .iter()
-            .map(|end| column.bytes[std::mem::replace(&mut from, *end)..*end].to_vec())
-            .collect();
-        // The header has a field less: its mail has no comma.
-        assert_eq!(texts[0], b"who");
-        assert!(texts[1..] == wanted);
+    let layout = Layout::guess(&text).unwrap();
+    assert_eq!(layout.first(&text), lines[0].iter().map(String::as_bytes).collect::<Vec<_>>());
+    for (at, in_line) in [(4, 4), (0, 0), (8, 9)] {
+        let found = column(&block, layout, at).unwrap().unwrap();
+        // The mail has a comma in its quotes; the header has none.
+        let wanted = lines[1..5001].iter().map(|line| line[in_line].as_bytes());
+        assert!(texts(&found).into_iter().eq([lines[0][at].as_bytes()].into_iter().chain(wanted)), "{at}");
+        assert_eq!(found.left_out, 2);
     }
-    assert_eq!(columns(&block, &[9]).unwrap(), None);
-    let prose = encode(b"no table", Effort::of_level(3)).unwrap();
-    assert_eq!(columns(&prose, &[0]).unwrap(), None);
+    assert_eq!(column(&block, layout, 9).unwrap(), None);
+    assert_eq!(Layout::guess(&[b'x'; 100]), None);
+}
+
+#[test]
+fn a_column_is_the_same_in_blocks_that_are_stored_in_other_ways() {
+    let layout = Layout::guess(&rows(50, 0, "\n")).unwrap();
+    let line = "1,2,3,4,5,6,7,\"8,\n8\",9\n";
+    let other: String = (0..999).map(|n| format!("{n};{};x\n", n * n)).collect();
+    // As bytes, as columns with another delimiter, and as columns of another number.
+    for (text, stored, regular, left_out) in
+        [(line.to_owned(), 0, 1, 0), (other.clone(), 1, 0, 999), (other.replace(';', ",") + line, 1, 1, 999)]
+    {
+        let block = encode(text.as_bytes(), Effort::of_level(3)).unwrap();
+        assert_eq!(block[HEAD_BYTES], stored);
+        let found = column(&block, layout, 7).unwrap().unwrap();
+        assert_eq!(texts(&found), vec![&b"\"8,\n8\""[..]; regular], "{regular} and {left_out}");
+        assert_eq!(found.left_out, left_out, "{regular} and {left_out}");
+    }
 }
 
 #[test]
@@ -330,7 +348,8 @@ proptest! {
         block.splice(at..(at + with.len()).min(whole.len()), with);
         prop_assume!(block != whole);
         prop_assert!(decode(&block).is_err());
-        prop_assert!(columns(&block, &[0, 3]).is_err());
+        let layout = Layout::guess(&rows(100, 0, "\n")).unwrap();
+        prop_assert!(column(&block, layout, 3).is_err());
     }
 }
 
