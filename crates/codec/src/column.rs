@@ -54,7 +54,7 @@ impl<W: Write> Write for Writer<W> {
         Ok(taken)
     }
 
-    /// What is not a whole block stays: a block for every few bytes would be no column format.
+    /// What does not fill a block stays here: blocks of a few bytes would compress badly.
     fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
     }
@@ -64,7 +64,7 @@ impl<W: Write> Write for Writer<W> {
 /// are one.
 pub(crate) struct Blocks<R> {
     source: R,
-    /// What was seen since the last beginning of a stream; none between two of them.
+    /// The blocks seen since the stream began; none between two streams.
     seen: Option<End>,
 }
 

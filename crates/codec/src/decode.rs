@@ -51,7 +51,7 @@ pub fn decoder(source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> {
     bounded_decoder(source, 31)
 }
 
-/// The same for streams of somebody who may mean harm: a zstd stream that claims a window of more than
+/// The same for streams that are not trusted: a zstd stream that claims a window of more than
 /// `2^window_log` bytes is damaged, instead of taking that much memory.
 ///
 /// # Errors

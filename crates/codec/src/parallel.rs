@@ -1,8 +1,8 @@
 //! The same streams on several cores: cut into pieces that are compressed, and decompressed, apart.
 //!
 //! What is written is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams
-//! of bzip2 and xz, one after the other. Of what others wrote, frames of zstd with their sizes are
-//! decompressed at once; all else goes on one core.
+//! of bzip2 and xz, one after the other. Of what other tools wrote, frames of zstd with their sizes are
+//! decompressed on several cores; all else on one.
 
 mod pieces;
 
@@ -46,7 +46,7 @@ pub fn compress(source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Re
             let mut first = true;
             let next = || {
                 let piece = read_piece(source, bytes)?;
-                // Also nothing at all is a stream.
+                // Nothing at all is a stream too.
                 Ok((std::mem::take(&mut first) || !piece.is_empty()).then_some(piece))
             };
             let work = |piece: Vec<u8>| pieces::compress(job.codec, job.level, &piece);
@@ -143,7 +143,7 @@ pub fn column(
 ) -> io::Result<Taken> {
     let (codec, source) = recognised(source)?;
     if codec != Codec::Column {
-        let text = format!("this is {codec}, and not column mode");
+        let text = format!("the file is not in column mode but {codec}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let explained = |error| explain(codec, &error);
@@ -206,7 +206,7 @@ fn in_order<T: Send, R: Send>(
                 loop {
                     let got = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((piece, answer)) = got else { break };
-                    // Whoever no longer waits for it has an error to tell.
+                    // Nobody waits for it where an error has ended the work.
                     answer.send(work(piece)).ok();
                 }
             });
@@ -247,14 +247,14 @@ pub fn reading<R>(
             let outcome = decompress(source, &mut Feed(&give), threads);
             let codec = outcome.as_ref().ok().copied();
             if let Err(error) = outcome {
-                // Whoever does not read on has an error to tell.
+                // Nobody reads it where `work` has failed.
                 give.send(Err(error)).ok();
             }
             codec
         });
         let mut reader = Drain { take, bytes: Cursor::new(Vec::new()) };
         let result = work(&mut reader)?;
-        // The last bytes of a stream may be its checksum: without them nothing is known to be whole.
+        // The last bytes of a stream may be its checksum: without them it is not known to be whole.
         io::copy(&mut reader, &mut io::sink())?;
         drop(reader);
         let codec = decompressing.join().ok().flatten();

@@ -47,8 +47,9 @@ pub fn encode(text: &[u8], effort: Effort) -> Result<Vec<u8>, Error> {
 const SAMPLES: usize = 4;
 const SAMPLE_BYTES: usize = 128 * 1024;
 
-/// Whether columns of so many bytes are so much shorter than a sample of the text that all of the text need
-/// not be compressed to know. Lines that come again far away, which no sample shows, are looked for.
+/// Whether columns of this many bytes are so much shorter than samples of the text say that it would be that
+/// the whole text need not be compressed to compare. Lines that repeat far apart, which a sample does not
+/// show, are looked for.
 fn surely_shorter(text: &[u8], columns: usize, effort: Effort) -> Result<bool, Error> {
     if effort.thorough || text.len() < SAMPLES * SAMPLE_BYTES * 2 {
         return Ok(false);
@@ -173,7 +174,7 @@ fn draft(texts: Texts<'_>, effort: Effort) -> Result<Draft, Error> {
     Ok(Draft::Words { dictionary, texts: words })
 }
 
-/// Whether less than two thirds of some rows in a row have texts of their own.
+/// Whether fewer than two thirds of the texts in some stretches of rows are distinct.
 fn come_again(texts: Texts<'_>) -> bool {
     let part = LOOKED_AT.min(texts.len());
     let mut distinct = 0;
@@ -186,7 +187,7 @@ fn come_again(texts: Texts<'_>) -> bool {
     distinct * 3 < part * PLACES * 2
 }
 
-/// For each column the one that says most of it, without a circle.
+/// For each column the one that predicts most of it, without a circle.
 fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
     let words: Vec<(usize, &Dictionary)> = drafts
         .iter()
@@ -209,7 +210,7 @@ fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
             }
         }
     }
-    // The greatest gain first; among equal ones the key that leaves least to say.
+    // The greatest gain first; among equal ones the key with the fewest misses.
     wishes.sort_by_key(|(gain, at, key, misses)| (std::cmp::Reverse(*gain), *misses, *at, *key));
     let mut keys: Vec<Option<usize>> = vec![None; drafts.len()];
     for (_, at, key, _) in wishes {
@@ -255,7 +256,7 @@ pub(crate) struct Parts<'a> {
     odd: Printer,
     pub(crate) parts: Vec<&'a [u8]>,
     text_bytes: usize,
-    /// Bytes that what is not read yet may take.
+    /// Bytes that the parts not read yet may take.
     room: usize,
 }
 
@@ -334,7 +335,7 @@ impl<'a> Parts<'a> {
         let key = codes::key(cursor.rest())?;
         match key {
             Some(key) if key >= self.parts.len() => {
-                Err(Error::Corrupt("a column follows one that there is not"))
+                Err(Error::Corrupt("a column follows one that does not exist"))
             }
             key => Ok(key),
         }
@@ -353,7 +354,11 @@ impl<'a> Parts<'a> {
             }
             _ => return Err(Error::Corrupt("a column is stored in a way that this version does not know")),
         };
-        if cursor.is_empty() { Ok(cells) } else { Err(Error::Corrupt("a column has more than its rows")) }
+        if cursor.is_empty() {
+            Ok(cells)
+        } else {
+            Err(Error::Corrupt("a column has more than its rows need"))
+        }
     }
 
     /// Prints all of it.

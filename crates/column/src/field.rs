@@ -9,9 +9,9 @@ const SAME: u8 = 0;
 const NUMBERS: u8 = 1;
 const TEXT: u8 = 2;
 
-/// Bytes that may stand between texts: what is rare in text comes first.
+/// Bytes that may stand between texts. The first that is in none of them is taken.
 const SEPARATORS: [u8; 6] = [b'\n', 0, 0x1e, 0x1f, 0xff, 0xfe];
-/// Exceptions among numbers that are a column of numbers still, of ten.
+/// A column of numbers may have this many exceptions in ten rows.
 const ODD_OF_TEN: usize = 6;
 
 /// Texts that were read back.

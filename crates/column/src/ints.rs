@@ -12,7 +12,7 @@ const BYTES: u8 = 3;
 
 /// Runs of runs of runs gain nothing.
 const DEPTH_MAX: u8 = 2;
-/// More numbers than that are another chunk of pco's.
+/// Numbers that a chunk of pco has at most.
 const CHUNK_MAX: usize = 1 << 20;
 
 /// Appends the numbers in the shortest way that the effort is for.
@@ -98,7 +98,7 @@ pub(crate) fn decode_counts(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
 }
 
 fn counts(values: Vec<i64>) -> Result<Vec<usize>, Error> {
-    let count = |value| usize::try_from(value).map_err(|_| Error::Corrupt("what counts is below zero"));
+    let count = |value| usize::try_from(value).map_err(|_| Error::Corrupt("a count is below zero"));
     values.into_iter().map(count).collect()
 }
 

@@ -9,7 +9,7 @@ const DELIMITERS: [Option<u8>; 5] = [Some(b'\t'), Some(b','), Some(b';'), Some(b
 /// Text and lines that a guess looks at.
 const SAMPLE_BYTES: usize = 128 * 1024;
 const SAMPLE_LINES: usize = 400;
-/// A field in quotes that is longer is taken for one that only begins with a quote.
+/// A longer field in quotes is taken for one that only begins with a quote.
 const QUOTED_MAX: usize = 1 << 20;
 /// Columns that a table may have.
 pub(crate) const COLUMNS_MAX: usize = 4096;
@@ -61,7 +61,7 @@ impl Dialect {
             } else {
                 sample.len() < counts.len() * 64
             };
-            // More columns say more; a record that is only sometimes cut in the same way says nothing.
+            // The more columns, the surer; where records are cut in many ways, it is no table.
             if enough && is_table && best.is_none_or(|(columns, _)| dialect.columns > columns) {
                 best = Some((dialect.columns, dialect));
             }
@@ -93,7 +93,7 @@ impl Dialect {
             if self.quotes && from == begin && text.get(begin) == Some(&b'"') {
                 match quoted_end(text, begin, delimiter) {
                     Some(end) => from = end,
-                    // To look for it again and again would take for ever.
+                    // Looking for it in each field again would take for ever.
                     None => self.quotes = false,
                 }
             }
@@ -111,7 +111,7 @@ impl Dialect {
         }
     }
 
-    /// The next delimiter or line end that no backslash takes its meaning from.
+    /// The next delimiter or line end without a backslash before it.
     fn next(&self, text: &[u8], mut from: usize, delimiter: u8) -> Option<usize> {
         loop {
             let rest = text.get(from..)?;
@@ -127,7 +127,7 @@ impl Dialect {
         }
     }
 
-    /// Where a line ends that `end` is the line end of.
+    /// Where the text of a line ends whose line end is at `end`.
     fn without_return(&self, text: &[u8], begin: usize, end: usize) -> usize {
         let has = self.carriage_return && end > begin && text[end - 1] == b'\r';
         end - usize::from(has)

@@ -275,7 +275,7 @@ fn records_that_are_forged_take_no_more_memory_than_the_text() {
     assert_eq!(decoded, Err(Error::Corrupt("a block has more text than it says")));
     // As many rows less than none before each.
     packed[gap] = 1;
-    assert_eq!(decode(&forged(200_000, &packed)), Err(Error::Corrupt("what counts is below zero")));
+    assert_eq!(decode(&forged(200_000, &packed)), Err(Error::Corrupt("a count is below zero")));
 }
 
 #[test]
