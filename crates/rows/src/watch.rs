@@ -104,9 +104,7 @@ impl DoubtKind {
                 "has a carriage return in it that is neither quoted nor part of a line end"
             }
             DoubtKind::OtherLineEnd => "is at a line end of another kind than those before",
-            DoubtKind::NullWord => {
-                "was not read as NULL so far, because the word had not come up before"
-            }
+            DoubtKind::NullWord => "was not read as NULL so far, because the word had not come up before",
             DoubtKind::NoNullWord => "is a word in a column where another word was read as NULL",
             DoubtKind::HeaderAgain => {
                 "begins a line that repeats the header: files were joined with their headers"
