@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use column::{Effort, End, HEAD_BYTES, Head, MAGIC};
+use column::{Effort, End, HEAD_BYTES, Head, Layout, MAGIC};
 
 fn other(error: column::Error) -> io::Error {
     io::Error::other(error)
@@ -54,25 +54,17 @@ impl<W: Write> Write for Writer<W> {
         Ok(taken)
     }
 
-    /// What is not a whole block stays: a block for every few bytes would be no column format.
+    /// What does not fill a block stays here: blocks of a few bytes would compress badly.
     fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
     }
-}
-
-/// What comes next in a stream.
-pub(crate) enum Piece {
-    /// A block that is not decoded yet.
-    Block(Vec<u8>),
-    /// Nothing: the stream is whole.
-    Nothing,
 }
 
 /// Cuts a stream into its blocks, which it compares with the index at its end. Streams one after the other
 /// are one.
 pub(crate) struct Blocks<R> {
     source: R,
-    /// What was seen since the last beginning of a stream; none between two of them.
+    /// The blocks seen since the stream began; none between two streams.
     seen: Option<End>,
 }
 
@@ -81,19 +73,18 @@ impl<R: Read> Blocks<R> {
         Blocks { source, seen: None }
     }
 
-    pub(crate) fn next(&mut self) -> io::Result<Piece> {
+    /// The next block, which is not decoded yet; none when the stream is whole.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
-            let mut first = [0];
-            if self.source.read(&mut first)? == 0 {
-                return if self.seen.is_none() { Ok(Piece::Nothing) } else { Err(cut()) };
+            let mut bytes = Vec::new();
+            if self.source.by_ref().take(1).read_to_end(&mut bytes)? == 0 {
+                return if self.seen.is_none() { Ok(None) } else { Err(cut()) };
             }
             match &mut self.seen {
                 None => {
-                    let mut magic = MAGIC;
-                    magic[0] = first[0];
-                    self.source.read_exact(&mut magic[1..])?;
-                    if magic != MAGIC {
-                        let other_version = magic[..MAGIC.len() - 1] == MAGIC[..MAGIC.len() - 1];
+                    read_up_to(&mut self.source, &mut bytes, MAGIC.len())?;
+                    if bytes != MAGIC {
+                        let other_version = bytes[..MAGIC.len() - 1] == MAGIC[..MAGIC.len() - 1];
                         return Err(corrupt(column::Error::Corrupt(if other_version {
                             "it was written by a newer version of remora"
                         } else {
@@ -102,31 +93,23 @@ impl<R: Read> Blocks<R> {
                     }
                     self.seen = Some(End::default());
                 }
-                Some(seen) if Head::is_end(first[0]) => {
-                    let mut bytes = first.to_vec();
-                    read_up_to(&mut self.source, &mut bytes, 5)?;
-                    let len = End::bytes(&bytes).map_err(corrupt)?;
-                    // The index is as long as what it follows, whatever it says of itself.
-                    if bytes.get(1..5) != Some(&seen.encode()[1..5]) {
+                Some(seen) if Head::is_end(bytes[0]) => {
+                    // It can only be this one, whatever it says of itself.
+                    let end = seen.encode();
+                    read_up_to(&mut self.source, &mut bytes, end.len())?;
+                    if bytes != end {
                         return Err(corrupt(column::Error::Corrupt(
-                            "the index has other blocks than the stream",
-                        )));
-                    }
-                    read_up_to(&mut self.source, &mut bytes, len)?;
-                    if End::parse(&bytes).map_err(corrupt)? != *seen {
-                        return Err(corrupt(column::Error::Corrupt(
-                            "the index has other blocks than the stream",
+                            "the index at its end does not match its blocks",
                         )));
                     }
                     self.seen = None;
                 }
                 Some(seen) => {
-                    let mut block = first.to_vec();
-                    read_up_to(&mut self.source, &mut block, HEAD_BYTES)?;
-                    let len = Head::parse(&block).map_err(corrupt)?.block_bytes;
-                    read_up_to(&mut self.source, &mut block, len)?;
-                    seen.note(&block).map_err(corrupt)?;
-                    return Ok(Piece::Block(block));
+                    read_up_to(&mut self.source, &mut bytes, HEAD_BYTES)?;
+                    let len = Head::parse(&bytes).map_err(corrupt)?.block_bytes;
+                    read_up_to(&mut self.source, &mut bytes, len)?;
+                    seen.note(&bytes).map_err(corrupt)?;
+                    return Ok(Some(bytes));
                 }
             }
         }
@@ -149,6 +132,26 @@ pub(crate) fn decode(block: &[u8]) -> io::Result<Vec<u8>> {
     column::decode(block).map_err(corrupt)
 }
 
+/// How a block's text is cut into fields, and the fields of its first record; none where it is no table.
+pub(crate) fn first(block: &[u8]) -> io::Result<Option<(Layout, Vec<Vec<u8>>)>> {
+    let text = decode(block)?;
+    let Some(layout) = Layout::guess(&text) else { return Ok(None) };
+    Ok(Some((layout, layout.first(&text).into_iter().map(<[u8]>::to_vec).collect())))
+}
+
+/// The texts of a column of a block, each with a line end behind it, how many there are, and how many records
+/// have no such column.
+pub(crate) fn lines(block: &[u8], layout: Layout, at: usize) -> io::Result<(Vec<u8>, [usize; 2])> {
+    let column = column::column(block, layout, at).map_err(corrupt)?.unwrap_or_default();
+    let mut lines = Vec::with_capacity(column.bytes.len() + column.ends.len());
+    let mut from = 0;
+    for end in &column.ends {
+        lines.extend_from_slice(&column.bytes[std::mem::replace(&mut from, *end)..*end]);
+        lines.push(b'\n');
+    }
+    Ok((lines, [column.ends.len(), column.left_out]))
+}
+
 /// The text of a stream, a block at a time.
 pub(crate) struct Reader<R> {
     blocks: Blocks<R>,
@@ -166,8 +169,8 @@ impl<R: Read> Read for Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.text.len() && !buffer.is_empty() {
             match self.blocks.next()? {
-                Piece::Nothing => return Ok(0),
-                Piece::Block(block) => (self.text, self.at) = (decode(&block)?, 0),
+                None => return Ok(0),
+                Some(block) => (self.text, self.at) = (decode(&block)?, 0),
             }
         }
         let rest = &self.text[self.at..];

@@ -1,6 +1,6 @@
 //! From compressed to plain.
 
-use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
@@ -12,8 +12,8 @@ use crate::{Codec, column};
 /// What is read ahead of a decoder: large enough that system calls don't show.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-type Rest = Chain<Cursor<Vec<u8>>, Box<dyn Read + Send>>;
-type Buffered = BufReader<Rest>;
+type Source = Box<dyn Read + Send>;
+type Buffered = BufReader<Source>;
 
 /// The plain bytes of a stream in any codec.
 pub struct Reader {
@@ -22,13 +22,23 @@ pub struct Reader {
 }
 
 enum Inner {
-    Plain(Rest),
+    Plain(Source),
     Gzip(MultiGzDecoder<Buffered>),
     Zstd(Box<zstd::stream::read::Decoder<'static, Buffered>>),
     Lz4(Lz4<Buffered>),
     Xz(XzDecoder<Buffered>),
     Bzip2(MultiBzDecoder<Buffered>),
     Column(Box<column::Reader<Buffered>>),
+}
+
+/// The codec of a source, and the source from its beginning on.
+///
+/// # Errors
+/// What reading reports.
+pub fn recognised(mut source: Box<dyn Read + Send>) -> io::Result<(Codec, Box<dyn Read + Send>)> {
+    let mut head = Vec::with_capacity(Codec::MAGIC_BYTES);
+    source.by_ref().take(Codec::MAGIC_BYTES as u64).read_to_end(&mut head)?;
+    Ok((Codec::recognise(&head), Box::new(Cursor::new(head).chain(source))))
 }
 
 /// Recognises the codec of `source` by its first bytes and returns it with the plain stream.
@@ -41,29 +51,26 @@ pub fn decoder(source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> {
     bounded_decoder(source, 31)
 }
 
-/// The same for streams of somebody who may mean harm: a zstd stream that claims a window of more than
+/// The same for streams that are not trusted: a zstd stream that claims a window of more than
 /// `2^window_log` bytes is damaged, instead of taking that much memory.
 ///
 /// # Errors
 /// As [`decoder`].
-pub fn bounded_decoder(mut source: Box<dyn Read + Send>, window_log: u32) -> io::Result<(Codec, Reader)> {
-    let mut head = Vec::with_capacity(Codec::MAGIC_BYTES);
-    source.by_ref().take(Codec::MAGIC_BYTES as u64).read_to_end(&mut head)?;
-    let codec = Codec::recognise(&head);
-    let rest = Cursor::new(head).chain(source);
-    let buffered = |rest| BufReader::with_capacity(BUFFER_BYTES, rest);
+pub fn bounded_decoder(source: Box<dyn Read + Send>, window_log: u32) -> io::Result<(Codec, Reader)> {
+    let (codec, source) = recognised(source)?;
+    let buffered = |source| BufReader::with_capacity(BUFFER_BYTES, source);
     let inner = match codec {
-        Codec::Plain => Inner::Plain(rest),
-        Codec::Gzip => Inner::Gzip(MultiGzDecoder::new(buffered(rest))),
+        Codec::Plain => Inner::Plain(source),
+        Codec::Gzip => Inner::Gzip(MultiGzDecoder::new(buffered(source))),
         Codec::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(rest))?;
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered(source))?;
             decoder.window_log_max(window_log)?;
             Inner::Zstd(Box::new(decoder))
         }
-        Codec::Lz4 => Inner::Lz4(Lz4::new(buffered(rest))),
-        Codec::Xz => Inner::Xz(XzDecoder::new_multi_decoder(buffered(rest))),
-        Codec::Bzip2 => Inner::Bzip2(MultiBzDecoder::new(buffered(rest))),
-        Codec::Column => Inner::Column(Box::new(column::Reader::new(buffered(rest)))),
+        Codec::Lz4 => Inner::Lz4(Lz4::new(buffered(source))),
+        Codec::Xz => Inner::Xz(XzDecoder::new_multi_decoder(buffered(source))),
+        Codec::Bzip2 => Inner::Bzip2(MultiBzDecoder::new(buffered(source))),
+        Codec::Column => Inner::Column(Box::new(column::Reader::new(buffered(source)))),
     };
     Ok((codec, Reader { codec, inner }))
 }

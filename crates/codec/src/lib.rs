@@ -25,7 +25,7 @@ mod encode;
 pub mod parallel;
 pub mod single;
 
-pub use decode::{Reader, bounded_decoder, decoder};
+pub use decode::{Reader, bounded_decoder, decoder, recognised};
 pub use encode::Encoder;
 
 use std::fmt;

@@ -1,8 +1,8 @@
 //! The same streams on several cores: cut into pieces that are compressed, and decompressed, apart.
 //!
 //! What is written is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams
-//! of bzip2 and xz, one after the other. Of what others wrote, frames of zstd with their sizes are
-//! decompressed at once; all else goes on one core.
+//! of bzip2 and xz, one after the other. Of what other tools wrote, frames of zstd with their sizes are
+//! decompressed on several cores; all else on one.
 
 mod pieces;
 
@@ -11,9 +11,12 @@ use std::io::{self, BufReader, Cursor, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use crate::column::{Blocks, Piece};
-use crate::decode::explain;
+use crate::column::Blocks;
+use crate::decode::{explain, recognised};
 use crate::{Codec, column};
+
+/// What is read or passed on at once.
+const READ_BYTES: usize = 1 << 18;
 
 /// What a stream is compressed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +46,7 @@ pub fn compress(source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Re
             let mut first = true;
             let next = || {
                 let piece = read_piece(source, bytes)?;
-                // Also nothing at all is a stream.
+                // Nothing at all is a stream too.
                 Ok((std::mem::take(&mut first) || !piece.is_empty()).then_some(piece))
             };
             let work = |piece: Vec<u8>| pieces::compress(job.codec, job.level, &piece);
@@ -94,40 +97,17 @@ fn columns(mut source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Res
 /// # Errors
 /// What reading and writing report; `InvalidData` for a damaged stream and `UnexpectedEof` for one that stops
 /// in the middle, both naming the codec.
-pub fn decompress(
-    mut source: Box<dyn Read + Send>,
-    sink: &mut dyn Write,
-    threads: usize,
-) -> io::Result<Codec> {
-    let mut head = Vec::with_capacity(Codec::MAGIC_BYTES);
-    source.by_ref().take(Codec::MAGIC_BYTES as u64).read_to_end(&mut head)?;
-    let codec = Codec::recognise(&head);
-    let source: Box<dyn Read + Send> = Box::new(Cursor::new(head).chain(source));
+pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: usize) -> io::Result<Codec> {
+    let (codec, source) = recognised(source)?;
     if codec == Codec::Column {
-        let mut blocks = Blocks::new(BufReader::with_capacity(1 << 18, source));
-        let next = || match blocks.next().map_err(|error| explain(codec, &error))? {
-            Piece::Block(block) => Ok(Some(block)),
-            Piece::Nothing => Ok(None),
-        };
+        let mut blocks = Blocks::new(BufReader::with_capacity(READ_BYTES, source));
+        let next = || blocks.next().map_err(|error| explain(codec, &error));
         let work = |block: Vec<u8>| column::decode(&block).map_err(|error| explain(codec, &error));
         in_order(threads, next, work, |text: Vec<u8>| sink.write_all(&text))?;
         return Ok(codec);
     }
     let mut pieces = pieces::Pieces::new(codec, source);
-    let mut broken = None;
-    let next = || match pieces.next() {
-        Ok(piece) => Ok(piece),
-        // What came before is whole, and is written first.
-        Err(error) => {
-            broken = Some(error);
-            Ok(None)
-        }
-    };
-    let work = |piece: Vec<u8>| plain(piece);
-    in_order(threads, next, work, |text: Vec<u8>| sink.write_all(&text))?;
-    if let Some(error) = broken {
-        return Err(error);
-    }
+    in_order(threads, || pieces.next(), plain, |text: Vec<u8>| sink.write_all(&text))?;
     // From here on nothing tells where a piece ends.
     if let Some(rest) = pieces.rest()? {
         let (found, mut reader) = crate::decoder(rest)?;
@@ -135,15 +115,59 @@ pub fn decompress(
             let error = io::Error::other("something else follows it");
             return Err(explain(codec, &error));
         }
-        let mut buffer = vec![0; 1 << 18];
-        loop {
-            match reader.read(&mut buffer)? {
-                0 => break,
-                count => sink.write_all(&buffer[..count])?,
-            }
-        }
+        io::copy(&mut BufReader::with_capacity(READ_BYTES, &mut reader), sink)?;
     }
     Ok(codec)
+}
+
+/// How much of a table was in the column that was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Records whose text of the column was written.
+    pub records: u64,
+    /// Records with more or fewer fields than most: they have no such column.
+    pub left_out: u64,
+}
+
+/// Writes one column of a source in column mode, each text as it stands there with a line end behind it.
+/// `choose` gets the fields of the first record, none where there is no table, and says which it is, counted
+/// from 0.
+///
+/// # Errors
+/// Those of [`decompress`] and of `choose`; `InvalidInput` for a source in another codec.
+pub fn column(
+    source: Box<dyn Read + Send>,
+    sink: &mut dyn Write,
+    threads: usize,
+    choose: impl FnOnce(&[Vec<u8>]) -> io::Result<usize>,
+) -> io::Result<Taken> {
+    let (codec, source) = recognised(source)?;
+    if codec != Codec::Column {
+        let text = format!("the file is not in column mode but {codec}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let explained = |error| explain(codec, &error);
+    let mut blocks = Blocks::new(BufReader::with_capacity(READ_BYTES, source));
+    let mut first = blocks.next().map_err(explained)?;
+    let found = match &first {
+        Some(block) => column::first(block).map_err(explained)?,
+        None => None,
+    };
+    let (layout, fields) = found.unzip();
+    let at = choose(&fields.unwrap_or_default())?;
+    let Some(layout) = layout else { return Ok(Taken::default()) };
+    let next = || match first.take() {
+        Some(block) => Ok(Some(block)),
+        None => blocks.next().map_err(explained),
+    };
+    let work = |block: Vec<u8>| column::lines(&block, layout, at).map_err(explained);
+    let mut taken = Taken::default();
+    in_order(threads, next, work, |(lines, [records, left_out]): (Vec<u8>, [usize; 2])| {
+        taken.records += records as u64;
+        taken.left_out += left_out as u64;
+        sink.write_all(&lines)
+    })?;
+    Ok(taken)
 }
 
 fn plain(piece: Vec<u8>) -> io::Result<Vec<u8>> {
@@ -157,7 +181,7 @@ fn plain(piece: Vec<u8>) -> io::Result<Vec<u8>> {
 }
 
 /// Does work on several threads and takes the results in the order of the work. Not more is under way than
-/// two pieces a thread.
+/// two pieces a thread. Where there is no next piece but an error, what came before is done first.
 fn in_order<T: Send, R: Send>(
     threads: usize,
     mut next: impl FnMut() -> io::Result<Option<T>>,
@@ -182,26 +206,27 @@ fn in_order<T: Send, R: Send>(
                 loop {
                     let got = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((piece, answer)) = got else { break };
-                    // Whoever no longer waits for it has an error to tell.
+                    // Nobody waits for it where an error has ended the work.
                     answer.send(work(piece)).ok();
                 }
             });
         }
         let mut under_way: VecDeque<Receiver<io::Result<R>>> = VecDeque::new();
         let gone = || io::Error::other("a thread went away");
-        let mut more = true;
+        let mut end = None;
         loop {
-            while more && under_way.len() < threads * 2 {
-                match next()? {
-                    None => more = false,
-                    Some(piece) => {
+            while end.is_none() && under_way.len() < threads * 2 {
+                match next() {
+                    Ok(Some(piece)) => {
                         let (answer, result) = sync_channel(1);
                         give.send((piece, answer)).map_err(|_| gone())?;
                         under_way.push_back(result);
                     }
+                    Ok(None) => end = Some(Ok(())),
+                    Err(error) => end = Some(Err(error)),
                 }
             }
-            let Some(result) = under_way.pop_front() else { return Ok(()) };
+            let Some(result) = under_way.pop_front() else { return end.unwrap_or(Ok(())) };
             done(result.recv().map_err(|_| gone())??)?;
         }
     })
@@ -222,14 +247,14 @@ pub fn reading<R>(
             let outcome = decompress(source, &mut Feed(&give), threads);
             let codec = outcome.as_ref().ok().copied();
             if let Err(error) = outcome {
-                // Whoever does not read on has an error to tell.
+                // Nobody reads it where `work` has failed.
                 give.send(Err(error)).ok();
             }
             codec
         });
         let mut reader = Drain { take, bytes: Cursor::new(Vec::new()) };
         let result = work(&mut reader)?;
-        // The last bytes of a stream may be its checksum: without them nothing is known to be whole.
+        // The last bytes of a stream may be its checksum: without them it is not known to be whole.
         io::copy(&mut reader, &mut io::sink())?;
         drop(reader);
         let codec = decompressing.join().ok().flatten();

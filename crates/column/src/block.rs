@@ -47,8 +47,9 @@ pub fn encode(text: &[u8], effort: Effort) -> Result<Vec<u8>, Error> {
 const SAMPLES: usize = 4;
 const SAMPLE_BYTES: usize = 128 * 1024;
 
-/// Whether columns of so many bytes are so much shorter than a sample of the text that all of the text need
-/// not be compressed to know. Lines that come again far away, which no sample shows, are looked for.
+/// Whether columns of this many bytes are so much shorter than samples of the text say that it would be that
+/// the whole text need not be compressed to compare. Lines that repeat far apart, which a sample does not
+/// show, are looked for.
 fn surely_shorter(text: &[u8], columns: usize, effort: Effort) -> Result<bool, Error> {
     if effort.thorough || text.len() < SAMPLES * SAMPLE_BYTES * 2 {
         return Ok(false);
@@ -173,7 +174,7 @@ fn draft(texts: Texts<'_>, effort: Effort) -> Result<Draft, Error> {
     Ok(Draft::Words { dictionary, texts: words })
 }
 
-/// Whether less than two thirds of some rows in a row have texts of their own.
+/// Whether fewer than two thirds of the texts in some stretches of rows are distinct.
 fn come_again(texts: Texts<'_>) -> bool {
     let part = LOOKED_AT.min(texts.len());
     let mut distinct = 0;
@@ -186,7 +187,7 @@ fn come_again(texts: Texts<'_>) -> bool {
     distinct * 3 < part * PLACES * 2
 }
 
-/// For each column the one that says most of it, without a circle.
+/// For each column the one that predicts most of it, without a circle.
 fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
     let words: Vec<(usize, &Dictionary)> = drafts
         .iter()
@@ -209,7 +210,7 @@ fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
             }
         }
     }
-    // The greatest gain first; among equal ones the key that leaves least to say.
+    // The greatest gain first; among equal ones the key with the fewest misses.
     wishes.sort_by_key(|(gain, at, key, misses)| (std::cmp::Reverse(*gain), *misses, *at, *key));
     let mut keys: Vec<Option<usize>> = vec![None; drafts.len()];
     for (_, at, key, _) in wishes {
@@ -244,70 +245,29 @@ pub fn decode(block: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// A column of a block, alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Its texts as they stand in the file, quotes and escapes included, one after the other; one for each
-    /// record that has as many fields as most have.
-    pub bytes: Vec<u8>,
-    /// Where each text ends.
-    pub ends: Vec<usize>,
-}
-
-/// Some columns of a block, counted from 0, in the order asked for. None where the block is no table, or has
-/// no such column.
-///
-/// # Errors
-/// [`Error::Corrupt`] where the bytes are not what [`encode`] returned.
-pub fn columns(block: &[u8], wanted: &[usize]) -> Result<Option<Vec<Column>>, Error> {
-    let head = Head::parse(block)?;
-    let packed = frame::packed(block, &head)?;
-    let mut cursor = Cursor::new(packed);
-    if cursor.byte()? != COLUMNS {
-        return Ok(None);
-    }
-    let mut parts = Parts::read(&mut cursor, head.text_bytes)?;
-    if wanted.iter().any(|at| *at >= parts.parts.len()) {
-        return Ok(None);
-    }
-    let mut all: Vec<Option<Cells>> = parts.parts.iter().map(|_| None).collect();
-    let mut found = Vec::with_capacity(wanted.len());
-    for at in wanted {
-        parts.fill(*at, &mut all)?;
-        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(parts.rows));
-        if let Some(cells) = all.get_mut(*at).and_then(Option::as_mut) {
-            for row in 0..parts.rows {
-                cells.print(row, &mut bytes);
-                if bytes.len() > head.text_bytes {
-                    return Err(Error::Corrupt("a column has more text than the block"));
-                }
-                ends.push(bytes.len());
-            }
-        }
-        found.push(Column { bytes, ends });
-        // Printed once, it stands at its end.
-        if let Some(cells @ Some(Cells::Direct(_))) = all.get_mut(*at) {
-            *cells = None;
-        }
-    }
-    Ok(Some(found))
-}
-
 /// A table's parts, none of them read yet.
-struct Parts<'a> {
-    delimiter: Option<u8>,
+pub(crate) struct Parts<'a> {
+    pub(crate) delimiter: Option<u8>,
     carriage_return: bool,
     ended: bool,
-    rows: usize,
-    gaps: Vec<i64>,
+    pub(crate) rows: usize,
+    /// For each odd record the rows since the one before.
+    pub(crate) gaps: Vec<usize>,
     odd: Printer,
-    parts: Vec<&'a [u8]>,
+    pub(crate) parts: Vec<&'a [u8]>,
     text_bytes: usize,
-    /// Bytes that what is not read yet may take.
+    /// Bytes that the parts not read yet may take.
     room: usize,
 }
 
 impl<'a> Parts<'a> {
+    /// The parts of a block; none where its text is stored as bytes.
+    pub(crate) fn of(block: &'a [u8]) -> Result<Option<Parts<'a>>, Error> {
+        let head = Head::parse(block)?;
+        let mut cursor = Cursor::new(frame::packed(block, &head)?);
+        if cursor.byte()? == COLUMNS { Parts::read(&mut cursor, head.text_bytes).map(Some) } else { Ok(None) }
+    }
+
     fn read(cursor: &mut Cursor<'a>, text_bytes: usize) -> Result<Parts<'a>, Error> {
         let (delimiter, flags) = (cursor.byte()?, cursor.byte()?);
         let many = cursor.number(COLUMNS_MAX)?;
@@ -317,7 +277,7 @@ impl<'a> Parts<'a> {
             return Err(Error::Corrupt("a block has more fields than text"));
         }
         let odd = cursor.number(text_bytes)?;
-        let gaps = ints::decode(cursor, odd)?;
+        let gaps = ints::decode_counts(cursor, odd)?;
         // Each byte of text once, once more in a dictionary, and what stands between.
         let mut room = text_bytes * 3 + 3;
         let odd = Printer::new(field::decode(cursor, odd, &mut room)?);
@@ -343,7 +303,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Reads a column, after those that it follows.
-    fn fill(&mut self, column: usize, all: &mut [Option<Cells>]) -> Result<(), Error> {
+    pub(crate) fn fill(&mut self, column: usize, all: &mut [Option<Cells>]) -> Result<(), Error> {
         let mut chain = Vec::new();
         let mut next = Some(column);
         while let Some(at) = next.filter(|at| all.get(*at).is_some_and(Option::is_none)) {
@@ -375,7 +335,7 @@ impl<'a> Parts<'a> {
         let key = codes::key(cursor.rest())?;
         match key {
             Some(key) if key >= self.parts.len() => {
-                Err(Error::Corrupt("a column follows one that there is not"))
+                Err(Error::Corrupt("a column follows one that does not exist"))
             }
             key => Ok(key),
         }
@@ -394,7 +354,11 @@ impl<'a> Parts<'a> {
             }
             _ => return Err(Error::Corrupt("a column is stored in a way that this version does not know")),
         };
-        if cursor.is_empty() { Ok(cells) } else { Err(Error::Corrupt("a column has more than its rows")) }
+        if cursor.is_empty() {
+            Ok(cells)
+        } else {
+            Err(Error::Corrupt("a column has more than its rows need"))
+        }
     }
 
     /// Prints all of it.
@@ -409,20 +373,20 @@ impl<'a> Parts<'a> {
         let mut left = gaps.next();
         let mut row = 0;
         loop {
-            while left == Some(0) {
+            if left == Some(0) {
                 self.odd.next(&mut out);
                 out.push(b'\n');
                 left = gaps.next();
-            }
-            if row == self.rows {
+            } else if row < self.rows {
+                self.print(&mut cells, row, &mut out);
+                left = left.map(|left| left - 1);
+                row += 1;
+            } else {
                 break;
             }
-            self.print(&mut cells, row, &mut out);
             if out.len() > self.text_bytes + 1 {
                 return Err(Error::Corrupt("a block has more text than it says"));
             }
-            left = left.map(|left| left - 1);
-            row += 1;
         }
         if left.is_some() {
             return Err(Error::Corrupt("an odd record is beyond the last row"));

@@ -84,7 +84,7 @@ impl Dictionary {
     }
 }
 
-/// Multiply and fold, eight bytes at a time: what is hashed here is compared afterwards.
+/// Multiply and fold, eight bytes at a time. It need not be strong: texts with the same hash are compared.
 #[expect(clippy::cast_possible_truncation, reason = "both halves of a product are folded")]
 fn hash(text: &[u8]) -> usize {
     const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -101,11 +101,11 @@ fn hash(text: &[u8]) -> usize {
     state as usize
 }
 
-/// One of so many lines is looked at to find out whether lines come again.
+/// One in so many lines is looked at to find out whether lines come again.
 const LINE_OF: usize = 16;
 
-/// Whether a tenth of the lines or more are the same as an earlier one. Which lines are looked at depends on
-/// how they begin, so that the same lines are looked at everywhere.
+/// Whether more than a tenth of the lines are the same as an earlier one. How a line begins decides whether
+/// it is looked at, so that all copies of it are.
 pub(crate) fn lines_come_again(text: &[u8]) -> bool {
     let mut hashes = Vec::new();
     let mut from = 0;
@@ -122,7 +122,7 @@ pub(crate) fn lines_come_again(text: &[u8]) -> bool {
     (all - hashes.len()) * 10 > all
 }
 
-/// Rows in which a column is not what its row of the same key was last; the first of a key is one.
+/// Rows whose code is not that of the last row with the same key; the first row of a key counts too.
 pub(crate) fn misses(codes: &[u32], key: &[u32]) -> usize {
     let mut last: Vec<u32> = Vec::new();
     let mut count = 0;
@@ -226,7 +226,7 @@ pub(crate) fn decode(
 ) -> Result<Vec<u32>, Error> {
     let below = |code: i64| {
         let code = u32::try_from(code).ok().filter(|code| (*code as usize) < distinct);
-        code.ok_or(Error::Corrupt("a row has a text that there is not"))
+        code.ok_or(Error::Corrupt("a row has a text that does not exist"))
     };
     match (cursor.byte()?, key) {
         (PLAIN, None) => ints::decode(cursor, count)?.into_iter().map(below).collect(),
@@ -263,17 +263,17 @@ pub(crate) fn decode(
             let said = cursor.number(count)?;
             let gaps = cursor.number(said)?;
             let said = decode(cursor, said, distinct, None)?;
-            let gaps = ints::decode(cursor, gaps)?;
+            let gaps = ints::decode_counts(cursor, gaps)?;
             follow(&said, &gaps, key)
         }
         _ => Err(Error::Corrupt("a column is stored in a way that this version does not know")),
     }
 }
 
-fn follow(said: &[u32], gaps: &[i64], key: &[u32]) -> Result<Vec<u32>, Error> {
+fn follow(said: &[u32], gaps: &[usize], key: &[u32]) -> Result<Vec<u32>, Error> {
     let (mut said, mut gaps) = (said.iter(), gaps.iter());
-    let mut say = || said.next().copied().ok_or(Error::Corrupt("a column says too little"));
-    let mut left = gaps.next().copied().unwrap_or(i64::MAX);
+    let mut say = || said.next().copied().ok_or(Error::Corrupt("a column has too few texts"));
+    let mut left = gaps.next().copied().unwrap_or(usize::MAX);
     let distinct = key.iter().max().map_or(0, |most| *most as usize + 1);
     let mut last = vec![NONE; distinct];
     let mut codes = Vec::with_capacity(key.len());
@@ -283,7 +283,7 @@ fn follow(said: &[u32], gaps: &[i64], key: &[u32]) -> Result<Vec<u32>, Error> {
             *known = say()?;
         } else if left == 0 {
             *known = say()?;
-            left = gaps.next().copied().unwrap_or(i64::MAX);
+            left = gaps.next().copied().unwrap_or(usize::MAX);
         } else {
             left -= 1;
         }

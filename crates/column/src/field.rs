@@ -9,9 +9,9 @@ const SAME: u8 = 0;
 const NUMBERS: u8 = 1;
 const TEXT: u8 = 2;
 
-/// Bytes that may stand between texts: what is rare in text comes first.
+/// Bytes that may stand between texts. The first that is in none of them is taken.
 const SEPARATORS: [u8; 6] = [b'\n', 0, 0x1e, 0x1f, 0xff, 0xfe];
-/// Exceptions among numbers that are a column of numbers still, of ten.
+/// A column of numbers may have this many exceptions in ten rows.
 const ODD_OF_TEN: usize = 6;
 
 /// Texts that were read back.
@@ -134,12 +134,12 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize, room: &mut usize) ->
         NUMBERS => {
             let shape = Shape::decode(cursor)?;
             let many = cursor.number(count)?;
-            let gaps = ints::decode(cursor, many)?;
+            let gaps = ints::decode_counts(cursor, many)?;
             let values = ints::decode(cursor, count - many)?;
             let texts = decode_odd(cursor, many, room)?;
             let (mut odd, mut row) = (Vec::with_capacity(many), 0_usize);
             for (gap, text) in gaps.into_iter().zip(texts) {
-                row = row.saturating_add(usize::try_from(gap).unwrap_or(usize::MAX));
+                row = row.saturating_add(gap);
                 if row >= count {
                     return Err(Error::Corrupt("an exception is beyond the last row"));
                 }
@@ -188,14 +188,13 @@ fn decode_text(cursor: &mut Cursor<'_>, count: usize, room: &mut usize) -> Resul
         }
         return Ok(Field::Text { bytes, spans });
     }
-    let lengths = ints::decode(cursor, count)?;
+    let lengths = ints::decode_counts(cursor, count)?;
     let bytes = cursor.packed(*room)?;
     *room -= bytes.len();
     let mut from = 0_usize;
     for length in lengths {
-        let to = usize::try_from(length).ok().and_then(|length| from.checked_add(length));
-        let to =
-            to.filter(|to| *to <= bytes.len()).ok_or(Error::Corrupt("a text is longer than all texts"))?;
+        let to = from.checked_add(length).filter(|to| *to <= bytes.len());
+        let to = to.ok_or(Error::Corrupt("a text is longer than all texts"))?;
         spans.push(Span::new(from, to));
         from = to;
     }

@@ -12,7 +12,7 @@ const BYTES: u8 = 3;
 
 /// Runs of runs of runs gain nothing.
 const DEPTH_MAX: u8 = 2;
-/// More numbers than that are another chunk of pco's.
+/// Numbers that a chunk of pco has at most.
 const CHUNK_MAX: usize = 1 << 20;
 
 /// Appends the numbers in the shortest way that the effort is for.
@@ -92,6 +92,16 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, 
     decode_nested(cursor, count, 0)
 }
 
+/// Reads `count` numbers that count something.
+pub(crate) fn decode_counts(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<usize>, Error> {
+    counts(decode(cursor, count)?)
+}
+
+fn counts(values: Vec<i64>) -> Result<Vec<usize>, Error> {
+    let count = |value| usize::try_from(value).map_err(|_| Error::Corrupt("a count is below zero"));
+    values.into_iter().map(count).collect()
+}
+
 fn decode_nested(cursor: &mut Cursor<'_>, count: usize, depth: u8) -> Result<Vec<i64>, Error> {
     if count == 0 {
         return Ok(Vec::new());
@@ -112,14 +122,13 @@ fn decode_nested(cursor: &mut Cursor<'_>, count: usize, depth: u8) -> Result<Vec
         RUNS if depth < DEPTH_MAX => {
             let many = cursor.number(count)?;
             let heads = decode_nested(cursor, many, depth + 1)?;
-            let lengths = decode_nested(cursor, many, depth + 1)?;
+            let lengths = counts(decode_nested(cursor, many, depth + 1)?)?;
             let mut values = Vec::with_capacity(count);
             for (head, length) in heads.into_iter().zip(lengths) {
-                let length = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1);
-                if length > count - values.len() {
+                if length >= count - values.len() {
                     return Err(Error::Corrupt("runs are longer than the column"));
                 }
-                values.resize(values.len() + length, head);
+                values.resize(values.len() + length + 1, head);
             }
             if values.len() == count { Ok(values) } else { Err(Error::Corrupt("runs end before the column")) }
         }

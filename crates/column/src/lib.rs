@@ -1,8 +1,8 @@
 //! Delimited text as typed columns: recognised, encoded, and decoded to the same bytes. Bytes in, bytes out.
 //!
-//! A `.rcol` stream is a row of blocks, each a few megabytes of text, that are encoded and decoded apart
-//! from each other: [`encode`] makes one, [`decode`] gives back its text. Whatever the text is, the same
-//! bytes come back. docs/formats/rcol.md has the format.
+//! A `.rcol` stream is a row of blocks, each of a few megabytes of text. Each is encoded and decoded by
+//! itself: [`encode`] makes one, [`decode`] gives back its text, [`column()`] one column of it. Whatever the
+//! text is, the same bytes come back. docs/formats/rcol.md has the format.
 //!
 //! ```
 //! let text = b"1\t2026-11-22\tamy\n2\t2026-11-22\tbob\n3\t2026-11-23\tamy\n";
@@ -16,6 +16,7 @@
 mod block;
 mod cells;
 mod codes;
+mod column;
 mod field;
 mod frame;
 mod ints;
@@ -23,16 +24,17 @@ mod shape;
 mod split;
 mod wire;
 
-pub use block::{Column, columns, decode, encode};
+pub use block::{decode, encode};
+pub use column::{Column, Layout, column};
 pub use frame::{End, HEAD_BYTES, Head, MAGIC, TRAILER_BYTES, Trailer};
 
-/// Why bytes are no text, or no text these bytes.
+/// Why bytes could not be decoded, or a text not be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The bytes are not what was written.
     #[error("{0}")]
     Corrupt(&'static str),
-    /// A library can't do what it does every day.
+    /// A library failed without a reason of ours.
     #[error("{0} failed to compress")]
     Library(&'static str),
 }
@@ -50,20 +52,20 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// That of a level of zstd, 1 to 22.
+    /// The effort of a level of zstd, 1 to 22.
     #[must_use]
     pub fn of_level(level: u32) -> Effort {
         let zstd = i32::try_from(level.clamp(1, 22)).unwrap_or(22);
         Effort { zstd, pco: if level < 10 { 8 } else { 12 }, thorough: level >= 10 }
     }
 
-    /// Bytes of text of a block: as many as the level's zstd has use for.
+    /// Bytes of text of a block: as many as zstd can use at this level.
     #[must_use]
     pub fn block_bytes(self) -> usize {
         if self.thorough { 32 << 20 } else { 16 << 20 }
     }
 
-    /// How much of `text`, which may go on, the next block takes: whole lines where there are any.
+    /// How much of the beginning of `text` the next block takes: whole lines where there are any.
     #[must_use]
     pub fn cut(self, text: &[u8]) -> usize {
         let most = text.get(..self.block_bytes()).unwrap_or(text);

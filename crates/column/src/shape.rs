@@ -37,17 +37,17 @@ const AROUND_MAX: usize = 64;
 const LOOKED_AT: usize = 256;
 
 impl Shape {
-    /// The way in which most of these texts are written; none where most are no numbers.
+    /// The way in which most of these texts are written; none where most are not numbers.
     pub(crate) fn guess(texts: Texts<'_>) -> Option<Shape> {
         let step = (texts.len() / LOOKED_AT).max(1);
         let all: Vec<&[u8]> = (0..texts.len()).step_by(step).map(|at| texts.get(at)).collect();
-        // What is no number in many rows (NULL, nothing) must not hide how the others are written.
+        // Many rows without a number (NULL, nothing) must not hide how the others are written.
         let mut sample: Vec<&[u8]> =
             all.iter().copied().filter(|text| text.iter().any(u8::is_ascii_digit)).collect();
         if sample.len() * 10 < all.len() * 4 {
             return None;
         }
-        // The names of the columns.
+        // The first one may be the column's name.
         if texts.len() > 1 && sample.len() > 1 {
             sample.remove(0);
         }
@@ -220,7 +220,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     for byte in text {
         let digit = byte.wrapping_sub(b'0');
         wrong |= u8::from(digit > 9);
-        // What is no digit may overflow, and is refused below.
+        // Other bytes may overflow; they are refused below.
         value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
     }
     (wrong == 0).then_some(value)
@@ -284,7 +284,7 @@ fn date(text: &[u8]) -> Option<i64> {
 }
 
 fn print_date(days: i64, out: &mut Vec<u8>) {
-    // Nothing that was parsed is beyond; what was forged need only not panic.
+    // No date that was parsed is beyond these. A forged one may be anything, but must not panic.
     let days = days.clamp(-800_000, 3_000_000) + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);

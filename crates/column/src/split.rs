@@ -9,7 +9,7 @@ const DELIMITERS: [Option<u8>; 5] = [Some(b'\t'), Some(b','), Some(b';'), Some(b
 /// Text and lines that a guess looks at.
 const SAMPLE_BYTES: usize = 128 * 1024;
 const SAMPLE_LINES: usize = 400;
-/// A field in quotes that is longer is taken for one that only begins with a quote.
+/// A longer field in quotes is taken for one that only begins with a quote.
 const QUOTED_MAX: usize = 1 << 20;
 /// Columns that a table may have.
 pub(crate) const COLUMNS_MAX: usize = 4096;
@@ -39,14 +39,8 @@ impl Dialect {
     pub(crate) fn guess(text: &[u8]) -> Option<Dialect> {
         let sample = &text[..text.len().min(SAMPLE_BYTES)];
         let mut best: Option<(usize, Dialect)> = None;
-        let carriage_return = memchr(b'\n', sample).is_some_and(|at| at > 0 && sample[at - 1] == b'\r');
         for delimiter in DELIMITERS {
-            let quotes = delimiter.is_some_and(|delimiter| {
-                sample.starts_with(b"\"")
-                    || sample.windows(2).any(|pair| pair == [delimiter, b'"'] || pair == [b'\n', b'"'])
-            });
-            let backslash = delimiter == Some(b'\t');
-            let mut dialect = Dialect { delimiter, columns: 0, carriage_return, quotes, backslash };
+            let mut dialect = Dialect::with(text, delimiter, 0);
             let mut counts = Vec::new();
             let mut at = 0;
             while at < sample.len() && counts.len() < SAMPLE_LINES {
@@ -67,7 +61,7 @@ impl Dialect {
             } else {
                 sample.len() < counts.len() * 64
             };
-            // More columns say more; a record that is only sometimes cut in the same way says nothing.
+            // The more columns, the surer; where records are cut in many ways, it is no table.
             if enough && is_table && best.is_none_or(|(columns, _)| dialect.columns > columns) {
                 best = Some((dialect.columns, dialect));
             }
@@ -75,8 +69,19 @@ impl Dialect {
         best.map(|(_, dialect)| dialect)
     }
 
+    /// The dialect of a text of which it is known what stands between its fields, and how many there are.
+    pub(crate) fn with(text: &[u8], delimiter: Option<u8>, columns: usize) -> Dialect {
+        let sample = &text[..text.len().min(SAMPLE_BYTES)];
+        let carriage_return = memchr(b'\n', sample).is_some_and(|at| at > 0 && sample[at - 1] == b'\r');
+        let quotes = delimiter.is_some_and(|delimiter| {
+            sample.starts_with(b"\"")
+                || sample.windows(2).any(|pair| pair == [delimiter, b'"'] || pair == [b'\n', b'"'])
+        });
+        Dialect { delimiter, columns, carriage_return, quotes, backslash: delimiter == Some(b'\t') }
+    }
+
     /// Finds the fields of the record at `at` and returns where the next one begins.
-    fn record(&mut self, text: &[u8], at: usize, mut field: impl FnMut(Span)) -> usize {
+    pub(crate) fn record(&mut self, text: &[u8], at: usize, mut field: impl FnMut(Span)) -> usize {
         let Some(delimiter) = self.delimiter else {
             let end = memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end);
             field(Span::new(at, self.without_return(text, at, end)));
@@ -88,7 +93,7 @@ impl Dialect {
             if self.quotes && from == begin && text.get(begin) == Some(&b'"') {
                 match quoted_end(text, begin, delimiter) {
                     Some(end) => from = end,
-                    // To look for it again and again would take for ever.
+                    // Looking for it in each field again would take for ever.
                     None => self.quotes = false,
                 }
             }
@@ -106,7 +111,7 @@ impl Dialect {
         }
     }
 
-    /// The next delimiter or line end that no backslash takes its meaning from.
+    /// The next delimiter or line end without a backslash before it.
     fn next(&self, text: &[u8], mut from: usize, delimiter: u8) -> Option<usize> {
         loop {
             let rest = text.get(from..)?;
@@ -122,7 +127,7 @@ impl Dialect {
         }
     }
 
-    /// Where a line ends that `end` is the line end of.
+    /// Where the text of a line ends whose line end is at `end`.
     fn without_return(&self, text: &[u8], begin: usize, end: usize) -> usize {
         let has = self.carriage_return && end > begin && text[end - 1] == b'\r';
         end - usize::from(has)
@@ -132,7 +137,7 @@ impl Dialect {
     pub(crate) fn split(&mut self, text: &[u8]) -> Table {
         let rows = text.len() / 32;
         let columns: Vec<Vec<Span>> = (0..self.columns).map(|_| Vec::with_capacity(rows)).collect();
-        let mut table = Table { columns, odd: Vec::new(), ended: text.last() == Some(&b'\n') };
+        let mut table = Table { columns, odd: Vec::new(), ended: false };
         let mut record: Vec<Span> = Vec::with_capacity(self.columns);
         let mut at = 0;
         while at < text.len() {
@@ -150,6 +155,8 @@ impl Dialect {
             }
             at = next;
         }
+        // A line end behind a backslash belongs to a field, also at the very end of the text.
+        table.ended = at == text.len();
         table
     }
 }

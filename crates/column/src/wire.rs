@@ -51,13 +51,13 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Error::Corrupt("a part is cut"))?;
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Error::Corrupt("a part is cut off"))?;
         self.rest = rest;
         Ok(taken)
     }
 
     pub(crate) fn byte(&mut self) -> Result<u8, Error> {
-        let (first, rest) = self.rest.split_first().ok_or(Error::Corrupt("a part is cut"))?;
+        let (first, rest) = self.rest.split_first().ok_or(Error::Corrupt("a part is cut off"))?;
         self.rest = rest;
         Ok(*first)
     }

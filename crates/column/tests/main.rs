@@ -1,17 +1,18 @@
 //! The same bytes come back, whatever they are; and nothing else comes back from damaged blocks.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use column::{Effort, End, Error, HEAD_BYTES, Head, MAGIC, TRAILER_BYTES, Trailer, columns, decode, encode};
+use column::{Column, Effort, End, Error, HEAD_BYTES, Head, Layout, MAGIC, TRAILER_BYTES, Trailer};
+use column::{column, decode, encode};
 use proptest::prelude::*;
 
-fn round(text: &[u8], level: u32) -> usize {
+fn round(text: &[u8], level: u32) -> Vec<u8> {
     let block = encode(text, Effort::of_level(level)).unwrap();
     let head = Head::parse(&block).unwrap();
     assert_eq!((head.text_bytes, head.block_bytes), (text.len(), block.len()));
     assert_eq!(head.lines, text.iter().filter(|byte| **byte == b'\n').count());
     let back = decode(&block).unwrap();
     assert!(back == text, "{} bytes came back of {}", back.len(), text.len());
-    block.len()
+    block
 }
 
 /// A small generator: the same rows in every run.
@@ -77,7 +78,7 @@ fn tables_come_back() {
         for odd in [0, 3, 400] {
             let text = rows(3000, odd, line_end);
             for level in [1, 3, 12] {
-                let packed = round(&text, level);
+                let packed = round(&text, level).len();
                 assert!(odd > 3 || packed < text.len() / 3, "{packed} of {}", text.len());
             }
             // Cut anywhere, the last record is another one.
@@ -92,7 +93,7 @@ fn tables_come_back() {
 fn what_is_no_table_comes_back() {
     let mut random = Random(3);
     let noise: Vec<u8> = (0..300_000).map(|_| random.below(256).to_le_bytes()[0]).collect();
-    assert!(round(&noise, 3) < noise.len() + 100, "noise is stored as it is");
+    assert!(round(&noise, 3).len() < noise.len() + 100, "noise is stored as it is");
     round(b"", 3);
     for byte in 0..=255 {
         round(&[byte], 3);
@@ -175,29 +176,46 @@ fn every_day_comes_back() {
     round(text.as_bytes(), 3);
 }
 
+fn texts(column: &Column) -> Vec<&[u8]> {
+    let mut from = 0;
+    column.ends.iter().map(|end| &column.bytes[std::mem::replace(&mut from, *end)..*end]).collect()
+}
+
 #[test]
 fn a_column_alone_is_what_stands_in_the_text() {
-    let text = rows(5000, 0, "\n");
+    let mut text = rows(5000, 0, "\n");
+    text.extend(b"odd,\none\n");
+    let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = std::str::from_utf8(&text).unwrap().lines().map(fields).collect();
     let block = encode(&text, Effort::of_level(3)).unwrap();
-    let lines =
-        text.split(|byte| *byte == b'\n').filter(|line| line.split(|byte| *byte == b',').count() == 10);
-    let wanted: Vec<Vec<u8>> =
-        lines.map(|line| line.split(|byte| *byte == b',').nth(4).unwrap().to_vec()).collect();
-    let found = columns(&block, &[4, 0, 4]).unwrap().unwrap();
-    for column in [&found[0], &found[2]] {
-        let mut from = 0;
-        let texts: Vec<Vec<u8>> = column
-            .ends
-            .iter()
-            .map(|end| column.bytes[std::mem::replace(&mut from, *end)..*end].to_vec())
-            .collect();
-        // The header has a field less: its mail has no comma.
-        assert_eq!(texts[0], b"who");
-        assert!(texts[1..] == wanted);
+    let layout = Layout::guess(&text).unwrap();
+    assert_eq!(layout.first(&text), lines[0].iter().map(String::as_bytes).collect::<Vec<_>>());
+    for (at, in_line) in [(4, 4), (0, 0), (8, 9)] {
+        let found = column(&block, layout, at).unwrap().unwrap();
+        // The mail has a comma in its quotes; the header has none.
+        let wanted = lines[1..5001].iter().map(|line| line[in_line].as_bytes());
+        assert!(texts(&found).into_iter().eq([lines[0][at].as_bytes()].into_iter().chain(wanted)), "{at}");
+        assert_eq!(found.left_out, 2);
     }
-    assert_eq!(columns(&block, &[9]).unwrap(), None);
-    let prose = encode(b"no table", Effort::of_level(3)).unwrap();
-    assert_eq!(columns(&prose, &[0]).unwrap(), None);
+    assert_eq!(column(&block, layout, 9).unwrap(), None);
+    assert_eq!(Layout::guess(&[b'x'; 100]), None);
+}
+
+#[test]
+fn a_column_is_the_same_in_blocks_that_are_stored_in_other_ways() {
+    let layout = Layout::guess(&rows(50, 0, "\n")).unwrap();
+    let line = "1,2,3,4,5,6,7,\"8,\n8\",9\n";
+    let other: String = (0..999).map(|n| format!("{n};{};x\n", n * n)).collect();
+    // As bytes, as columns with another delimiter, and as columns of another number.
+    for (text, stored, regular, left_out) in
+        [(line.to_owned(), 0, 1, 0), (other.clone(), 1, 0, 999), (other.replace(';', ",") + line, 1, 1, 999)]
+    {
+        let block = encode(text.as_bytes(), Effort::of_level(3)).unwrap();
+        assert_eq!(block[HEAD_BYTES], stored);
+        let found = column(&block, layout, 7).unwrap().unwrap();
+        assert_eq!(texts(&found), vec![&b"\"8,\n8\""[..]; regular], "{regular} and {left_out}");
+        assert_eq!(found.left_out, left_out, "{regular} and {left_out}");
+    }
 }
 
 #[test]
@@ -229,6 +247,35 @@ fn sizes_are_bounded_before_memory_is_asked_for() {
         );
     }
     assert!(Head::parse(&block[..HEAD_BYTES - 1]).is_err());
+}
+
+/// A block with this in it, and checksums that match.
+fn forged(text_bytes: u32, packed: &[u8]) -> Vec<u8> {
+    let mut block = vec![b'B'];
+    block.extend(text_bytes.to_le_bytes());
+    block.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
+    block.extend([0; 12]);
+    block.extend(packed);
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &block);
+    block.extend(sum.to_le_bytes());
+    block
+}
+
+#[test]
+fn records_that_are_forged_take_no_more_memory_than_the_text() {
+    // A table of one column without rows, and 100,000 odd records of 10,000 bytes each.
+    let mut packed = vec![1, 0, 0, 1, 0];
+    packed.extend([0xa0, 0x8d, 6]);
+    packed.extend([0, 0]);
+    let gap = packed.len() - 1;
+    packed.extend([0, 0x90, 0x4e]);
+    packed.extend([b'x'; 10_000]);
+    packed.extend([1, 0]);
+    let decoded = decode(&forged(200_000, &packed));
+    assert_eq!(decoded, Err(Error::Corrupt("a block has more text than it says")));
+    // As many rows less than none before each.
+    packed[gap] = 1;
+    assert_eq!(decode(&forged(200_000, &packed)), Err(Error::Corrupt("a count is below zero")));
 }
 
 #[test]
@@ -283,11 +330,14 @@ proptest! {
         table in proptest::collection::vec(proptest::collection::vec(field(), 3), 0..60),
         delimiter in prop_oneof![Just(","), Just("\t"), Just(";")],
         line_end in prop_oneof![Just("\n"), Just("\r\n")],
-        times in 1_usize..20,
         level in 1_u32..13,
     ) {
-        let text: String = table.iter().map(|row| row.join(delimiter) + line_end).collect();
-        round(text.repeat(times).as_bytes(), level);
+        // Rows that surely make a table, so that the others are stored in its columns or beside them.
+        let usual = (0..1000).map(|n| format!("{}{delimiter}{}{delimiter}{}{line_end}", n * n, n * n * 7 % 1000, n % 5));
+        let mut text: String = usual.collect();
+        text.extend(table.iter().map(|row| row.join(delimiter) + line_end));
+        let block = round(text.as_bytes(), level);
+        prop_assert_eq!(block[HEAD_BYTES], 1, "it is not stored as columns");
     }
 
     #[test]
@@ -298,6 +348,14 @@ proptest! {
         block.splice(at..(at + with.len()).min(whole.len()), with);
         prop_assume!(block != whole);
         prop_assert!(decode(&block).is_err());
-        prop_assert!(columns(&block, &[0, 3]).is_err());
+        let layout = Layout::guess(&rows(100, 0, "\n")).unwrap();
+        prop_assert!(column(&block, layout, 3).is_err());
     }
+}
+
+#[test]
+fn a_line_end_behind_a_backslash_ends_no_record() {
+    let mut text: String = (0..2000).map(|row| format!("{}\t{}\n", row * row, row * 7 % 1000)).collect();
+    text += "3\tthree\\\n";
+    round(text.as_bytes(), 3);
 }

@@ -14,7 +14,7 @@ pub(crate) struct Backslashes {
     pub(crate) letters: u32,
     /// Followed by anything else.
     pub(crate) others: u32,
-    /// The field has a path of Windows in it, or doubled quotes, which who escapes has no need of.
+    /// The field has a path of Windows in it, or doubled quotes, which a writer that escapes does not need.
     pub(crate) path: bool,
     /// The field is `\N` and nothing else.
     pub(crate) null: bool,
@@ -42,7 +42,7 @@ impl Backslashes {
             pos = at + 2;
         }
         let path = raw.windows(2).any(|pair| pair == b":\\") && raw.windows(2).all(|pair| pair != b"\\\\");
-        // Who doubles quotes escapes nothing.
+        // A writer that doubles quotes escapes nothing.
         let doubled = |quote: u8| field.quoted && memmem::find(raw, &[quote, quote]).is_some();
         found.path = path || dialect.quote.is_some_and(doubled);
         Some(found)

@@ -50,12 +50,12 @@ impl TryFrom<String> for Legacy {
 }
 
 impl Encoding {
-    /// What a detector has found; windows-1252 where that is no text of ours.
+    /// What a detector has found; windows-1252 where that is not an encoding of text.
     pub(crate) fn of_standard(found: &'static encoding_rs::Encoding) -> Encoding {
         Encoding::from_standard(found).unwrap_or(Encoding::Latin1)
     }
 
-    /// The encoding as the standard has it; those that no text is in are none.
+    /// The encoding as the standard has it; none for those that no text is in.
     fn from_standard(found: &'static encoding_rs::Encoding) -> Option<Encoding> {
         if found == encoding_rs::WINDOWS_1252 {
             return Some(Encoding::Latin1);
@@ -71,7 +71,7 @@ impl Encoding {
     }
 }
 
-/// Names of MySQL's character sets that the standard has not, or not for the same thing.
+/// Names of MySQL's character sets that the standard lacks, or uses for something else.
 const SERVERS_NAMES: [(&str, &str); 14] = [
     ("sjis", "shift_jis"),
     ("cp932", "shift_jis"),
@@ -193,7 +193,7 @@ impl Decoder {
                     rest = behind;
                 }
                 None if !last => break,
-                // It was no mark after all: what was held back is data.
+                // It was not a mark after all: what was held back is data.
                 _ => {
                     out.extend_from_slice(&UTF8_BOM[..self.bom_seen]);
                     self.bom_seen = UTF8_BOM.len();
@@ -250,7 +250,7 @@ pub struct BadBytes {
     pub bytes: Vec<u8>,
 }
 
-/// A name that is no encoding known here.
+/// A name of no encoding that is known here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown encoding {name:?}; use utf-8, utf-16le, utf-16be, latin1, binary, or a name of the Encoding Standard such as shift_jis, gbk, windows-1251 or iso-8859-2"

@@ -114,7 +114,7 @@ pub fn unescape_load_data(bytes: &[u8], out: &mut Vec<u8>) {
     resolve(bytes, None, Some(b'\\'), out);
 }
 
-/// Appends a value as an SQL literal, for `INSERT` where LOAD DATA is not to be had: `NULL`, or a string in
+/// Appends a value as an SQL literal, for `INSERT` where LOAD DATA is not available: `NULL`, or a string in
 /// single quotes. `no_backslash_escapes` says that the session has that SQL mode. The bytes must be text of
 /// the connection's character set, and that one must be ASCII-compatible in every byte, as utf8mb4 is.
 pub fn write_sql_literal(value: Option<&[u8]>, no_backslash_escapes: bool, out: &mut Vec<u8>) {

@@ -1,7 +1,7 @@
-//! Record formats: what is not plain delimited text is made into it on the way in.
+//! Record formats: whatever is not plain delimited text is made into it on the way in.
 //!
 //! This is the one place where a format is added: a variant, what recognises it, and what makes lines of it.
-//! All that comes behind reads delimited text and knows nothing of it.
+//! All later steps read delimited text and know nothing of it.
 
 use std::fmt;
 
@@ -42,8 +42,8 @@ enum Kind {
 }
 
 impl Format {
-    /// What makes text in `dialect` of this format; `None` where nothing is to be done. The first
-    /// `skip_lines` lines are none of it.
+    /// What turns this format into text in `dialect`; `None` where nothing is to be done. The first
+    /// `skip_lines` lines do not belong to it.
     #[must_use]
     pub fn translator(&self, dialect: Dialect, skip_lines: u64) -> Option<Translator> {
         match self {

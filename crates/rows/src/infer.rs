@@ -1,13 +1,13 @@
 //! The tightest type that holds every value of a column.
 
 mod key;
+mod kind;
 mod value;
 mod word;
 
-use std::fmt;
-
 use crate::moment::DateOrder;
 pub use key::KeyStats;
+pub use kind::{ColumnKind, ColumnType, Habits, Written};
 use value::{DOUBLE_DIGITS_MAX, Value, classify};
 pub use word::WordStats;
 
@@ -27,163 +27,8 @@ const INT_ROOMY_MAX: u64 = 1 << 30;
 const DECIMAL_ROOM: u8 = 4;
 /// Lengths that people give to columns.
 const LENGTHS: [u32; 9] = [16, 32, 64, 128, 255, 500, 1000, 2000, 4000];
-/// What a column gets of which no value is known.
+/// The length of a column of which no value is known.
 const UNKNOWN_CHARS: u32 = 255;
-
-/// A type of MySQL and MariaDB, without NULL or NOT NULL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ColumnKind {
-    /// Every value is `true`, `false`, `t` or `f`: they must be rewritten as 1 and 0.
-    Boolean,
-    /// An integer of 1, 2, 3, 4 or 8 bytes.
-    Int {
-        /// Storage size.
-        bytes: u8,
-        /// No value is negative.
-        unsigned: bool,
-    },
-    /// Exact decimal numbers.
-    Decimal {
-        /// Digits in all, 1 to 65.
-        precision: u8,
-        /// Digits behind the point, 0 to 30.
-        scale: u8,
-    },
-    /// Numbers with exponents.
-    Double,
-    /// Calendar dates.
-    Date,
-    /// Times of day or spans of time.
-    Time {
-        /// Digits of a second's fraction, 0 to 6.
-        fraction: u8,
-    },
-    /// Dates with a time.
-    DateTime {
-        /// Digits of a second's fraction, 0 to 6.
-        fraction: u8,
-        /// Every value ends in `Z` or an offset: it must be taken off, and the time is UTC.
-        utc: bool,
-    },
-    /// Text with a limit.
-    Varchar {
-        /// The limit in characters.
-        chars: u32,
-    },
-    /// Text of up to 65535 bytes.
-    Text,
-    /// Text of up to 16 MiB.
-    MediumText,
-    /// Text of up to 4 GiB.
-    LongText,
-    /// Bytes that are not all UTF-8, with a limit.
-    Varbinary {
-        /// The limit in bytes.
-        bytes: u32,
-    },
-    /// Such bytes, up to 65535.
-    Blob,
-    /// Such bytes, up to 16 MiB.
-    MediumBlob,
-    /// Such bytes, up to 4 GiB.
-    LongBlob,
-}
-
-/// How the values of a column are written, where that is not how a server reads them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Written {
-    /// As a server reads them.
-    #[default]
-    Plainly,
-    /// With a decimal comma.
-    DecimalComma,
-    /// With the year at the end.
-    Dates(DateOrder),
-}
-
-/// What is known about how people wrote the values, and what types are to be like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Habits {
-    /// What comes first in a date whose year comes last; `None` lets the values say it, if they do.
-    pub date_order: Option<DateOrder>,
-    /// A comma is a decimal comma, also where it could stand between thousands.
-    pub decimal_comma: bool,
-    /// Types have room for values that are somewhat larger than those that were seen.
-    pub roomy: bool,
-}
-
-impl Habits {
-    /// The same, with the tightest types.
-    #[must_use]
-    pub fn tight(self) -> Habits {
-        Habits { roomy: false, ..self }
-    }
-}
-
-/// What a column is declared as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ColumnType {
-    /// The type itself.
-    pub kind: ColumnKind,
-    /// There are NULLs in it, or it may have some.
-    pub nullable: bool,
-    /// The longest value as text, in characters (bytes, if it is not UTF-8).
-    pub max_chars: u64,
-    /// The longest value as text, in bytes of UTF-8.
-    pub max_bytes: u64,
-    /// How its values are written.
-    pub written: Written,
-}
-
-impl ColumnType {
-    /// Whether a column of this type with [unique](KeyStats::unique) values can be a primary key: no NULLs,
-    /// and values are equal only if their text is.
-    pub fn suits_key(&self) -> bool {
-        let kind =
-            matches!(self.kind, ColumnKind::Int { .. } | ColumnKind::Date | ColumnKind::Varchar { .. });
-        kind && !self.nullable
-    }
-}
-
-impl fmt::Display for ColumnKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            ColumnKind::Boolean => f.write_str("BOOLEAN"),
-            ColumnKind::Int { bytes, unsigned } => {
-                f.write_str(match bytes {
-                    1 => "TINYINT",
-                    2 => "SMALLINT",
-                    3 => "MEDIUMINT",
-                    4 => "INT",
-                    _ => "BIGINT",
-                })?;
-                f.write_str(if unsigned { " UNSIGNED" } else { "" })
-            }
-            ColumnKind::Decimal { precision, scale } => write!(f, "DECIMAL({precision},{scale})"),
-            ColumnKind::Double => f.write_str("DOUBLE"),
-            ColumnKind::Date => f.write_str("DATE"),
-            ColumnKind::Time { fraction: 0 } => f.write_str("TIME"),
-            ColumnKind::Time { fraction } => write!(f, "TIME({fraction})"),
-            ColumnKind::DateTime { fraction: 0, .. } => f.write_str("DATETIME"),
-            ColumnKind::DateTime { fraction, .. } => write!(f, "DATETIME({fraction})"),
-            ColumnKind::Varchar { chars } => write!(f, "VARCHAR({chars})"),
-            ColumnKind::Text => f.write_str("TEXT"),
-            ColumnKind::MediumText => f.write_str("MEDIUMTEXT"),
-            ColumnKind::LongText => f.write_str("LONGTEXT"),
-            ColumnKind::Varbinary { bytes } => write!(f, "VARBINARY({bytes})"),
-            ColumnKind::Blob => f.write_str("BLOB"),
-            ColumnKind::MediumBlob => f.write_str("MEDIUMBLOB"),
-            ColumnKind::LongBlob => f.write_str("LONGBLOB"),
-        }
-    }
-}
-
-impl fmt::Display for ColumnType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, if self.nullable { "NULL" } else { "NOT NULL" })
-    }
-}
 
 /// The classes of values, as bits of a set.
 mod class {

@@ -21,8 +21,8 @@ pub(crate) fn is_json_lines(text: &[u8]) -> bool {
     lines.next().is_some_and(object)
 }
 
-/// Adds the keys of the objects in whole lines to those known, in the order they come in. Lines that are no
-/// objects are left to whoever reads them.
+/// Adds the keys of the objects in whole lines to those known, in the order in which they come. Other lines
+/// are left to their reader.
 pub fn json_keys(lines: &[u8], keys: &mut Vec<String>) {
     for line in lines.split(|byte| *byte == b'\n') {
         each_value(line, |key, _| {
@@ -110,7 +110,7 @@ impl JsonLines {
             }
             None if *leave_out => Ok(()),
             None => Err(format!(
-                "the key {key} was not there before; --fields names the keys to read, and leaves out all others"
+                "the key {key} is new; --fields names the keys to read, and leaves out all others"
             )),
         });
         if let Err(what) = read {
@@ -193,7 +193,7 @@ fn each_value(
 
     let mut json = serde_json::Deserializer::from_slice(line);
     let result = json.deserialize_map(Each(&mut take)).and_then(|result| json.end().map(|()| result));
-    result.map_err(|error| format!("this is no JSON object on a line: {error}"))?
+    result.map_err(|error| format!("this is not a JSON object on one line: {error}"))?
 }
 
 /// A key that is copied only if it has escapes in it.

@@ -1,6 +1,6 @@
 //! Text whose fields are set loosely: longer delimiters, spaces around fields, comments, rows cut short.
 //!
-//! What no splitter of single bytes reads is made into what it does read, line by line, so that line numbers
+//! What a splitter of single bytes can't read is made into what it can, line by line, so that line numbers
 //! stay as they are. Nothing of a field changes but blanks around it, where that is asked for.
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::BadLine;
 use crate::{Dialect, LineEnd};
 
-/// Stands for a delimiter of several characters: ASCII's own, which text does not have in it.
+/// Stands for a delimiter of several characters: ASCII's own, which does not occur in text.
 pub(crate) const UNIT_SEPARATOR: u8 = 0x1f;
 
 /// What is loose about a text.
@@ -18,11 +18,11 @@ pub struct Loose {
     pub delimiter: Option<String>,
     /// Any run of spaces and tabs is one delimiter; those at either end of a line are none.
     pub blanks: bool,
-    /// Spaces and tabs around fields are no part of them, but in quotes.
+    /// Spaces and tabs around fields are not part of them, except in quotes.
     pub trim: bool,
     /// Spaces between a delimiter and a quote are no part of the field.
     pub space_before_quote: bool,
-    /// Lines that begin with this byte are none.
+    /// Lines that begin with this byte are left out.
     pub comment: Option<u8>,
     /// Rows of fewer fields get empty ones at the end.
     pub pad: Option<usize>,
@@ -200,7 +200,7 @@ impl Tightener {
         let quote = Some(byte) == self.dialect.quote;
         match self.mode {
             Mode::FieldStart if quote => {
-                // Blanks before a quote are none of the field where that is so.
+                // Here blanks before a quote do not belong to the field.
                 self.held.clear();
                 self.mode = Mode::Quoted;
             }

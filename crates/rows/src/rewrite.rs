@@ -111,8 +111,8 @@ impl Rewriter {
     ///
     /// # Errors
     ///
-    /// The record has not the expected number of fields, or a value is not as its rule wants it; `out` is as
-    /// it was.
+    /// The record does not have the expected number of fields, or a value is not as its rule wants it; `out`
+    /// is as it was.
     pub fn rewrite(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Unfit> {
         let Rewriter { dialect, nulls, columns, scratch, made, tabs, same_escape } = self;
         let (start, mut found, mut unfit) = (out.len(), 0, None);
@@ -129,7 +129,7 @@ impl Rewriter {
             };
             found += 1;
             let end = at + field.raw.len();
-            // A backslash at the very end would take the newline's meaning.
+            // A backslash at the very end would escape the newline.
             let plain = !field.escaped || (*same_escape && end < record.len());
             if clean && plain && !field.quoted && !field.malformed && column.is_copied(field.raw) {
                 line.keep(at, end);
@@ -248,12 +248,12 @@ fn value<'b>(
     let written = match rule {
         FieldRule::Boolean => return Ok(Some(boolean(text))),
         FieldRule::UtcDateTime => {
-            write_utc(text, made).ok_or("no time with Z or an offset, as others of the column are")
+            write_utc(text, made).ok_or("not a time with Z or an offset, as the others of its column")
         }
-        FieldRule::DecimalComma => write_decimal(text, made).ok_or("no number with a decimal comma"),
+        FieldRule::DecimalComma => write_decimal(text, made).ok_or("not a number with a decimal comma"),
         FieldRule::LocalDate(order) => write_local(text, order, made).ok_or(match order {
-            DateOrder::Dmy => "no date in the order day, month, year",
-            DateOrder::Mdy => "no date in the order month, day, year",
+            DateOrder::Dmy => "not a date in the order day, month, year",
+            DateOrder::Mdy => "not a date in the order month, day, year",
         }),
         _ => return Ok(Some(text)),
     };

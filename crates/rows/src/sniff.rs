@@ -21,9 +21,9 @@ use crate::error::count;
 use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
 pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
 
-/// More of a sample than this changes no decision, in bytes.
+/// More of a sample than this would not change a decision, in bytes.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
-/// And more records than this neither.
+/// Nor would more records than this.
 const RECORDS_MAX: usize = 2000;
 
 /// What the caller knows already. Everything that is set is taken as it is.
@@ -124,7 +124,7 @@ pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints)
     findings
 }
 
-/// What text is that is read as it stands, and how well that fits.
+/// What a text is when it is read as it stands, and how well that fits.
 fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
     let sample = Sample { bytes, whole, evidence: &hints.evidence };
     let trial = trial::best(sample, hints);

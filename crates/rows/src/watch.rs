@@ -1,6 +1,6 @@
 //! The rest of a file against what its beginning was taken for.
 //!
-//! A dialect is guessed from a sample, so it is a hypothesis: whoever reads the whole file shows each chunk
+//! A dialect is guessed from a sample, so it is a hypothesis: the reader of the whole file shows each chunk
 //! to a [`Watch`]. Most chunks are passed after a few searches for bytes that would speak against the guess;
 //! only where one is found, records and fields are looked at.
 
@@ -61,9 +61,9 @@ impl Guessed {
 pub enum DoubtKind {
     /// `\N` is a field, but backslashes are text, or another word is NULL.
     NullEscape,
-    /// Only who escapes would write this.
+    /// Only a writer that escapes would write this.
     Escaped,
-    /// Nobody who escapes would write this.
+    /// No writer that escapes would write this.
     NotEscaped,
     /// Text follows a closing quote.
     TextBehindQuote,
@@ -91,20 +91,24 @@ impl DoubtKind {
     /// What was seen, after "the field ..., ".
     fn what(self) -> &'static str {
         match self {
-            DoubtKind::NullEscape => "is NULL as LOAD DATA writes it, but what came before does not look so",
+            DoubtKind::NullEscape => {
+                "is NULL as LOAD DATA writes it, but what came before does not look like that"
+            }
             DoubtKind::Escaped => "has escapes in it, but backslashes were taken for text",
             DoubtKind::NotEscaped => {
                 "has a backslash that escapes nothing, but backslashes were taken for escapes"
             }
             DoubtKind::TextBehindQuote => "has text behind a closing quote",
-            DoubtKind::OtherQuote => "is enclosed in another quote than was assumed",
+            DoubtKind::OtherQuote => "is enclosed in quotes of another kind than was assumed",
             DoubtKind::LoneReturn => {
                 "has a carriage return in it that is neither quoted nor part of a line end"
             }
             DoubtKind::OtherLineEnd => "is at a line end of another kind than those before",
-            DoubtKind::NullWord => "was no NULL so far, because the word had not come up",
+            DoubtKind::NullWord => "was not read as NULL so far, because the word had not come up before",
             DoubtKind::NoNullWord => "is a word in a column where another word was read as NULL",
-            DoubtKind::HeaderAgain => "begins a line that repeats the header: files were joined with theirs",
+            DoubtKind::HeaderAgain => {
+                "begins a line that repeats the header: files were joined with their headers"
+            }
         }
     }
 
@@ -235,7 +239,7 @@ impl Watch {
         self.nulls.words.iter().any(|known| known == word)
     }
 
-    /// Quotes that the dialect has not.
+    /// Quotes that the dialect does not have.
     fn other_quotes(&self) -> impl Iterator<Item = u8> {
         let chosen = self.dialect.quote;
         [b'"', b'\''].into_iter().filter(move |quote| Some(*quote) != chosen)
@@ -325,7 +329,7 @@ impl Watch {
             for field in &row {
                 self.judge(field, &mut found);
             }
-            // One such field may be a manner of speaking.
+            // One such field may be an accident.
             let enclosed = |quote: u8, field: &&Field<'_>| {
                 let raw = field.raw;
                 !field.quoted && raw.len() > 1 && raw.first() == Some(&quote) && raw.last() == Some(&quote)

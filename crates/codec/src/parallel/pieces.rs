@@ -7,12 +7,12 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 use crate::Codec;
 use crate::decode::explain;
 
-/// A piece that takes more memory than that, packed or plain, goes on one core.
+/// What is larger than this, packed or plain, is no piece: it goes through one core as a stream.
 pub(super) const BYTES_MAX: usize = 128 << 20;
 /// What is read at once to find a piece's end.
 const READ_BYTES: usize = 1 << 18;
 
-/// Plain bytes of a piece: large enough that hardly a match is lost.
+/// Plain bytes of a piece: large enough that hardly any match is lost.
 pub(super) fn bytes(codec: Codec, level: u32) -> usize {
     let level = level as usize;
     match codec {
@@ -33,7 +33,7 @@ pub(super) fn compress(codec: Codec, level: u32, piece: &[u8]) -> io::Result<Vec
     match codec {
         Codec::Gzip => gzip(level, piece),
         Codec::Zstd => {
-            // At once, which notes how long it is.
+            // All at once, so that the frame says how long it is.
             let level = i32::try_from(level.clamp(1, 22)).unwrap_or(22);
             let mut compressor = zstd::bulk::Compressor::new(level)?;
             compressor.include_checksum(true)?;
@@ -118,12 +118,12 @@ impl Pieces {
         }
     }
 
-    /// What no piece was found in, if there is anything.
+    /// What is left behind the last piece, if there is anything.
     pub(super) fn rest(mut self) -> io::Result<Option<Box<dyn Read + Send>>> {
         if self.held.is_empty() {
             self.source.by_ref().take(1).read_to_end(&mut self.held)?;
         }
-        // A stream of no bytes is plain, and one to be read.
+        // A source of no bytes is a plain stream.
         Ok((!self.held.is_empty() || self.codec == Codec::Plain)
             .then(|| -> Box<dyn Read + Send> { Box::new(Cursor::new(self.held).chain(self.source)) }))
     }
@@ -132,7 +132,7 @@ impl Pieces {
 /// Where a piece ends.
 enum Found {
     At(usize),
-    /// It is known when there are so many bytes.
+    /// It is known when there are this many bytes.
     After(usize),
     /// It is not said, or there is no piece.
     Unknown,
@@ -176,7 +176,7 @@ fn zstd_end(held: &[u8]) -> Found {
     loop {
         let Some(block) = held.get(at..at + 3) else { return Found::After(at + 3) };
         let header = le(block);
-        // A block of one byte that comes again has that byte only.
+        // A block of one repeated byte holds it once.
         let size = if header >> 1 & 3 == 1 { 1 } else { header >> 3 };
         at += 3 + size;
         if header & 1 == 1 {

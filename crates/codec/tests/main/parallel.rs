@@ -3,7 +3,7 @@
 use std::io::{Cursor, ErrorKind};
 
 use codec::Codec;
-use codec::parallel::{Job, compress, decompress, reading};
+use codec::parallel::{Job, Taken, column, compress, decompress, reading};
 
 use crate::{pack, rows, unpack};
 
@@ -23,15 +23,15 @@ fn plain(packed: &[u8], threads: usize) -> std::io::Result<(Codec, Vec<u8>)> {
     Ok((codec, out))
 }
 
-/// More than one piece of each codec at its first level.
-fn long_rows() -> Vec<u8> {
-    rows().repeat(4)
+/// More than one piece of a codec at its first level.
+fn long_rows(codec: Codec) -> Vec<u8> {
+    rows().repeat(if codec == Codec::Column { 10 } else { 4 })
 }
 
 #[test]
 fn pieces_are_one_stream_for_every_reader() {
-    let text = long_rows();
     for codec in Codec::ALL {
+        let text = long_rows(codec);
         let one = packed(&text, job(codec, 1));
         for threads in [1, 3] {
             assert!(packed(&text, job(codec, threads)) == one, "{codec}: threads change what is written");
@@ -45,7 +45,7 @@ fn pieces_are_one_stream_for_every_reader() {
 
 #[test]
 fn long_windows_are_found_again() {
-    let text = long_rows();
+    let text = long_rows(Codec::Zstd);
     let long = packed(&text, Job { long: Some(27), ..job(Codec::Zstd, 2) });
     assert!(plain(&long, 2).unwrap() == (Codec::Zstd, text.clone()));
     assert!(long.len() * 3 < packed(&text, job(Codec::Zstd, 2)).len(), "the text is four times the same");
@@ -53,13 +53,20 @@ fn long_windows_are_found_again() {
 
 #[test]
 fn cut_and_flipped_pieces_are_noticed() {
-    let text = long_rows();
     for codec in Codec::ALL.into_iter().skip(1) {
+        let text = long_rows(codec);
         let whole = packed(&text, job(codec, 2));
         for cut in [11, whole.len() / 3, whole.len() - 5, whole.len() - 1] {
             let error = plain(&whole[..cut], 2).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{codec} cut at {cut}: {error}");
         }
+        let before_the_cut = [1, 3].map(|threads| {
+            let (mut out, cut) = (Vec::new(), Cursor::new(whole[..whole.len() - 5].to_vec()));
+            decompress(Box::new(cut), &mut out, threads).unwrap_err();
+            out.len()
+        });
+        assert_eq!(before_the_cut[0], before_the_cut[1], "{codec}: threads change what is written");
+        assert!(before_the_cut[0] > 0, "{codec}: nothing is written");
         for at in [12, 18, 40, whole.len() / 2, whole.len() - 1] {
             let mut damaged = whole.clone();
             damaged[at] ^= 4;
@@ -90,7 +97,7 @@ fn what_others_wrote_goes_on_one_core() {
 
 #[test]
 fn a_reader_that_stops_early_stops_the_threads() {
-    let whole = packed(&long_rows(), job(Codec::Zstd, 2));
+    let whole = packed(&long_rows(Codec::Zstd), job(Codec::Zstd, 2));
     let error = reading(Box::new(Cursor::new(whole)), 2, |plain| {
         let mut ten = [0; 10];
         plain.read_exact(&mut ten)?;
@@ -101,9 +108,35 @@ fn a_reader_that_stops_early_stops_the_threads() {
 
 #[test]
 fn the_end_is_read_also_when_nobody_asks_for_it() {
-    let mut whole = packed(&long_rows(), job(Codec::Column, 2));
+    let mut whole = packed(&long_rows(Codec::Column), job(Codec::Column, 2));
     let last = whole.len() - 1;
     whole[last] ^= 1;
     let outcome = reading(Box::new(Cursor::new(whole)), 2, |plain| plain.read_exact(&mut [0; 10]));
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_column_is_read_alone() {
+    let text = rows();
+    let mut file = packed(&text, job(Codec::Column, 2));
+    file.extend(packed(b"1,2\nodd\n3,4,\"five\n\"\n", job(Codec::Column, 2)));
+    let mut wanted: Vec<u8> = text
+        .split_inclusive(|byte| *byte == b'\n')
+        .flat_map(|line| line.rsplit(|byte| *byte == b',').next().unwrap())
+        .copied()
+        .collect();
+    wanted.extend(b"\"five\n\"\n");
+    for threads in [1, 3] {
+        let mut out = Vec::new();
+        let taken = column(Box::new(Cursor::new(file.clone())), &mut out, threads, |fields| {
+            assert_eq!(fields, [&b"0"[..], b"0", b"row of text"]);
+            Ok(2)
+        });
+        assert_eq!(taken.unwrap(), Taken { records: 60_001, left_out: 2 });
+        assert!(out == wanted, "{} bytes of {}", out.len(), wanted.len());
+    }
+    let tried = |file: &[u8]| column(Box::new(Cursor::new(file.to_vec())), &mut Vec::new(), 2, |_| Ok(0));
+    assert_eq!(tried(&file[..file.len() - 1]).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(tried(&packed(&text, job(Codec::Gzip, 2))).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(tried(&packed(b"", job(Codec::Column, 2))).unwrap(), Taken::default());
 }

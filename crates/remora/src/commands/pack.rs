@@ -1,12 +1,12 @@
 //! `remora pack` and `remora unpack`
 
 mod bench;
+mod column;
 mod convert;
 mod method;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -19,27 +19,28 @@ use self::method::Method;
 use crate::commands::{self, cores};
 use crate::exit::{self, Exit, usage};
 use crate::report::{self, Report};
-use crate::stdin::Patient;
 
 const EXAMPLES: &str = "EXAMPLES
-  remora pack nodes.tsv                        nodes.tsv.zst instead of nodes.tsv, on all cores
-  remora pack --to column nodes.tsv            as typed columns: often half of what xz makes, and fast
-  remora pack --to zstd:19 hot.lz4             hot.zst instead of hot.lz4, without a file in between
+  remora pack nodes.tsv                  nodes.tsv.zst instead of nodes.tsv, on all cores
+  remora pack --to column nodes.tsv      as typed columns: often half the size of .xz, and fast
+  remora pack --to zstd:19 hot.lz4       hot.zst instead of hot.lz4, with no file in between
   remora pack -c --to xz:9 - < dump > dump.xz
-  remora pack bench nodes.tsv                  which codec is best for it?";
+  remora pack bench nodes.tsv            which codec is best for this file?";
 
 const UNPACK_EXAMPLES: &str = "EXAMPLES
-  remora unpack nodes.tsv.zst                  nodes.tsv instead of nodes.tsv.zst
-  remora unpack --test *.gz                    are they whole?
-  remora unpack -c nodes.tsv.rcol | head";
+  remora unpack nodes.tsv.zst            nodes.tsv instead of nodes.tsv.zst
+  remora unpack --test *.gz              are they whole?
+  remora unpack -c nodes.tsv.rcol | head
+  remora unpack --column user nodes.tsv.rcol | sort | uniq -c";
 
 /// Compress files, or compress compressed files in another way
 ///
-/// The new file is written under a temporary name, read back, compared and synced; only then it gets its
-/// name, and the old file is removed. Time, owner and rights stay. Each codec's own tool reads what is
-/// written; column mode (.rcol) is read by `remora unpack` and `remora import`.
+/// The new file is written under a temporary name, read back, compared and synced. Only then does it get
+/// its name, and the old file is removed. Time, owner and permissions are kept. Each codec's own tool can
+/// read the new file; column mode (.rcol) is read by `remora unpack` and `remora import`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
@@ -51,13 +52,13 @@ pub(crate) struct Arguments {
     #[arg(long, short = 't', value_name = "CODEC[:LEVEL]", default_value = "zstd")]
     to: Method,
 
-    /// For zstd: look for matches that far back, two to the power of this, 10 to 31 [if given: 27]
+    /// For zstd: look for matches up to 2^LOG bytes back, 10 to 31 [27 if LOG is left out]
     #[arg(long, value_name = "LOG", num_args = 0..=1, require_equals = true, default_missing_value = "27",
           value_parser = clap::value_parser!(u32).range(10..=31))]
     long: Option<u32>,
 }
 
-/// What else `pack` can do. A file of that name is ./bench.
+/// What else `pack` can do. A file of that name is written ./bench.
 #[derive(Debug, Subcommand)]
 enum Action {
     Bench(bench::Arguments),
@@ -65,7 +66,7 @@ enum Action {
 
 /// Decompress files
 ///
-/// The codec is told by the content: gzip, zstd, lz4, xz, bzip2 and column mode. The new file is written
+/// The codec is recognised by the content: gzip, zstd, lz4, xz, bzip2 or column mode. The new file is written
 /// under a temporary name, read back and synced before the old one is removed.
 #[derive(Debug, Args)]
 #[command(after_help = UNPACK_EXAMPLES)]
@@ -73,9 +74,14 @@ pub(crate) struct UnpackArguments {
     #[command(flatten)]
     files: Files,
 
-    /// Only read the files to their end, and say whether they are whole
+    /// Only read the files to the end, and say whether they are whole
     #[arg(long, conflicts_with_all = ["stdout", "output", "force"])]
     test: bool,
+
+    /// Write one column of a file in column mode to standard output; NAME is a name in the first line, or a
+    /// number from 1
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["test", "output", "keep", "force"])]
+    column: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -84,19 +90,19 @@ struct Files {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Write to standard output, and leave the file where it is
+    /// Write to standard output, and keep the old file
     #[arg(long, short = 'c', conflicts_with_all = ["output", "keep", "force"])]
     stdout: bool,
 
-    /// Name of the new file; for one FILE
+    /// Name of the new file; only with one FILE
     #[arg(long, short, value_name = "NAME")]
     output: Option<PathBuf>,
 
-    /// Leave the old file where it is
+    /// Keep the old file
     #[arg(long, short)]
     keep: bool,
 
-    /// Replace a file that has the new name already
+    /// Replace a file that already has the new name
     #[arg(long, short)]
     force: bool,
 
@@ -109,29 +115,42 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     if let Some(Action::Bench(arguments)) = &arguments.action {
         return bench::run(arguments, report);
     }
+    if arguments.files.files.iter().any(|file| file == Path::new("bench")) {
+        return Err(usage("options of pack bench stand after bench; a file of that name is written ./bench"));
+    }
     let method = arguments.to;
     if arguments.long.is_some() && method.codec != Codec::Zstd {
         return Err(usage("--long is for zstd: add --to zstd, or leave --long out"));
     }
-    let job = |threads| Job { codec: method.codec, level: method.level, threads, long: arguments.long };
-    arguments.files.each(report, |threads| Way::Pack(job(threads)))
+    let files = &arguments.files;
+    files.each(report, |file, switches| {
+        let threads = switches.threads;
+        let job = Job { codec: method.codec, level: method.level, threads, long: arguments.long };
+        files.one(file, Way::Pack(job), switches)
+    })
 }
 
 pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exit> {
-    arguments.files.each(report, |_| if arguments.test { Way::Test } else { Way::Unpack })
+    let files = &arguments.files;
+    if let Some(name) = &arguments.column {
+        return files.each(report, |file, switches| column::run(file, name, switches));
+    }
+    let way = if arguments.test { Way::Test } else { Way::Unpack };
+    files.each(report, |file, switches| files.one(file, way, switches))
 }
 
 impl Files {
     /// One file after the other. One that fails does not keep the next from being tried; the exit code is the
-    /// worst.
-    fn each(&self, report: &Report, way: impl Fn(usize) -> Way) -> Result<Exit> {
+    /// highest.
+    fn each(&self, report: &Report, one: impl Fn(&Path, &Switches) -> Result<Exit>) -> Result<Exit> {
         if self.output.is_some() && self.files.len() > 1 {
             return Err(usage("--output names one file: give one FILE"));
         }
-        let threads = self.threads.map_or_else(cores, usize::from);
-        let way = way(threads);
+        if self.output.is_some() && self.files.iter().any(|file| file == Path::new("-")) {
+            return Err(usage("- goes to standard output: redirect that, or leave --output out"));
+        }
         let switches = Switches {
-            threads,
+            threads: self.threads.map_or_else(cores, usize::from),
             keep: self.keep,
             force: self.force,
             stop: commands::stop_flag(report)?,
@@ -139,36 +158,34 @@ impl Files {
         };
         let mut worst = Exit::Done;
         for file in &self.files {
-            let outcome = self.one(file, way, &switches);
-            let Err(error) = outcome else { continue };
-            let exit = Exit::of(&error);
-            if exit::is_reader_gone(&error) || self.files.len() == 1 || is_stop(exit) {
-                return Err(error);
-            }
-            report.error(&error, exit);
-            worst = if worst == Exit::Damaged { worst } else { exit };
+            let exit = match one(file, &switches) {
+                Ok(exit) => exit,
+                Err(error) => {
+                    let exit = Exit::of(&error);
+                    if exit::is_reader_gone(&error) || self.files.len() == 1 || is_stop(exit) {
+                        return Err(error);
+                    }
+                    report.error(&error, exit);
+                    exit
+                }
+            };
+            worst = if exit.code() > worst.code() { exit } else { worst };
         }
         Ok(worst)
     }
 
-    fn one(&self, file: &Path, way: Way, switches: &Switches) -> Result<()> {
+    fn one(&self, file: &Path, way: Way, switches: &Switches) -> Result<Exit> {
         let to_stdout = self.stdout || file == Path::new("-");
         if way == Way::Test || to_stdout {
             if to_stdout && matches!(way, Way::Pack(_)) && io::stdout().is_terminal() {
-                return Err(usage("packed bytes are nothing for a terminal: redirect standard output"));
+                return Err(usage("compressed data is not written to a terminal: redirect standard output"));
             }
-            let source: Box<dyn io::Read + Send> = if file == Path::new("-") {
-                Box::new(Patient { stop: Arc::clone(&switches.stop) })
-            } else {
-                convert::open(&RealDisk, file, switches)?.1
-            };
-            let shown =
-                if file == Path::new("-") { "standard input".into() } else { file.display().to_string() };
+            let (shown, source) = convert::source(file, switches)?;
             let done = convert::stream(source, way, switches).with_context(|| shown.clone())?;
             if way == Way::Test {
                 say(&switches.report, &shown, &done, None);
             }
-            return Ok(());
+            return Ok(Exit::Done);
         }
         let codec = convert::codec_of(&RealDisk, file)?;
         let name = match &self.output {
@@ -177,7 +194,7 @@ impl Files {
         };
         let done = convert::file(&RealDisk, file, &name, way, switches)?;
         say(&switches.report, &file.display().to_string(), &done, Some(&name));
-        Ok(())
+        Ok(Exit::Done)
     }
 }
 
@@ -197,7 +214,7 @@ fn new_name(file: &Path, codec: Codec, way: Way) -> Result<PathBuf> {
             Ok(name.into())
         }
         _ if codec == Codec::Plain => {
-            Err(exit::damage(format!("{shown}: this is no compressed file, or its first bytes are damaged")))
+            Err(exit::damage(format!("{shown}: {}", convert::NOT_COMPRESSED)))
         }
         _ => stem.ok_or_else(|| {
             usage(format!(
@@ -211,20 +228,15 @@ fn new_name(file: &Path, codec: Codec, way: Way) -> Result<PathBuf> {
 
 /// The name without what its codec added to it.
 fn without_extension(file: &Path, codec: Codec) -> Option<PathBuf> {
-    let name = file.file_name()?.to_str()?;
-    let tar = |end: &str| name.strip_suffix(end).map(|stem| format!("{stem}.tar"));
-    let plain = match codec {
-        Codec::Plain => None,
-        _ => name.strip_suffix(codec.extension()).and_then(|stem| stem.strip_suffix('.')).map(str::to_owned),
-    };
-    let plain = plain.or_else(|| match codec {
-        Codec::Gzip => tar(".tgz"),
-        Codec::Xz => tar(".txz"),
-        Codec::Bzip2 => tar(".tbz2"),
-        Codec::Zstd => tar(".tzst"),
+    let end = file.extension()?.to_str()?;
+    match (codec, end) {
+        (Codec::Plain, _) => None,
+        _ if end == codec.extension() => Some(file.with_extension("")),
+        (Codec::Gzip, "tgz") | (Codec::Xz, "txz") | (Codec::Bzip2, "tbz2") | (Codec::Zstd, "tzst") => {
+            Some(file.with_extension("tar"))
+        }
         _ => None,
-    });
-    plain.filter(|stem| !stem.is_empty()).map(|stem| file.with_file_name(stem))
+    }
 }
 
 /// One line, or one message, for a file that is done.
@@ -240,7 +252,7 @@ fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
         return;
     }
     let text = match to {
-        None => format!("{file}: {}, whole, {} of text", done.from, report::size(done.plain_bytes)),
+        None => format!("{file}: {}, whole, {} when unpacked", done.from, report::size(done.plain_bytes)),
         Some(to) => format!(
             "{file} ({}) -> {} ({}){}, read back and equal; {}",
             report::size(done.from_bytes),
@@ -253,7 +265,7 @@ fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
     progress::Progress::note(report, &text);
 }
 
-/// How much of the plain bytes is left, where something was packed.
+/// The new size as a share of the plain bytes, where something was packed.
 fn share(done: &Converted) -> String {
     if done.to == Codec::Plain || done.plain_bytes == 0 {
         return String::new();

@@ -165,7 +165,7 @@ fn lines_of_json_are_rows() {
             "{\"id\": 2, \"v\": \"x\n{\"id\": \"z\", \"v\": \"\\t\", \"w\": null}\n"
         );
         let why = place.read("d.jsonl.rejects.why");
-        assert!(why.contains("d.jsonl:2: this is no JSON object on a line"), "{why}");
+        assert!(why.contains("d.jsonl:2: this is not a JSON object on one line"), "{why}");
         assert!(why.contains("d.jsonl:3: column id, value 'z'"), "{why}");
         let mut running = place.spawn(&["-", "--into", "u", "--append", "--format", "json"]);
         running.stdin().write_all(b"{\"id\": 5000, \"more\": 7}\n{\"id\": 5001, \"x\": 1}\n").unwrap();

@@ -593,7 +593,7 @@ fn numbers_and_dates_as_people_write_them() {
         let late = place.file("q.csv", late);
         place.sql(&["CREATE TABLE w (id INT, price DOUBLE, born DATE)"]);
         place.import(&[&late, "--into", "w", "--max-rejects", "2"]).exits(3).says(&[
-            "q.csv:11002: field 2, value '1.5': no number with a decimal comma",
+            "q.csv:11002: field 2, value '1.5': not a number with a decimal comma",
             "q.csv:11003: field 3",
         ]);
         let open = place.file("r.csv", "id;n;d\n1;1,234;1/2/1999\n2;2,345;3/4/1999\n");

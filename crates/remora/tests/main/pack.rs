@@ -1,6 +1,7 @@
 //! `remora pack` and `remora unpack`
 
 use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -210,24 +211,100 @@ fn what_would_surprise_is_refused() {
     };
     refused(&["pack", "a.tsv"], 1, "a.tsv.zst exists already; add --force");
     assert_eq!(read(&folder, "a.tsv.zst"), b"somebody else's");
-    refused(&["unpack", "a.tsv"], 4, "this is no compressed file");
+    for arguments in [&["unpack", "a.tsv"][..], &["unpack", "-o", "b", "a.tsv"], &["unpack", "-c", "a.tsv"]] {
+        refused(arguments, 4, "a.tsv: this is not a compressed file");
+        assert_eq!(run(&folder, arguments).out, "");
+    }
+    refused(&["pack", "-o", "b", "-"], 2, "- goes to standard output");
     refused(&["pack", "--to", "zip", "a.tsv"], 2, "the codecs are zstd, gzip");
     refused(&["pack", "--to", "gzip:19", "a.tsv"], 2, "gzip has the levels 1 to 9");
     refused(&["pack", "--to", "gzip", "--long", "a.tsv"], 2, "--long is for zstd");
     refused(&["pack", "-o", "b", "a.tsv", "a.tsv.zst"], 2, "one FILE");
     refused(&["pack", "missing.tsv"], 1, "missing.tsv");
     refused(&["pack", "."], 1, "is a folder");
+    refused(&["pack", "--quiet", "bench", "a.tsv"], 2, "stand after bench");
+    write(&folder, "help", b"help\n");
+    run(&folder, &["pack", "-o", "x", "help"]).exits(0);
+    refused(&["pack", "help"], 1, "help: No such file");
+    std::fs::remove_file(folder.path().join("x")).unwrap();
     run(&folder, &["pack", "--force", "a.tsv"]).exits(0);
     assert_eq!(names(&folder), ["a.tsv.zst"]);
     std::fs::rename(folder.path().join("a.tsv.zst"), folder.path().join("odd")).unwrap();
     refused(&["unpack", "odd"], 2, "its name does not end in .zst");
+    refused(&["unpack", "odd", "missing"], 2, "missing");
     refused(&["pack", "--keep", "-o", "odd", "odd"], 1, "would be replaced");
+    write(&folder, "new.partial", b"not a leftover\n");
+    refused(&["pack", "-o", "new", "new.partial"], 1, "has the temporary name of new");
     symlink("odd", folder.path().join("link.zst")).unwrap();
     refused(&["unpack", "link.zst"], 1, "has other names");
+    refused(&["pack", "--keep", "--force", "-o", "odd", "link.zst"], 1, "would be replaced");
     run(&folder, &["unpack", "--keep", "link.zst"]).exits(0);
     assert_eq!(read(&folder, "link"), b"1\t2\n");
     std::fs::hard_link(folder.path().join("link"), folder.path().join("second")).unwrap();
     refused(&["pack", "second"], 1, "has other names");
+}
+
+#[test]
+fn a_new_file_in_the_place_of_the_old_one_is_not_removed() {
+    let folder = folder();
+    let text = rows();
+    write(&folder, "a.tsv", text.as_bytes());
+    run(&folder, &["pack", "a.tsv"]).exits(0);
+    symlink(".", folder.path().join("here")).unwrap();
+    for name in ["./a.tsv.zst", "here/a.tsv.zst"] {
+        let ended = run(&folder, &["pack", "--force", "--to", "zstd:1", "-o", name, "a.tsv.zst"]).exits(0);
+        assert!(ended.err.contains("the old file stays"), "{}", ended.err);
+        assert_eq!(names(&folder), ["a.tsv.zst", "here"], "{name}");
+        assert!(run(&folder, &["unpack", "-c", name]).exits(0).out == text, "{name}");
+    }
+}
+
+#[test]
+fn a_column_is_read_by_its_name_or_number() {
+    let folder = folder();
+    let text = "id,\"who\",note\n".to_owned()
+        + &(0..5000).map(|n| format!("{n},u{},\"a, {n}\"\n", n % 7)).collect::<String>();
+    write(&folder, "t.csv", text.as_bytes());
+    run(&folder, &["pack", "--to", "column", "t.csv"]).exits(0);
+    let who = "\"who\"\n".to_owned() + &(0..5000).map(|n| format!("u{}\n", n % 7)).collect::<String>();
+    for name in ["who", "2"] {
+        let ended = run(&folder, &["unpack", "--column", name, "t.csv.rcol"]).exits(0);
+        assert!(ended.out == who && ended.err.is_empty(), "{name}: {}", ended.err);
+    }
+    write(&folder, "odd.csv", (text.clone() + "1,2\n").as_bytes());
+    run(&folder, &["pack", "--to", "column", "odd.csv"]).exits(0);
+    let ended = run(&folder, &["unpack", "--column", "note", "odd.csv.rcol", "t.csv.rcol"]).exits(3);
+    assert!(ended.err.contains("odd.csv.rcol: left out 1 record with more or fewer fields"), "{}", ended.err);
+    assert_eq!(ended.out.lines().filter(|line| line.starts_with("\"a, ")).count(), 10_000);
+    let refused = |arguments: &[&str], code: i32, words: &str| {
+        let ended = run(&folder, &[&["unpack", "--column"], arguments].concat()).exits(code);
+        assert!(ended.err.contains(words) && ended.out.is_empty(), "{arguments:?}: {}", ended.err);
+    };
+    refused(&["nobody", "t.csv.rcol"], 2, "from 1 to 3, or a name of the first line: id, who, note");
+    refused(&["4", "t.csv.rcol"], 2, "there is no such column");
+    refused(&["who", "--test", "t.csv.rcol"], 2, "--test");
+    write(&folder, "whole.csv", text.as_bytes());
+    run(&folder, &["pack", "--to", "gzip", "whole.csv"]).exits(0);
+    refused(&["who", "whole.csv.gz"], 2, "not in column mode but gzip");
+    let whole = read(&folder, "t.csv.rcol");
+    write(&folder, "cut.rcol", &whole[..whole.len() - 3]);
+    run(&folder, &["unpack", "--column", "who", "cut.rcol"]).exits(4);
+}
+
+#[test]
+fn names_need_not_be_text() {
+    let folder = folder();
+    let name = |end: &str| {
+        let mut name = std::ffi::OsString::from_vec(b"caf\xe9".to_vec());
+        name.push(end);
+        folder.path().join(name)
+    };
+    std::fs::write(name(".tsv"), rows()).unwrap();
+    for (command, file, made) in [("pack", ".tsv", ".tsv.zst"), ("unpack", ".tsv.zst", ".tsv")] {
+        let output = remora(folder.path()).arg(command).arg(name(file)).output().unwrap();
+        Ended::of(&output).exits(0);
+        assert!(name(made).exists() && !name(file).exists(), "{command}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-/// So many values are remembered, eight bytes each: 32 MiB.
+/// How many values are remembered, of eight bytes each: 32 MiB.
 const HASHES_MAX: usize = 4 << 20;
 
 /// Watches the values of one column for repetition.

@@ -7,7 +7,7 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 
 use crate::{Decoder, Encoding};
 
-/// So many words are shown for the user to judge an encoding by.
+/// How many words are shown for the user to judge an encoding by.
 const WORDS_SHOWN: usize = 3;
 /// And no word longer than this, in characters.
 const WORD_CHARS_MAX: usize = 20;

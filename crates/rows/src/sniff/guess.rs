@@ -14,7 +14,7 @@ pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, hints: &Hints, bo
         quote: hints.quote.is_none() && !malformed() && dialect.quote.is_some(),
         other_quote: hints.quote.is_none() && !in_use(),
         line_end: hints.line_end.is_none(),
-        // Whoever writes `\N` for NULL means every other word when it stands there.
+        // A writer that writes `\N` for NULL means other words as they stand.
         nulls: !null_escape(),
         header: hints.header.is_none(),
     }

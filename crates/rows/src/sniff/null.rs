@@ -17,7 +17,7 @@ pub(super) fn is_word(text: &[u8]) -> bool {
 pub(super) fn suggest(rows: &[Vec<Cell>], dialect: &Dialect, columns: usize) -> Nulls {
     let escaped = dialect.escape_byte().is_some();
     if escaped && rows.iter().flatten().any(|cell| cell.null) {
-        // Whoever writes `\N` for NULL means the word when it stands there.
+        // A writer that writes `\N` for NULL means the word as it stands.
         return Nulls::default();
     }
     let mut words: Vec<Vec<u8>> = Vec::new();

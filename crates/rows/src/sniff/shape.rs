@@ -10,7 +10,7 @@ use crate::{Dialect, Format, Json, LineEnd, Loose, records};
 
 /// Delimiters that occur in many a text that they do not divide; best first.
 const RARE: [u8; 4] = [b'^', b'~', b':', b' '];
-/// A file has no longer preamble than this, in records.
+/// A preamble is no longer than this, in records.
 const PREAMBLE_MAX: usize = 50;
 /// This share of the records behind a preamble has to agree.
 const AGREEING_MIN: f64 = 0.95;

@@ -13,7 +13,7 @@ pub(super) const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 const QUOTES: [Option<u8>; 3] = [Some(b'"'), None, Some(b'\'')];
 const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 
-/// ASCII's own delimiter, which no text has in it.
+/// ASCII's own delimiter, which does not occur in text.
 const UNIT_SEPARATOR: u8 = 0x1f;
 
 /// How much each place in those lists costs: far less than a field that looks wrong in a small sample.

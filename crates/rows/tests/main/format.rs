@@ -64,13 +64,13 @@ fn objects_on_lines() {
         Ok("id\ta\\tb\n1.50\tx\\ny \u{e9}\n\n\\N\t{\"z\": [1, \"t\"]}\n\\N\t\\N".to_owned())
     );
     assert_eq!(read(true, "{\"other\": 1, \"id\": true}\n"), Ok("id\ta\\tb\ntrue\t\\N\n".to_owned()));
-    // A line that is no row becomes a record that is none either, and says why.
+    // A line that is not a row becomes a record that is not one either, and says why.
     for (line, what) in [
         ("{\"other\": 1}", "the key other"),
         ("{\"id\": 1, \"id\": 2}", "the key id is there twice"),
-        ("{\"id\": 1", "this is no JSON object"),
-        ("{\"id\": 1} x\t\\", "this is no JSON object"),
-        ("[1]", "this is no JSON object"),
+        ("{\"id\": 1", "this is not a JSON object"),
+        ("{\"id\": 1} x\t\\", "this is not a JSON object"),
+        ("[1]", "this is not a JSON object"),
     ] {
         let text = read(false, &format!("{{}}\n{line}\r\n{{}}")).unwrap();
         let records: Vec<&str> = text.split('\n').collect();

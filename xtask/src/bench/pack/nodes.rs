@@ -1,6 +1,6 @@
 //! Nodes of OpenStreetMap in the order of their ids, as people draw them: ways in small steps, changesets of
-//! one mapper, a part of them edited later. It is generated, so that everybody measures the same; the sizes
-//! that general compressors make of it are those that the original comparison had of a real file.
+//! one mapper, a part of them edited later. It is generated, so that everybody measures the same; general
+//! compressors shrink it about as much as a real file.
 
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};

@@ -24,38 +24,39 @@ use crate::report::{self, Report};
 
 const EXAMPLES: &str = "EXAMPLES
   remora pack bench nodes.tsv
-  remora pack bench --price 23 --html bench.html nodes.tsv      at 23 a terabyte and month, with two plots
+  remora pack bench --price 23 --html bench.html nodes.tsv    with costs, and two plots
   remora pack bench --only zstd,column,pigz --sample 256 dump.sql.gz";
 
 /// Measure every codec on your own data: size, speed both ways, memory
 ///
-/// Each codec is a process of its own, on one core and on all, and so are the tools that are installed: pigz,
-/// pbzip2, plzip, lzip, lzop, 7z, brotli and others. Each result is decompressed and compared. C and D mark
-/// what nothing beats in size and in speed of compression, or of decompression, on one core.
+/// Each codec runs as a process of its own, on one core and on all cores, and so do other tools that are
+/// installed: pigz, pbzip2, plzip, lzip, lzop, 7z, brotli and more. Each result is decompressed and compared.
+/// C marks those that no other beats in both size and speed of compression, D those that no other beats in
+/// both size and speed of decompression, on one core.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Files; what is compressed is decompressed first
+    /// Files; compressed ones are decompressed first
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Megabytes to measure on, in pieces from everywhere in the files; 0 is all of them
+    /// Megabytes to measure on, taken from all parts of the files; 0 takes all of them, up to 4 GB
     #[arg(long, value_name = "MB", default_value_t = 64)]
     sample: u64,
 
-    /// Only the codecs and tools that begin with one of these: zstd,column:3,pigz
+    /// Only codecs and tools whose names begin with one of these: zstd,column:3,pigz
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Leave out what takes longer than a second for every two megabytes or so
+    /// Leave out the slow ones, which pack less than about 2 MB a second
     #[arg(long)]
     quick: bool,
 
-    /// What a terabyte costs a month where the files lie: the table tells what each way costs
+    /// What a terabyte costs a month where the files lie; the table then says what each codec would cost
     #[arg(long, value_name = "AMOUNT")]
     price: Option<f64>,
 
-    /// Write a page with two plots
+    /// Write a page with two plots as HTML
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -82,7 +83,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     }
     let contenders = way::contenders(&arguments.only, arguments.quick);
     if contenders.is_empty() {
-        return Err(usage(format!("--only {}: no codec or tool begins like that", arguments.only.join(","))));
+        return Err(usage(format!(
+            "--only {}: no codec or tool has a name that begins like that",
+            arguments.only.join(",")
+        )));
     }
     let stop = commands::stop_flag(report)?;
     let sample = sample::take(&RealDisk, &arguments.files, arguments.sample << 20)?;
@@ -193,12 +197,12 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
         report.data(line.trim_end())?;
     }
     if let Some(cost) = cost(text) {
-        report.data(&format!("not compressed, all of it costs {cost:.2} a month"))?;
+        report.data(&format!("uncompressed, all of it costs {cost:.2} a month"))?;
     }
     Ok(())
 }
 
-/// A speed with as many digits as it is worth.
+/// A speed, with a digit after the point only for small ones.
 fn number(speed: f64) -> String {
     if speed < 9.95 { format!("{speed:.1}") } else { format!("{speed:.0}") }
 }

@@ -13,6 +13,7 @@ use progress::Progress;
 
 use crate::exit::{self, Stopped};
 use crate::report::Report;
+use crate::stdin::Patient;
 use crate::stop;
 
 /// What is to be done with a file.
@@ -41,23 +42,31 @@ pub(super) struct Converted {
     pub(super) removed: bool,
 }
 
-/// The codec of a file.
+/// What is wrong with a file that is in no codec.
+pub(super) const NOT_COMPRESSED: &str = "this is not a compressed file, or its first bytes are damaged";
+
+/// The codec of a regular file.
 pub(super) fn codec_of(disk: &RealDisk, file: &Path) -> Result<Codec> {
-    let mut head = Vec::new();
-    let source = Disk::open(disk, file).with_context(|| file.display().to_string())?;
-    source
-        .take(Codec::MAGIC_BYTES as u64)
-        .read_to_end(&mut head)
-        .with_context(|| file.display().to_string())?;
-    Ok(Codec::recognise(&head))
+    let shown = || file.display().to_string();
+    match disk.entry(file).with_context(shown)?.kind {
+        Kind::File => {}
+        Kind::Folder => bail!("{} is a folder", shown()),
+        Kind::Link(_) | Kind::Other => bail!("{} is not a regular file; -c can read it", shown()),
+    }
+    let source = Disk::open(disk, file).with_context(shown)?;
+    Ok(codec::recognised(Box::new(source)).with_context(shown)?.0)
+}
+
+/// A file or standard input to be read to its end, and what to call it.
+pub(super) fn source(file: &Path, switches: &Switches) -> Result<(String, Box<dyn Read + Send>)> {
+    if file == Path::new("-") {
+        return Ok(("standard input".to_owned(), Box::new(Patient { stop: Arc::clone(&switches.stop) })));
+    }
+    Ok((file.display().to_string(), open(&RealDisk, file, switches)?.1))
 }
 
 /// Opens a file to be read to its end.
-pub(super) fn open(
-    disk: &RealDisk,
-    file: &Path,
-    switches: &Switches,
-) -> Result<(Stat, Box<dyn Read + Send>)> {
+fn open(disk: &RealDisk, file: &Path, switches: &Switches) -> Result<(Stat, Box<dyn Read + Send>)> {
     let source = Disk::open(disk, file).with_context(|| file.display().to_string())?;
     let stat = source.stat().with_context(|| file.display().to_string())?;
     switches.report.phase(&file.display().to_string(), Some(stat.len));
@@ -127,7 +136,7 @@ impl<T: Write> Write for Seen<T> {
     }
 }
 
-/// Sends a source its way into a sink; returns its codec, and hash and length of the plain bytes.
+/// Packs or unpacks a source into a sink; returns its codec, and hash and length of the plain bytes.
 fn through(
     source: Box<dyn Read + Send>,
     sink: &mut dyn Write,
@@ -141,6 +150,10 @@ fn through(
             Ok(plain.sum())
         }),
         Way::Unpack | Way::Test => {
+            let (codec, source) = codec::recognised(source)?;
+            if codec == Codec::Plain {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, NOT_COMPRESSED));
+            }
             let mut sink = Seen::new(sink);
             let codec = parallel::decompress(source, &mut sink, threads)?;
             Ok((codec, sink.sum()))
@@ -148,8 +161,8 @@ fn through(
     }
 }
 
-/// What an error means: a damaged file, a signal, or what the system says.
-fn explained(error: io::Error, switches: &Switches) -> anyhow::Error {
+/// What an error means: a damaged file, a signal, or what the system reports.
+pub(super) fn explained(error: io::Error, switches: &Switches) -> anyhow::Error {
     if switches.stop.load(Ordering::Relaxed) {
         return Stopped(stop::signal()).into();
     }
@@ -170,9 +183,6 @@ pub(super) fn stream(source: Box<dyn Read + Send>, way: Way, switches: &Switches
     let outcome =
         through(source, &mut out, way, switches.threads).and_then(|done| out.flush().map(|()| done));
     let (from, (_, plain_bytes)) = outcome.map_err(|error| explained(error, switches))?;
-    if way == Way::Test && from == Codec::Plain {
-        return Err(exit::damage("this is no compressed file, or its first bytes are damaged".to_owned()));
-    }
     let from_bytes = counted.load(Ordering::Relaxed);
     let to = if let Way::Pack(job) = way { job.codec } else { Codec::Plain };
     Ok(Converted { from, to, from_bytes, to_bytes: 0, plain_bytes, removed: false })
@@ -191,7 +201,7 @@ impl Read for Counted {
     }
 }
 
-/// A file under its new name in its new form.
+/// Packs or unpacks a file into a file of another name.
 pub(super) fn file(
     disk: &RealDisk,
     from: &Path,
@@ -201,7 +211,7 @@ pub(super) fn file(
 ) -> Result<Converted> {
     let shown = || from.display().to_string();
     let entry = disk.entry(from).with_context(shown)?;
-    check(disk, from, to, &entry, switches)?;
+    let in_place = check(disk, from, to, &entry, switches)?;
     let (before, source) = open(disk, from, switches)?;
     let mut output = Output::create(disk, to).with_context(|| to.display().to_string())?;
     let (codec, sum) = through(source, &mut output, way, switches.threads)
@@ -209,7 +219,7 @@ pub(super) fn file(
         .with_context(shown)?;
     if let (Way::Pack(job), true) = (way, codec == Codec::Plain && is_wrong_end(from)) {
         switches.report.warn(&format!(
-            "{}: its name says that it is compressed, its content does not; it was taken as it is and is {} now",
+            "{}: its name says that it is compressed, but its content is not; it was packed as it is, as {}",
             from.display(),
             job.codec
         ));
@@ -220,11 +230,11 @@ pub(super) fn file(
     let to_bytes = read_back(disk, &partial, way, sum, switches).with_context(|| to.display().to_string())?;
     let after = Disk::stat(disk, from).with_context(shown)?;
     if after != before {
-        bail!("{}: it changed while it was read; it is left as it is", from.display());
+        bail!("{}: it changed while it was being read, and is left as it is", from.display());
     }
     attributes(disk, &entry, &partial, switches)?;
     output.finish().with_context(|| to.display().to_string())?;
-    let removed = !switches.keep && from != to;
+    let removed = !switches.keep && !in_place;
     if removed {
         Disk::remove(disk, from).with_context(shown)?;
         disk.sync_folder(from.parent().unwrap_or(Path::new(""))).with_context(shown)?;
@@ -234,34 +244,41 @@ pub(super) fn file(
     Ok(Converted { from: codec, to: to_codec, from_bytes, to_bytes, plain_bytes, removed })
 }
 
-/// Whether a name ends as that of a compressed file.
+/// Whether a name ends like that of a compressed file.
 fn is_wrong_end(file: &Path) -> bool {
     let end = file.extension().and_then(|end| end.to_str()).unwrap_or_default();
     Codec::ALL.iter().any(|codec| *codec != Codec::Plain && codec.extension() == end)
 }
 
-/// Refuses what would surprise.
-fn check(disk: &RealDisk, from: &Path, to: &Path, entry: &disk::Entry, switches: &Switches) -> Result<()> {
+/// Refuses what would surprise, and returns whether the new file takes the place of the old one.
+fn check(disk: &RealDisk, from: &Path, to: &Path, entry: &disk::Entry, switches: &Switches) -> Result<bool> {
     let shown = from.display();
-    if entry.kind != Kind::File {
-        bail!("{shown} is no regular file: with -c it can be read");
+    let is_link = |path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    if !switches.keep && (is_link(from) || entry.links > 1) {
+        bail!(
+            "{shown} has other names or is a link, and these would be left behind; add --keep to keep them all"
+        );
     }
-    let is_link = std::fs::symlink_metadata(from).is_ok_and(|found| found.is_symlink());
-    if !switches.keep && (is_link || entry.links > 1) {
-        bail!("{shown} has other names, which would be left behind; add --keep to leave all of them");
-    }
-    if from == to {
+    // Also under another name of its folder, such as ./
+    let is_old = |found: disk::Entry| (found.device, found.inode) == (entry.device, entry.inode);
+    if !is_link(to) && disk.entry(to).is_ok_and(is_old) {
         if switches.keep {
             bail!(
-                "{shown} would be replaced by its new form; name another file with --output, or leave --keep out"
+                "{shown} would be replaced by the new file; give another name with --output, or leave out --keep"
             );
         }
-        return Ok(());
+        return Ok(true);
+    }
+    if disk.entry(&Output::partial(to)).is_ok_and(is_old) {
+        bail!(
+            "{shown} has the temporary name of {}, and would be overwritten: rename it first",
+            to.display()
+        );
     }
     if !switches.force && Disk::stat(disk, to).is_ok() {
         bail!("{} exists already; add --force to replace it", to.display());
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Reads what was written, and compares; returns its length.
@@ -282,19 +299,19 @@ fn read_back(
     };
     outcome.map_err(|error| explained(error, switches)).context("what was written can't be read back")?;
     if found.sum() != wanted {
-        bail!("what was written is not what was read; is the disk or the memory of this machine sound?");
+        bail!("what was written differs from what was read: check the memory and the disk of this machine");
     }
     Ok(len)
 }
 
-/// Owner, rights, time and extended attributes of the old file for the new one.
+/// Gives the new file owner, permissions, time and extended attributes of the old one.
 fn attributes(disk: &RealDisk, entry: &disk::Entry, partial: &Path, switches: &Switches) -> Result<()> {
     disk.set_attributes(partial, &entry.kind, entry.attributes)
         .with_context(|| partial.display().to_string())?;
     for (name, value) in entry.extended.iter() {
         if let Err(error) = disk.set_extended(partial, name, value) {
             switches.report.warn(&format!(
-                "the new file does not have the extended attribute {} of the old one: {error}",
+                "the extended attribute {} of the old file could not be given to the new one: {error}",
                 name.display()
             ));
         }

@@ -1,4 +1,4 @@
-//! The two plots of the original comparison as a page: time against size, both ways.
+//! A page with two plots: time against size, both ways.
 
 use std::fmt::Write;
 
@@ -25,8 +25,8 @@ td,th{padding:.15em .7em;text-align:right;border-bottom:1px solid #d8dee4}td:fir
 pub(super) fn html(rows: &[Row], sample: &Sample, threads: usize) -> String {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>remora pack bench</title><style>{STYLE}</style>\
-         <h1>Which compression?</h1><p>Each point is a codec at a level, on one core; smaller and further to the left is better. The \
-         dashed line joins what nothing beats. Filled points are remora's, rings are other tools. {}.</p>",
+         <h1>Which compression?</h1><p>Each point is a codec at a level, on one core; lower and further to the left is better. The \
+         dashed line joins those that no other beats. Filled points are remora's, rings are other tools. {}.</p>",
         escaped(&sample.shown())
     );
     let text_bytes = sample.text.len() as u64;
@@ -127,14 +127,14 @@ fn plot(rows: &[Row], way: usize, text_bytes: u64, out: &mut String) {
     out.push_str("</svg>");
 }
 
-/// The least and the most, and something around them.
+/// The least and the most, with a margin.
 fn edges(values: impl Iterator<Item = f64>, around: f64) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     (low - around, high + around)
 }
 
-/// A height for a name where no other stands.
+/// A height for a name where no other name stands.
 fn free(x: f64, y: f64, points: &[Point<'_>], taken: &mut Vec<(f64, f64)>) -> f64 {
     let is_free = |at: f64| {
         taken.iter().all(|(left, top)| (left - x).abs() > 92.0 || (top - at).abs() > 12.0)

@@ -11,7 +11,7 @@ use crate::report;
 
 /// Pieces that a file gives.
 const PIECES: u64 = 16;
-/// Text is measured in memory: more of it than this is a sample always.
+/// The text is kept in memory: of more than this only a sample is taken.
 const TEXT_BYTES_MAX: u64 = 4 << 30;
 
 /// Text, and how much there is of it in all.
@@ -27,7 +27,8 @@ impl Sample {
         if self.text.len() as u64 == self.all_bytes {
             format!("Measured on all of it, {all}")
         } else {
-            format!("Measured on {text} of {all}, in pieces from everywhere; --sample 0 takes all of it")
+            let more = if self.all_bytes <= TEXT_BYTES_MAX { "; --sample 0 takes all of it" } else { "" };
+            format!("Measured on {text} of {all}, taken from all parts{more}")
         }
     }
 }
@@ -43,9 +44,11 @@ pub(super) fn take(disk: &RealDisk, files: &[PathBuf], bytes: u64) -> Result<Sam
     let mut text = Vec::new();
     for (file, len) in files.iter().zip(lens) {
         let share = u64::try_from(u128::from(wanted) * u128::from(len) / u128::from(all_bytes.max(1)))?;
-        let (_, mut plain) =
-            codec::decoder(Box::new(Disk::open(disk, file)?)).with_context(|| file.display().to_string())?;
-        pieces(&mut plain, len, share, &mut text).with_context(|| file.display().to_string())?;
+        let taken = Disk::open(disk, file)
+            .and_then(|source| codec::decoder(Box::new(source)))
+            .map_err(anyhow::Error::from)
+            .and_then(|(_, mut plain)| pieces(&mut plain, len, share, &mut text));
+        taken.with_context(|| file.display().to_string())?;
     }
     if text.is_empty() {
         bail!("there is nothing to measure on: the files are empty");
@@ -84,6 +87,13 @@ fn pieces(plain: &mut impl Read, len: u64, share: u64, text: &mut Vec<u8>) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_of_it_is_offered_where_it_can_be_taken() {
+        let shown = |all_bytes| Sample { text: vec![b'x'; 10], all_bytes }.shown();
+        assert!(shown(10).contains("all of it") && shown(1 << 30).contains("--sample 0"));
+        assert!(!shown(5 << 30).contains("--sample 0"), "{}", shown(5 << 30));
+    }
 
     #[test]
     fn a_sample_has_whole_lines_from_everywhere() {

@@ -1,15 +1,15 @@
-//! Who is measured: our codecs at the levels worth trying, and the tools that are installed.
+//! What is measured: our codecs at the levels worth trying, and the tools that are installed.
 
 use std::process::{Command, Stdio};
 
-/// Somebody who compresses.
+/// A codec at a level, or a tool with its options.
 pub(super) struct Contender {
     pub(super) name: String,
     pub(super) ours: bool,
     program: String,
     pack: Vec<&'static str>,
     unpack: &'static [&'static str],
-    /// What tells it the number of threads, which is added to its end; nothing where it has one only.
+    /// The option for the number of threads, which is added to its end; empty where there is none.
     threads: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl Contender {
     }
 }
 
-/// Our own methods, and whether each takes its time.
+/// Our own methods, and whether each is slow.
 const OURS: [(&str, bool); 23] = [
     ("zstd:1", false),
     ("zstd:3", false),
@@ -78,7 +78,7 @@ const fn tool(name: &'static str, levels: &'static [(&'static str, bool)], threa
     Tool { name, levels, more: &["-c"], unpack: &["-d", "-c"], threads }
 }
 
-/// Tools of others, with their levels.
+/// Other tools, with their levels.
 const TOOLS: [Tool; 13] = [
     tool("gzip", &[("-6", false)], ""),
     tool("pigz", &[("-6", false), ("-9", false)], "-p"),
@@ -101,7 +101,7 @@ const TOOLS: [Tool; 13] = [
     },
 ];
 
-/// Everybody whose name begins with one of these, or all.
+/// Those whose names begin with one of these, or all.
 pub(super) fn contenders(only: &[String], quick: bool) -> Vec<Contender> {
     let wanted = |name: &str, slow: bool| {
         (only.is_empty() || only.iter().any(|one| name.starts_with(one.as_str()))) && !(slow && quick)
