@@ -40,9 +40,10 @@ const EXAMPLES: &str = "EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER; any of these paths
-    /// may be ssh://user@host/PATH. Or a whole server: mysql: for the usual one here, mysql:/path/to.sock,
-    /// mysql:NAME of a sandbox, mysql:ssh://user@host and mysql:ssh://user@host/path/to.sock
+    /// What to back up: file:PATH, block:/dev/..., lvm:/dev/VG/LV, btrfs:FOLDER, xfs:FOLDER; any of these
+    /// paths may be ssh://user@host/PATH. Or a whole server: mysql: for the usual one here,
+    /// mysql:/path/to.sock, mysql:NAME of a sandbox, mysql:ssh://user@host and
+    /// mysql:ssh://user@host/path/to.sock
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
 
@@ -70,8 +71,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     after: Option<String>,
 
-    /// A shell command that holds a lock while it runs another command, such as 'remora lock --'; the snapshot
-    /// is made under that lock
+    /// A shell command that holds a lock while it runs another command, such as 'remora lock --'; the
+    /// snapshot is made under that lock
     #[arg(long, value_name = "COMMAND")]
     lock: Option<String>,
 
@@ -79,8 +80,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     track: bool,
 
-    /// Room for changes in an lvm: volume while it is read [default: a fifth of the volume, or what is free if
-    /// that is less]
+    /// Room for changes in an lvm: volume while it is read [default: a fifth of the volume, or what is free
+    /// if that is less]
     #[arg(long, value_name = "BYTES", value_parser = calendar::bytes)]
     snapshot_size: Option<u64>,
 
@@ -109,8 +110,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     still: f64,
 
-    /// Start a server on a copy of the snapshot and check its tables before storing it: the default for mysql:
-    /// on btrfs and XFS. If that can't be done the exit code is 3
+    /// Start a server on a copy of the snapshot and check its tables before storing it: the default for
+    /// mysql: on btrfs and XFS. If that can't be done the exit code is 3
     #[arg(long, conflicts_with = "no_prove")]
     prove: bool,
 

@@ -26,8 +26,9 @@ const EXAMPLES: &str = "EXAMPLES
 /// Hold a server's lock while a command runs
 ///
 /// Takes the gentlest lock that makes a snapshot consistent, runs the command, releases the lock, and ends
-/// with the command's exit code. The command runs only under the lock; if the lock was lost meanwhile, that is
-/// a failure. If a statement stands in the way, remora names it and waits for it without making others wait.
+/// with the command's exit code. The command runs only under the lock; if the lock was lost meanwhile, that
+/// is a failure. If a statement stands in the way, remora names it and waits for it without making others
+/// wait.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

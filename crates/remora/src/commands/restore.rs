@@ -28,9 +28,9 @@ const EXAMPLES: &str = "EXAMPLES
 
 /// Bring a generation back into a file, a device or a folder
 ///
-/// Each block is checked by its hash before it is written, and all of them together by the hash of the volume.
-/// A new file gets its name only when it is complete. What already exists is overwritten only if you ask for
-/// it.
+/// Each block is checked by its hash before it is written, and all of them together by the hash of the
+/// volume. A new file gets its name only when it is complete. What already exists is overwritten only if you
+/// ask for it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -60,9 +60,9 @@ pub(crate) struct Start {
     #[arg(long, value_name = "N")]
     port: Option<u16>,
 
-    /// An option for the server, such as --option --innodb-buffer-pool-size=1G, with or without its dashes. May
-    /// be given several times; if none is given, a stopped sandbox keeps those it had. --option none starts it
-    /// without any
+    /// An option for the server, such as --option --innodb-buffer-pool-size=1G, with or without its dashes.
+    /// May be given several times; if none is given, a stopped sandbox keeps those it had. --option none
+    /// starts it without any
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 
