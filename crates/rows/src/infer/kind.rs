@@ -111,8 +111,8 @@ pub struct ColumnType {
 }
 
 impl ColumnType {
-    /// Whether a column of this type with [unique](super::KeyStats::unique) values can be a primary key: no NULLs,
-    /// and values are equal only if their text is.
+    /// Whether a column of this type with [unique](super::KeyStats::unique) values can be a primary key: no
+    /// NULLs, and values are equal only if their text is.
     pub fn suits_key(&self) -> bool {
         let kind =
             matches!(self.kind, ColumnKind::Int { .. } | ColumnKind::Date | ColumnKind::Varchar { .. });
