@@ -33,12 +33,7 @@ BEGIN
             FROM information_schema.statistics
             WHERE table_schema LIKE (IFNULL(db_like, '%') COLLATE utf8_general_ci)
               AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
-<<<<<<< HEAD
-              -- Only an open table tells this. The collation would also tell FULLTEXT, but MySQL 5.6 has
-              -- none at all.
-=======
               -- Only an open table tells this. MySQL 5.6 has no collation, which would tell FULLTEXT, too.
->>>>>>> r3
               AND index_type = 'BTREE'
               -- An index that queries may not use covers nothing.
               /*M!100600 AND ignored = 'NO' */

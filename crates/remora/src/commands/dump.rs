@@ -124,7 +124,7 @@ pub(crate) struct Arguments {
 
     /// Seconds to wait for a lock
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    lock_wait: u64,
+    lock_wait: u32,
 
     /// End queries that hold the lock up for longer than that
     #[arg(long)]
@@ -169,7 +169,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             bytes_per_second: arguments.max_rate.map(|bytes| bytes as u64),
             threads_running: arguments.max_threads_running,
         },
-        lock_wait: Duration::from_secs(arguments.lock_wait),
+        lock_wait: Duration::from_secs(arguments.lock_wait.into()),
         kill_long_queries: arguments.kill_long_queries,
     };
     let summary = dump::dump(&world, &target, &request)?;

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 
     /// How long to publish
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    seconds: u64,
+    seconds: u32,
 
     /// The SYNC of the scratch table
     #[arg(long, value_enum, default_value_t = Mode::Always)]
@@ -132,7 +132,7 @@ impl Load<'_> {
                 publishers.push(scope.spawn(move || self.ending(self.publish(publisher))));
                 takers.push(scope.spawn(move || self.ending(self.take(taker))));
             }
-            let until = Instant::now() + Duration::from_secs(arguments.seconds);
+            let until = Instant::now() + Duration::from_secs(arguments.seconds.into());
             while Instant::now() < until && !self.full.load(Ordering::Relaxed) {
                 if !pause(LOOK, stop) {
                     break;
