@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::format::origin::{Origin, Source};
-use crate::format::record::RowId;
+use crate::format::record::{ROW_OVERHEAD_MAX, RowId};
 use crate::recovery::Recovered;
 use crate::store::folder::Folder;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, try_lock};
@@ -30,7 +30,8 @@ use owner::{OwnerId, Ownership};
 use shared::Shared;
 use state::State;
 
-/// Bytes that the rows of one statement may have.
+/// Bytes that the rows of one statement may have, as they are written: up to ten for each row besides its
+/// own.
 pub const PUBLISH_BYTES_MAX: usize = 1 << 29;
 
 /// Without a sync with every batch, acknowledgements are written when they have so many bytes, with the next
@@ -170,7 +171,7 @@ impl Queue {
         owner: Option<OwnerId>,
         origin: Option<&Origin>,
     ) -> Result<Published, Error> {
-        let bytes = rows.iter().map(|row| row.len()).sum();
+        let bytes = rows.iter().map(|row| row.len() + ROW_OVERHEAD_MAX).sum();
         if bytes > PUBLISH_BYTES_MAX {
             return Err(Error::TooLarge { bytes, limit: PUBLISH_BYTES_MAX });
         }

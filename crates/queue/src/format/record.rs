@@ -16,6 +16,9 @@ const MOVED: u8 = 4;
 /// Bytes of the checksum in front of a row.
 pub(crate) const ROW_SUM: usize = 4;
 
+/// Bytes that a row without an origin takes in a batch beside its own, at most: kind, length, checksum.
+pub(crate) const ROW_OVERHEAD_MAX: usize = 1 + 5 + ROW_SUM;
+
 /// A decoded record.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Record {
@@ -123,4 +126,18 @@ fn decode_one(reader: &mut Reader<'_>, next: &mut u64, moved: &mut u64) -> Resul
         return Err(SHORT);
     }
     Ok(Record::Row { id: RowId(id), at: start + at, len: len - at, time_ms, origin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ROW_OVERHEAD_MAX, RowId, encode_row};
+
+    #[test]
+    fn a_row_takes_no_more_than_is_said() {
+        for len in [0, 1, 127, 128, 1 << 14, 1 << 21, 1 << 28] {
+            let mut out = Vec::new();
+            encode_row(&mut out, RowId(u64::MAX), &vec![0; len], None);
+            assert!(out.len() <= len + ROW_OVERHEAD_MAX, "{len}: {}", out.len());
+        }
+    }
 }

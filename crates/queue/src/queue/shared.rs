@@ -76,6 +76,8 @@ struct Past {
 #[derive(Default)]
 struct Jobs {
     maintain: BTreeMap<u64, Weak<Queue>>,
+    /// Threads that compact or write a checkpoint, which may take long.
+    maintaining: usize,
     settle: BTreeMap<u64, Weak<Queue>>,
     /// When the queues in `settle` are due.
     due: Option<Instant>,
@@ -177,6 +179,11 @@ impl Shared {
         }
     }
 
+    /// A [`Job::Maintain`] is done.
+    pub(crate) fn maintained(&self) {
+        lock(&self.jobs).maintaining -= 1;
+    }
+
     /// Waits for something to do.
     pub(crate) fn next_job(&self) -> Job {
         let mut jobs = lock(&self.jobs);
@@ -195,10 +202,37 @@ impl Shared {
             }
             let next = jobs.due.into_iter().chain(jobs.look).min();
             let left = next.map(|next| next.saturating_duration_since(now));
-            if let Some((_, queue)) = jobs.maintain.pop_first() {
+            // One thread stays free for what is due.
+            let free = jobs.maintaining == 0 || jobs.maintaining + 1 < self.options.threads;
+            if let Some((_, queue)) = free.then(|| jobs.maintain.pop_first()).flatten() {
+                jobs.maintaining += 1;
                 return Job::Maintain(queue);
             }
             jobs = wait_for(&self.bell, jobs, left);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Weak};
+    use std::time::Instant;
+
+    use disk::RealDisk;
+
+    use super::{Job, Options, Shared};
+    use crate::sync::lock;
+
+    #[test]
+    fn one_thread_is_free_for_what_is_due() {
+        let shared = Shared::new(Arc::new(RealDisk), Options::new(|| 0, || [0; 16]));
+        lock(&shared.jobs).maintain.extend([(1, Weak::new()), (2, Weak::new())]);
+        assert!(matches!(shared.next_job(), Job::Maintain(_)));
+        lock(&shared.jobs).look = Some(Instant::now());
+        assert!(matches!(shared.next_job(), Job::Rest(_)));
+        lock(&shared.jobs).due = Some(Instant::now() + std::time::Duration::from_millis(20));
+        assert!(matches!(shared.next_job(), Job::Settle(_)));
+        shared.maintained();
+        assert!(matches!(shared.next_job(), Job::Maintain(_)));
     }
 }

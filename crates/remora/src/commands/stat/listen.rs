@@ -56,7 +56,12 @@ pub(crate) fn run(
     }
     let metrics = Arc::new(metrics);
     std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else {
+                // Too many open files, say: that passes, and asking again at once would not help.
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            };
             let metrics = Arc::clone(&metrics);
             if metrics.requests.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX {
                 metrics.requests.fetch_sub(1, Ordering::Relaxed);
