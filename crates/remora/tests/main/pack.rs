@@ -1,6 +1,5 @@
 //! `remora pack` and `remora unpack`
 
-use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -8,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::support::{Ended, remora};
+use crate::support::{Ended, fed, remora};
 
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap()
@@ -134,21 +133,7 @@ fn hot_becomes_cold_in_one_step() {
 fn pipes_go_through() {
     let folder = folder();
     let text = rows();
-    let pipe = |arguments: &[&str], input: &[u8]| {
-        let mut child = remora(folder.path())
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_vec();
-        let writing = std::thread::spawn(move || stdin.write_all(&input).ok());
-        let output = child.wait_with_output().unwrap();
-        writing.join().unwrap();
-        output
-    };
+    let pipe = |arguments: &[&str], input: &[u8]| fed(remora(folder.path()).args(arguments), input);
     for method in ["gzip:1", "column", "zstd"] {
         let packed = pipe(&["pack", "--to", method, "-"], text.as_bytes());
         assert!(packed.status.success(), "{packed:?}");

@@ -1,6 +1,6 @@
 //! Servers to import into, and the program to do it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -313,6 +313,18 @@ pub(crate) fn connect(socket: &Path) -> Session {
         ..Overrides::default()
     };
     Target::resolve(&overrides, &Environment::default()).unwrap().connect().unwrap()
+}
+
+/// Runs a command with this as its standard input.
+pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Output {
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        // A command that refuses its input ends before it has read it.
+        scope.spawn(move || stdin.write_all(input).ok());
+        child.wait_with_output().unwrap()
+    })
 }
 
 /// Whether the tests run under nohup, as a program that they start then does too: it goes on at HUP.

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use crate::support::{copy_program, places};
+use crate::support::{copy_program, fed, places};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_remora");
 
@@ -19,21 +19,7 @@ fn some_urls(count: usize) -> String {
 }
 
 fn url(arguments: &[&str], stdin: &[u8]) -> Output {
-    let mut child = Command::new(PROGRAM)
-        .arg("url")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    let stdin = stdin.to_vec();
-    // A command that refuses its input ends before it has read it.
-    let writer = std::thread::spawn(move || pipe.write_all(&stdin).ok());
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
-    output
+    fed(Command::new(PROGRAM).arg("url").args(arguments), stdin)
 }
 
 fn done(arguments: &[&str], stdin: &[u8]) -> Vec<u8> {

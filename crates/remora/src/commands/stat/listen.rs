@@ -59,7 +59,7 @@ pub(crate) fn run(
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else {
                 // Too many open files, say: that passes, and asking again at once would not help.
-                std::thread::sleep(Duration::from_millis(100));
+                pause(Duration::from_millis(100), &AtomicBool::new(false));
                 continue;
             };
             let metrics = Arc::clone(&metrics);
