@@ -94,7 +94,7 @@ fn who_stands_in_the_way_is_named() {
         let ended = pair.dump(&["d", "-o", "blocked", "--lock-wait", "1"]);
         // First, so that the writer ends in any case.
         holder.execute("UNLOCK TABLES").unwrap();
-        ended.exits(1).says(&["--lock-wait", "in the way"]);
+        ended.exits(1).says(&["--lock-wait", "blocked by somebody who has locked d.t"]);
     });
     assert!(!pair.path("blocked/manifest.json").exists());
 }
