@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     connections: u32,
 
     /// How long to publish
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 
     /// The SYNC of the scratch table
