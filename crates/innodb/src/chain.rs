@@ -2,7 +2,6 @@
 //!
 //! Facts: `btr0cur.h` and `btr0cur.cc` of MariaDB's source.
 
-use crate::Error;
 use crate::page::{self, DATA, Kind, NO_PAGE, Pages, TRAILER, corrupt, u32_at};
 
 /// Bytes that say where the rest of a value is.
@@ -39,7 +38,7 @@ impl Reference {
     /// Appends the bytes to `out`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of the pages. What was read so far is appended then.
+    /// [`crate::Error::Corrupt`], and those of the pages. What was read so far is appended then.
     pub fn read<P: Pages>(&self, space_id: u32, pages: &mut P, out: &mut Vec<u8>) -> Result<(), P::Error> {
         let wrong = |page, at, what: &str| P::Error::from(corrupt(page, at, what));
         if self.space_id != space_id || usize::try_from(self.at) != Ok(DATA) {

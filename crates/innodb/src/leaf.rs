@@ -71,12 +71,12 @@ pub fn rows<E: From<Error>>(
 
 /// Gives what can be made out on a leaf's list of free records to `row`. Purge fills the fields of what it
 /// frees with zeros, which is left out; what a split of the page moved away is still whole.
-pub fn freed<E>(
+pub fn freed(
     page: &IndexPage<'_>,
     layout: &Layout,
     scratch: &mut Scratch,
-    mut row: impl FnMut(&Row<'_>) -> Result<(), E>,
-) -> Result<(), E> {
+    mut row: impl FnMut(&Row<'_>),
+) {
     page.free_list(&mut scratch.origins);
     for &origin in &scratch.origins {
         let origin = usize::from(origin);
@@ -86,8 +86,7 @@ pub fn freed<E>(
         }
         let Ok(extent) = layout.parse(page, header, origin, &mut scratch.places) else { continue };
         if page.bytes[extent.origin..extent.end].iter().any(|&byte| byte != 0) {
-            row(&Row { deleted: header.deleted, extent, page, layout, places: &scratch.places })?;
+            row(&Row { deleted: header.deleted, extent, page, layout, places: &scratch.places });
         }
     }
-    Ok(())
 }

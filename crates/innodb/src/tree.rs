@@ -105,13 +105,13 @@ impl Tree {
         parent: usize,
         layout: &Layout,
         pages: &mut P,
-        scratch: &mut Scratch,
-        out: &mut Vec<u32>,
-    ) -> Result<(), P::Error> {
-        let Some(&number) = self.parents.get(parent) else { return Ok(()) };
+    ) -> Result<Vec<u32>, P::Error> {
+        let mut found = Vec::new();
+        let Some(&number) = self.parents.get(parent) else { return Ok(found) };
         let page = IndexPage::parse(pages.page(number)?, number)?;
         seat(self.index_id, 1, &self.parents, parent).check(&page)?;
-        Ok(children(&page, layout, scratch, out)?)
+        children(&page, layout, &mut Scratch::default(), &mut found)?;
+        Ok(found)
     }
 }
 
