@@ -174,6 +174,8 @@ impl Rows<'_> {
         let (send, jobs) = unbounded::<Part>();
         let (give_back, spare) = bounded::<Vec<u8>>(threads * (PIECES_MAX + 2));
         std::thread::scope(|scope| {
+            // Threads end when no more can be sent.
+            let send = send;
             for _ in 0..threads {
                 let (jobs, spare, opened) = (jobs.clone(), spare.clone(), &opened);
                 scope.spawn(move || self.work(opened, &jobs, &spare));
