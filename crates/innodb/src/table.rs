@@ -3,7 +3,10 @@
 
 pub mod collation;
 mod column;
+pub mod frm;
+mod letters;
 mod physical;
+pub mod sql;
 
 pub use column::{Column, Generated, Members, Real, Shape, Type};
 

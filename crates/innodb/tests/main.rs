@@ -1,0 +1,5 @@
+//! Definitions and values: what real servers wrote, and every type's limits.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+#[path = "main/definition.rs"]
+mod definition;
