@@ -30,7 +30,9 @@ pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) 
     let Some(core) = page.instant_fields().map(usize::from) else { return Ok(Layout::new(index)) };
     let first_user = index.key_fields + SYSTEM_FIELDS;
     if core < first_user {
-        return Err(corrupt(root, DATA + 12, format!("rows of {core} fields, fewer than their key has")).into());
+        return Err(
+            corrupt(root, DATA + 12, format!("rows of {core} fields, fewer than their key has")).into()
+        );
     }
     let leaf = leftmost(table, root, pages)?;
     let page = *pages.page(leaf)?;
@@ -45,16 +47,22 @@ pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) 
     }
     let mut fields = index.fields.clone();
     if header.deleted {
-        let fixed: usize = fields[..index.key_fields].iter().map(|field| match field.length {
-            Length::Fixed(bytes) => usize::from(bytes),
-            // Such fields are empty in this record.
-            Length::Variable { .. } => 0,
-        }).sum();
+        let fixed: usize = fields[..index.key_fields]
+            .iter()
+            .map(|field| match field.length {
+                Length::Fixed(bytes) => usize::from(bytes),
+                // Such fields are empty in this record.
+                Length::Variable { .. } => 0,
+            })
+            .sum();
         let map = map(&page, origin + fixed + SYSTEM_BYTES, space_id, pages)?;
         fields = mapped(table, &map, leaf, origin)?;
     }
     if core > fields.len() {
-        let what = format!("rows of {core} fields, but the definition has {}: is it that of this table?", fields.len());
+        let what = format!(
+            "rows of {core} fields, but the definition has {}: is it that of this table?",
+            fields.len()
+        );
         return Err(corrupt(root, DATA + 12, what).into());
     }
     let mut layout = Layout::of(fields, index.key_fields, core);
@@ -85,7 +93,11 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
         let mut found = None;
         for null_bytes in 0..=index.fields.len().div_ceil(8) {
             let key = index.fields[..index.key_fields].iter().copied();
-            let layout = Layout::of(key.chain(nullable(8 * null_bytes)).collect(), index.key_fields, index.key_fields + 8 * null_bytes);
+            let layout = Layout::of(
+                key.chain(nullable(8 * null_bytes)).collect(),
+                index.key_fields,
+                index.key_fields + 8 * null_bytes,
+            );
             let Ok(extent) = layout.parse(&page, header, origin, &mut scratch.places) else { continue };
             let below = child(page.bytes, extent);
             if is_first(pages.page(below).ok(), below, &page) {
@@ -94,7 +106,9 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
             }
         }
         let Some(below) = found else {
-            return Err(corrupt(number, origin, "the first record does not lead to the first page below").into());
+            return Err(
+                corrupt(number, origin, "the first record does not lead to the first page below").into()
+            );
         };
         number = below;
     }
@@ -114,7 +128,12 @@ fn nullable(count: usize) -> impl Iterator<Item = Field> {
 }
 
 /// The list of all fields behind the key, which the record at the beginning leads to.
-fn map<P: Pages>(page: &IndexPage<'_>, at: usize, space_id: u32, pages: &mut P) -> Result<Vec<u16>, P::Error> {
+fn map<P: Pages>(
+    page: &IndexPage<'_>,
+    at: usize,
+    space_id: u32,
+    pages: &mut P,
+) -> Result<Vec<u16>, P::Error> {
     let bad = |what: &str| P::Error::from(corrupt(page.number, at, what));
     let reference = page.bytes.get(at..).and_then(|rest| rest.first_chunk());
     let reference = Reference::parse(reference.ok_or_else(|| bad("the list of fields is behind the page"))?);
@@ -153,13 +172,19 @@ fn mapped(table: &Table, map: &[u16], page: u32, at: usize) -> Result<Vec<Field>
         let column = stored.get(usize::from(number));
         let field = user.iter().find(|field| field.column.is_some() && field.column.as_ref() == column);
         let Some(field) = field else {
-            let what = format!("the file has a column {number} that the definition has not: is it that of this table?");
+            let what = format!(
+                "the file has a column {number} that the definition has not: is it that of this table?"
+            );
             return Err(corrupt(page, at, what));
         };
         fields.push(*field);
     }
     if user.iter().any(|field| !fields.iter().skip(key.len()).any(|known| known.column == field.column)) {
-        return Err(corrupt(page, at, "the definition has a column that the file has not: is it that of this table?"));
+        return Err(corrupt(
+            page,
+            at,
+            "the definition has a column that the file has not: is it that of this table?",
+        ));
     }
     Ok(fields)
 }

@@ -71,12 +71,7 @@ pub fn rows<E: From<Error>>(
 
 /// Gives what can be made out on a leaf's list of free records to `row`. Purge fills the fields of what it
 /// frees with zeros, which is left out; what a split of the page moved away is still whole.
-pub fn freed(
-    page: &IndexPage<'_>,
-    layout: &Layout,
-    scratch: &mut Scratch,
-    mut row: impl FnMut(&Row<'_>),
-) {
+pub fn freed(page: &IndexPage<'_>, layout: &Layout, scratch: &mut Scratch, mut row: impl FnMut(&Row<'_>)) {
     page.free_list(&mut scratch.origins);
     for &origin in &scratch.origins {
         let origin = usize::from(origin);

@@ -139,7 +139,9 @@ impl Sums {
     pub fn check(self, page: &Page, wanted: u32) -> Result<(), Error> {
         match self {
             Sums::Full if u32_at(page, 0) != 0 && self.is_whole(page) => {
-                return Err(Error::Unsupported(format!("page {wanted} is encrypted; only the server can read it")));
+                return Err(Error::Unsupported(format!(
+                    "page {wanted} is encrypted; only the server can read it"
+                )));
             }
             Sums::Full | Sums::Old if self.is_whole(page) => {}
             _ if page.iter().all(|&byte| byte == 0) => {

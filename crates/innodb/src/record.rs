@@ -159,7 +159,11 @@ impl Layout {
             let (at16, len16) = (u16::try_from(end).unwrap_or(u16::MAX), u16::try_from(len).unwrap_or(0));
             end += len;
             if parted && len < REFERENCE_BYTES {
-                return Err(corrupt(page.number, origin, format!("field {number} is too short for where its rest is")));
+                return Err(corrupt(
+                    page.number,
+                    origin,
+                    format!("field {number} is too short for where its rest is"),
+                ));
             }
             places.push(match parted {
                 false => Place::Here { at: at16, len: len16 },

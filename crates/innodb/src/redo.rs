@@ -36,13 +36,16 @@ impl Log {
     /// # Errors
     /// [`Error::Corrupt`]; [`Error::Unsupported`] for other formats.
     pub fn parse(head: &[u8], len: u64) -> Result<Log, Error> {
-        let corrupt = |what: &str, at: usize| Error::Corrupt { what: what.to_owned(), place: format!("byte {at}") };
+        let corrupt =
+            |what: &str, at: usize| Error::Corrupt { what: what.to_owned(), place: format!("byte {at}") };
         let format = u32_at(head, 0);
         if EARLIER.contains(&format) {
             return Err(Error::Unsupported("it is of a server before MariaDB 10.8, or of MySQL".to_owned()));
         }
         if format != CURRENT {
-            return Err(Error::Unsupported(format!("its format {format:#x} is not known; it may be encrypted")));
+            return Err(Error::Unsupported(format!(
+                "its format {format:#x} is not known; it may be encrypted"
+            )));
         }
         if head.get(..508).map(crc) != Some(u32_at(head, 508)) {
             return Err(corrupt("wrong checksum", 0));

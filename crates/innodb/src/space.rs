@@ -3,7 +3,9 @@
 //! Facts: `fsp0types.h` and `fsp0fsp.h` of MariaDB's source. An extent is 64 pages, 1 MiB.
 
 use crate::Error;
-use crate::page::{self, DATA, Kind, NO_PAGE, PAGE_BYTES, Page, Pages, Sums, corrupt, u16_at, u32_at, u64_at};
+use crate::page::{
+    self, DATA, Kind, NO_PAGE, PAGE_BYTES, Page, Pages, Sums, corrupt, u16_at, u32_at, u64_at,
+};
 
 /// Pages of an extent.
 pub const EXTENT_PAGES: u32 = 64;

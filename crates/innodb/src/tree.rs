@@ -136,7 +136,11 @@ fn children(
         let origin = usize::from(origin);
         let header = RecordHeader::at(page.bytes, origin);
         if header.status() != Some(Status::NodePointer) || header.least != (leftmost && place == 0) {
-            return Err(corrupt(page.number, origin, "a record above the leaves is not marked as it should be"));
+            return Err(corrupt(
+                page.number,
+                origin,
+                "a record above the leaves is not marked as it should be",
+            ));
         }
         let extent = layout.parse(page, header, origin, &mut scratch.places)?;
         out.push(child(page.bytes, extent));

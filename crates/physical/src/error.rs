@@ -31,6 +31,9 @@ pub enum Error {
     /// There is nothing to read, or not all that is needed.
     #[error("{0}")]
     Missing(String),
+    /// A file is not what it was when it was opened.
+    #[error("{} changed while it was read: a server is running on it", .0.display())]
+    Changed(PathBuf),
     /// Somebody asked for the end.
     #[error("stopped")]
     Stopped,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use disk::{Disk, Source};
+use disk::{Disk, Source, Stat};
 use innodb::page::{PAGE_BYTES, Page, Pages};
 use innodb::space::Space;
 
@@ -18,6 +18,8 @@ pub struct File {
     path: PathBuf,
     source: Arc<dyn Source>,
     space: Space,
+    /// What it was when it was opened.
+    stat: Stat,
     /// Pages that follow each other, and the first one's number.
     run: Vec<u8>,
     first: u32,
@@ -29,6 +31,7 @@ impl Clone for File {
             path: self.path.clone(),
             source: Arc::clone(&self.source),
             space: self.space,
+            stat: self.stat,
             run: Vec::new(),
             first: 0,
         }
@@ -42,6 +45,7 @@ impl File {
     /// [`Error::Io`] and [`Error::File`].
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<File, Error> {
         let source: Arc<dyn Source> = Arc::from(disk.open(path).map_err(io(path))?);
+        let stat = source.stat().map_err(io(path))?;
         let mut first = [0; PAGE_BYTES];
         let count = source.read_full_at(0, &mut first).map_err(io(path))?;
         let space = if count < PAGE_BYTES {
@@ -51,7 +55,7 @@ impl File {
             Space::parse(&first)
         };
         let space = space.map_err(|source| Error::from(source).of(path))?;
-        Ok(File { path: path.to_owned(), source, space, run: Vec::new(), first: 0 })
+        Ok(File { path: path.to_owned(), source, space, stat, run: Vec::new(), first: 0 })
     }
 
     /// Its name.
@@ -64,6 +68,24 @@ impl File {
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// Bytes in it.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.stat.len
+    }
+
+    /// Whether it has no page.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.stat.len == 0
+    }
+
+    /// Proves that nobody wrote to it since it was opened.
+    pub(crate) fn is_what_it_was(&self) -> Result<(), Error> {
+        let now = self.source.stat().map_err(io(&self.path))?;
+        if now == self.stat { Ok(()) } else { Err(Error::Changed(self.path.clone())) }
     }
 
     /// Reads the first of these pages and those that follow it both in the list and in the file; says how

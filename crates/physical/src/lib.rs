@@ -4,6 +4,7 @@
 //! [`Rows::write`] writes the rows of one, with several threads and in the order of its primary key. What the
 //! bytes mean is the crate `innodb`'s.
 
+mod definition;
 mod deleted;
 mod error;
 mod file;
@@ -15,6 +16,7 @@ mod state;
 
 pub use error::Error;
 pub use file::File;
+pub use innodb::table::Table;
 pub use line::Format;
 pub use name::decode as table_name;
 pub use read::{Counts, Rows};

@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use innodb::chain::Reference;
 use innodb::index::IndexPage;
+use innodb::instant;
 use innodb::leaf::{self, Row};
 use innodb::page::{NO_PAGE, PAGE_BYTES, Pages};
 use innodb::record::{Layout, Stored};
 use innodb::table::{Column, Generated, Table};
 use innodb::tree::{CLUSTERED_ROOT, Scratch, Seat, Tree};
-use innodb::instant;
 use progress::Progress;
 
 use crate::line::{self, Format, Values};
@@ -55,8 +56,8 @@ pub struct Counts {
     pub damaged: u64,
 }
 
-impl Counts {
-    pub(crate) fn add(&mut self, other: Counts) {
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
         self.rows += other.rows;
         self.bytes += other.bytes;
         self.past += other.past;
@@ -190,13 +191,13 @@ impl Rows<'_> {
                     waiting.push_back(from);
                     next += 1;
                 }
-                let Some(from) = waiting.pop_front() else { return Ok(counts) };
+                let Some(from) = waiting.pop_front() else { break };
                 for piece in from {
                     let piece = piece.map_err(|error| error.of(file.path()))?;
                     out.write_all(&piece.text).map_err(Error::Output)?;
                     self.progress.read(piece.pages * PAGE_BYTES as u64);
                     self.progress.done(piece.counts.rows, piece.counts.bytes);
-                    counts.add(piece.counts);
+                    counts += piece.counts;
                     // Room that nobody needs is dropped.
                     give_back.try_send(piece.text).ok();
                     if self.stop.load(Ordering::Relaxed) {
@@ -204,6 +205,8 @@ impl Rows<'_> {
                     }
                 }
             }
+            file.is_what_it_was()?;
+            Ok(counts)
         })
     }
 
@@ -302,12 +305,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    fn leaf(
-        &mut self,
-        number: u32,
-        mut seat: Seat,
-        piece: &mut Piece,
-    ) -> Result<(), Error> {
+    fn leaf(&mut self, number: u32, mut seat: Seat, piece: &mut Piece) -> Result<(), Error> {
         let Reader { rows, opened, file, writer, scratch, .. } = self;
         let page = IndexPage::parse(file.page(number)?, number)?;
         if rows.lenient {
@@ -329,7 +327,7 @@ impl Reader<'_> {
             counts.rows += 1;
             writer.row(row, &mut piece.text).map_err(|error| placed(error, number, row))
         })?;
-        piece.counts.add(counts);
+        piece.counts += counts;
         Ok(())
     }
 

@@ -113,7 +113,8 @@ fn tables(disk: &dyn Disk, folder: &Path, names: &[String]) -> Vec<TableFiles> {
             continue;
         }
         let base = table_of(base);
-        let entry = || TableFiles { schema: schema.clone(), name: name::decode(base), ..TableFiles::default() };
+        let entry =
+            || TableFiles { schema: schema.clone(), name: name::decode(base), ..TableFiles::default() };
         let path = folder.join(name);
         match end {
             "frm" => found.entry(base).or_insert_with(entry).frm = Some(path),

@@ -101,7 +101,10 @@ fn unfinished(disk: &dyn Disk, data: &Path) -> Result<u64, Error> {
     for (space, number) in segments {
         let Some(file) = spaces.iter_mut().find(|file| file.space().id == space) else {
             let path = data.join(format!("undo{space:03}"));
-            return Err(Error::Missing(format!("{}: the undo tablespace {space} is missing", path.display())));
+            return Err(Error::Missing(format!(
+                "{}: the undo tablespace {space} is missing",
+                path.display()
+            )));
         };
         let segment = page(file, number)?;
         for number in transaction::undo_logs(&segment) {
