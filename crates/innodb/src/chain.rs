@@ -8,6 +8,8 @@ use crate::page::{self, DATA, Kind, NO_PAGE, Pages, TRAILER, corrupt, u32_at};
 pub const REFERENCE_BYTES: usize = 20;
 /// Where the bytes of a value begin in a page: behind how many there are, and the next page's number.
 const PART: usize = DATA + 8;
+/// Bytes of a value that a page can have.
+const PART_BYTES_MAX: usize = TRAILER - PART;
 
 /// Where the rest of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,9 @@ impl Reference {
         if self.space_id != space_id || usize::try_from(self.at) != Ok(DATA) {
             return Err(wrong(self.page, DATA, "the rest of a value is said to be where it can't be"));
         }
+        if u64::from(self.len) > u64::from(pages.count()) * PART_BYTES_MAX as u64 {
+            return Err(wrong(self.page, PART, "a value is longer than all pages together"));
+        }
         let (mut number, mut left) = (self.page, self.len as usize);
         while left > 0 {
             if number == NO_PAGE {
@@ -55,7 +60,7 @@ impl Reference {
             }
             let len = u32_at(page, DATA) as usize;
             // Each page has something, so a circle comes to an end.
-            if len == 0 || len > left || len > TRAILER - PART {
+            if len == 0 || len > left || len > PART_BYTES_MAX {
                 return Err(wrong(number, DATA, "a page of a value has more or fewer bytes than it can"));
             }
             out.extend_from_slice(&page[PART..PART + len]);

@@ -34,6 +34,9 @@ pub trait Pages {
     /// # Errors
     /// Those of the check; when there is no such page, or it can't be read.
     fn page(&mut self, number: u32) -> Result<&Page, Self::Error>;
+
+    /// How many pages there are: what forged numbers are measured by.
+    fn count(&self) -> u32;
 }
 
 /// What a page is for: the number in its header.

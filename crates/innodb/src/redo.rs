@@ -79,7 +79,7 @@ impl Log {
             && record.starts_with(&CHECKPOINT_HEAD)
             && u64_at(record, 3) == self.checkpoint
             && self.is_written(record, self.end)
-            && !self.is_written(rest, self.end + CHECKPOINT_BYTES)
+            && !self.is_written(rest, self.end.saturating_add(CHECKPOINT_BYTES))
     }
 
     /// Whether the log has a mini-transaction at `lsn`, where `bytes` are.
@@ -90,7 +90,7 @@ impl Log {
             let Some(len) = record_bytes(first, &bytes[at + 1..]) else { return false };
             at += len;
         }
-        let round = (lsn + at as u64 - self.first) / self.capacity;
+        let round = (lsn - self.first).saturating_add(at as u64) / self.capacity;
         let ends = bytes.get(at).is_some_and(|&end| u64::from(end) == (round + 1) & 1);
         at > 0 && ends && bytes.get(at + 1..at + 5).is_some_and(|sum| u32_at(sum, 0) == crc(&bytes[..at]))
     }

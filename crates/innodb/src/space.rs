@@ -190,10 +190,11 @@ pub fn segments<P: Pages>(space: &Space, pages: &mut P) -> Result<Vec<Segment>, 
     let mut found = Vec::new();
     // Pages of segments with no room left, and with some.
     for list in [DATA + 80, DATA + 96] {
+        let most = pages.count();
         let first = pages.page(0)?;
         let (count, mut number, mut at) =
             (u32_at(first, list), u32_at(first, list + 4), u16_at(first, list + 8));
-        if count > space.pages {
+        if count > most.min(space.pages) {
             return Err(corrupt(0, list, "more pages of segments than pages").into());
         }
         for _ in 0..count {

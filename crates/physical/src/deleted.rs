@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use innodb::index::IndexPage;
 use innodb::leaf::{self, Row};
-use innodb::page::{self, Kind, PAGE_BYTES, Page};
+use innodb::page::{self, Kind, PAGE_BYTES, Page, Pages as _};
 use innodb::space::{EXTENT_PAGES, Extents};
 use innodb::tree::Scratch;
 
@@ -52,7 +52,7 @@ impl Rows<'_> {
         let mut scratch = Scratch::default();
         let mut counts = Counts::default();
         let mut text = Vec::new();
-        let limit = file.space().free_limit;
+        let limit = file.space().free_limit.min(file.count());
         for first in (0..limit).step_by(EXTENT_PAGES as usize) {
             let count = EXTENT_PAGES.min(limit - first);
             pages.read(first, count as usize)?;

@@ -118,6 +118,10 @@ impl File {
 impl Pages for File {
     type Error = Error;
 
+    fn count(&self) -> u32 {
+        u32::try_from(self.stat.len / PAGE_BYTES as u64).unwrap_or(u32::MAX)
+    }
+
     fn page(&mut self, number: u32) -> Result<&Page, Error> {
         if self.held(number).is_none() {
             self.read(number, 1)?;

@@ -31,7 +31,7 @@ INSERT INTO by_unique SELECT seq, seq, seq FROM seq_1_to_1000;
 CREATE TABLE composite (a INT, b CHAR(5) CHARACTER SET utf8mb4, c DATETIME(3), d DECIMAL(12,4), e TEXT, PRIMARY KEY (d, b, c));
 INSERT INTO composite SELECT seq, CHAR(97 + seq % 26), '2026-01-01' + INTERVAL seq SECOND, seq / 7 - 50, IF(seq % 2, NULL, 'e') FROM seq_1_to_2000;
 CREATE TABLE prefix (t TEXT, b VARBINARY(500), n INT, PRIMARY KEY (t(10), b(7)));
-INSERT INTO prefix SELECT CONCAT(seq, ' and a long tail'), REPEAT(CHAR(seq), seq % 400), seq FROM seq_1_to_900;
+INSERT INTO prefix SELECT CONCAT(seq, ' and a long tail'), REPEAT(CHAR(seq % 256), seq % 400), seq FROM seq_1_to_900;
 CREATE TABLE downwards (id INT, t VARCHAR(20), PRIMARY KEY (id DESC));
 INSERT INTO downwards SELECT seq, seq FROM seq_1_to_3000;
 CREATE TABLE bits (b BINARY(16) PRIMARY KEY, c BIT(10), d BIT(1), e BINARY(3));
