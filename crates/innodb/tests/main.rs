@@ -3,3 +3,7 @@
 
 #[path = "main/definition.rs"]
 mod definition;
+#[path = "main/support.rs"]
+mod support;
+#[path = "main/value.rs"]
+mod value;
