@@ -3,6 +3,8 @@
 
 #[path = "main/definition.rs"]
 mod definition;
+#[path = "main/property.rs"]
+mod property;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/value.rs"]

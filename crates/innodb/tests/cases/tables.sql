@@ -43,6 +43,9 @@ CREATE TABLE prefixes (
   g varchar(20), PRIMARY KEY (a(10), f), KEY (b(20)), KEY (c(3), a(5)), KEY (d(7) DESC, f DESC), KEY (e(3), g), KEY (g(20)), UNIQUE KEY (a(20)));
 CREATE TABLE descending (a int NOT NULL, b int, c int, PRIMARY KEY (a DESC), KEY (b DESC, c), KEY (c));
 CREATE TABLE hash_key (a int, b text, c varchar(9000), UNIQUE KEY (b), UNIQUE KEY two (c, a), PRIMARY KEY (a), KEY (c(10)));
+CREATE TABLE hash_named (a int, b int NOT NULL, UNIQUE KEY a (a) USING HASH, KEY b (b) USING HASH);
+CREATE TABLE hash_versioned (id int PRIMARY KEY, a text NOT NULL, UNIQUE KEY (a)) WITH SYSTEM VERSIONING;
+CREATE TABLE serials (id SERIAL, a double precision, b int(3) zerofill, c bigint zerofill, d mediumint zerofill, KEY (a));
 CREATE TABLE fulltext_key (id int NOT NULL PRIMARY KEY, a text, b varchar(100), FULLTEXT KEY (a), FULLTEXT KEY both_of_them (a, b), KEY (b));
 CREATE TABLE fulltext_own (FTS_DOC_ID bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, a text, FULLTEXT KEY (a));
 CREATE TABLE fulltext_index (id int PRIMARY KEY, FTS_DOC_ID bigint unsigned NOT NULL, a text, UNIQUE KEY FTS_DOC_ID_INDEX (FTS_DOC_ID), FULLTEXT KEY (a));
@@ -77,6 +80,8 @@ CREATE TABLE partitioned_sub (id int NOT NULL, x int NOT NULL, PRIMARY KEY (id, 
 CREATE TABLE partitioned_named (id int NOT NULL, x int NOT NULL) PARTITION BY RANGE COLUMNS (id) SUBPARTITION BY HASH (x)
   (PARTITION a VALUES LESS THAN (10) (SUBPARTITION s0, SUBPARTITION s1), PARTITION b VALUES LESS THAN (20) (SUBPARTITION s2, SUBPARTITION s3));
 CREATE TABLE partitioned_history (id int PRIMARY KEY) WITH SYSTEM VERSIONING PARTITION BY SYSTEM_TIME (PARTITION p0 HISTORY, PARTITION pn CURRENT);
+CREATE TABLE partitioned_limit (id int) WITH SYSTEM VERSIONING PARTITION BY SYSTEM_TIME LIMIT 100 PARTITIONS 4;
+CREATE TABLE partitioned_linear (id int) PARTITION BY LINEAR HASH (id) PARTITIONS 2;
 CREATE TABLE many_columns (
   c0 int, c1 int, c2 varchar(10), c3 int NOT NULL, c4 int, c5 int, c6 int, c7 int, c8 int, c9 varchar(1000), c10 bit(3), c11 bit(5), c12 bit(8),
   KEY k1 (c1), KEY k2 (c2, c3, c4), KEY k3 (c10, c11));

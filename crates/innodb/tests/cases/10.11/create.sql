@@ -113,6 +113,18 @@ CREATE TABLE `hash_key` (
   UNIQUE KEY `two` (`c`,`a`) USING HASH,
   KEY `c` (`c`(10))
 ) ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci;
+CREATE TABLE `hash_named` (
+  `a` int(11) DEFAULT NULL,
+  `b` int(11) NOT NULL,
+  UNIQUE KEY `a` (`a`) USING HASH,
+  KEY `b` (`b`) USING HASH
+) ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci;
+CREATE TABLE `hash_versioned` (
+  `id` int(11) NOT NULL,
+  `a` text NOT NULL,
+  PRIMARY KEY (`id`),
+  UNIQUE KEY `a` (`a`) USING HASH
+) ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci WITH SYSTEM VERSIONING;
 CREATE TABLE `many_columns` (
   `c0` int(11) DEFAULT NULL,
   `c1` int(11) DEFAULT NULL,
@@ -230,6 +242,16 @@ CREATE TABLE `partitioned_history` (
  PARTITION BY SYSTEM_TIME 
 (PARTITION `p0` HISTORY ENGINE = InnoDB,
  PARTITION `pn` CURRENT ENGINE = InnoDB);
+CREATE TABLE `partitioned_limit` (
+  `id` int(11) DEFAULT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci WITH SYSTEM VERSIONING
+ PARTITION BY SYSTEM_TIME LIMIT 100
+PARTITIONS 4;
+CREATE TABLE `partitioned_linear` (
+  `id` int(11) DEFAULT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci
+ PARTITION BY LINEAR HASH (`id`)
+PARTITIONS 2;
 CREATE TABLE `partitioned_named` (
   `id` int(11) NOT NULL,
   `x` int(11) NOT NULL
@@ -279,6 +301,15 @@ CREATE TABLE `redundant` (
   `a` int(11) NOT NULL,
   PRIMARY KEY (`a`)
 ) ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci ROW_FORMAT=REDUNDANT;
+CREATE TABLE `serials` (
+  `id` bigint(20) unsigned NOT NULL AUTO_INCREMENT,
+  `a` double DEFAULT NULL,
+  `b` int(3) unsigned zerofill DEFAULT NULL,
+  `c` bigint(20) unsigned zerofill DEFAULT NULL,
+  `d` mediumint(8) unsigned zerofill DEFAULT NULL,
+  UNIQUE KEY `id` (`id`),
+  KEY `a` (`a`)
+) ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci;
 CREATE TABLE `shapes` (
   `a` geometry NOT NULL,
   `b` point DEFAULT NULL,
