@@ -186,8 +186,7 @@ fn a_definition_that_is_not_understood_is_an_error_with_its_words() {
         ("`a` enum('x", "line 2 of the definition: a text without end"),
         (
             "`a` datetime /* mariadb-5.3 */ DEFAULT NULL",
-            "a DATE, TIME, DATETIME or TIMESTAMP in the format of before MariaDB 10.1: \
-          rebuild the table (ALTER TABLE ... FORCE)",
+            "column `a` has the format that TIME, DATETIME and TIMESTAMP had before MariaDB 10.1: rebuild the table (ALTER TABLE ... FORCE)",
         ),
         (
             "`a` enum('\u{434}') CHARACTER SET cp1251",
