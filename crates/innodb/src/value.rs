@@ -65,8 +65,8 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
 /// Writes the bytes that are stored for a text, as the server would with STRICT_ALL_TABLES.
 ///
 /// # Errors
-/// [`Error::Value`] when the column can't hold exactly this value, or the text is none that this crate is sure
-/// of. `out` may have parts of it then.
+/// [`Error::Value`] when the column can't hold exactly this value, or this crate is not sure what the server
+/// would make of the text. `out` may have parts of it then.
 pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let done = match &column.kind {
         Type::Int { bytes, unsigned, .. } => integer::encode(text, *bytes, *unsigned, out),

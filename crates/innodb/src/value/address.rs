@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Fault, print};
 
-/// Where the parts of a UUID are in the text's order, where they are stored when swapped, and how long each is.
+/// Where each part of a UUID is in the text, where it is stored when swapped, and its length in bytes.
 const PARTS: [(usize, usize, usize); 5] = [(0, 12, 4), (4, 10, 2), (6, 8, 2), (8, 6, 2), (10, 0, 6)];
 /// Bytes of the text's order before which a hyphen stands.
 const HYPHENS: [usize; 4] = [4, 6, 8, 10];

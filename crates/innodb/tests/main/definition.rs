@@ -16,8 +16,11 @@ fn name(path: &Path) -> String {
     path.file_stem().unwrap().to_str().unwrap().replace("@0020", " ").replace("@0060", "`")
 }
 
-fn both(series: &str, version: u32) -> Vec<(String, Result<Table, Error>, Result<Table, Error>)> {
-    let script = std::fs::read_to_string(folder(series).join("create.sql")).unwrap();
+/// A table of a series: its name, from its `.frm` file, from its SQL.
+type Both = (String, Result<Table, Error>, Result<Table, Error>);
+
+fn both(series: &str, version: u32) -> Vec<Both> {
+    let script = std::fs::read_to_string(folder(series).join("create.txt")).unwrap();
     let mut tables = Vec::new();
     for entry in std::fs::read_dir(folder(series)).unwrap() {
         let path = entry.unwrap().path();
@@ -122,7 +125,7 @@ fn fields(table: &Table, index: &str) -> String {
 
 #[test]
 fn fields_are_stored_in_this_order() {
-    let script = std::fs::read_to_string(folder("11.8").join("create.sql")).unwrap();
+    let script = std::fs::read_to_string(folder("11.8").join("create.txt")).unwrap();
     for (table, index, expected) in [
         ("no_key", "GEN_CLUST_INDEX", "1/1: - 6, - 6, - 7, a 4?, b ..40?"),
         ("versioned", "PRIMARY", "2/2: id 4, row_end 7, - 6, - 7, a ..40?, row_start 7"),

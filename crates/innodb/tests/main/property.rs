@@ -99,7 +99,7 @@ proptest! {
     fn whole_numbers_come_back(number in any::<i64>(), width in 0_usize..5) {
         let (name, bits) = [("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32), ("bigint", 64)][width];
         comes_back(name, (number >> (64 - bits)).to_string().as_bytes());
-        let unsigned = u64::from_ne_bytes(number.to_ne_bytes()) >> (64 - bits);
+        let unsigned = number.cast_unsigned() >> (64 - bits);
         comes_back(&format!("{name} unsigned"), unsigned.to_string().as_bytes());
     }
 
