@@ -150,8 +150,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of these columns and keys. Hidden columns are among them, but for FTS_DOC_ID, which is added if
-    /// there is a FULLTEXT key.
+    /// A table of these columns and keys. Hidden columns are among them. FTS_DOC_ID is added for a FULLTEXT
+    /// key.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when keys and columns don't fit each other.
