@@ -13,6 +13,8 @@ mod real;
 mod text;
 mod time;
 
+use std::io::Write;
+
 use crate::Error;
 use crate::table::{Column, Length, Type};
 
@@ -129,5 +131,6 @@ fn put(number: u64, bytes: usize, out: &mut Vec<u8>) {
 
 /// Writes formatted text.
 fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.extend_from_slice(text.to_string().as_bytes());
+    // Memory takes all of it.
+    out.write_fmt(text).ok();
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use innodb::Error;
+use innodb::table::collation::Collation;
 use innodb::table::{Field, Length, Table, Version, frm, sql};
 
 const SERIES: [(&str, u32); 3] = [("10.11", 101_119), ("11.4", 110_405), ("11.8", 110_806)];
@@ -271,4 +272,31 @@ fn a_damaged_frm_file_is_an_error_or_a_table() {
     ] {
         assert_eq!(frm::parse(&bytes).unwrap_err().to_string(), message);
     }
+}
+
+#[test]
+fn collations_are_known_by_number_and_by_name() {
+    let known: Vec<_> = (0..=u16::MAX).filter_map(Collation::of_number).collect();
+    // As many as a server of 11.8 has.
+    assert_eq!(known.len(), 1288);
+    for collation in known {
+        assert_eq!(Collation::of_name(&collation.name()), Some(collation), "{}", collation.number());
+        let of_charset = Collation::of_charset(collation.charset().name).unwrap();
+        assert_eq!(of_charset.charset(), collation.charset());
+    }
+    for (number, name, charset, max) in [
+        (8, "latin1_swedish_ci", "latin1", 1),
+        (63, "binary", "binary", 1),
+        (83, "utf8mb3_bin", "utf8mb3", 3),
+        (579, "utf8mb3_general1400_as_ci", "utf8mb3", 3),
+        (2304, "utf8mb4_uca1400_ai_ci", "utf8mb4", 4),
+        (2363, "utf8mb4_uca1400_spanish_as_cs", "utf8mb4", 4),
+        (2560, "ucs2_uca1400_ai_ci", "ucs2", 2),
+    ] {
+        let collation = Collation::of_number(number).unwrap();
+        assert_eq!((collation.name().as_str(), collation.charset().name), (name, charset));
+        assert_eq!(collation.charset().max, max, "{name}");
+    }
+    assert_eq!(Collation::of_name("UTF8_BIN"), Collation::of_number(83));
+    assert_eq!(Collation::of_charset("utf8"), Collation::of_number(33));
 }
