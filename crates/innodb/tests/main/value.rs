@@ -41,6 +41,8 @@ const STORED: &[(&str, &[u8], &str)] = &[
     ("decimal(3,3)", b"-0.500", "7e0b"),
     ("decimal(20,10)", b"1234567890.0987654321", "810dfb38d205e30a7801"),
     ("decimal(9,9)", b"0.123456789", "875bcd15"),
+    ("decimal(5,2) unsigned zerofill", b"001.50", "800132"),
+    ("decimal(3,3) unsigned zerofill", b"0.500", "81f4"),
     ("float", b"0", "00000000"),
     ("float", b"0.10000000149011612", "cdcccc3d"),
     ("float", b"-1e-60", "00000080"),
