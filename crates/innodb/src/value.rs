@@ -129,6 +129,19 @@ fn put(number: u64, bytes: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]);
 }
 
+/// Writes a number with at least so many digits, up to twenty.
+fn print_digits(out: &mut Vec<u8>, number: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    while at > 0 && (rest > 0 || digits.len() - at < width) {
+        at -= 1;
+        digits[at] += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 /// Writes formatted text.
 fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     // Memory takes all of it.

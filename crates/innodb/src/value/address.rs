@@ -8,6 +8,7 @@ use super::{Fault, print};
 const PARTS: [(usize, usize, usize); 5] = [(0, 12, 4), (4, 10, 2), (6, 8, 2), (8, 6, 2), (10, 0, 6)];
 /// Bytes of the text's order before which a hyphen stands.
 const HYPHENS: [usize; 4] = [4, 6, 8, 10];
+const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
 fn sixteen(stored: &[u8]) -> Result<[u8; 16], Fault> {
     stored.try_into().map_err(|_| "not sixteen bytes")
@@ -25,7 +26,9 @@ pub(super) fn decode_uuid(stored: &[u8], always_swapped: bool, out: &mut Vec<u8>
         if HYPHENS.contains(&at) {
             out.push(b'-');
         }
-        print(out, format_args!("{byte:02x}"));
+        for digit in [byte >> 4, byte & 15] {
+            out.push(HEXADECIMAL[usize::from(digit)]);
+        }
     }
     Ok(())
 }

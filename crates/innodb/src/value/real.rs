@@ -5,6 +5,8 @@ use crate::table::Real;
 
 /// Digits of a whole number up to which no exponent is written, and one more than the zeros behind the point.
 const PLAIN_DIGITS: i32 = 15;
+/// Up to so many digits no two texts stand for one value.
+const EXACT_DIGITS: usize = 15;
 /// Digits that zeros fill a DOUBLE up to.
 const DOUBLE_WIDTH: usize = 22;
 
@@ -57,9 +59,14 @@ fn shortest(value: f64) -> String {
 fn digits(value: f64) -> (String, i32) {
     let short = format!("{value:e}");
     let digits = short.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
-    // Two such texts can be equally near: then the server takes the one that ends in an even digit.
-    let even = format!("{value:.*e}", digits - 1);
-    let text = if even.parse() == Ok(value) { even } else { short };
+    let mut text = short;
+    if digits > EXACT_DIGITS {
+        // Two such texts can be equally near: then the server takes the one that ends in an even digit.
+        let even = format!("{value:.*e}", digits - 1);
+        if even.parse() == Ok(value) {
+            text = even;
+        }
+    }
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     (digits.replace('.', ""), exponent.parse::<i32>().unwrap_or_default() + 1)
 }
