@@ -35,6 +35,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// A temporal column of before MariaDB 10.1 (and MySQL 5.6).
+    pub(crate) fn old_time(column: &str) -> Error {
+        Error::Unsupported(format!(
+            "column `{column}` has the format that TIME, DATETIME and TIMESTAMP had before MariaDB 10.1: rebuild \
+             the table (ALTER TABLE ... FORCE)"
+        ))
+    }
+
     pub(crate) fn unsupported(what: impl Into<String>) -> Error {
         Error::Unsupported(what.into())
     }

@@ -116,7 +116,9 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
 
 fn is_first(bytes: Option<&Page>, number: u32, above: &IndexPage<'_>) -> bool {
     bytes.and_then(|bytes| IndexPage::parse(bytes, number).ok()).is_some_and(|page| {
-        page.previous() == NO_PAGE && page.index_id == above.index_id && above.level.checked_sub(1) == Some(page.level)
+        page.previous() == NO_PAGE
+            && page.index_id == above.index_id
+            && above.level.checked_sub(1) == Some(page.level)
     })
 }
 

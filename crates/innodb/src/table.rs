@@ -22,8 +22,8 @@ impl Version {
         self >= Version(110_500)
     }
 
-    /// Whether the parts of every UUID are swapped: before the patch of each series in which those of versions
-    /// 6 and up, which are in order by themselves, stay as they are.
+    /// Whether the parts of every UUID are swapped. Each series has a patch from which on those of version 6
+    /// and up, which are in order by themselves, stay as they are.
     pub(crate) fn swaps_all_uuids(self) -> bool {
         const FIRST: [u32; 6] = [100_908, 101_006, 101_105, 110_003, 110_102, 110_201];
         let same = FIRST.iter().find(|first| **first / 100 == self.0 / 100);
@@ -150,8 +150,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of these columns and keys; hidden columns are among them, but for FTS_DOC_ID, which InnoDB adds
-    /// to a table with a FULLTEXT key.
+    /// A table of these columns and keys. Hidden columns are among them. FTS_DOC_ID is added for a FULLTEXT
+    /// key.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when keys and columns don't fit each other.

@@ -13,6 +13,8 @@ mod real;
 mod text;
 mod time;
 
+use std::io::Write;
+
 use crate::Error;
 use crate::table::{Column, Length, Type};
 
@@ -65,8 +67,8 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
 /// Writes the bytes that are stored for a text, as the server would with STRICT_ALL_TABLES.
 ///
 /// # Errors
-/// [`Error::Value`] when the column can't hold exactly this value, or the text is none that this crate is sure
-/// of. `out` may have parts of it then.
+/// [`Error::Value`] when the column can't hold exactly this value, or this crate is not sure what the server
+/// would make of the text. `out` may have parts of it then.
 pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let done = match &column.kind {
         Type::Int { bytes, unsigned, .. } => integer::encode(text, *bytes, *unsigned, out),
@@ -127,7 +129,21 @@ fn put(number: u64, bytes: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]);
 }
 
+/// Writes a number with at least so many digits, up to twenty.
+fn print_digits(out: &mut Vec<u8>, number: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    while at > 0 && (rest > 0 || digits.len() - at < width) {
+        at -= 1;
+        digits[at] += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 /// Writes formatted text.
 fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.extend_from_slice(text.to_string().as_bytes());
+    // Memory takes all of it.
+    out.write_fmt(text).ok();
 }

@@ -65,21 +65,27 @@ const WIDE: [Charset; 14] = [
     Charset { name: "utf8mb4", min: 1, max: 4 },
 ];
 
-/// A collation, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Collation(u16);
+/// A collation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collation {
+    number: u16,
+    charset: Charset,
+}
 
 impl Collation {
     /// That of bytes.
-    pub const BINARY: Collation = Collation(63);
-    /// That of JSON.
-    pub const UTF8MB4_BIN: Collation = Collation(46);
+    pub const BINARY: Collation =
+        Collation { number: 63, charset: Charset { name: "binary", min: 1, max: 1 } };
 
     /// The collation with this number, if there is one.
     #[must_use]
     pub fn of_number(number: u16) -> Option<Collation> {
-        let known = if number < UCA_FIRST { listed(number).is_some() } else { uca(number).is_some() };
-        known.then_some(Collation(number))
+        let name = match number.checked_sub(UCA_FIRST) {
+            Some(place) => uca(number).and_then(|_| UCA_CHARSETS.get(usize::from(place >> 8)).copied()),
+            None => listed(number).map(charset_name),
+        }?;
+        let wide = WIDE.into_iter().find(|wide| wide.name == name);
+        Some(Collation { number, charset: wide.unwrap_or(Charset { name, min: 1, max: 1 }) })
     }
 
     /// The collation with this name, in any case; `utf8_...` is `utf8mb3_...`.
@@ -87,11 +93,13 @@ impl Collation {
     pub fn of_name(name: &str) -> Option<Collation> {
         let name = name.to_ascii_lowercase();
         let name = name.strip_prefix("utf8_").map_or(name.clone(), |rest| format!("utf8mb3_{rest}"));
-        if name.contains("_uca1400_") {
+        let number = if name.contains("_uca1400_") {
             let last = UCA_FIRST + (5 << 8);
-            return (UCA_FIRST..last).map(Collation).find(|one| uca(one.0).as_ref() == Some(&name));
-        }
-        lines().find(|line| line.1 == name).map(|line| Collation(line.0))
+            (UCA_FIRST..last).find(|number| uca(*number).as_ref() == Some(&name))
+        } else {
+            lines().find(|line| line.1 == name).map(|line| line.0)
+        };
+        number.and_then(Collation::of_number)
     }
 
     /// The collation a character set has when none is named, as compiled; `utf8` is `utf8mb3`.
@@ -99,30 +107,26 @@ impl Collation {
     pub fn of_charset(name: &str) -> Option<Collation> {
         let name = name.to_ascii_lowercase();
         let name = if name == "utf8" { "utf8mb3" } else { &name };
-        lines().find(|line| line.2 && charset_name(line.1) == name).map(|line| Collation(line.0))
+        let line = lines().find(|line| line.2 && charset_name(line.1) == name);
+        line.and_then(|line| Collation::of_number(line.0))
     }
 
     /// Its number in the server.
     #[must_use]
     pub fn number(self) -> u16 {
-        self.0
+        self.number
     }
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> String {
-        uca(self.0).or_else(|| listed(self.0).map(str::to_owned)).unwrap_or_default()
+        uca(self.number).or_else(|| listed(self.number).map(str::to_owned)).unwrap_or_default()
     }
 
     /// The character set it is of.
     #[must_use]
     pub fn charset(self) -> Charset {
-        let name = match self.0.checked_sub(UCA_FIRST) {
-            Some(place) => UCA_CHARSETS.get(usize::from(place >> 8)).copied(),
-            None => listed(self.0).map(charset_name),
-        };
-        let name = name.unwrap_or("binary");
-        WIDE.into_iter().find(|wide| wide.name == name).unwrap_or(Charset { name, min: 1, max: 1 })
+        self.charset
     }
 }
 

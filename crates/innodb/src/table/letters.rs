@@ -2,8 +2,8 @@
 
 use super::collation::Charset;
 
-/// What the bytes 0x80 to 0x9f of latin1 stand for, which is Windows' code page 1252; those that it leaves free
-/// are characters of control.
+/// What the bytes 0x80 to 0x9f of latin1 stand for: Windows' code page 1252, and characters of control where
+/// that has none.
 const LATIN1: [char; 32] = [
     '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{2c6}',
     '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}', '\u{90}', '\u{2018}',

@@ -16,7 +16,7 @@ use lexer::{Kind, Token};
 /// The table that a `CREATE TABLE` statement makes, of a server of this version.
 ///
 /// # Errors
-/// [`Error::Sql`] for what is not understood; [`Error::Unsupported`] for a table whose files are not read here.
+/// [`Error::Sql`] for what is not understood; [`Error::Unsupported`] for a table whose files are not read.
 pub fn parse(text: &str, version: Version) -> Result<Table, Error> {
     let tokens = lexer::split(text)?;
     let mut cursor = Cursor::new(&tokens);

@@ -4,10 +4,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Fault, print};
 
-/// Where the parts of a UUID are in the text's order, where they are stored when swapped, and how long each is.
+/// Where each part of a UUID is in the text, where it is stored when swapped, and its length in bytes.
 const PARTS: [(usize, usize, usize); 5] = [(0, 12, 4), (4, 10, 2), (6, 8, 2), (8, 6, 2), (10, 0, 6)];
 /// Bytes of the text's order before which a hyphen stands.
 const HYPHENS: [usize; 4] = [4, 6, 8, 10];
+const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
 fn sixteen(stored: &[u8]) -> Result<[u8; 16], Fault> {
     stored.try_into().map_err(|_| "not sixteen bytes")
@@ -25,7 +26,9 @@ pub(super) fn decode_uuid(stored: &[u8], always_swapped: bool, out: &mut Vec<u8>
         if HYPHENS.contains(&at) {
             out.push(b'-');
         }
-        print(out, format_args!("{byte:02x}"));
+        for digit in [byte >> 4, byte & 15] {
+            out.push(HEXADECIMAL[usize::from(digit)]);
+        }
     }
     Ok(())
 }

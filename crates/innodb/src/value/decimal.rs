@@ -1,5 +1,5 @@
-//! DECIMAL: nine digits in four bytes, the digits that are left over at both ends in as many as they need; all
-//! bits flipped when it is negative; then the first bit flipped.
+//! DECIMAL: nine digits in four bytes, and what is left over at both ends in as few as it needs.
+//! All bits are flipped when it is negative; then the first bit is flipped.
 
 use super::integer::sign;
 use super::{Fault, number, put};

@@ -35,7 +35,7 @@ pub(super) fn decode_set(stored: &[u8], members: &Members, out: &mut Vec<u8>) ->
     let names = members.names().iter().enumerate().filter(|(place, _)| value >> place & 1 > 0);
     for (at, (_, name)) in names.enumerate() {
         if at > 0 {
-            out.extend_from_slice(&comma(members));
+            out.extend_from_slice(comma(members));
         }
         out.extend_from_slice(name);
     }
@@ -61,7 +61,7 @@ pub(super) fn encode_set(text: &[u8], members: &Members, out: &mut Vec<u8>) -> R
         0
     } else {
         let mut value = 0;
-        for name in split(text, &comma(members)) {
+        for name in split(text, comma(members)) {
             let place = members.names().iter().position(|member| member == name).ok_or(NONE)?;
             value |= 1 << place;
         }
@@ -89,8 +89,8 @@ fn all(members: &Members) -> u64 {
 }
 
 /// A comma in the character set of the members.
-fn comma(members: &Members) -> Vec<u8> {
-    super::text::ascii(b',', members.collation())
+fn comma(members: &Members) -> &'static [u8] {
+    super::text::signs(members.collation()).1
 }
 
 /// The parts of a text between commas of as many bytes as its characters have at least.

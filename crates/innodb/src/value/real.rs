@@ -3,8 +3,10 @@
 use super::{Fault, print};
 use crate::table::Real;
 
-/// Digits before the point up to which no exponent is written, and zeros behind it.
+/// Digits of a whole number up to which no exponent is written, and one more than the zeros behind the point.
 const PLAIN_DIGITS: i32 = 15;
+/// Up to so many digits no two texts stand for one value.
+const EXACT_DIGITS: usize = 15;
 /// Digits that zeros fill a DOUBLE up to.
 const DOUBLE_WIDTH: usize = 22;
 
@@ -32,12 +34,10 @@ pub(super) fn decode(stored: &[u8], real: Real, out: &mut Vec<u8>) -> Result<(),
 
 /// The shortest text that gives the value back, as the server writes it.
 fn shortest(value: f64) -> String {
-    let text = format!("{:e}", value.abs());
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let digits = digits.replace('.', "");
-    let point = exponent.parse::<i32>().unwrap_or_default() + 1;
+    let (digits, point) = digits(value.abs());
     let sign = if value < 0.0 { "-" } else { "" };
-    if !(1 - PLAIN_DIGITS..=PLAIN_DIGITS).contains(&point) {
+    let length = i32::try_from(digits.len()).unwrap_or_default();
+    if point < 1 - PLAIN_DIGITS || point > PLAIN_DIGITS && length <= point {
         let (first, rest) = digits.split_at(1);
         let dot = if rest.is_empty() { "" } else { "." };
         return format!("{sign}{first}{dot}{rest}e{}", point - 1);
@@ -53,6 +53,22 @@ fn shortest(value: f64) -> String {
             format!("{sign}0.{:0<zeros$}{digits}", "")
         }
     }
+}
+
+/// The fewest digits that tell a value from its neighbours, and where the point stands in them.
+fn digits(value: f64) -> (String, i32) {
+    let short = format!("{value:e}");
+    let digits = short.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    let mut text = short;
+    if digits > EXACT_DIGITS {
+        // Two such texts can be equally near: then the server takes the one that ends in an even digit.
+        let even = format!("{value:.*e}", digits - 1);
+        if even.parse() == Ok(value) {
+            text = even;
+        }
+    }
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    (digits.replace('.', ""), exponent.parse::<i32>().unwrap_or_default() + 1)
 }
 
 pub(super) fn encode_float(text: &[u8], real: Real, out: &mut Vec<u8>) -> Result<(), Fault> {

@@ -23,13 +23,15 @@ pub(super) fn plain_max(kind: &Type) -> u32 {
     max - u32::from(matches!(kind, Type::Varchar { compressed: true, .. }))
 }
 
-/// A character of ASCII in the bytes of a character set.
-pub(super) fn ascii(char: u8, collation: Collation) -> Vec<u8> {
+/// A space and a comma, in the bytes of a character set.
+pub(super) fn signs(collation: Collation) -> (&'static [u8], &'static [u8]) {
     let charset = collation.charset();
-    let mut bytes = vec![0; usize::from(charset.min)];
-    let at = if charset.name == "utf16le" { 0 } else { bytes.len() - 1 };
-    bytes[at] = char;
-    bytes
+    match (charset.min, charset.name) {
+        (1, _) => (b" ", b","),
+        (2, "utf16le") => (b" \0", b",\0"),
+        (2, _) => (b"\0 ", b"\0,"),
+        _ => (b"\0\0\0 ", b"\0\0\0,"),
+    }
 }
 
 /// A text without the spaces at its end.
@@ -44,7 +46,7 @@ fn trimmed<'a>(text: &'a [u8], space: &[u8]) -> &'a [u8] {
 }
 
 pub(super) fn decode_char(stored: &[u8], collation: Collation, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let text = if collation == Collation::BINARY { stored } else { trimmed(stored, &ascii(b' ', collation)) };
+    let text = if collation == Collation::BINARY { stored } else { trimmed(stored, signs(collation).0) };
     out.extend_from_slice(text);
     Ok(())
 }
@@ -64,8 +66,8 @@ pub(super) fn encode_char(
         out.extend_from_slice(text);
         return Ok(());
     }
-    let space = ascii(b' ', collation);
-    let text = trimmed(text, &space);
+    let (space, _) = signs(collation);
+    let text = trimmed(text, space);
     if count(text, charset)? > usize::from(chars) {
         return Err("more characters than the column has");
     }
@@ -75,7 +77,7 @@ pub(super) fn encode_char(
     };
     out.extend_from_slice(text);
     for _ in 0..filled.saturating_sub(text.len()) / space.len() {
-        out.extend_from_slice(&space);
+        out.extend_from_slice(space);
     }
     Ok(())
 }

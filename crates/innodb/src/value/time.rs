@@ -1,6 +1,6 @@
 //! YEAR, DATE, TIME, DATETIME, TIMESTAMP: in the formats of MySQL 5.6 and MariaDB 10.1 and later.
 
-use super::{Fault, digits, number, print, put};
+use super::{Fault, digits, number, print_digits, put};
 
 /// What a YEAR is counted from.
 const YEAR_FIRST: u64 = 1900;
@@ -30,7 +30,8 @@ fn print_fraction(stored: u64, fraction: u8, out: &mut Vec<u8>) -> Result<(), Fa
         return Err("a fraction of a second that has no such digits");
     }
     if fraction > 0 {
-        print(out, format_args!(".{:0width$}", stored / odd, width = usize::from(fraction)));
+        out.push(b'.');
+        print_digits(out, stored / odd, usize::from(fraction));
     }
     Ok(())
 }
@@ -55,7 +56,7 @@ fn split_fraction(text: &[u8], fraction: u8) -> Result<(&[u8], u64), Fault> {
 pub(super) fn decode_year(stored: &[u8], short: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
     let year = number(stored);
     // A year of two digits has no 0: what is stored as 0 is 1900.
-    print(out, format_args!("{:04}", if year > 0 || short { YEAR_FIRST + year } else { 0 }));
+    print_digits(out, if year > 0 || short { YEAR_FIRST + year } else { 0 }, 4);
     Ok(())
 }
 
@@ -85,7 +86,11 @@ impl Day {
         if self.year > 9999 || self.month > 12 || self.day > 31 {
             return Err("a date with parts that no date has");
         }
-        print(out, format_args!("{:04}-{:02}-{:02}", self.year, self.month, self.day));
+        print_digits(out, self.year, 4);
+        out.push(b'-');
+        print_digits(out, self.month, 2);
+        out.push(b'-');
+        print_digits(out, self.day, 2);
         Ok(())
     }
 
@@ -123,7 +128,11 @@ fn print_clock(packed: u64, hours_max: u64, out: &mut Vec<u8>) -> Result<(), Fau
     if hours > hours_max || minutes > 59 || seconds > 59 {
         return Err(IMPOSSIBLE);
     }
-    print(out, format_args!("{hours:02}:{minutes:02}:{seconds:02}"));
+    print_digits(out, hours, 2);
+    out.push(b':');
+    print_digits(out, minutes, 2);
+    out.push(b':');
+    print_digits(out, seconds, 2);
     Ok(())
 }
 

@@ -48,17 +48,21 @@ pub(super) fn parse(
     }
     let mut columns = Vec::new();
     for (at, (name, type_name)) in names.iter().zip(types).enumerate() {
-        let field = Field { bytes: file.part(fields + at * COLUMN_BYTES, COLUMN_BYTES)?, lists: &lists };
+        let name = text(file, names_at, name)?;
+        let field =
+            Field { name: &name, bytes: file.part(fields + at * COLUMN_BYTES, COLUMN_BYTES)?, lists: &lists };
         let flags = field.flags()?;
         let visibility =
             sections.column_flags.and_then(|flags| flags.get(at)).map_or(0, |byte| byte & VISIBILITY);
+        let kind = field.kind(type_name, version)?;
+        let auto_increment = field.bytes.u8(10)? == COUNTED;
         columns.push(Column {
-            name: text(file, names_at, name)?,
-            kind: field.kind(type_name, version)?,
+            name,
+            kind,
             nullable: flags & NULLABLE > 0,
             generated: Generated::No,
             hidden: visibility >= UNSEEN,
-            auto_increment: field.bytes.u8(10)? == COUNTED,
+            auto_increment,
         });
     }
     if let Some(period) = sections.system_period {
@@ -147,6 +151,7 @@ fn type_names<'a>(sections: &Sections<'a>, count: usize) -> Result<Vec<Option<&'
 
 /// A column's seventeen bytes, and the lists of members.
 struct Field<'a> {
+    name: &'a str,
     bytes: Reader<'a>,
     lists: &'a [Vec<&'a [u8]>],
 }
@@ -159,49 +164,20 @@ impl Field<'_> {
     fn kind(&self, type_name: Option<&str>, version: Version) -> Result<Type, Error> {
         let flags = self.flags()?;
         let length = self.bytes.u16(3)?;
-        let decimals = u8::try_from(flags >> 8 & 63).unwrap_or_default();
-        let unsigned = flags & SIGNED == 0;
-        let zerofill = flags & ZEROFILL > 0;
         let compressed = self.bytes.u8(10)? == COMPRESSED;
         if let Some(name) = type_name {
             return self.named(name, version);
         }
-        let int = |bytes| -> Result<Type, Error> {
-            let zerofill = if zerofill { self.small(length)? } else { 0 };
-            Ok(Type::Int { bytes, unsigned, zerofill })
-        };
-        let real = || -> Result<Real, Error> {
-            let digits = if decimals == NO_DECIMALS { None } else { Some((self.small(length)?, decimals)) };
-            Ok(Real { digits, unsigned, zerofill })
-        };
+        if let Some(number) = self.number(length, flags)? {
+            return Ok(number);
+        }
         let fraction = |whole: u16| self.fraction(length, whole);
         Ok(match self.bytes.u8(13)? {
-            1 => int(1)?,
-            2 => int(2)?,
-            9 => int(3)?,
-            3 => int(4)?,
-            8 => int(8)?,
-            4 => Type::Float(real()?),
-            5 => Type::Double(real()?),
-            246 => {
-                let signs = u16::from(decimals > 0) + u16::from(!unsigned);
-                let precision = length.checked_sub(signs).filter(|digits| *digits <= 65);
-                let precision = precision.filter(|digits| *digits >= u16::from(decimals) && decimals <= 38);
-                let precision = precision.ok_or_else(|| self.fault("a DECIMAL of impossible length"))?;
-                Type::Decimal { precision: self.small(precision)?, scale: decimals, unsigned, zerofill }
-            }
-            16 if (1..=64).contains(&length) => Type::Bit { bits: self.small(length)? },
-            13 => Type::Year { short: length == 2 },
             14 => Type::Date,
             19 => Type::Time { fraction: fraction(10)? },
             18 => Type::Datetime { fraction: fraction(19)? },
             17 => Type::Timestamp { fraction: fraction(19)?, wide: version.has_wide_timestamps() },
-            7 | 10..=12 => {
-                return Err(Error::unsupported(
-                    "a DATE, TIME, DATETIME or TIMESTAMP in the format of before MariaDB 10.1: rebuild the table \
-                     (ALTER TABLE ... FORCE)",
-                ));
-            }
+            7 | 10..=12 => return Err(Error::old_time(self.name)),
             254 => Type::Char { chars: self.chars(length)?, collation: self.collation()? },
             15 => {
                 // The byte that says whether a value is compressed counts.
@@ -235,6 +211,40 @@ impl Field<'_> {
         })
     }
 
+    /// The type, if it is one of numbers.
+    fn number(&self, length: u16, flags: u16) -> Result<Option<Type>, Error> {
+        let decimals = u8::try_from(flags >> 8 & 63).unwrap_or_default();
+        let unsigned = flags & SIGNED == 0;
+        let zerofill = flags & ZEROFILL > 0;
+        let int = |bytes| -> Result<Type, Error> {
+            let zerofill = if zerofill { self.small(length)? } else { 0 };
+            Ok(Type::Int { bytes, unsigned, zerofill })
+        };
+        let real = || -> Result<Real, Error> {
+            let digits = if decimals == NO_DECIMALS { None } else { Some((self.small(length)?, decimals)) };
+            Ok(Real { digits, unsigned, zerofill })
+        };
+        Ok(Some(match self.bytes.u8(13)? {
+            1 => int(1)?,
+            2 => int(2)?,
+            9 => int(3)?,
+            3 => int(4)?,
+            8 => int(8)?,
+            4 => Type::Float(real()?),
+            5 => Type::Double(real()?),
+            246 => {
+                let signs = u16::from(decimals > 0) + u16::from(!unsigned);
+                let precision = length.checked_sub(signs).filter(|digits| *digits <= 65);
+                let precision = precision.filter(|digits| *digits >= u16::from(decimals) && decimals <= 38);
+                let precision = precision.ok_or_else(|| self.fault("a DECIMAL of impossible length"))?;
+                Type::Decimal { precision: self.small(precision)?, scale: decimals, unsigned, zerofill }
+            }
+            16 if (1..=64).contains(&length) => Type::Bit { bits: self.small(length)? },
+            13 => Type::Year { short: length == 2 },
+            _ => return Ok(None),
+        }))
+    }
+
     /// A type of a plugin.
     fn named(&self, name: &str, version: Version) -> Result<Type, Error> {
         Ok(match name.to_ascii_lowercase().as_str() {
@@ -242,7 +252,7 @@ impl Field<'_> {
             "inet4" => Type::Inet4,
             "inet6" => Type::Inet6,
             "vector" => Type::Vector { dimensions: self.bytes.u16(3)? / 4 },
-            _ => return Err(Error::unsupported(format!("a column has the type {name}, which is not known"))),
+            _ => return Err(self.unknown(&format!("type {name}"))),
         })
     }
 
@@ -257,9 +267,7 @@ impl Field<'_> {
 
     fn collation(&self) -> Result<Collation, Error> {
         let number = u16::from(self.bytes.u8(14)?) | u16::from(self.bytes.u8(11)?) << 8;
-        Collation::of_number(number).ok_or_else(|| {
-            Error::unsupported(format!("a column has the collation of number {number}, which is not known"))
-        })
+        Collation::of_number(number).ok_or_else(|| self.unknown(&format!("collation of number {number}")))
     }
 
     /// Characters of a length in bytes.
@@ -286,7 +294,11 @@ impl Field<'_> {
     }
 
     fn fault(&self, what: &str) -> Error {
-        self.bytes.corrupt(0, what)
+        Error::Corrupt { what: what.to_owned(), place: format!("column `{}` of the .frm file", self.name) }
+    }
+
+    fn unknown(&self, what: &str) -> Error {
+        Error::unsupported(format!("column `{}` has a {what}, which is not known", self.name))
     }
 }
 

@@ -44,6 +44,9 @@ impl Draft {
             auto_increment: false,
         };
         draft.arguments(cursor)?;
+        if cursor.peek().is_some_and(|token| token.kind == Kind::OldTime) {
+            return Err(Error::old_time(&draft.name));
+        }
         while !cursor.is(0, ",") && !cursor.is(0, ")") {
             draft.attribute(cursor)?;
         }
@@ -147,30 +150,10 @@ impl Draft {
             let (collation, compressed) = (self.collation(table)?, self.compressed);
             Ok::<_, Error>(Type::Blob { length_bytes, collation, compressed })
         };
+        if let Some(number) = self.number()? {
+            return Ok(number);
+        }
         Ok(match self.type_name.as_str() {
-            "tinyint" => self.int(1)?,
-            "smallint" => self.int(2)?,
-            "mediumint" => self.int(3)?,
-            "int" => self.int(4)?,
-            "bigint" => self.int(8)?,
-            "float" => Type::Float(self.real()?),
-            "double" => Type::Double(self.real()?),
-            "decimal" => {
-                let (precision, scale) = (self.within(0, 10, 65)?, self.within(1, 0, 38)?);
-                if scale > precision {
-                    return Err(self.error("a DECIMAL with more decimals than digits"));
-                }
-                let zerofill = self.zerofill;
-                let unsigned = self.unsigned || zerofill;
-                Type::Decimal {
-                    precision: self.small(precision)?,
-                    scale: self.small(scale)?,
-                    unsigned,
-                    zerofill,
-                }
-            }
-            "bit" => Type::Bit { bits: self.within(0, 1, 64).and_then(|bits| self.small(bits.max(1)))? },
-            "year" => Type::Year { short: self.within(0, 4, 4)? == 2 },
             "date" => Type::Date,
             "time" => Type::Time { fraction: self.small(fraction()?)? },
             "datetime" => Type::Datetime { fraction: self.small(fraction()?)? },
@@ -207,6 +190,36 @@ impl Draft {
                 Type::Geometry(*shape.ok_or_else(|| self.error("a type that is not known"))?)
             }
         })
+    }
+
+    /// The type, if it is one of numbers.
+    fn number(&self) -> Result<Option<Type>, Error> {
+        Ok(Some(match self.type_name.as_str() {
+            "tinyint" => self.int(1)?,
+            "smallint" => self.int(2)?,
+            "mediumint" => self.int(3)?,
+            "int" => self.int(4)?,
+            "bigint" => self.int(8)?,
+            "float" => Type::Float(self.real()?),
+            "double" => Type::Double(self.real()?),
+            "decimal" => {
+                let (precision, scale) = (self.within(0, 10, 65)?, self.within(1, 0, 38)?);
+                if scale > precision {
+                    return Err(self.error("a DECIMAL with more decimals than digits"));
+                }
+                let zerofill = self.zerofill;
+                let unsigned = self.unsigned || zerofill;
+                Type::Decimal {
+                    precision: self.small(precision)?,
+                    scale: self.small(scale)?,
+                    unsigned,
+                    zerofill,
+                }
+            }
+            "bit" => Type::Bit { bits: self.within(0, 1, 64).and_then(|bits| self.small(bits.max(1)))? },
+            "year" => Type::Year { short: self.within(0, 4, 4)? == 2 },
+            _ => return Ok(None),
+        }))
     }
 
     fn int(&self, bytes: u8) -> Result<Type, Error> {

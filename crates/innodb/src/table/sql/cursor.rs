@@ -101,12 +101,6 @@ impl<'a> Cursor<'a> {
     pub(super) fn unexpected(&self, expected: &str) -> Error {
         let line = self.peek().or(self.tokens.last()).map_or(1, |token| token.line);
         let found = match self.peek() {
-            Some(token) if token.kind == Kind::OldTime => {
-                return Error::unsupported(
-                    "a DATE, TIME, DATETIME or TIMESTAMP in the format of before MariaDB 10.1: rebuild the table \
-                     (ALTER TABLE ... FORCE)",
-                );
-            }
             Some(token) => format!("'{}'", token.text.chars().take(80).collect::<String>()),
             None => "the end".to_owned(),
         };
