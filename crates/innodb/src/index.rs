@@ -239,6 +239,9 @@ impl<'a> IndexPage<'a> {
         if origins.len() != usize::from(self.records) {
             return bad(DATA + 16, "there are fewer records than the page counts");
         }
+        if self.free_places().count() != usize::from(self.heap_records - 2 - self.records) {
+            return bad(DATA + 6, "its list of free records is not as long as the page counts");
+        }
         Ok(())
     }
 
@@ -260,19 +263,20 @@ impl<'a> IndexPage<'a> {
         usize::from(u16_at(self.bytes, TRAILER - 2 * (slot + 1)))
     }
 
-    /// Walks through the list of free records as far as it makes sense.
+    /// Gives the places of the records on the list of free ones, as far as it makes sense.
     pub fn free_list(&self, origins: &mut Vec<u16>) {
         origins.clear();
-        let mut origin = self.free;
-        while (HEAP + RECORD_HEADER_BYTES..self.heap_top).contains(&origin)
-            && origins.len() < usize::from(self.heap_records)
-        {
-            origins.push(u16::try_from(origin).unwrap_or(0));
+        origins.extend(self.free_places().map(|origin| u16::try_from(origin).unwrap_or(0)));
+    }
+
+    fn free_places(&self) -> impl Iterator<Item = usize> {
+        let is_record = |origin: &usize| (HEAP + RECORD_HEADER_BYTES..self.heap_top).contains(origin);
+        let follow = move |&origin: &usize| {
             let header = RecordHeader::at(self.bytes, origin);
-            if header.next == 0 {
-                break;
-            }
-            origin = header.next(origin);
-        }
+            (header.next != 0).then(|| header.next(origin)).filter(is_record)
+        };
+        // A circle comes to an end, too.
+        let first = Some(self.free).filter(is_record);
+        std::iter::successors(first, follow).take(usize::from(self.heap_records))
     }
 }

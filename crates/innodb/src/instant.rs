@@ -90,7 +90,7 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
         if origin < HEAP || header.status() != Some(Status::NodePointer) {
             return Err(corrupt(number, DATA, "a page above the leaves leads nowhere").into());
         }
-        let mut found = None;
+        let (mut found, mut fault) = (None, None);
         for null_bytes in 0..=index.fields.len().div_ceil(8) {
             let key = index.fields[..index.key_fields].iter().copied();
             let layout = Layout::of(
@@ -100,22 +100,27 @@ fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P:
             );
             let Ok(extent) = layout.parse(&page, header, origin, &mut scratch.places) else { continue };
             let below = child(page.bytes, extent);
-            if is_first(pages.page(below).ok(), below, &page) {
-                found = Some(below);
-                break;
+            if below >= pages.count() {
+                continue;
+            }
+            match pages.page(below) {
+                Ok(bytes) if is_first(bytes, below, &page) => {
+                    found = Some(below);
+                    break;
+                }
+                Ok(_) => {}
+                Err(error) => fault = fault.or(Some(error)),
             }
         }
-        let Some(below) = found else {
-            return Err(
-                corrupt(number, origin, "the first record does not lead to the first page below").into()
-            );
-        };
-        number = below;
+        number = found.ok_or_else(|| {
+            let what = "the first record does not lead to the first page below";
+            fault.unwrap_or_else(|| corrupt(number, origin, what).into())
+        })?;
     }
 }
 
-fn is_first(bytes: Option<&Page>, number: u32, above: &IndexPage<'_>) -> bool {
-    bytes.and_then(|bytes| IndexPage::parse(bytes, number).ok()).is_some_and(|page| {
+fn is_first(bytes: &Page, number: u32, above: &IndexPage<'_>) -> bool {
+    IndexPage::parse(bytes, number).is_ok_and(|page| {
         page.previous() == NO_PAGE
             && page.index_id == above.index_id
             && above.level.checked_sub(1) == Some(page.level)
