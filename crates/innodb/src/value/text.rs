@@ -40,9 +40,7 @@ fn trimmed<'a>(text: &'a [u8], space: &[u8]) -> &'a [u8] {
     while let Some(shorter) = rest.strip_suffix(space) {
         rest = shorter;
     }
-    // A space that begins within a character is none.
-    let odd = rest.len() % space.len();
-    if odd == 0 { rest } else { text }
+    rest
 }
 
 pub(super) fn decode_char(stored: &[u8], collation: Collation, out: &mut Vec<u8>) -> Result<(), Fault> {

@@ -272,6 +272,10 @@ fn a_damaged_frm_file_is_an_error_or_a_table() {
     ] {
         assert_eq!(frm::parse(&bytes).unwrap_err().to_string(), message);
     }
+    let mut old = std::fs::read(folder("11.8").join("no_key.frm")).unwrap();
+    old[51..55].copy_from_slice(&50_651_u32.to_le_bytes());
+    let message = frm::parse(&old).unwrap_err().to_string();
+    assert!(message.starts_with("the .frm file is of version 50651, and those of MariaDB 10.1"), "{message}");
 }
 
 #[test]
