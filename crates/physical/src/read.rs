@@ -117,15 +117,10 @@ impl<'a> Writer<'a> {
         Writer { targets: &opened.targets, values: Values::new(format), chains, long: Vec::new() }
     }
 
-    /// What stands between values.
-    pub(crate) fn between(&self) -> u8 {
-        self.values.between()
-    }
-
     /// Appends the row as a line.
     #[inline]
     pub(crate) fn row(&mut self, row: &Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-        let between = self.between();
+        let between = self.values.between();
         for target in self.targets {
             match row.stored(target.field) {
                 Stored::Null => self.values.null(out),

@@ -1,11 +1,20 @@
 //! TINYINT to BIGINT: the most significant byte first, the sign's bit flipped where there is one.
 
-use super::{Fault, digits, number, print, put};
+use super::{Fault, digits, number, print_digits, put};
 
 pub(super) fn decode(stored: &[u8], unsigned: bool, zerofill: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let value = i128::from(number(stored));
-    let value = if unsigned { value } else { value - (1 << (8 * stored.len() - 1)) };
-    print(out, format_args!("{value:0width$}", width = usize::from(zerofill)));
+    let value = number(stored);
+    let zero = 1 << (8 * stored.len() - 1);
+    let size = match unsigned {
+        true => value,
+        false if value >= zero => value - zero,
+        false => {
+            out.push(b'-');
+            zero - value
+        }
+    };
+    // ZEROFILL has no sign.
+    print_digits(out, size, usize::from(zerofill).max(1));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! FLOAT and DOUBLE: IEEE 754, the least significant byte first, and the text that gives them back exactly.
 
-use super::{Fault, print};
+use super::{Fault, print, print_digits};
 use crate::table::Real;
 
 /// Digits of a whole number up to which no exponent is written, and one more than the zeros behind the point.
@@ -25,11 +25,40 @@ pub(super) fn decode(stored: &[u8], real: Real, out: &mut Vec<u8>) -> Result<(),
         out.extend_from_slice(if single.is_ok() { b"-1e-60" } else { b"-0" });
         return Ok(());
     }
+    if !real.zerofill && short(value, out) {
+        return Ok(());
+    }
     let text = shortest(value);
     let filled = real.zerofill && single.is_err() && real.digits.is_none();
     let width = if filled { DOUBLE_WIDTH } else { 0 };
     print(out, format_args!("{text:0>width$}"));
     Ok(())
+}
+
+/// Writes a value with up to seven digits behind the point, as most have, and says whether it is one. No two
+/// texts of up to 15 digits stand for one value, so a text that gives it back is the shortest.
+fn short(value: f64, out: &mut Vec<u8>) -> bool {
+    const SCALE: f64 = 1e7;
+    let scaled = (value.abs() * SCALE).round();
+    // Both are exact, so this quotient is what the text is read as.
+    if scaled >= 1e15 || scaled / SCALE != value.abs() {
+        return false;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number below 1e15")]
+    let whole = scaled as u64;
+    if value < 0.0 {
+        out.push(b'-');
+    }
+    print_digits(out, whole / 10_000_000, 1);
+    let fraction = whole % 10_000_000;
+    if fraction > 0 {
+        out.push(b'.');
+        print_digits(out, fraction, 7);
+        while out.last() == Some(&b'0') {
+            out.pop();
+        }
+    }
+    true
 }
 
 /// The shortest text that gives the value back, as the server writes it.
