@@ -72,8 +72,8 @@ pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) 
     Ok(layout)
 }
 
-/// The first leaf. How many bytes of each record above the leaves say what is NULL is not known yet: it is the
-/// number with which the first one leads to a first page of the level below.
+/// The first leaf. How many bytes of each record above the leaves say what is NULL is not known yet: it is
+/// the number with which the first one leads to a first page of the level below.
 fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P::Error> {
     let index = table.clustered();
     let mut number = root;

@@ -8,8 +8,8 @@ use innodb::table::{Table, Version, frm, sql};
 use crate::error::io;
 use crate::{Error, TableFiles};
 
-/// The server that a definition in SQL is taken to be of; only UUIDs of servers before those of late 2023 were
-/// stored otherwise.
+/// The server that a definition in SQL is taken to be of; only UUIDs of servers before those of late 2023
+/// were stored otherwise.
 const SQL_VERSION: Version = Version(110_800);
 /// How the `.frm` file of a view begins.
 const VIEW: &[u8] = b"TYPE=";

@@ -37,9 +37,9 @@ impl Found {
 }
 
 impl Rows<'_> {
-    /// Writes what is left of deleted rows: how each was found and on which page, then its values. What is, in
-    /// all its values, also a row of the table is left out: splits and merges of pages leave such copies.
-    /// Pages and rows that make no sense are passed over: where a page is free nothing promises that any does.
+    /// Writes what is left of deleted rows: how each was found and on which page, then its values. What is,
+    /// in all its values, also a row of the table is left out: splits and merges of pages leave such copies.
+    /// Pages and rows that make no sense are passed over: nothing promises that any does in a free page.
     ///
     /// # Errors
     /// As those of [`Rows::write`].

@@ -2,8 +2,8 @@
 
 /// The name that a file or folder stands for: `@002d` is a minus. What is no such name stands for itself.
 ///
-/// The server's manual, "Identifier to File Name Mapping". It also has short forms, such as `@0g`, for letters
-/// of some alphabets; these are left as they are.
+/// The server's manual, "Identifier to File Name Mapping". It also has short forms, such as `@0g`, for
+/// letters of some alphabets; these are left as they are.
 ///
 /// ```
 /// assert_eq!(physical::table_name("my@002dtable"), "my-table");

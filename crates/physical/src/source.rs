@@ -22,8 +22,8 @@ pub struct TableFiles {
     pub name: String,
     /// Its definition, if there is one beside the data.
     pub frm: Option<PathBuf>,
-    /// Its data: a file, or one for each partition, in the order of names. None for a table of another engine,
-    /// or one that is in the system tablespace.
+    /// Its data: a file, or one for each partition, in the order of names. None for a table of another
+    /// engine, or one that is in the system tablespace.
     pub files: Vec<PathBuf>,
     /// Whether there is what `FLUSH TABLES ... FOR EXPORT` writes beside each of them.
     pub exported: bool,

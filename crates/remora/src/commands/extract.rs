@@ -74,8 +74,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
     format: Format,
 
-    /// Also write what is left of deleted rows, into a file of its own for each table: how each was found, the
-    /// page, then the columns
+    /// Also write what is left of deleted rows, into a file of its own for each table: how each was found,
+    /// the page, then the columns
     #[arg(long)]
     deleted: bool,
 
