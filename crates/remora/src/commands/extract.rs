@@ -88,6 +88,13 @@ pub(crate) struct Arguments {
     threads: Option<std::num::NonZeroU16>,
 }
 
+/// What came of it.
+struct Outcome {
+    tables: usize,
+    sum: Counts,
+    left_out: LeftOut,
+}
+
 /// A table that is to be read.
 struct Wish {
     name: TableName,
@@ -133,7 +140,9 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     if done == 0 && !left_out.is_empty() {
         anyhow::bail!("no table was extracted");
     }
-    summarise(arguments, done, &sum, &left_out, began.elapsed().as_secs_f64(), report)?;
+    let outcome = Outcome { tables: done, sum, left_out };
+    summarise(arguments, &outcome, began.elapsed().as_secs_f64(), report)?;
+    let left_out = outcome.left_out;
     let damaged = sum.damaged > 0 || left_out.iter().any(|(_, exit)| *exit == Exit::Damaged);
     Ok(match damaged {
         true => Exit::Damaged,
@@ -164,9 +173,10 @@ fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&
     Ok(source.tables.iter().filter(is_chosen).collect())
 }
 
-/// Opens the files of the tables. What can't be read is told with its reason.
+/// What can't be read, each with its reason, and how the command would end if it were all.
 type LeftOut = Vec<(String, Exit)>;
 
+/// Opens the files of the tables.
 fn wishes(arguments: &Arguments, chosen: &[&TableFiles]) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
     let statements = arguments.schema.as_ref().map(std::fs::read_to_string).transpose();
     let statements = statements.map_err(|error| usage(format!("--schema: {error}")))?;
@@ -237,14 +247,8 @@ fn extract(
     Ok(sum)
 }
 
-fn summarise(
-    arguments: &Arguments,
-    tables: usize,
-    sum: &Counts,
-    left_out: &[(String, Exit)],
-    seconds: f64,
-    report: &Report,
-) -> anyhow::Result<()> {
+fn summarise(arguments: &Arguments, outcome: &Outcome, seconds: f64, report: &Report) -> anyhow::Result<()> {
+    let Outcome { tables, sum, left_out } = outcome;
     let rate = report::as_f64(sum.rows) / seconds;
     if report.is_json() {
         let left_out: Vec<&String> = left_out.iter().map(|(line, _)| line).collect();
@@ -258,7 +262,7 @@ fn summarise(
     report.note(&format!(
         "{} of {}, {}B of text in {seconds:.1} s, {} rows/s",
         count(sum.rows, "row"),
-        count(tables, "table"),
+        count(*tables, "table"),
         report::short(report::as_f64(sum.bytes)),
         report::short(rate),
     ));
