@@ -43,6 +43,7 @@ pub use hash::{Hash, Sum};
 pub use inspect::{CheckSummary, check};
 pub use load::{LoadRequest, LoadSummary, Verify, load};
 pub use manifest::{Chunk, Earlier, Manifest, Source, TableEntry, Within};
+pub use name::folder as folder_name;
 pub use run::{DumpRequest, DumpSummary, Limits, dump};
 pub use selection::{Conditions, Pattern, Selection};
 pub use world::World;

@@ -7,7 +7,8 @@ use server::TableName;
 const NAME_BYTES: usize = 96;
 
 /// The folder of a table's data: both names, a dot between them.
-pub(crate) fn folder(table: &TableName) -> String {
+#[must_use]
+pub fn folder(table: &TableName) -> String {
     format!("{}.{}", encode(&table.schema), encode(&table.table))
 }
 

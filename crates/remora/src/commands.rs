@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod cron;
 pub(crate) mod diff;
 pub(crate) mod dump;
+pub(crate) mod extract;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod load;

@@ -113,6 +113,13 @@ impl Exit {
                     _ => Exit::Failed,
                 };
             }
+            if let Some(error) = cause.downcast_ref::<physical::Error>() {
+                return match error {
+                    physical::Error::Stopped => stopped(),
+                    error if error.is_damage() => Exit::Damaged,
+                    _ => Exit::Failed,
+                };
+            }
             if let Some(error) = cause.downcast_ref::<dump::Error>() {
                 return of_dump(error);
             }

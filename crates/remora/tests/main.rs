@@ -24,6 +24,8 @@ mod doubt;
 mod dump;
 #[path = "main/duplicate.rs"]
 mod duplicate;
+#[path = "main/extract.rs"]
+mod extract;
 #[path = "main/form.rs"]
 mod form;
 #[path = "main/galera.rs"]

@@ -1,0 +1,49 @@
+//! What can be wrong.
+
+/// Why bytes or a text are no table, no value, or none that this crate works on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Bytes are not what InnoDB or the server writes.
+    #[error("{what} ({place})")]
+    Corrupt {
+        /// What is wrong with them.
+        what: String,
+        /// Where they are: an offset in a file, a page, a column.
+        place: String,
+    },
+    /// A definition in SQL that is not understood.
+    #[error("line {line} of the definition: {what}")]
+    Sql {
+        /// Line in the text, from 1.
+        line: usize,
+        /// What was met, and what was expected.
+        what: String,
+    },
+    /// The table is understood, but its files are of a kind that is not read or written here.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A text that the column can't hold exactly.
+    #[error("column `{column}`: {what}: '{text}'")]
+    Value {
+        /// The column's name.
+        column: String,
+        /// Why not.
+        what: &'static str,
+        /// The text, its end left out if it is long.
+        text: String,
+    },
+}
+
+impl Error {
+    /// A temporal column of before MariaDB 10.1 (and MySQL 5.6).
+    pub(crate) fn old_time(column: &str) -> Error {
+        Error::Unsupported(format!(
+            "column `{column}` has the format that TIME, DATETIME and TIMESTAMP had before MariaDB 10.1: rebuild \
+             the table (ALTER TABLE ... FORCE)"
+        ))
+    }
+
+    pub(crate) fn unsupported(what: impl Into<String>) -> Error {
+        Error::Unsupported(what.into())
+    }
+}

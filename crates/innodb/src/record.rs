@@ -1,0 +1,271 @@
+//! Records of COMPACT and DYNAMIC tables: where each field is.
+//!
+//! Facts: `rem0rec.cc` of MariaDB's source, `rec_init_offsets_comp_ordinary()`. In front of a record's origin
+//! are its header and, read downwards, how many fields were added at an instant, a bit for each field that
+//! may be NULL, and the lengths of fields that vary; behind it the fields.
+
+use crate::Error;
+use crate::chain::REFERENCE_BYTES;
+use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
+use crate::page::{Page, corrupt, u32_at};
+use crate::table::{Field, Index, Length};
+
+/// Fields that a row can have.
+const FIELDS_MAX: usize = 1023 + 3;
+/// Bytes of DB_TRX_ID and DB_ROLL_PTR, and how many fields they are.
+pub(crate) const SYSTEM_BYTES: usize = 6 + 7;
+pub(crate) const SYSTEM_FIELDS: usize = 2;
+
+/// How the records of an index are laid out.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    fields: Vec<Field>,
+    key_fields: usize,
+    /// Fields that a record has that does not say how many.
+    core_fields: usize,
+    /// How many fields before each may be NULL; one number more than fields.
+    nullable_before: Vec<u16>,
+    /// What fields have that a record ends before: those that were added at an instant. NULL or bytes.
+    defaults: Vec<Option<Vec<u8>>>,
+}
+
+/// Where a field's bytes are in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is NULL.
+    Null,
+    /// The record ends before it: it has its column's default of the time when it was added.
+    Default,
+    /// All of it is here.
+    Here {
+        /// Its first byte in the page.
+        at: u16,
+        /// Its bytes.
+        len: u16,
+    },
+    /// Some of it is here, the last 20 bytes of which say where the rest is.
+    Parted {
+        /// Its first byte in the page.
+        at: u16,
+        /// Its bytes.
+        len: u16,
+    },
+}
+
+/// The bytes of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored<'a> {
+    /// It is NULL.
+    Null,
+    /// All of it.
+    Whole(&'a [u8]),
+    /// Its beginning, and where the rest is.
+    Parted(&'a [u8], &'a [u8; REFERENCE_BYTES]),
+}
+
+/// The bytes of a page that a record takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first one.
+    pub start: usize,
+    /// Where its fields begin.
+    pub origin: usize,
+    /// The one behind the last.
+    pub end: usize,
+}
+
+impl Layout {
+    /// That of an index whose records all have all fields.
+    #[must_use]
+    pub fn new(index: &Index) -> Layout {
+        Layout::of(index.fields.clone(), index.key_fields, index.fields.len())
+    }
+
+    /// The same where records without a number of fields have only the first `core_fields`.
+    pub(crate) fn of(fields: Vec<Field>, key_fields: usize, core_fields: usize) -> Layout {
+        let mut nullable_before = vec![0];
+        let mut count = 0;
+        for field in &fields {
+            count += u16::from(field.nullable);
+            nullable_before.push(count);
+        }
+        Layout { fields, key_fields, core_fields, nullable_before, defaults: Vec::new() }
+    }
+
+    /// What fields have that a record ends before; from the first such field on.
+    pub(crate) fn set_defaults(&mut self, defaults: Vec<Option<Vec<u8>>>) {
+        self.defaults = defaults;
+    }
+
+    /// The fields in the order in which they are stored. One without a column is the system's, or was of a
+    /// column that is dropped.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// How many of them, from the first, the pages above the leaves have.
+    #[must_use]
+    pub fn key_fields(&self) -> usize {
+        self.key_fields
+    }
+
+    /// How many fields a record has that does not say how many.
+    pub(crate) fn core_fields(&self) -> usize {
+        self.core_fields
+    }
+
+    fn null_bytes(&self, fields: usize) -> usize {
+        usize::from(self.nullable_before.get(fields).copied().unwrap_or(0)).div_ceil(8)
+    }
+
+    /// Finds the fields of the record at `origin`, whose header is `header`: a place for each field of this
+    /// layout, or of its key in a node pointer.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when it does not lie within the page's heap.
+    pub fn parse(
+        &self,
+        page: &IndexPage<'_>,
+        header: RecordHeader,
+        origin: usize,
+        places: &mut Vec<Place>,
+    ) -> Result<Extent, Error> {
+        places.clear();
+        let mut down = Down { page: page.bytes, at: origin.saturating_sub(RECORD_HEADER_BYTES) };
+        let mut end = origin;
+        let (stored, null_bytes, blob) = self.head(page, header, origin, &mut down)?;
+        let mut nulls = Down { page: page.bytes, at: down.at };
+        down.at = down.at.saturating_sub(null_bytes);
+        let (mut bits, mut bit) = (0, 8);
+        for (number, field) in self.fields.iter().enumerate().take(stored) {
+            if blob && number == self.key_fields + SYSTEM_FIELDS {
+                end += REFERENCE_BYTES;
+            }
+            if field.nullable {
+                if bit == 8 {
+                    (bits, bit) = (nulls.byte(), 0);
+                }
+                bit += 1;
+                if bits >> (bit - 1) & 1 != 0 {
+                    places.push(Place::Null);
+                    continue;
+                }
+            }
+            let (len, parted) = match field.length {
+                Length::Fixed(bytes) => (usize::from(bytes), false),
+                Length::Variable { external, .. } => down.length(external),
+            };
+            let (at16, len16) = (u16::try_from(end).unwrap_or(u16::MAX), u16::try_from(len).unwrap_or(0));
+            end += len;
+            if parted && len < REFERENCE_BYTES {
+                return Err(corrupt(
+                    page.number,
+                    origin,
+                    format!("field {number} is too short for where its rest is"),
+                ));
+            }
+            places.push(match parted {
+                false => Place::Here { at: at16, len: len16 },
+                true => Place::Parted { at: at16, len: len16 },
+            });
+        }
+        if header.status() == Some(Status::NodePointer) {
+            end += 4;
+        } else {
+            places.resize(self.fields.len(), Place::Default);
+        }
+        if down.at < HEAP || end > page.heap_top {
+            return Err(corrupt(
+                page.number,
+                origin,
+                "a record does not fit into its page; is the definition that of this table?",
+            ));
+        }
+        Ok(Extent { start: down.at, origin, end })
+    }
+
+    /// How many fields a record has, the bytes that say which are NULL, and whether it has a description of
+    /// instant changes.
+    #[inline]
+    fn head(
+        &self,
+        page: &IndexPage<'_>,
+        header: RecordHeader,
+        origin: usize,
+        down: &mut Down<'_>,
+    ) -> Result<(usize, usize, bool), Error> {
+        match header.status() {
+            Some(Status::Ordinary) => Ok((self.core_fields, self.null_bytes(self.core_fields), false)),
+            Some(Status::NodePointer) => Ok((self.key_fields, self.null_bytes(self.core_fields), false)),
+            Some(Status::Instant) => {
+                let low = down.byte();
+                let more = if low < 0x80 { 0 } else { usize::from(down.byte()) << 7 };
+                let blob = header.is_metadata() && header.deleted;
+                let fields = self.core_fields + (usize::from(low & 0x7F) | more) + 1 - usize::from(blob);
+                if fields > self.fields.len().min(FIELDS_MAX) {
+                    let what = format!(
+                        "a record has {fields} fields, the definition {}: it is not that of this table",
+                        self.fields.len()
+                    );
+                    return Err(corrupt(page.number, origin, what));
+                }
+                Ok((fields, self.null_bytes(fields), blob))
+            }
+            None => Err(corrupt(page.number, origin, "a record of no known kind")),
+        }
+    }
+
+    /// The bytes of a field whose place was found in this page.
+    #[inline]
+    #[must_use]
+    pub fn stored<'a>(&'a self, page: &'a Page, field: usize, place: Place) -> Stored<'a> {
+        let bytes = |at: u16, len: u16| {
+            let from = usize::from(at);
+            page.get(from..from + usize::from(len)).unwrap_or_default()
+        };
+        match place {
+            Place::Null => Stored::Null,
+            Place::Here { at, len } => Stored::Whole(bytes(at, len)),
+            Place::Parted { at, len } => match bytes(at, len).split_last_chunk() {
+                Some((local, reference)) => Stored::Parted(local, reference),
+                None => Stored::Null,
+            },
+            Place::Default => {
+                let default = field.checked_sub(self.core_fields).and_then(|at| self.defaults.get(at));
+                default.and_then(Option::as_deref).map_or(Stored::Null, Stored::Whole)
+            }
+        }
+    }
+}
+
+/// The page below that a node pointer leads to.
+#[must_use]
+pub fn child(page: &Page, extent: Extent) -> u32 {
+    u32_at(page, extent.end.saturating_sub(4))
+}
+
+/// Reads downwards. In front of the page are zeros; the caller sees by where it ends that it went too far.
+struct Down<'a> {
+    page: &'a Page,
+    at: usize,
+}
+
+impl Down<'_> {
+    #[inline]
+    fn byte(&mut self) -> u8 {
+        self.at = self.at.saturating_sub(1);
+        self.page.get(self.at).copied().unwrap_or(0)
+    }
+
+    /// A length, and whether the field's rest is elsewhere. `long` fields have two bytes from 128 on.
+    #[inline]
+    fn length(&mut self, long: bool) -> (usize, bool) {
+        let first = self.byte();
+        if long && first & 0x80 != 0 {
+            let len = usize::from(first & 0x3F) << 8 | usize::from(self.byte());
+            return (len, first & 0x40 != 0);
+        }
+        (usize::from(first), false)
+    }
+}

@@ -1,0 +1,232 @@
+//! A tablespace: what its first page says, which pages are free, and which segment has which.
+//!
+//! Facts: `fsp0types.h` and `fsp0fsp.h` of MariaDB's source. An extent is 64 pages, 1 MiB.
+
+use crate::Error;
+use crate::page::{
+    self, DATA, Kind, NO_PAGE, PAGE_BYTES, Page, Pages, Sums, corrupt, u16_at, u32_at, u64_at,
+};
+
+/// Pages of an extent.
+pub const EXTENT_PAGES: u32 = 64;
+/// Pages that one page of descriptors describes.
+const DESCRIBED_PAGES: u32 = 16_384;
+/// Where descriptors begin in such a page, and the bytes of one.
+const DESCRIPTORS: usize = 150;
+const DESCRIPTOR_BYTES: usize = 40;
+/// Where segments begin in a page of them, the bytes of one, and how many a page has.
+const SEGMENTS: usize = 50;
+const SEGMENT_BYTES: usize = 192;
+const SEGMENTS_PER_PAGE: usize = 85;
+/// What a segment that is in use has at a place of its own.
+const SEGMENT_MAGIC: u32 = 0x05D6_69D2;
+/// Pages that a segment may have one by one, before it has whole extents.
+const FRAGMENTS: usize = 32;
+
+/// What the first page of a tablespace says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Its number.
+    pub id: u32,
+    /// Pages in it.
+    pub pages: u32,
+    /// Pages from here on were never used, and hold nothing.
+    pub free_limit: u32,
+    /// What it is, bit by bit.
+    pub flags: u32,
+    /// How its pages prove that they are whole.
+    pub sums: Sums,
+}
+
+impl Space {
+    /// Reads page 0, and proves it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; [`Error::Unsupported`] for page sizes other than 16 KiB, and for tables that are
+    /// compressed by page or encrypted.
+    pub fn parse(first: &Page) -> Result<Space, Error> {
+        let flags = u32_at(first, DATA + 16);
+        let sums = if flags & 0x10 != 0 { Sums::Full } else { Sums::Old };
+        let space = Space {
+            id: u32_at(first, DATA),
+            pages: u32_at(first, DATA + 8),
+            free_limit: u32_at(first, DATA + 12),
+            flags,
+            sums,
+        };
+        if first.iter().all(|&byte| byte == 0) {
+            return Err(corrupt(0, 0, "the file begins with zeros: it is no tablespace"));
+        }
+        // Before the sum: a page of another size has its trailer elsewhere.
+        space.supported()?;
+        sums.check(first, 0)?;
+        if page::kind(first) != Kind::FSP_HDR {
+            return Err(corrupt(0, 24, "the file does not begin as a tablespace does"));
+        }
+        if page::space_id(first) != space.id {
+            return Err(corrupt(0, DATA, "two numbers of the tablespace differ"));
+        }
+        Ok(space)
+    }
+
+    /// Whether we can read it.
+    fn supported(&self) -> Result<(), Error> {
+        let size = match self.sums {
+            Sums::Full => self.flags & 15,
+            Sums::Old => self.flags >> 6 & 15,
+        };
+        if !(size == 5 || size == 0 && self.sums == Sums::Old) {
+            return Err(Error::Unsupported("its pages do not have 16 KiB".to_owned()));
+        }
+        let compressed = match self.sums {
+            Sums::Full => self.flags >> 5 & 7 != 0,
+            // ROW_FORMAT=COMPRESSED, and PAGE_COMPRESSED.
+            Sums::Old => self.flags >> 1 & 15 != 0 || self.flags >> 16 & 1 != 0,
+        };
+        if compressed {
+            return Err(Error::Unsupported("its pages are compressed".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// What an extent is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing, or its descriptor was never written.
+    Free,
+    /// Single pages of several segments; some are free, or none.
+    Fragments,
+    /// A segment has all of it.
+    Segment(u64),
+}
+
+/// An extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// What it is used for.
+    pub state: State,
+    /// Which of its pages are free: a bit for each, the first page's the lowest.
+    pub free: u64,
+}
+
+/// The extents of a tablespace in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extents(Vec<Extent>);
+
+impl Extents {
+    /// Reads all descriptors.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], and those of the pages.
+    pub fn read<P: Pages>(space: &Space, pages: &mut P) -> Result<Extents, P::Error> {
+        let mut extents = Vec::new();
+        let mut first = 0_u32;
+        while first < space.free_limit {
+            let page = pages.page(first)?;
+            if ![Kind::FSP_HDR, Kind::XDES].contains(&page::kind(page)) {
+                return Err(corrupt(first, 24, "a page of descriptors of extents is something else").into());
+            }
+            let described = (space.free_limit - first).min(DESCRIBED_PAGES).div_ceil(EXTENT_PAGES);
+            for extent in 0..described as usize {
+                extents.push(descriptor(page, first, DESCRIPTORS + extent * DESCRIPTOR_BYTES)?);
+            }
+            let Some(more) = first.checked_add(DESCRIBED_PAGES) else { break };
+            first = more;
+        }
+        Ok(Extents(extents))
+    }
+
+    /// The extents in order.
+    #[must_use]
+    pub fn all(&self) -> &[Extent] {
+        &self.0
+    }
+
+    /// Whether a page is free, or was never used.
+    #[must_use]
+    pub fn is_free(&self, number: u32) -> bool {
+        let extent = self.0.get((number / EXTENT_PAGES) as usize);
+        extent.is_none_or(|extent| extent.free >> (number % EXTENT_PAGES) & 1 != 0)
+    }
+}
+
+fn descriptor(page: &Page, number: u32, at: usize) -> Result<Extent, Error> {
+    // Two bits for each page, of which the lower says that it is free.
+    let mut free = 0;
+    for (place, byte) in page[at + 24..at + 40].iter().enumerate() {
+        for pair in 0..4 {
+            free |= u64::from(byte >> (2 * pair) & 1) << (place * 4 + pair);
+        }
+    }
+    let state = match u32_at(page, at + 20) {
+        // The descriptor was never written.
+        0 => return Ok(Extent { state: State::Free, free: u64::MAX }),
+        1 => State::Free,
+        2 | 3 => State::Fragments,
+        // A segment that is being given back.
+        4 | 5 => State::Segment(u64_at(page, at)),
+        state => return Err(corrupt(number, at + 20, format!("an extent has the state {state}"))),
+    };
+    Ok(Extent { state, free })
+}
+
+/// A segment: the pages of one tree's leaves, or of the rest of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its number in the tablespace.
+    pub id: u64,
+    /// Pages that it has one by one.
+    pub fragments: Vec<u32>,
+    /// Pages used in extents that are not full.
+    pub not_full_used: u32,
+}
+
+/// Reads all segments.
+///
+/// # Errors
+/// [`Error::Corrupt`], and those of the pages.
+pub fn segments<P: Pages>(space: &Space, pages: &mut P) -> Result<Vec<Segment>, P::Error> {
+    let mut found = Vec::new();
+    // Pages of segments with no room left, and with some.
+    for list in [DATA + 80, DATA + 96] {
+        let most = pages.count();
+        let first = pages.page(0)?;
+        let (count, mut number, mut at) =
+            (u32_at(first, list), u32_at(first, list + 4), u16_at(first, list + 8));
+        if count > most.min(space.pages) {
+            return Err(corrupt(0, list, "more pages of segments than pages").into());
+        }
+        for _ in 0..count {
+            if number == NO_PAGE || usize::from(at) != DATA {
+                return Err(corrupt(0, list, "the list of pages of segments is torn").into());
+            }
+            let page = pages.page(number)?;
+            if page::kind(page) != Kind::INODE {
+                return Err(corrupt(number, 24, "a page of segments is something else").into());
+            }
+            for place in (0..SEGMENTS_PER_PAGE).map(|slot| SEGMENTS + slot * SEGMENT_BYTES) {
+                found.extend(segment(page, number, place)?);
+            }
+            (number, at) = (u32_at(page, DATA + 6), u16_at(page, DATA + 10));
+        }
+    }
+    Ok(found)
+}
+
+fn segment(page: &Page, number: u32, at: usize) -> Result<Option<Segment>, Error> {
+    let id = u64_at(page, at);
+    if id == 0 {
+        return Ok(None);
+    }
+    debug_assert!(at + SEGMENT_BYTES <= PAGE_BYTES, "a page has only so many");
+    if u32_at(page, at + 60) != SEGMENT_MAGIC {
+        return Err(corrupt(number, at + 60, format!("segment {id} is not marked as one")));
+    }
+    let slots = (0..FRAGMENTS).map(|slot| u32_at(page, at + 64 + 4 * slot));
+    Ok(Some(Segment {
+        id,
+        fragments: slots.filter(|&page| page != NO_PAGE).collect(),
+        not_full_used: u32_at(page, at + 8),
+    }))
+}

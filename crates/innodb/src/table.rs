@@ -1,0 +1,208 @@
+//! A table as the storage engine sees it: columns, keys, and the fields of its indexes in the order in which
+//! they are stored.
+
+pub mod collation;
+mod column;
+pub mod frm;
+mod letters;
+mod physical;
+pub mod sql;
+
+pub use column::{Column, Generated, Members, Real, Shape, Type};
+
+use crate::Error;
+
+/// The version of the server that wrote a definition, as `.frm` files have it: 101119 for 10.11.19.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32);
+
+impl Version {
+    /// Whether TIMESTAMP goes to 2106 rather than 2038.
+    pub(crate) fn has_wide_timestamps(self) -> bool {
+        self >= Version(110_500)
+    }
+
+    /// Whether the parts of every UUID are swapped. Each series has a patch from which on those of version 6
+    /// and up, which are in order by themselves, stay as they are.
+    pub(crate) fn swaps_all_uuids(self) -> bool {
+        const FIRST: [u32; 6] = [100_908, 101_006, 101_105, 110_003, 110_102, 110_201];
+        let same = FIRST.iter().find(|first| **first / 100 == self.0 / 100);
+        same.map_or(self.0 < FIRST[5], |first| self.0 < *first)
+    }
+}
+
+/// How records are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// The server's default of the time at which the table was made or rebuilt; DYNAMIC if nobody changed it.
+    Default,
+    /// DYNAMIC.
+    Dynamic,
+    /// COMPACT.
+    Compact,
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// PRIMARY KEY.
+    Primary,
+    /// UNIQUE.
+    Unique,
+    /// UNIQUE by a hash in a hidden virtual column, which is the key's only part.
+    UniqueHash,
+    /// Neither.
+    Plain,
+    /// FULLTEXT: it has tables of its own.
+    Fulltext,
+    /// SPATIAL.
+    Spatial,
+    /// VECTOR: it has a table of its own.
+    Vector,
+}
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The column, by its place in the table.
+    pub column: usize,
+    /// Bytes of the column that are in the key, if not all are.
+    pub prefix: Option<u32>,
+    /// Whether it is in descending order.
+    pub descending: bool,
+}
+
+/// A key as it was declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub kind: KeyKind,
+    /// Its parts; with a row's end in a system-versioned table.
+    pub parts: Vec<Part>,
+}
+
+/// A partition, or a part of one, which has a file of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// The names of its subpartitions; empty without.
+    pub subpartitions: Vec<String>,
+}
+
+/// How many bytes a field has in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// Always as many.
+    Fixed(u16),
+    /// As many as the record says.
+    Variable {
+        /// Bytes that the column may have, also where only a prefix of it is stored.
+        max: u32,
+        /// Whether it is a BLOB or longer than 255 bytes: then lengths from 128 on take two bytes, and the
+        /// value may lie off-page.
+        external: bool,
+    },
+}
+
+/// A field of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The column, by its place in the table; `None` for DB_ROW_ID (6 bytes), DB_TRX_ID (6), DB_ROLL_PTR (7).
+    pub column: Option<usize>,
+    /// Whether it may be NULL, and has a bit for that.
+    pub nullable: bool,
+    /// How long it is.
+    pub length: Length,
+    /// Bytes of the column that are stored, if not all are.
+    pub prefix: Option<u32>,
+    /// Whether the index is in descending order of it.
+    pub descending: bool,
+}
+
+/// An index: a tree in the table's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// The key's name; `GEN_CLUST_INDEX` for rows without one.
+    pub name: String,
+    /// Fields in the order in which they are stored in a leaf.
+    pub fields: Vec<Field>,
+    /// How many fields, from the first, identify an entry in the tree: all of them in a secondary index. The
+    /// node pointers have just these.
+    pub key_fields: usize,
+    /// How many fields, from the first, no two entries have equal, unless one is NULL. As `key_fields` where
+    /// the index is not unique.
+    pub unique_fields: usize,
+    /// Whether it is an R-tree, whose first field is a rectangle.
+    pub spatial: bool,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    columns: Vec<Column>,
+    keys: Vec<Key>,
+    row_format: RowFormat,
+    partitions: Vec<Partition>,
+    indexes: Vec<Index>,
+}
+
+impl Table {
+    /// A table of these columns and keys. Hidden columns are among them. FTS_DOC_ID is added for a FULLTEXT
+    /// key.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when keys and columns don't fit each other.
+    pub fn new(
+        columns: Vec<Column>,
+        keys: Vec<Key>,
+        row_format: RowFormat,
+        partitions: Vec<Partition>,
+    ) -> Result<Table, Error> {
+        let mut table = Table { columns, keys, row_format, partitions, indexes: Vec::new() };
+        let doc_id = physical::add_doc_id(&mut table.columns, &table.keys);
+        table.indexes = physical::indexes(&table.columns, &table.keys, doc_id)?;
+        Ok(table)
+    }
+
+    /// Columns in the order of the definition, virtual and hidden ones included.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Keys as declared, in the server's order.
+    #[must_use]
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// How records are laid out.
+    #[must_use]
+    pub fn row_format(&self) -> RowFormat {
+        self.row_format
+    }
+
+    /// Partitions, each with a file of its own; none for a table that has just one file.
+    #[must_use]
+    pub fn partitions(&self) -> &[Partition] {
+        &self.partitions
+    }
+
+    /// The index that has the rows.
+    ///
+    /// # Panics
+    /// Never: each table has one.
+    #[must_use]
+    pub fn clustered(&self) -> &Index {
+        &self.indexes[0]
+    }
+
+    /// All indexes that are trees in the table's file, the clustered one first, then in the order of keys.
+    #[must_use]
+    pub fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+}

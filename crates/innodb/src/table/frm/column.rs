@@ -1,0 +1,309 @@
+//! Columns in a `.frm` file.
+
+use super::reader::Reader;
+use super::{COLUMNS_HEADER_BYTES, Sections, WITH_EXPRESSIONS};
+use crate::Error;
+use crate::table::collation::Collation;
+use crate::table::{Column, Generated, Members, Real, Shape, Type, Version};
+
+/// Bytes that a column has.
+const COLUMN_BYTES: usize = 17;
+/// Bytes before the first expression, and before the name of each.
+const EXPRESSIONS_HEADER_BYTES: usize = 16;
+const EXPRESSION_HEADER_BYTES: usize = 6;
+
+const SIGNED: u16 = 1;
+const ZEROFILL: u16 = 4;
+const NULLABLE: u16 = 0x8000;
+/// Decimals of a FLOAT or DOUBLE that has none of its own.
+const NO_DECIMALS: u8 = 31;
+/// What the server does to a column by itself.
+const COUNTED: u8 = 15;
+const COMPRESSED: u8 = 24;
+/// Who sees a column: from this on no statement.
+const VISIBILITY: u8 = 3;
+const UNSEEN: u8 = 2;
+
+/// All columns; those of hashes are not yet known as virtual.
+pub(super) fn parse(
+    file: &Reader<'_>,
+    start: usize,
+    sections: &Sections<'_>,
+    version: Version,
+) -> Result<Vec<Column>, Error> {
+    let header = file.part(start, COLUMNS_HEADER_BYTES)?;
+    let length = |at| header.u16(at).map(usize::from);
+    let count = length(258)?;
+    let fields = start + COLUMNS_HEADER_BYTES + length(260)?;
+    let (name_bytes, member_bytes) = (length(268)?, length(274)?);
+    let names_at = fields + count * COLUMN_BYTES;
+    let members_at = names_at + name_bytes;
+    let expressions_at = members_at + member_bytes + length(284)?;
+    let names = file.slice(names_at, name_bytes)?;
+    let names = lists(names).into_iter().next().unwrap_or_default();
+    let lists = lists(file.slice(members_at, member_bytes)?);
+    let types = type_names(sections, count)?;
+    if names.len() != count {
+        return Err(file.corrupt(names_at, "another number of names than of columns"));
+    }
+    let mut columns = Vec::new();
+    for (at, (name, type_name)) in names.iter().zip(types).enumerate() {
+        let name = text(file, names_at, name)?;
+        let field =
+            Field { name: &name, bytes: file.part(fields + at * COLUMN_BYTES, COLUMN_BYTES)?, lists: &lists };
+        let flags = field.flags()?;
+        let visibility =
+            sections.column_flags.and_then(|flags| flags.get(at)).map_or(0, |byte| byte & VISIBILITY);
+        let kind = field.kind(type_name, version)?;
+        let auto_increment = field.bytes.u8(10)? == COUNTED;
+        columns.push(Column {
+            name,
+            kind,
+            nullable: flags & NULLABLE > 0,
+            generated: Generated::No,
+            hidden: visibility >= UNSEEN,
+            auto_increment,
+        });
+    }
+    if let Some(period) = sections.system_period {
+        let period = Reader::new(period);
+        for (at, generated) in [(0, Generated::RowStart), (2, Generated::RowEnd)] {
+            generate(file, &mut columns, period.u16(at)?, generated)?;
+        }
+    }
+    if file.u8(2)? >= WITH_EXPRESSIONS {
+        expressions(file, file.part(expressions_at, length(286)?)?, &mut columns)?;
+    }
+    Ok(columns)
+}
+
+fn text(file: &Reader<'_>, at: usize, name: &[u8]) -> Result<String, Error> {
+    String::from_utf8(name.to_vec()).map_err(|_| file.corrupt(at, "a name that is not UTF-8"))
+}
+
+fn generate(file: &Reader<'_>, columns: &mut [Column], at: u16, generated: Generated) -> Result<(), Error> {
+    let column = columns.get_mut(usize::from(at));
+    column.ok_or_else(|| file.corrupt(0, "a column beyond the last one"))?.generated = generated;
+    Ok(())
+}
+
+/// Which columns are computed.
+fn expressions(file: &Reader<'_>, bytes: Reader<'_>, columns: &mut [Column]) -> Result<(), Error> {
+    let mut at = EXPRESSIONS_HEADER_BYTES;
+    while at < bytes.len() {
+        let column = bytes.u16(at + 1)?;
+        match bytes.u8(at)? {
+            0 => generate(file, columns, column, Generated::Virtual)?,
+            1 => generate(file, columns, column, Generated::Stored)?,
+            // A default or a check.
+            _ => {}
+        }
+        let text_bytes = usize::from(bytes.u16(at + 3)?);
+        let name_bytes = usize::from(bytes.u8(at + 5)?);
+        at += EXPRESSION_HEADER_BYTES + name_bytes + text_bytes;
+    }
+    Ok(())
+}
+
+/// Lists of names. Each list begins with the sign that follows each of its names, and ends with a zero.
+fn lists(bytes: &[u8]) -> Vec<Vec<&[u8]>> {
+    let mut lists = Vec::new();
+    let mut rest = bytes;
+    while let Some((separator, mut names)) = rest.split_first() {
+        let mut list = Vec::new();
+        while names.first().is_some_and(|byte| *byte != 0) || *separator == 0 {
+            let Some(end) = names.iter().position(|byte| byte == separator) else { return lists };
+            list.push(&names[..end]);
+            names = &names[end + 1..];
+        }
+        rest = names.get(1..).unwrap_or_default();
+        lists.push(list);
+    }
+    lists
+}
+
+/// The name of each column's type, if it is a plugin's.
+fn type_names<'a>(sections: &Sections<'a>, count: usize) -> Result<Vec<Option<&'a str>>, Error> {
+    let mut names = vec![None; count];
+    let bytes = Reader::new(sections.type_names.unwrap_or_default());
+    let mut at = 0;
+    // Numbers below 251 are a byte, others that and two more.
+    let number = |at: &mut usize| {
+        let first = bytes.u8(*at)?;
+        let (number, len) = match first {
+            252 => (bytes.u16(*at + 1)?, 3),
+            253.. => return Err(bytes.corrupt(*at, "a length that is too large")),
+            _ => (u16::from(first), 1),
+        };
+        *at += len;
+        Ok(usize::from(number))
+    };
+    while at < bytes.len() {
+        let column = number(&mut at)?;
+        let name_bytes = number(&mut at)?;
+        let name = names.get_mut(column);
+        *name.ok_or_else(|| bytes.corrupt(at, "a column beyond the last one"))? =
+            Some(bytes.text(at, name_bytes)?);
+        at += name_bytes;
+    }
+    Ok(names)
+}
+
+/// A column's seventeen bytes, and the lists of members.
+struct Field<'a> {
+    name: &'a str,
+    bytes: Reader<'a>,
+    lists: &'a [Vec<&'a [u8]>],
+}
+
+impl Field<'_> {
+    fn flags(&self) -> Result<u16, Error> {
+        self.bytes.u16(8)
+    }
+
+    fn kind(&self, type_name: Option<&str>, version: Version) -> Result<Type, Error> {
+        let flags = self.flags()?;
+        let length = self.bytes.u16(3)?;
+        let compressed = self.bytes.u8(10)? == COMPRESSED;
+        if let Some(name) = type_name {
+            return self.named(name, version);
+        }
+        if let Some(number) = self.number(length, flags)? {
+            return Ok(number);
+        }
+        let fraction = |whole: u16| self.fraction(length, whole);
+        Ok(match self.bytes.u8(13)? {
+            14 => Type::Date,
+            19 => Type::Time { fraction: fraction(10)? },
+            18 => Type::Datetime { fraction: fraction(19)? },
+            17 => Type::Timestamp { fraction: fraction(19)?, wide: version.has_wide_timestamps() },
+            7 | 10..=12 => return Err(Error::old_time(self.name)),
+            254 => Type::Char { chars: self.chars(length)?, collation: self.collation()? },
+            15 => {
+                // The byte that says whether a value is compressed counts.
+                let length = length.checked_sub(u16::from(compressed));
+                let length = length.ok_or_else(|| self.fault("a VARCHAR of impossible length"))?;
+                Type::Varchar { chars: self.chars(length)?, collation: self.collation()?, compressed }
+            }
+            249..=252 => {
+                let length_bytes = match flags >> 3 & 15 {
+                    1 => 1,
+                    2 => 2,
+                    9 => 3,
+                    3 => 4,
+                    _ => return Err(self.fault("a BLOB of impossible length")),
+                };
+                Type::Blob { length_bytes, collation: self.collation()?, compressed }
+            }
+            247 => Type::Enum(self.members()?),
+            248 => {
+                let members = self.members()?;
+                if members.names().len() > 64 {
+                    return Err(self.fault("a SET with more than 64 members"));
+                }
+                Type::Set(members)
+            }
+            255 => {
+                let shape = Shape::ALL.get(usize::from(self.bytes.u8(14)?));
+                Type::Geometry(*shape.ok_or_else(|| self.fault("a kind of geometry that there is not"))?)
+            }
+            _ => return Err(self.fault("a type that is not known")),
+        })
+    }
+
+    /// The type, if it is one of numbers.
+    fn number(&self, length: u16, flags: u16) -> Result<Option<Type>, Error> {
+        let decimals = u8::try_from(flags >> 8 & 63).unwrap_or_default();
+        let unsigned = flags & SIGNED == 0;
+        let zerofill = flags & ZEROFILL > 0;
+        let int = |bytes| -> Result<Type, Error> {
+            let zerofill = if zerofill { self.small(length)? } else { 0 };
+            Ok(Type::Int { bytes, unsigned, zerofill })
+        };
+        let real = || -> Result<Real, Error> {
+            let digits = if decimals == NO_DECIMALS { None } else { Some((self.small(length)?, decimals)) };
+            Ok(Real { digits, unsigned, zerofill })
+        };
+        Ok(Some(match self.bytes.u8(13)? {
+            1 => int(1)?,
+            2 => int(2)?,
+            9 => int(3)?,
+            3 => int(4)?,
+            8 => int(8)?,
+            4 => Type::Float(real()?),
+            5 => Type::Double(real()?),
+            246 => {
+                let signs = u16::from(decimals > 0) + u16::from(!unsigned);
+                let precision = length.checked_sub(signs).filter(|digits| *digits <= 65);
+                let precision = precision.filter(|digits| *digits >= u16::from(decimals) && decimals <= 38);
+                let precision = precision.ok_or_else(|| self.fault("a DECIMAL of impossible length"))?;
+                Type::Decimal { precision: self.small(precision)?, scale: decimals, unsigned, zerofill }
+            }
+            16 if (1..=64).contains(&length) => Type::Bit { bits: self.small(length)? },
+            13 => Type::Year { short: length == 2 },
+            _ => return Ok(None),
+        }))
+    }
+
+    /// A type of a plugin.
+    fn named(&self, name: &str, version: Version) -> Result<Type, Error> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "uuid" => Type::Uuid { always_swapped: version.swaps_all_uuids() },
+            "inet4" => Type::Inet4,
+            "inet6" => Type::Inet6,
+            "vector" => Type::Vector { dimensions: self.bytes.u16(3)? / 4 },
+            _ => return Err(self.unknown(&format!("type {name}"))),
+        })
+    }
+
+    /// Digits behind the second: what the width has over that of a whole one, and a point.
+    fn fraction(&self, length: u16, whole: u16) -> Result<u8, Error> {
+        match length.checked_sub(whole) {
+            Some(0) => Ok(0),
+            Some(more @ 2..=7) => self.small(more - 1),
+            _ => Err(self.fault("a time of impossible length")),
+        }
+    }
+
+    fn collation(&self) -> Result<Collation, Error> {
+        let number = u16::from(self.bytes.u8(14)?) | u16::from(self.bytes.u8(11)?) << 8;
+        Collation::of_number(number).ok_or_else(|| self.unknown(&format!("collation of number {number}")))
+    }
+
+    /// Characters of a length in bytes.
+    fn chars(&self, bytes: u16) -> Result<u16, Error> {
+        Ok(bytes / u16::from(self.collation()?.charset().max))
+    }
+
+    fn members(&self) -> Result<Members, Error> {
+        let collation = self.collation()?;
+        let place = usize::from(self.bytes.u8(12)?).checked_sub(1);
+        let list = place.and_then(|place| self.lists.get(place)).filter(|list| !list.is_empty());
+        let list = list.ok_or_else(|| self.fault("an ENUM or SET without members"))?;
+        // Characters of several bytes may have any byte in them, and are written in hexadecimal.
+        let names: Option<Vec<Vec<u8>>> = match collation.charset().min {
+            1 => Some(list.iter().map(|name| name.to_vec()).collect()),
+            _ => list.iter().map(|name| hexadecimal(name)).collect(),
+        };
+        let names = names.ok_or_else(|| self.fault("a member that is not in hexadecimal"))?;
+        Ok(Members::new(names, collation))
+    }
+
+    fn small(&self, number: u16) -> Result<u8, Error> {
+        u8::try_from(number).map_err(|_| self.fault("a type of impossible length"))
+    }
+
+    fn fault(&self, what: &str) -> Error {
+        Error::Corrupt { what: what.to_owned(), place: format!("column `{}` of the .frm file", self.name) }
+    }
+
+    fn unknown(&self, what: &str) -> Error {
+        Error::unsupported(format!("column `{}` has a {what}, which is not known", self.name))
+    }
+}
+
+fn hexadecimal(text: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_chunks::<2>() else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    pairs.iter().map(|[high, low]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()).collect()
+}

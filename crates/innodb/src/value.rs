@@ -1,0 +1,149 @@
+//! Values: the bytes that are stored, and the text that a dump of the server has for them
+//! (docs/formats/dump.md), before anything is escaped. Text of a character set is in the bytes of that set.
+//!
+//! Each type has one way of being stored, and one text. [`encode`] takes texts a little more freely than
+//! [`decode`] writes them, but never one that would lose anything.
+
+mod address;
+mod bytes;
+mod decimal;
+mod integer;
+mod member;
+mod real;
+mod text;
+mod time;
+
+use std::io::Write;
+
+use crate::Error;
+use crate::table::{Column, Length, Type};
+
+/// Why a text is no value, or bytes are none.
+type Fault = &'static str;
+
+/// Bytes of a text that a message shows.
+const SHOWN_BYTES: usize = 80;
+
+/// Writes the text of a stored value, which is not NULL.
+///
+/// # Errors
+/// [`Error::Corrupt`] when these bytes are no value of the column.
+pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    let place = || format!("column `{}`", column.name);
+    let fits = match column.kind.length() {
+        Length::Fixed(bytes) => stored.len() == usize::from(bytes),
+        Length::Variable { max, .. } => stored.len() as u64 <= u64::from(max),
+    };
+    if !fits {
+        let what = format!("{} bytes where the type has another length", stored.len());
+        return Err(Error::Corrupt { what, place: place() });
+    }
+    let done = match &column.kind {
+        Type::Int { unsigned, zerofill, .. } => integer::decode(stored, *unsigned, *zerofill, out),
+        Type::Float(real) | Type::Double(real) => real::decode(stored, *real, out),
+        Type::Decimal { precision, scale, zerofill, .. } => {
+            decimal::decode(stored, decimal::Shape::new(*precision, *scale), *zerofill, out)
+        }
+        Type::Bit { bits } => bytes::decode_bit(stored, *bits, out),
+        Type::Year { short } => time::decode_year(stored, *short, out),
+        Type::Date => time::decode_date(stored, out),
+        Type::Time { fraction } => time::decode_time(stored, *fraction, out),
+        Type::Datetime { fraction } => time::decode_datetime(stored, *fraction, out),
+        Type::Timestamp { fraction, .. } => time::decode_timestamp(stored, *fraction, out),
+        Type::Char { collation, .. } => text::decode_char(stored, *collation, out),
+        Type::Varchar { compressed, .. } | Type::Blob { compressed, .. } => {
+            text::decode_variable(stored, text::plain_max(&column.kind), *compressed, out)
+        }
+        Type::Enum(members) => member::decode_enum(stored, members, out),
+        Type::Set(members) => member::decode_set(stored, members, out),
+        Type::Uuid { always_swapped } => address::decode_uuid(stored, *always_swapped, out),
+        Type::Inet4 => address::decode_inet4(stored, out),
+        Type::Inet6 => address::decode_inet6(stored, out),
+        Type::Vector { .. } | Type::Geometry(_) => bytes::decode_plain(stored, out),
+    };
+    done.map_err(|fault| Error::Corrupt { what: fault.to_owned(), place: place() })
+}
+
+/// Writes the bytes that are stored for a text, as the server would with STRICT_ALL_TABLES.
+///
+/// # Errors
+/// [`Error::Value`] when the column can't hold exactly this value, or this crate is not sure what the server
+/// would make of the text. `out` may have parts of it then.
+pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    let done = match &column.kind {
+        Type::Int { bytes, unsigned, .. } => integer::encode(text, *bytes, *unsigned, out),
+        Type::Float(real) => real::encode_float(text, *real, out),
+        Type::Double(real) => real::encode_double(text, *real, out),
+        Type::Decimal { precision, scale, unsigned, .. } => {
+            decimal::encode(text, decimal::Shape::new(*precision, *scale), *unsigned, out)
+        }
+        Type::Bit { bits } => bytes::encode_bit(text, *bits, out),
+        Type::Year { short } => time::encode_year(text, *short, out),
+        Type::Date => time::encode_date(text, out),
+        Type::Time { fraction } => time::encode_time(text, *fraction, out),
+        Type::Datetime { fraction } => time::encode_datetime(text, *fraction, out),
+        Type::Timestamp { fraction, wide } => time::encode_timestamp(text, *fraction, *wide, out),
+        Type::Char { chars, collation } => text::encode_char(text, *chars, *collation, out),
+        Type::Varchar { chars, collation, compressed } => {
+            text::encode_varchar(text, *chars, *collation, *compressed, out)
+        }
+        Type::Blob { collation, compressed, .. } => {
+            text::encode_blob(text, text::plain_max(&column.kind), *collation, *compressed, out)
+        }
+        Type::Enum(members) => member::encode_enum(text, members, out),
+        Type::Set(members) => member::encode_set(text, members, out),
+        Type::Uuid { always_swapped } => address::encode_uuid(text, *always_swapped, out),
+        Type::Inet4 => address::encode_inet4(text, out),
+        Type::Inet6 => address::encode_inet6(text, out),
+        Type::Vector { dimensions } => bytes::encode_vector(text, *dimensions, out),
+        Type::Geometry(shape) => bytes::encode_geometry(text, *shape, out),
+    };
+    done.map_err(|what| Error::Value { column: column.name.clone(), what, text: shown(text) })
+}
+
+/// The beginning of a text, for a message.
+fn shown(text: &[u8]) -> String {
+    let start = text.get(..SHOWN_BYTES).unwrap_or(text);
+    let more = if start.len() < text.len() { "..." } else { "" };
+    format!("{}{more}", start.escape_ascii())
+}
+
+/// A number from the digits that a text consists of, if it fits.
+fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |number, byte| {
+        let digit = u64::from(byte.checked_sub(b'0').filter(|digit| *digit < 10)?);
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// A number from up to eight bytes, the most significant first.
+fn number(stored: &[u8]) -> u64 {
+    stored.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The lowest bytes of a number, the most significant first.
+fn put(number: u64, bytes: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]);
+}
+
+/// Writes a number with at least so many digits, up to twenty.
+fn print_digits(out: &mut Vec<u8>, number: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    while at > 0 && (rest > 0 || digits.len() - at < width) {
+        at -= 1;
+        digits[at] += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Writes formatted text.
+fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Memory takes all of it.
+    out.write_fmt(text).ok();
+}

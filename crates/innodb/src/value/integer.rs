@@ -1,0 +1,39 @@
+//! TINYINT to BIGINT: the most significant byte first, the sign's bit flipped where there is one.
+
+use super::{Fault, digits, number, print_digits, put};
+
+pub(super) fn decode(stored: &[u8], unsigned: bool, zerofill: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let value = number(stored);
+    let zero = 1 << (8 * stored.len() - 1);
+    let size = match unsigned {
+        true => value,
+        false if value >= zero => value - zero,
+        false => {
+            out.push(b'-');
+            zero - value
+        }
+    };
+    // ZEROFILL has no sign.
+    print_digits(out, size, usize::from(zerofill).max(1));
+    Ok(())
+}
+
+pub(super) fn encode(text: &[u8], bytes: u8, unsigned: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (negative, rest) = sign(text);
+    let value = i128::from(digits(rest).ok_or("not a whole number of this type")?);
+    let value = if negative { -value } else { value };
+    let bits = 8 * u32::from(bytes);
+    let stored = if unsigned { value } else { value + (1 << (bits - 1)) };
+    let stored = u64::try_from(stored).ok().filter(|stored| *stored <= u64::MAX >> (64 - bits));
+    put(stored.ok_or("out of range")?, usize::from(bytes), out);
+    Ok(())
+}
+
+/// Whether a text begins with a minus, and what is behind a sign.
+pub(super) fn sign(text: &[u8]) -> (bool, &[u8]) {
+    match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        Some((b'+', rest)) => (false, rest),
+        _ => (false, text),
+    }
+}

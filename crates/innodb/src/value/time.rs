@@ -1,0 +1,263 @@
+//! YEAR, DATE, TIME, DATETIME, TIMESTAMP: in the formats of MySQL 5.6 and MariaDB 10.1 and later.
+
+use super::{Fault, digits, number, print_digits, put};
+
+/// What a YEAR is counted from.
+const YEAR_FIRST: u64 = 1900;
+const DATETIME_BIAS: u64 = 0x80_0000_0000;
+const TIME_BIAS: u64 = 0x80_0000;
+const HOURS_MAX: u64 = 838;
+const DAY_SECONDS: u64 = 86_400;
+/// Seconds of 2038-01-19 03:14:07.
+const TIMESTAMP_MAX: u64 = i32::MAX as u64;
+const IMPOSSIBLE: Fault = "a time with parts that no time has";
+const RANGE: Fault = "out of range";
+
+/// Bytes of a fraction with so many digits.
+fn fraction_bytes(fraction: u8) -> usize {
+    usize::from(fraction.div_ceil(2))
+}
+
+/// How many units of a stored fraction make a second.
+fn fraction_units(fraction: u8) -> u64 {
+    100_u64.pow(u32::from(fraction.div_ceil(2)))
+}
+
+/// Writes a point and the digits of a stored fraction; an odd one is stored with a zero behind it.
+fn print_fraction(stored: u64, fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let odd = if fraction.is_multiple_of(2) { 1 } else { 10 };
+    if stored >= fraction_units(fraction) || !stored.is_multiple_of(odd) {
+        return Err("a fraction of a second that has no such digits");
+    }
+    if fraction > 0 {
+        out.push(b'.');
+        print_digits(out, stored / odd, usize::from(fraction));
+    }
+    Ok(())
+}
+
+/// What is before the point, and the digits behind it as they are stored.
+fn split_fraction(text: &[u8], fraction: u8) -> Result<(&[u8], u64), Fault> {
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    let whole = parts.next().unwrap_or_default();
+    let Some(behind) = parts.next() else { return Ok((whole, 0)) };
+    if behind.is_empty() || !behind.iter().all(u8::is_ascii_digit) {
+        return Err("a fraction of a second that is no number");
+    }
+    let (kept, lost) = behind.split_at(behind.len().min(usize::from(fraction)));
+    if lost.iter().any(|digit| *digit != b'0') {
+        return Err("more digits behind the second than the column has");
+    }
+    let mut kept = kept.to_vec();
+    kept.resize(2 * fraction_bytes(fraction), b'0');
+    Ok((whole, digits(&kept).unwrap_or_default()))
+}
+
+pub(super) fn decode_year(stored: &[u8], short: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let year = number(stored);
+    // A year of two digits has no 0: what is stored as 0 is 1900.
+    print_digits(out, if year > 0 || short { YEAR_FIRST + year } else { 0 }, 4);
+    Ok(())
+}
+
+pub(super) fn encode_year(text: &[u8], short: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let year = digits(text).filter(|_| text.len() == 4).ok_or("not a year of four digits")?;
+    let stored = match year.checked_sub(YEAR_FIRST) {
+        Some(stored @ 1..=255) => stored,
+        Some(0) if short => 0,
+        None if year == 0 && !short => 0,
+        _ => return Err(RANGE),
+    };
+    put(stored, 1, out);
+    Ok(())
+}
+
+/// A day of the calendar, or one with parts that are zero.
+#[derive(Clone, Copy)]
+struct Day {
+    year: u64,
+    month: u64,
+    day: u64,
+}
+
+impl Day {
+    /// What may be read: also days that no month has, which ALLOW_INVALID_DATES lets in.
+    fn print(self, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if self.year > 9999 || self.month > 12 || self.day > 31 {
+            return Err("a date with parts that no date has");
+        }
+        print_digits(out, self.year, 4);
+        out.push(b'-');
+        print_digits(out, self.month, 2);
+        out.push(b'-');
+        print_digits(out, self.day, 2);
+        Ok(())
+    }
+
+    /// A date that the calendar has, or one with a month or day of zero.
+    fn parse(text: &[u8]) -> Result<Day, Fault> {
+        const BROKEN: Fault = "not a date: YYYY-MM-DD";
+        let [a, b, c, d, b'-', e, f, b'-', g, h] = text else { return Err(BROKEN) };
+        let part = |text: &[u8]| digits(text).ok_or(BROKEN);
+        let day = Day { year: part(&[*a, *b, *c, *d])?, month: part(&[*e, *f])?, day: part(&[*g, *h])? };
+        let of = |years| day.year.is_multiple_of(years);
+        let leap = of(4) && day.year > 0 && (!of(100) || of(400));
+        let last = match day.month {
+            2 => 28 + u64::from(leap),
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        };
+        if day.month > 12 || day.day > last { Err("a date that the calendar has not") } else { Ok(day) }
+    }
+}
+
+pub(super) fn decode_date(stored: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let packed = number(stored) ^ 0x80_0000;
+    Day { year: packed >> 9, month: packed >> 5 & 15, day: packed & 31 }.print(out)
+}
+
+pub(super) fn encode_date(text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let Day { year, month, day } = Day::parse(text)?;
+    put((year << 9 | month << 5 | day) ^ 0x80_0000, 3, out);
+    Ok(())
+}
+
+/// Hours, minutes and seconds in one number, as they are stored.
+fn print_clock(packed: u64, hours_max: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (hours, minutes, seconds) = (packed >> 12, packed >> 6 & 63, packed & 63);
+    if hours > hours_max || minutes > 59 || seconds > 59 {
+        return Err(IMPOSSIBLE);
+    }
+    print_digits(out, hours, 2);
+    out.push(b':');
+    print_digits(out, minutes, 2);
+    out.push(b':');
+    print_digits(out, seconds, 2);
+    Ok(())
+}
+
+fn parse_clock(text: &[u8], hours_max: u64) -> Result<u64, Fault> {
+    const BROKEN: Fault = "not a time: HH:MM:SS";
+    let Some((hours, [b':', a, b, b':', c, d])) = text.split_last_chunk::<6>() else {
+        return Err(BROKEN);
+    };
+    let part = |text: &[u8]| digits(text).ok_or(BROKEN);
+    let (hours, minutes, seconds) = (part(hours)?, part(&[*a, *b])?, part(&[*c, *d])?);
+    if hours > hours_max || minutes > 59 || seconds > 59 {
+        return Err(RANGE);
+    }
+    Ok(hours << 12 | minutes << 6 | seconds)
+}
+
+pub(super) fn decode_time(stored: &[u8], fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let bits = 8 * fraction_bytes(fraction);
+    let (value, bias) = (number(stored), TIME_BIAS << bits);
+    if value < bias {
+        out.push(b'-');
+    }
+    let value = value.abs_diff(bias);
+    print_clock(value >> bits, HOURS_MAX, out)?;
+    print_fraction(value & !(u64::MAX << bits), fraction, out)
+}
+
+pub(super) fn encode_time(text: &[u8], fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (negative, text) = super::integer::sign(text);
+    let (clock, behind) = split_fraction(text, fraction)?;
+    let bits = 8 * fraction_bytes(fraction);
+    let value = parse_clock(clock, HOURS_MAX)? << bits | behind;
+    let bias = TIME_BIAS << bits;
+    put(if negative { bias - value } else { bias + value }, 3 + fraction_bytes(fraction), out);
+    Ok(())
+}
+
+pub(super) fn decode_datetime(stored: &[u8], fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (whole, behind) = stored.split_at_checked(5).ok_or(IMPOSSIBLE)?;
+    let packed = number(whole).checked_sub(DATETIME_BIAS).ok_or(IMPOSSIBLE)?;
+    let months = packed >> 22;
+    Day { year: months / 13, month: months % 13, day: packed >> 17 & 31 }.print(out)?;
+    out.push(b' ');
+    print_clock(packed & 0x1_ffff, 23, out)?;
+    print_fraction(number(behind), fraction, out)
+}
+
+/// A date and a time, and the stored digits behind it.
+fn parse_datetime(text: &[u8], fraction: u8) -> Result<(Day, u64, u64), Fault> {
+    const BROKEN: Fault = "not a date and a time: YYYY-MM-DD HH:MM:SS";
+    let (text, behind) = split_fraction(text, fraction)?;
+    let (day, rest) = text.split_at_checked(10).ok_or(BROKEN)?;
+    let clock = match rest.split_first() {
+        None if behind == 0 => 0,
+        Some((b' ' | b'T', clock)) if clock.len() == 8 => parse_clock(clock, 23)?,
+        _ => return Err(BROKEN),
+    };
+    Ok((Day::parse(day)?, clock, behind))
+}
+
+pub(super) fn encode_datetime(text: &[u8], fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (Day { year, month, day }, clock, behind) = parse_datetime(text, fraction)?;
+    put(((year * 13 + month) << 22 | day << 17 | clock) + DATETIME_BIAS, 5, out);
+    put(behind, fraction_bytes(fraction), out);
+    Ok(())
+}
+
+/// Days from 1970-01-01 to a day of the calendar not before it.
+fn days(day: Day) -> u64 {
+    // Years that begin in March have their odd day at the end.
+    let year = if day.month > 2 { day.year } else { day.year - 1 };
+    let month = (day.month + 9) % 12;
+    365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day.day - 1 - 719_468
+}
+
+/// The day of the calendar so many days after 1970-01-01.
+fn day(days: u64) -> Day {
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let within = shifted % 146_097;
+    let year = (within - within / 1460 + within / 36_524 - within / 146_096) / 365;
+    let rest = within - (365 * year + year / 4 - year / 100);
+    let month = (5 * rest + 2) / 153;
+    let day = rest - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    Day { year: 400 * era + year + u64::from(month < 3), month, day }
+}
+
+pub(super) fn decode_timestamp(stored: &[u8], fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (whole, behind) = stored.split_at_checked(4).ok_or(IMPOSSIBLE)?;
+    let (seconds, behind) = (number(whole), number(behind));
+    if seconds == 0 && behind == 0 {
+        out.extend_from_slice(b"0000-00-00");
+    } else {
+        day(seconds / DAY_SECONDS).print(out)?;
+    }
+    out.push(b' ');
+    let (minutes, seconds) = (seconds % DAY_SECONDS / 60, seconds % 60);
+    print_clock((minutes / 60) << 12 | (minutes % 60) << 6 | seconds, 23, out)?;
+    print_fraction(behind, fraction, out)
+}
+
+pub(super) fn encode_timestamp(
+    text: &[u8],
+    fraction: u8,
+    wide: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let (date, clock, behind) = parse_datetime(text, fraction)?;
+    let zero = date.year + date.month + date.day + clock + behind == 0;
+    let seconds = if zero {
+        0
+    } else {
+        if date.year < 1970 || date.month == 0 || date.day == 0 {
+            return Err(RANGE);
+        }
+        let clock = (clock >> 12) * 3600 + (clock >> 6 & 63) * 60 + (clock & 63);
+        let seconds = days(date) * DAY_SECONDS + clock;
+        let max = if wide { u64::from(u32::MAX) } else { TIMESTAMP_MAX };
+        if !(1..=max).contains(&seconds) {
+            return Err(RANGE);
+        }
+        seconds
+    };
+    put(seconds, 4, out);
+    put(behind, fraction_bytes(fraction), out);
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! Definitions, values and files: what real servers wrote, and every type's limits.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+#[path = "main/definition.rs"]
+mod definition;
+#[path = "main/file.rs"]
+mod file;
+#[path = "main/property.rs"]
+mod property;
+#[path = "main/support.rs"]
+mod support;
+#[path = "main/value.rs"]
+mod value;

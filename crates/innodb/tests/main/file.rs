@@ -1,0 +1,205 @@
+//! Files that a MariaDB 11.8 wrote: read, and damaged in every way that is cheap to make.
+
+use std::io::Read;
+
+use innodb::chain::Reference;
+use innodb::index::{IndexPage, RecordHeader};
+use innodb::page::{PAGE_BYTES, Page, Pages, Sums};
+use innodb::record::Stored;
+use innodb::space::{Extents, Space, State};
+use innodb::table::{Table, Version, sql};
+use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
+use innodb::{Error, instant, leaf, space, value};
+use proptest::prelude::*;
+
+/// Columns added in front and behind, one dropped, rows deleted; the key varies in length.
+const MOVED: &[u8] = include_bytes!("../pages/moved.ibd.gz");
+const MOVED_TABLE: &str = "CREATE TABLE moved (f INT, k VARCHAR(30) NOT NULL, b INT, c INT NOT NULL, e VARCHAR(300), \
+                           PRIMARY KEY (k)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4";
+/// Values of 9,000 and 40,000 bytes off-page, a short one, and NULL.
+const AWAY: &[u8] = include_bytes!("../pages/away.ibd.gz");
+const AWAY_TABLE: &str =
+    "CREATE TABLE away (id INT NOT NULL, a LONGTEXT, PRIMARY KEY (id)) ENGINE=InnoDB DEFAULT CHARSET=latin1";
+
+#[derive(Clone)]
+struct Memory {
+    bytes: Vec<u8>,
+    /// Whether pages are proven.
+    proven: bool,
+}
+
+impl Memory {
+    fn new(packed: &[u8]) -> Memory {
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+        Memory { bytes, proven: true }
+    }
+}
+
+impl Pages for Memory {
+    type Error = Error;
+
+    fn page(&mut self, number: u32) -> Result<&Page, Error> {
+        let at = number as usize * PAGE_BYTES;
+        let page = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
+        let page: &Page = page.ok_or_else(|| Error::Unsupported("no such page".to_owned()))?;
+        if self.proven {
+            Sums::Full.check(page, number)?;
+        }
+        Ok(page)
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.bytes.len() / PAGE_BYTES).unwrap()
+    }
+}
+
+fn table(statement: &str) -> Table {
+    sql::parse(statement, Version(110_806)).unwrap()
+}
+
+/// All rows, a bar between values.
+fn rows(table: &Table, pages: &mut Memory) -> Result<Vec<String>, Error> {
+    let id = Space::parse(pages.page(0)?)?.id;
+    let layout = instant::layout(table, CLUSTERED_ROOT, id, pages)?;
+    let tree = Tree::read(CLUSTERED_ROOT, &layout, pages)?;
+    let mut leaves = Vec::new();
+    for parent in 0..tree.parents.len() {
+        leaves.extend(tree.leaves(parent, &layout, pages)?);
+    }
+    if tree.parents.is_empty() {
+        leaves.push(tree.root);
+    }
+    let (mut lines, mut scratch) = (Vec::new(), Scratch::default());
+    for number in leaves {
+        let bytes = *pages.page(number)?;
+        let page = IndexPage::parse(&bytes, number)?;
+        leaf::rows(&page, &layout, &mut scratch, |row| {
+            if row.deleted {
+                return Ok(());
+            }
+            let mut line = Vec::new();
+            for (at, column) in table.columns().iter().enumerate() {
+                let field = layout.fields().iter().position(|field| field.column == Some(at)).unwrap();
+                match row.stored(field) {
+                    Stored::Null => line.extend_from_slice(b"NULL"),
+                    Stored::Whole(stored) => value::decode(column, stored, &mut line)?,
+                    Stored::Parted(local, reference) => {
+                        let mut whole = local.to_vec();
+                        Reference::parse(reference).read(id, pages, &mut whole)?;
+                        value::decode(column, &whole, &mut line)?;
+                    }
+                }
+                line.push(b'|');
+            }
+            lines.push(String::from_utf8_lossy(&line).into_owned());
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(lines)
+}
+
+#[test]
+fn rows_of_a_table_that_was_altered_at_an_instant() {
+    let found = rows(&table(MOVED_TABLE), &mut Memory::new(MOVED)).unwrap();
+    // Of 900 keys 111 begin with a 1.
+    assert_eq!(found.len(), 900 - 111 + 100);
+    for line in ["NULL|key 2|2|2|e|", "7|next 7|7|7|e|", "50|last 50|50|50|NULL|"] {
+        assert!(found.iter().any(|row| row == line), "{line}");
+    }
+    assert!(found.is_sorted_by_key(|row| row.split('|').nth(1).unwrap().to_owned()));
+}
+
+#[test]
+fn values_that_are_not_in_their_row() {
+    let found = rows(&table(AWAY_TABLE), &mut Memory::new(AWAY)).unwrap();
+    let expected = ["1|".to_owned() + &"a".repeat(9000), "2|".to_owned() + &"b".repeat(40_000), "3|c".into()];
+    assert_eq!(found[..3], expected.map(|row| row + "|"));
+    assert_eq!(found[3], "4|NULL|");
+}
+
+#[test]
+fn extents_and_segments_say_who_has_a_page() {
+    let mut pages = Memory::new(MOVED);
+    let space = Space::parse(pages.page(0).unwrap()).unwrap();
+    assert_eq!((space.sums, space.pages, space.free_limit), (Sums::Full, 16, 64));
+    let extents = Extents::read(&space, &mut pages).unwrap();
+    assert_eq!(extents.all()[0].state, State::Fragments);
+    let segments = space::segments(&space, &mut pages).unwrap();
+    let mut owned: Vec<u32> = segments.iter().flat_map(|segment| segment.fragments.clone()).collect();
+    owned.sort_unstable();
+    // Beside them are the first page, its bitmap, and the page of segments itself.
+    let used: Vec<u32> = (3..64).filter(|&page| !extents.is_free(page)).collect();
+    assert_eq!(owned, used);
+    assert!(owned.contains(&CLUSTERED_ROOT) && extents.is_free(63) && extents.is_free(64));
+}
+
+#[test]
+fn a_flipped_bit_is_named_by_its_page() {
+    let table = table(MOVED_TABLE);
+    for (page, at) in [(0, 100), (3, 38), (4, 8000), (4, PAGE_BYTES - 1)] {
+        let mut pages = Memory::new(MOVED);
+        pages.bytes[page * PAGE_BYTES + at] ^= 1;
+        let error = rows(&table, &mut pages).unwrap_err().to_string();
+        assert!(error.contains("wrong checksum") && error.contains(&format!("page {page},")), "{error}");
+    }
+    let mut pages = Memory::new(MOVED);
+    let (first, second) = (4 * PAGE_BYTES, 5 * PAGE_BYTES);
+    pages.bytes.copy_within(second..second + PAGE_BYTES, first);
+    assert!(rows(&table, &mut pages).unwrap_err().to_string().contains("page 5 is where page 4 should be"));
+}
+
+#[test]
+fn another_table_s_definition_is_recognised() {
+    for (from, to) in
+        [("c INT", "c BIGINT"), ("f INT,", "f INT NOT NULL,"), ("b INT,", ""), ("b INT,", "b INT, x INT,")]
+    {
+        let statement = MOVED_TABLE.replace(from, to);
+        let error = rows(&table(&statement), &mut Memory::new(MOVED)).unwrap_err();
+        assert!(
+            matches!(&error, Error::Corrupt { place, .. } if place.contains("page")),
+            "{statement}: {error}"
+        );
+    }
+}
+
+/// What is wrong in a leaf is found although no checksum says so.
+#[test]
+fn every_part_of_a_leaf_is_proven() {
+    let mut pages = Memory::new(AWAY);
+    pages.proven = false;
+    let leaf = CLUSTERED_ROOT as usize * PAGE_BYTES;
+    let page = IndexPage::parse(pages.page(CLUSTERED_ROOT).unwrap(), CLUSTERED_ROOT).unwrap();
+    let mut origins = Vec::new();
+    page.chain(&mut origins).unwrap();
+    let first = usize::from(origins[0]);
+    assert_eq!(RecordHeader::at(page.bytes, first).heap_number, 2);
+    let table = table(AWAY_TABLE);
+    // Heap number, kind, next record, its distance, the page's counts, slots, level, neighbours, the ends.
+    let places =
+        [first - 4, first - 3, first - 2, first - 1, 39, 41, 43, 47, 55, 65, 11, 15, 95, 97, 98, 16_375];
+    for at in places {
+        let mut damaged = pages.clone();
+        damaged.bytes[leaf + at] ^= 0x11;
+        let error = rows(&table, &mut damaged).expect_err(&format!("byte {at}"));
+        assert!(matches!(error, Error::Corrupt { .. } | Error::Unsupported(_)), "{at}: {error}");
+    }
+}
+
+proptest! {
+    /// Whatever is changed, there are rows or an error, and soon.
+    #[test]
+    fn any_change_gives_rows_or_an_error(
+        changes in prop::collection::vec((0_usize..16, prop_oneof![0_usize..130, 0..PAGE_BYTES], any::<u8>()), 1..20),
+        away in any::<bool>(),
+    ) {
+        let (packed, statement) = if away { (AWAY, AWAY_TABLE) } else { (MOVED, MOVED_TABLE) };
+        let mut pages = Memory::new(packed);
+        pages.proven = false;
+        let count = pages.bytes.len() / PAGE_BYTES;
+        for (page, at, byte) in changes {
+            pages.bytes[page % count * PAGE_BYTES + at] = byte;
+        }
+        rows(&table(statement), &mut pages).ok();
+    }
+}

@@ -1,0 +1,152 @@
+//! Rows that were deleted and are still in the pages of a table's file.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::Write;
+use std::sync::atomic::Ordering;
+
+use innodb::index::IndexPage;
+use innodb::leaf::{self, Row};
+use innodb::page::{self, Kind, Page, Pages as _};
+use innodb::space::{EXTENT_PAGES, Extents};
+use innodb::tree::Scratch;
+
+use crate::line::Values;
+use crate::read::{Opened, Writer};
+use crate::{Counts, Error, File, Rows};
+
+/// How a row was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// It is marked as deleted and not purged yet.
+    Marked,
+    /// It is on the list of free records of a page in use: purged, or moved to another page.
+    Freed,
+    /// It is in a page that is free.
+    Page,
+}
+
+impl Found {
+    fn word(self) -> &'static [u8] {
+        match self {
+            Found::Marked => b"marked",
+            Found::Freed => b"freed",
+            Found::Page => b"page",
+        }
+    }
+}
+
+impl Rows<'_> {
+    /// Writes what is left of deleted rows: how each was found and on which page, then its values. What is,
+    /// in all its values, also a row of the table is left out: splits and merges of pages leave such copies.
+    /// Pages and rows that make no sense are passed over: nothing promises that any does in a free page.
+    ///
+    /// # Errors
+    /// As those of [`Rows::write`].
+    pub fn write_deleted(&self, file: &File, out: &mut dyn Write) -> Result<Counts, Error> {
+        self.scan(file, out).map_err(|error| error.of(file.path()))
+    }
+
+    fn scan(&self, file: &File, out: &mut dyn Write) -> Result<Counts, Error> {
+        let opened = Opened::new(self.table, file)?;
+        let mut remains = BTreeSet::new();
+        let mut copies = BTreeSet::new();
+        let mut line = Vec::new();
+        let mut writer = Writer::new(&opened, self.format);
+        let mut text = |row: &Row<'_>, line: &mut Vec<u8>| {
+            line.clear();
+            writer.row(row, line).is_ok()
+        };
+        self.each(&opened, &mut |found, _, row| {
+            if matches!(found, Some(Found::Freed | Found::Page)) && text(row, &mut line) {
+                remains.insert(hash(&line));
+            }
+            Ok(())
+        })?;
+        if !remains.is_empty() {
+            self.each(&opened, &mut |found, _, row| {
+                if found.is_none() && text(row, &mut line) && remains.contains(&hash(&line)) {
+                    copies.insert(hash(&line));
+                }
+                Ok(())
+            })?;
+        }
+        let between = Values::new(self.format).between();
+        let mut counts = Counts::default();
+        self.each(&opened, &mut |found, number, row| {
+            let Some(found) = found.filter(|_| text(row, &mut line)) else { return Ok(()) };
+            if found != Found::Marked && copies.contains(&hash(&line)) {
+                return Ok(());
+            }
+            let number = number.to_string();
+            for part in [found.word(), &[between], number.as_bytes(), &[between], &line] {
+                out.write_all(part).map_err(Error::Output)?;
+                counts.bytes += part.len() as u64;
+            }
+            counts.rows += 1;
+            Ok(())
+        })?;
+        self.progress.read(file.len());
+        Ok(counts)
+    }
+
+    /// Goes through all leaves in the file, free ones too, in the order of pages. Rows of the table come with
+    /// nothing.
+    fn each(&self, opened: &Opened<'_>, give: &mut Give<'_>) -> Result<(), Error> {
+        let mut pages = opened.file.clone();
+        let extents = Extents::read(&opened.file.space().clone(), &mut pages)?;
+        let mut scratch = Scratch::default();
+        let limit = pages.space().free_limit.min(pages.count());
+        for first in (0..limit).step_by(EXTENT_PAGES as usize) {
+            let count = EXTENT_PAGES.min(limit - first);
+            pages.read(first, count as usize)?;
+            for number in first..first + count {
+                let Some(bytes) = pages.held(number) else { break };
+                let Some(page) = leaf_of(opened, bytes, number) else { continue };
+                let is_free = extents.is_free(number);
+                let mut failed = Ok(());
+                let read = leaf::rows(&page, &opened.layout, &mut scratch, |row| {
+                    let found = match row.deleted {
+                        _ if is_free => Some(Found::Page),
+                        true => Some(Found::Marked),
+                        false => None,
+                    };
+                    give(found, number, row)
+                });
+                if !is_free {
+                    leaf::freed(&page, &opened.layout, &mut scratch, |row| {
+                        if failed.is_ok() {
+                            failed = give(Some(Found::Freed), number, row);
+                        }
+                    });
+                }
+                // What makes no sense is passed over; what can't be written is not.
+                failed?;
+                read.or_else(|error| if error.is_damage() { Ok(()) } else { Err(error) })?;
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a row, with how and on which page it was found.
+type Give<'a> = dyn FnMut(Option<Found>, u32, &Row<'_>) -> Result<(), Error> + 'a;
+
+fn hash(line: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(line);
+    hasher.finish()
+}
+
+/// A page that is, or was, a leaf of the table's tree.
+fn leaf_of<'a>(opened: &Opened<'_>, bytes: &'a Page, number: u32) -> Option<IndexPage<'a>> {
+    if ![Kind::INDEX, Kind::INSTANT].contains(&page::kind(bytes)) {
+        return None;
+    }
+    opened.file.space().sums.check(bytes, number).ok()?;
+    let page = IndexPage::parse(bytes, number).ok()?;
+    (page.level == 0 && page.index_id == opened.tree.index_id).then_some(page)
+}

@@ -1,0 +1,350 @@
+//! The rows of a table, in the order of its primary key, read by several threads.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use innodb::chain::Reference;
+use innodb::index::IndexPage;
+use innodb::instant;
+use innodb::leaf::{self, Row};
+use innodb::page::{NO_PAGE, PAGE_BYTES, Pages};
+use innodb::record::{Layout, Stored};
+use innodb::table::{Column, Generated, Table};
+use innodb::tree::{CLUSTERED_ROOT, Scratch, Seat, Tree};
+use progress::Progress;
+
+use crate::line::{self, Format, Values};
+use crate::{Error, File};
+
+/// Text that is gathered before it is handed on.
+const PIECE_BYTES: usize = 2 << 20;
+/// Pieces of a part that wait to be written.
+const PIECES_MAX: usize = 2;
+/// The ends of rows that are valid: those of TIMESTAMP(6) to 2038 and to 2106, and that of transactions.
+const STILL_VALID: [&[u8]; 3] =
+    [&[0x7F, 0xFF, 0xFF, 0xFF, 0x0F, 0x42, 0x3F], &[0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0x42, 0x3F], &[0xFF; 8]];
+
+/// How the rows of tables are read.
+pub struct Rows<'a> {
+    /// What the table is.
+    pub table: &'a Table,
+    /// How rows are written.
+    pub format: Format,
+    /// Threads that read and decode.
+    pub threads: usize,
+    /// Leave damaged pages out, each with a warning, rather than stop at the first.
+    pub lenient: bool,
+    /// Set when the end is asked for.
+    pub stop: &'a AtomicBool,
+    /// Who is told of what is done.
+    pub progress: &'a dyn Progress,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows that were written.
+    pub rows: u64,
+    /// Bytes of text.
+    pub bytes: u64,
+    /// Rows of the past of a system-versioned table, which were left out.
+    pub past: u64,
+    /// Pages that were left out because they are damaged.
+    pub damaged: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+        self.past += other.past;
+        self.damaged += other.damaged;
+    }
+}
+
+/// A column that is written, and the field it is in.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    column: &'a Column,
+    field: usize,
+}
+
+/// A table whose file is open.
+pub(crate) struct Opened<'a> {
+    pub(crate) file: File,
+    pub(crate) layout: Layout,
+    pub(crate) tree: Tree,
+    pub(crate) targets: Vec<Target<'a>>,
+    /// The field with the end of a row's validity.
+    pub(crate) row_end: Option<usize>,
+}
+
+impl<'a> Opened<'a> {
+    pub(crate) fn new(table: &'a Table, file: &File) -> Result<Opened<'a>, Error> {
+        let mut file = file.clone();
+        let id = file.space().id;
+        let layout = instant::layout(table, CLUSTERED_ROOT, id, &mut file)?;
+        let tree = Tree::read(CLUSTERED_ROOT, &layout, &mut file)?;
+        let field = |at: usize| {
+            let is_it = |field: &innodb::table::Field| field.column == Some(at) && field.prefix.is_none();
+            layout.fields().iter().position(is_it)
+        };
+        let columns = table.columns().iter().enumerate();
+        let targets = columns.clone().filter(|(_, column)| line::is_written(column));
+        let targets = targets.filter_map(|(at, column)| Some(Target { column, field: field(at)? })).collect();
+        let mut ends = columns.filter(|(_, column)| column.generated == Generated::RowEnd);
+        let row_end = ends.next().and_then(|(at, _)| field(at));
+        Ok(Opened { file, layout, tree, targets, row_end })
+    }
+}
+
+/// Writes rows as lines.
+pub(crate) struct Writer<'a> {
+    targets: &'a [Target<'a>],
+    values: Values,
+    /// For values that are not in their row.
+    chains: File,
+    /// Such a value.
+    long: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(opened: &'a Opened<'a>, format: Format) -> Writer<'a> {
+        let chains = opened.file.clone();
+        Writer { targets: &opened.targets, values: Values::new(format), chains, long: Vec::new() }
+    }
+
+    /// Appends the row as a line.
+    #[inline]
+    pub(crate) fn row(&mut self, row: &Row<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        let between = self.values.between();
+        for target in self.targets {
+            match row.stored(target.field) {
+                Stored::Null => self.values.null(out),
+                Stored::Whole(stored) => self.values.value(target.column, stored, out)?,
+                Stored::Parted(local, reference) => {
+                    self.long.clear();
+                    self.long.extend_from_slice(local);
+                    let id = self.chains.space().id;
+                    Reference::parse(reference).read(id, &mut self.chains, &mut self.long)?;
+                    self.values.value(target.column, &self.long, out)?;
+                }
+            }
+            out.push(between);
+        }
+        // The last value has a line's end behind it.
+        if let Some(last) = out.last_mut().filter(|_| !self.targets.is_empty()) {
+            *last = b'\n';
+        }
+        Ok(())
+    }
+}
+
+/// A part of the text, and what it is of.
+struct Piece {
+    text: Vec<u8>,
+    counts: Counts,
+    pages: u64,
+}
+
+/// A parent's leaves, which one thread reads, and where their text goes.
+struct Part {
+    parent: usize,
+    to: Sender<Result<Piece, Error>>,
+}
+
+impl Rows<'_> {
+    /// Writes all rows of a file of the table.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that is damaged or not that of this table; those of reading, writing, and
+    /// [`Error::Stopped`].
+    pub fn write(&self, file: &File, out: &mut dyn Write) -> Result<Counts, Error> {
+        let opened = Opened::new(self.table, file).map_err(|error| error.of(file.path()))?;
+        // A tree that is a leaf is one part, too.
+        let parts = opened.tree.parents.len().max(1);
+        let threads = self.threads.clamp(1, parts);
+        let (send, jobs) = unbounded::<Part>();
+        let (give_back, spare) = bounded::<Vec<u8>>(threads * (PIECES_MAX + 2));
+        std::thread::scope(|scope| {
+            // Threads end when no more can be sent.
+            let send = send;
+            for _ in 0..threads {
+                let (jobs, spare, opened) = (jobs.clone(), spare.clone(), &opened);
+                scope.spawn(move || self.work(opened, &jobs, &spare));
+            }
+            let mut counts = Counts::default();
+            let mut waiting: VecDeque<Receiver<Result<Piece, Error>>> = VecDeque::new();
+            let mut next = 0;
+            loop {
+                while waiting.len() < 2 * threads && next < parts {
+                    let (to, from) = bounded(PIECES_MAX);
+                    send.send(Part { parent: next, to }).map_err(|_| Error::Stopped)?;
+                    waiting.push_back(from);
+                    next += 1;
+                }
+                let Some(from) = waiting.pop_front() else { break };
+                for piece in from {
+                    let piece = piece.map_err(|error| error.of(file.path()))?;
+                    out.write_all(&piece.text).map_err(Error::Output)?;
+                    self.progress.read(piece.pages * PAGE_BYTES as u64);
+                    self.progress.done(piece.counts.rows, piece.counts.bytes);
+                    counts += piece.counts;
+                    // Room that nobody needs is dropped.
+                    give_back.try_send(piece.text).ok();
+                    if self.stop.load(Ordering::Relaxed) {
+                        return Err(Error::Stopped);
+                    }
+                }
+            }
+            file.is_what_it_was()?;
+            Ok(counts)
+        })
+    }
+
+    fn work(&self, opened: &Opened<'_>, jobs: &Receiver<Part>, spare: &Receiver<Vec<u8>>) {
+        let mut reader = Reader {
+            rows: self,
+            opened,
+            file: opened.file.clone(),
+            writer: Writer::new(opened, self.format),
+            scratch: Scratch::default(),
+            spare,
+        };
+        for part in jobs {
+            // Whoever wants no more pieces has an error of their own.
+            if let Err(error) = reader.part(&part) {
+                part.to.send(Err(error)).ok();
+            }
+        }
+    }
+}
+
+/// A thread that reads.
+struct Reader<'a> {
+    rows: &'a Rows<'a>,
+    opened: &'a Opened<'a>,
+    file: File,
+    writer: Writer<'a>,
+    scratch: Scratch,
+    spare: &'a Receiver<Vec<u8>>,
+}
+
+impl Reader<'_> {
+    fn part(&mut self, part: &Part) -> Result<(), Error> {
+        let mut piece = self.piece();
+        let leaves = match self.leaves(part.parent) {
+            Ok(leaves) => leaves,
+            Err(error) => {
+                self.tolerate(error, &mut piece)?;
+                Vec::new()
+            }
+        };
+        // The first and the last are neighbours that other parts have.
+        let mut at = 1;
+        while at + 1 < leaves.len() {
+            let count = self.file.fetch(&leaves[at..leaves.len() - 1])?;
+            for place in at..at + count {
+                let len = piece.text.len();
+                let seat = Seat {
+                    index_id: self.opened.tree.index_id,
+                    level: 0,
+                    previous: leaves[place - 1],
+                    next: leaves[place + 1],
+                };
+                if let Err(error) = self.leaf(leaves[place], seat, &mut piece) {
+                    piece.text.truncate(len);
+                    self.tolerate(error, &mut piece)?;
+                }
+                piece.pages += 1;
+                if piece.text.len() >= PIECE_BYTES && !self.hand_on(&mut piece, &part.to) {
+                    return Ok(());
+                }
+            }
+            at += count;
+        }
+        self.hand_on(&mut piece, &part.to);
+        Ok(())
+    }
+
+    fn piece(&self) -> Piece {
+        let mut text = self.spare.try_recv().unwrap_or_default();
+        text.clear();
+        text.reserve(PIECE_BYTES + PIECE_BYTES / 4);
+        Piece { text, counts: Counts::default(), pages: 0 }
+    }
+
+    /// Hands a piece on and begins another one; says whether anybody wants more.
+    fn hand_on(&self, piece: &mut Piece, to: &Sender<Result<Piece, Error>>) -> bool {
+        let mut full = std::mem::replace(piece, self.piece());
+        full.counts.bytes = full.text.len() as u64;
+        to.send(Ok(full)).is_ok()
+    }
+
+    /// The leaves of a part, between the one before and the one behind them.
+    fn leaves(&mut self, parent: usize) -> Result<Vec<u32>, Error> {
+        let tree = &self.opened.tree;
+        if tree.parents.is_empty() {
+            return Ok(vec![NO_PAGE, tree.root, NO_PAGE]);
+        }
+        let mut leaves = |parent| tree.leaves(parent, &self.opened.layout, &mut self.file);
+        let before = parent.checked_sub(1).map(&mut leaves).transpose()?;
+        let after = leaves(parent + 1)?;
+        let last = before.and_then(|leaves| leaves.last().copied()).unwrap_or(NO_PAGE);
+        let mut found = vec![last];
+        found.append(&mut leaves(parent)?);
+        found.push(after.first().copied().unwrap_or(NO_PAGE));
+        Ok(found)
+    }
+
+    fn leaf(&mut self, number: u32, mut seat: Seat, piece: &mut Piece) -> Result<(), Error> {
+        let Reader { rows, opened, file, writer, scratch, .. } = self;
+        let page = IndexPage::parse(file.page(number)?, number)?;
+        if rows.lenient {
+            // What is left of a damaged chain.
+            (seat.previous, seat.next) = (page.previous(), page.next());
+        }
+        seat.check(&page)?;
+        let mut counts = Counts::default();
+        leaf::rows(&page, &opened.layout, scratch, |row| {
+            if row.deleted {
+                return Ok(());
+            }
+            if let Some(field) = opened.row_end
+                && !matches!(row.stored(field), Stored::Whole(end) if STILL_VALID.contains(&end))
+            {
+                counts.past += 1;
+                return Ok(());
+            }
+            counts.rows += 1;
+            writer.row(row, &mut piece.text).map_err(|error| placed(error, number, row))
+        })?;
+        piece.counts += counts;
+        Ok(())
+    }
+
+    /// Passes an error on, or warns of it and goes on without the page.
+    fn tolerate(&self, error: Error, piece: &mut Piece) -> Result<(), Error> {
+        let error = error.of(self.file.path());
+        if !self.rows.lenient || !error.is_damage() {
+            return Err(error);
+        }
+        self.rows.progress.warn(&format!("left out: {error}"));
+        piece.counts.damaged += 1;
+        Ok(())
+    }
+}
+
+/// Says where the row is that an error is about.
+pub(crate) fn placed(error: Error, page: u32, row: &Row<'_>) -> Error {
+    match error {
+        Error::Bytes(innodb::Error::Corrupt { what, place }) if !place.contains("page") => {
+            let place = format!("{place}, page {page}, byte {}", row.extent.origin);
+            Error::Bytes(innodb::Error::Corrupt { what, place })
+        }
+        other => other,
+    }
+}

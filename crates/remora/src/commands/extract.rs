@@ -1,0 +1,278 @@
+//! `remora extract`
+
+mod output;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use clap::Args;
+use disk::RealDisk;
+use dump::{Pattern, Selection};
+use physical::{Counts, File, Format, Rows, Source, Table, TableFiles, Verdict};
+use progress::{Part, Progress, count};
+use serde_json::json;
+use server::TableName;
+use server::catalogue::Wanted;
+
+use self::output::Output;
+use crate::commands::{self, stop_flag};
+use crate::exit::{Exit, usage};
+use crate::report::{self, Report};
+
+const EXAMPLES: &str = "EXAMPLES
+  remora extract /var/lib/mysql -o rows
+      all tables of a server that is stopped, a file for each in folder rows
+  remora extract /var/lib/mysql shop.orders -o - | head
+      one table, to standard output
+  remora extract /copy/mysql 'shop.*' --exclude '*.tmp_*' --format csv -o shop
+      some tables, as CSV
+  remora extract /copy/shop/orders.ibd -o orders.tsv
+      one file of FLUSH TABLES shop.orders FOR EXPORT, with its .cfg and .frm beside it
+  remora extract orders.ibd --schema orders.sql -o orders.tsv
+      without the .frm: orders.sql is what SHOW CREATE TABLE says
+  remora extract /copy/shop/orders.ibd --force --deleted -o found
+      after a wrong DELETE: what is still in the pages, in found/shop.orders.deleted.tsv";
+
+/// The server's own databases, which are read only when they are named.
+const SYSTEM: [&str; 4] = ["mysql", "sys", "performance_schema", "information_schema"];
+
+/// Read the rows of InnoDB tables out of their files, without a server
+///
+/// The files are those of a server that was stopped (mariadb-admin shutdown), or what the server wrote while
+/// FLUSH TABLES ... FOR EXPORT held. Whether that is so is read from the files, and others are refused. Every
+/// page is proven by its checksum and its place in the tree; a damaged one is named by file and number.
+///
+/// Rows are written in the order of the primary key: as LOAD DATA reads them with CHARACTER SET binary and
+/// time_zone '+00:00', the same text as in `remora dump`, or as CSV. Computed columns are left out.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A data folder, the folder of a database, a folder of exported files, or an .ibd file
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+
+    /// Tables: db or db.table with * and ?, or /regex/ looked for in db.table [default: all but the server's
+    /// own]
+    #[arg(value_name = "NAME")]
+    names: Vec<Pattern>,
+
+    /// A folder to make, with a file for each table. A name that ends with .tsv or .csv is a file for one
+    /// table, - is standard output
+    #[arg(short, long, value_name = "DIR|FILE")]
+    output: PathBuf,
+
+    /// Leave these out: db or db.table with * and ?, or /regex/. May be given several times
+    #[arg(long, value_name = "NAME")]
+    exclude: Vec<Pattern>,
+
+    /// A file with the CREATE TABLE of the tables, instead of their .frm files
+    #[arg(long, value_name = "FILE.sql")]
+    schema: Option<PathBuf>,
+
+    /// Form of the output: tsv, as LOAD DATA reads it, or csv
+    #[arg(long, value_name = "NAME", default_value = "tsv", value_parser = format)]
+    format: Format,
+
+    /// Also write what is left of deleted rows, into a file of its own for each table: how each was found,
+    /// the page, then the columns
+    #[arg(long)]
+    deleted: bool,
+
+    /// Read files that may be of different times, and leave damaged pages out. Each is told
+    #[arg(long)]
+    force: bool,
+
+    /// Threads that read and decode [default: one for each processor]
+    #[arg(short = 'j', long, value_name = "N")]
+    threads: Option<std::num::NonZeroU16>,
+}
+
+/// What came of it.
+struct Outcome {
+    tables: usize,
+    sum: Counts,
+    left_out: LeftOut,
+}
+
+/// A table that is to be read.
+struct Wish {
+    name: TableName,
+    table: Table,
+    files: Vec<File>,
+}
+
+pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit> {
+    let began = Instant::now();
+    let path = std::path::absolute(&arguments.source)?;
+    let source = Source::find(&RealDisk, &path)?;
+    let chosen = chosen(arguments, &source)?;
+    let output = Output::new(&arguments.output, arguments.format, chosen.len(), arguments.deleted)?;
+    if let Verdict::Doubtful(why) = source.judge(&RealDisk, &chosen) {
+        if !arguments.force {
+            anyhow::bail!("{why}. --force reads it as it is: rows may be missing, old, or never committed");
+        }
+        report.warn(&why);
+    }
+    let (wishes, mut left_out) = wishes(arguments, &chosen)?;
+    output.prepare()?;
+    let stop = stop_flag(report)?;
+    let bytes: u64 = wishes.iter().flat_map(|wish| &wish.files).map(File::len).sum();
+    report.phase("extracting", Some(bytes * if arguments.deleted { 2 } else { 1 }));
+    let mut sum = Counts::default();
+    let mut done = 0;
+    for wish in &wishes {
+        match extract(arguments, wish, &output, &stop, report) {
+            Ok(counts) => {
+                sum += counts;
+                done += 1;
+            }
+            Err(error) if wishes.len() == 1 || stop.load(Ordering::Relaxed) || !is_of_table(&error) => {
+                return Err(error);
+            }
+            Err(error) => left_out.push((format!("{}: {error:#}", wish.name), Exit::of(&error))),
+        }
+    }
+    report.end();
+    for (line, _) in &left_out {
+        report.warn(&format!("not extracted: {line}"));
+    }
+    if done == 0 && !left_out.is_empty() {
+        anyhow::bail!("no table was extracted");
+    }
+    let outcome = Outcome { tables: done, sum, left_out };
+    summarise(arguments, &outcome, began.elapsed().as_secs_f64(), report)?;
+    let left_out = outcome.left_out;
+    let damaged = sum.damaged > 0 || left_out.iter().any(|(_, exit)| *exit == Exit::Damaged);
+    Ok(match damaged {
+        true => Exit::Damaged,
+        false if left_out.is_empty() => Exit::Done,
+        false => Exit::Partial,
+    })
+}
+
+/// The tables that are asked for.
+fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&'a TableFiles>> {
+    let selection =
+        |include: Vec<Pattern>, exclude: Vec<Pattern>| Selection { include, exclude, no_accounts: true };
+    for pattern in &arguments.names {
+        let alone = selection(vec![pattern.clone()], Vec::new());
+        if !source.tables.iter().any(|table| alone.table(&table.schema, &table.name)) {
+            return Err(usage(format!(
+                "{pattern}: there is no such table in {}",
+                arguments.source.display()
+            )));
+        }
+    }
+    let all = selection(arguments.names.clone(), arguments.exclude.clone());
+    let is_chosen = |table: &&TableFiles| {
+        let own =
+            arguments.names.is_empty() && source.data.is_some() && SYSTEM.contains(&table.schema.as_str());
+        !own && all.table(&table.schema, &table.name)
+    };
+    Ok(source.tables.iter().filter(is_chosen).collect())
+}
+
+/// What can't be read, each with its reason, and how the command would end if it were all.
+type LeftOut = Vec<(String, Exit)>;
+
+/// Opens the files of the tables.
+fn wishes(arguments: &Arguments, chosen: &[&TableFiles]) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
+    let statements = arguments.schema.as_ref().map(std::fs::read_to_string).transpose();
+    let statements = statements.map_err(|error| usage(format!("--schema: {error}")))?;
+    let (mut wishes, mut left_out) = (Vec::new(), Vec::new());
+    for files in chosen {
+        let name = TableName { schema: files.schema.clone(), table: files.name.clone() };
+        let opened = files.definition(&RealDisk, statements.as_deref()).and_then(|table| {
+            let files = files.files.iter().map(|path| File::open(&RealDisk, path));
+            table.map(|table| Ok((table, files.collect::<Result<Vec<File>, _>>()?))).transpose()
+        });
+        match opened {
+            // A view has no rows.
+            Ok(None) => {}
+            Ok(Some((table, files))) => wishes.push(Wish { name, table, files }),
+            Err(error) if chosen.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                left_out.push((format!("{name}: {error:#}"), Exit::of(&error)));
+            }
+        }
+    }
+    Ok((wishes, left_out))
+}
+
+/// Whether the next table can be read all the same.
+fn is_of_table(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(physical::Error::File { .. } | physical::Error::Io { .. }))
+}
+
+fn extract(
+    arguments: &Arguments,
+    wish: &Wish,
+    output: &Output,
+    stop: &AtomicBool,
+    report: &Report,
+) -> anyhow::Result<Counts> {
+    let rows = Rows {
+        table: &wish.table,
+        format: arguments.format,
+        threads: arguments.threads.map_or_else(commands::cores, |threads| usize::from(threads.get())),
+        lenient: arguments.force,
+        stop,
+        progress: report,
+    };
+    let mut sum = Counts::default();
+    output.write(&wish.name, "", |out| {
+        for file in &wish.files {
+            sum += rows.write(file, out)?;
+        }
+        Ok(())
+    })?;
+    if sum.past > 0 {
+        report.note(&format!("{}: {} of the past left out", wish.name, count(sum.past, "row")));
+    }
+    if arguments.deleted {
+        let mut found = 0;
+        output.write(&wish.name, ".deleted", |out| {
+            for file in &wish.files {
+                found += rows.write_deleted(file, out)?.rows;
+            }
+            Ok(())
+        })?;
+        report.note(&format!("{}: {} left of deleted ones", wish.name, count(found, "row")));
+    }
+    let name = wish.name.to_string();
+    let bytes = wish.files.iter().map(File::len).sum();
+    report.part(&Part { name: &name, rows: sum.rows, bytes: sum.bytes, bytes_total: bytes, is_whole: true });
+    Ok(sum)
+}
+
+fn summarise(arguments: &Arguments, outcome: &Outcome, seconds: f64, report: &Report) -> anyhow::Result<()> {
+    let Outcome { tables, sum, left_out } = outcome;
+    let rate = report::as_f64(sum.rows) / seconds;
+    if report.is_json() {
+        let left_out: Vec<&String> = left_out.iter().map(|(line, _)| line).collect();
+        report.message(&json!({
+            "message_type": "summary", "output": arguments.output, "tables": tables, "rows": sum.rows,
+            "text_bytes": sum.bytes, "damaged_pages": sum.damaged, "omitted": left_out, "seconds": seconds,
+            "rows_per_second": rate,
+        }))?;
+        return Ok(());
+    }
+    report.note(&format!(
+        "{} of {}, {}B of text in {seconds:.1} s, {} rows/s",
+        count(sum.rows, "row"),
+        count(*tables, "table"),
+        report::short(report::as_f64(sum.bytes)),
+        report::short(rate),
+    ));
+    Ok(())
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    match text {
+        "tsv" => Ok(Format::Tsv),
+        "csv" => Ok(Format::Csv),
+        _ => Err("tsv or csv".to_owned()),
+    }
+}

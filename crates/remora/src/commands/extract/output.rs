@@ -1,0 +1,91 @@
+//! Where rows go: a folder with a file for each table, a file, or standard output.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use disk::{Disk, RealDisk};
+use physical::Format;
+use server::TableName;
+
+use crate::exit::{self, usage};
+
+/// Where rows go.
+pub(super) struct Output {
+    place: Place,
+    extension: &'static str,
+}
+
+enum Place {
+    Stdout,
+    File(PathBuf),
+    Folder(PathBuf),
+}
+
+impl Output {
+    /// Takes what the user named. Files are for one table.
+    pub(super) fn new(name: &Path, format: Format, tables: usize, deleted: bool) -> anyhow::Result<Output> {
+        let extension = match format {
+            Format::Tsv => "tsv",
+            Format::Csv => "csv",
+        };
+        let is_file = ["tsv", "csv"].iter().any(|end| name.extension().is_some_and(|is| is == *end));
+        let place = match () {
+            () if name == Path::new("-") && deleted => {
+                return Err(usage("--deleted writes a file of its own: give a folder or a file with -o"));
+            }
+            () if name == Path::new("-") => Place::Stdout,
+            () if is_file => Place::File(name.to_owned()),
+            () => Place::Folder(name.to_owned()),
+        };
+        if tables > 1 && !matches!(place, Place::Folder(_)) {
+            return Err(usage(format!(
+                "{tables} tables do not go into one file: name one of them as db.table, or a folder with -o"
+            )));
+        }
+        Ok(Output { place, extension })
+    }
+
+    /// Makes the folder. What is there already stays as it is.
+    pub(super) fn prepare(&self) -> anyhow::Result<()> {
+        if let Place::Folder(folder) = &self.place {
+            let is_used = RealDisk.list(folder).is_ok_and(|names| !names.is_empty());
+            anyhow::ensure!(!is_used, "{}: the folder is not empty; name another one", folder.display());
+            RealDisk.make_folder(folder).with_context(|| folder.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// The file for a table. `kind` is what follows its name.
+    fn file(&self, table: &TableName, kind: &str) -> Option<PathBuf> {
+        match &self.place {
+            Place::Stdout => None,
+            Place::Folder(folder) => {
+                Some(folder.join(format!("{}{kind}.{}", dump::folder_name(table), self.extension)))
+            }
+            Place::File(name) if kind.is_empty() => Some(name.clone()),
+            Place::File(name) => {
+                let end = name.extension().and_then(|end| end.to_str()).unwrap_or(self.extension);
+                Some(name.with_extension(format!("{}.{end}", kind.trim_start_matches('.'))))
+            }
+        }
+    }
+
+    /// Lets `rows` be written. A file gets its name when it is whole.
+    pub(super) fn write(
+        &self,
+        table: &TableName,
+        kind: &str,
+        rows: impl FnOnce(&mut dyn Write) -> Result<(), physical::Error>,
+    ) -> anyhow::Result<()> {
+        let Some(name) = self.file(table, kind) else {
+            let mut out = exit::stdout();
+            rows(&mut out)?;
+            return Ok(out.flush()?);
+        };
+        anyhow::ensure!(RealDisk.stat(&name).is_err(), "{}: the file exists already", name.display());
+        let mut out = disk::Output::create(&RealDisk, &name).with_context(|| name.display().to_string())?;
+        rows(&mut out)?;
+        out.finish().with_context(|| name.display().to_string())
+    }
+}

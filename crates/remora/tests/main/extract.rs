@@ -1,0 +1,249 @@
+//! `remora extract`: what it reads out of files is what the server says.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use sandbox::{Family, Product, Sandbox};
+use server::Session;
+use tempfile::TempDir;
+
+use crate::support::{Ended, connect, products, remora, start, tell, until};
+
+/// Tables of every shape; one statement behind the other.
+const TABLES: &str = include_str!("../extract/tables.sql");
+
+/// A page of a table's file.
+const PAGE_BYTES: usize = 16_384;
+
+fn run(folder: &Path, arguments: &[&str]) -> Ended {
+    Ended::of(&remora(folder).args(arguments).stdin(Stdio::null()).output().unwrap())
+}
+
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap()
+}
+
+/// The servers whose redo log tells whether they were stopped.
+fn mariadb() -> impl Iterator<Item = Product> {
+    products()
+        .into_iter()
+        .filter(|product| product.family() == Family::MariaDb)
+        .inspect(|product| tell(*product))
+}
+
+fn session(server: &Sandbox) -> Session {
+    let mut session = connect(server.socket());
+    session.execute("CREATE DATABASE IF NOT EXISTS app CHARACTER SET utf8mb4 COLLATE utf8mb4_bin").unwrap();
+    session.execute("USE app").unwrap();
+    session
+}
+
+fn execute(session: &mut Session, statements: &[&str]) {
+    for statement in statements {
+        session.execute(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+/// A server that has these tables.
+fn filled(product: Product, statements: &[&str]) -> Sandbox {
+    let server = start(product, &[]);
+    execute(&mut session(&server), statements);
+    server
+}
+
+fn data(server: &Sandbox) -> String {
+    server.data().to_str().unwrap().to_owned()
+}
+
+/// The lines of all files of a folder in order.
+fn text(folder: &Path) -> String {
+    let mut names: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names.iter().map(|name| String::from_utf8_lossy(&std::fs::read(name).unwrap()).into_owned()).collect()
+}
+
+/// Every table's text is that of a dump of the same server, which the server wrote.
+#[test]
+fn every_table_is_what_a_dump_says() {
+    for product in mariadb() {
+        let folder = folder();
+        let statements: Vec<&str> = TABLES.split(";\n").collect();
+        let mut server = filled(product, &statements);
+        let socket = server.socket().to_str().unwrap();
+        let connection = ["--no-defaults", "-u", "root", "-S", socket];
+        let dump =
+            [&["dump", "app", "-o", "dump", "--compress", "none", "--no-history"][..], &connection].concat();
+        run(folder.path(), &dump).exits(0);
+        server.stop().unwrap();
+        run(folder.path(), &["extract", &data(&server), "-o", "rows"]).exits(0).says(&["rows of 25 tables"]);
+        let mut tables = 0;
+        for entry in std::fs::read_dir(folder.path().join("rows")).unwrap() {
+            let file = entry.unwrap().path();
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            let dumped = folder.path().join("dump").join(name);
+            let expected = if dumped.exists() { text(&dumped) } else { String::new() };
+            let found = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+            assert!(found == expected, "{name}: {found:.2000}\n--- the server says\n{expected:.2000}");
+            tables += 1;
+        }
+        assert_eq!(tables, 25);
+    }
+}
+
+#[test]
+fn a_server_that_runs_or_was_killed_is_refused() {
+    for product in mariadb() {
+        let folder = folder();
+        let mut server =
+            filled(product, &["CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)"]);
+        let arguments = |output| ["extract", &data(&server), "app.t", "-o", output].map(ToOwned::to_owned);
+        let running = arguments("running.tsv");
+        let running: Vec<&str> = running.iter().map(String::as_str).collect();
+        run(folder.path(), &running).exits(1).says(&["a server is running", "--force"]);
+        server.kill().unwrap();
+        run(folder.path(), &running).exits(1).says(&["not stopped but killed", "--force"]);
+        assert!(!folder.path().join("running.tsv").exists());
+        server.restart().unwrap();
+        server.stop().unwrap();
+        run(folder.path(), &["extract", &data(&server), "app.t", "-o", "-"]).exits(0);
+        run(folder.path(), &["extract", &data(&server), "app.x", "-o", "-"])
+            .exits(2)
+            .says(&["no such table"]);
+    }
+}
+
+#[test]
+fn changes_that_nobody_committed_are_refused() {
+    for product in mariadb() {
+        let folder = folder();
+        let mut server = filled(
+            product,
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY)",
+                "XA START 'x'",
+                "INSERT INTO t VALUES (1)",
+                "XA END 'x'",
+                "XA PREPARE 'x'",
+            ],
+        );
+        server.stop().unwrap();
+        let arguments = ["extract", &data(&server), "-o", "rows"];
+        run(folder.path(), &arguments)
+            .exits(1)
+            .says(&["1 transaction that was neither committed nor rolled back"]);
+        let forced = run(folder.path(), &[&arguments[..], &["--force"]].concat()).exits(0);
+        assert!(forced.err.contains("1 transaction"), "{}", forced.err);
+        assert_eq!(text(&folder.path().join("rows")), "1\n");
+    }
+}
+
+#[test]
+fn a_damaged_page_is_named_and_left_out_by_force() {
+    for product in mariadb() {
+        let folder = folder();
+        let mut server = filled(
+            product,
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(100))",
+                "INSERT INTO t SELECT seq, REPEAT('a', 100) FROM seq_1_to_10000",
+                "CREATE TABLE u (id INT PRIMARY KEY)",
+                "INSERT INTO u VALUES (7)",
+            ],
+        );
+        server.stop().unwrap();
+        let file = server.data().join("app/t.ibd");
+        let mut bytes = std::fs::read(&file).unwrap();
+        // A page in the middle of the leaves, and a bit in the middle of it.
+        bytes[20 * PAGE_BYTES + 5000] ^= 4;
+        std::fs::write(&file, &bytes).unwrap();
+        let ended = run(folder.path(), &["extract", &data(&server), "-o", "rows"]).exits(4);
+        ended.says(&["t.ibd", "page 20", "wrong checksum"]);
+        assert_eq!(text(&folder.path().join("rows")), "7\n", "the other table is there, and only that");
+        let forced = run(
+            folder.path(),
+            &["extract", &data(&server), "app.t", "--force", "-o", "t.csv", "--format", "csv"],
+        );
+        forced.exits(4).says(&["left out", "page 20"]);
+        let lines = std::fs::read_to_string(folder.path().join("t.csv")).unwrap().lines().count();
+        assert!((9_700..10_000).contains(&lines), "{lines}");
+    }
+}
+
+/// Files of FLUSH TABLES ... FOR EXPORT, copied while it holds.
+fn export(server: &Sandbox, session: &mut Session, to: &Path) {
+    session.execute("FLUSH TABLES t FOR EXPORT").unwrap();
+    std::fs::create_dir_all(to).unwrap();
+    for end in ["ibd", "cfg", "frm"] {
+        let name = format!("t.{end}");
+        std::fs::copy(server.data().join("app").join(&name), to.join(&name)).unwrap();
+    }
+    session.execute("UNLOCK TABLES").unwrap();
+}
+
+#[test]
+fn exported_files_are_enough() {
+    for product in mariadb() {
+        let folder = folder();
+        let server = filled(
+            product,
+            &["CREATE TABLE t (id INT PRIMARY KEY, a TEXT)", "INSERT INTO t VALUES (1, 'x'), (2, NULL)"],
+        );
+        let mut session = session(&server);
+        let definition = session.strings("SHOW CREATE TABLE t").unwrap().remove(0).remove(1).unwrap();
+        let copy = folder.path().join("shop");
+        export(&server, &mut session, &copy);
+        let read = |arguments: &[&str]| run(folder.path(), &[&["extract"], arguments, &["-o", "-"]].concat());
+        assert_eq!(read(&["shop"]).exits(0).out, "1\tx\n2\t\\N\n");
+        assert_eq!(read(&["shop/t.ibd", "shop.t", "--format", "csv"]).exits(0).out, "1,x\n2,\n");
+        std::fs::remove_file(copy.join("t.frm")).unwrap();
+        read(&["shop/t.ibd"]).exits(1).says(&["t.frm", "--schema"]);
+        std::fs::write(folder.path().join("t.sql"), &definition).unwrap();
+        assert_eq!(read(&["shop/t.ibd", "--schema", "t.sql"]).exits(0).out, "1\tx\n2\t\\N\n");
+        // Another definition does not fit the records.
+        std::fs::write(folder.path().join("t.sql"), definition.replace("int(11)", "bigint(20)")).unwrap();
+        read(&["shop/t.ibd", "--schema", "t.sql"]).exits(4).says(&["page 3", "definition"]);
+        std::fs::remove_file(copy.join("t.cfg")).unwrap();
+        read(&["shop/t.ibd"]).exits(1).says(&["t.cfg", "FOR EXPORT", "--force"]);
+    }
+}
+
+#[test]
+fn deleted_rows_are_found() {
+    for product in mariadb() {
+        let folder = folder();
+        let server = filled(
+            product,
+            &[
+                "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(100))",
+                "INSERT INTO t SELECT seq, CONCAT('row ', seq) FROM seq_1_to_20000",
+            ],
+        );
+        let mut other = session(&server);
+        // Who still sees the rows keeps them from being purged.
+        execute(&mut other, &["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT COUNT(*) FROM t"]);
+        let mut session = session(&server);
+        execute(&mut session, &["DELETE FROM t WHERE id % 100 = 0"]);
+        export(&server, &mut session, &folder.path().join("marked"));
+        let arguments = ["extract", "marked", "--deleted", "-o", "found"];
+        run(folder.path(), &arguments).exits(0).says(&["rows left of deleted ones"]);
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("found/marked.t.tsv").lines().count(), 19_800);
+        let deleted = read("found/marked.t.deleted.tsv");
+        assert_eq!(deleted.lines().filter(|line| line.starts_with("marked\t")).count(), 200);
+        assert!(deleted.starts_with("marked\t") && deleted.contains("\t100\trow 100\n"), "{deleted:.500}");
+        // Purged, their pages are free and still there.
+        execute(&mut other, &["COMMIT"]);
+        execute(&mut session, &["DELETE FROM t WHERE id BETWEEN 5000 AND 15000"]);
+        let mut round = 0;
+        until("rows in free pages", || {
+            let name = format!("free{round}");
+            round += 1;
+            export(&server, &mut session, &folder.path().join(&name));
+            run(folder.path(), &["extract", &name, "--deleted", "-o", &format!("{name}.found")]).exits(0);
+            let deleted = read(&format!("{name}.found/{name}.t.deleted.tsv"));
+            let in_pages: Vec<&str> = deleted.lines().filter(|line| line.starts_with("page\t")).collect();
+            in_pages.iter().filter(|line| line.contains("\trow 9")).count() > 900 && in_pages.len() > 8000
+        });
+    }
+}
