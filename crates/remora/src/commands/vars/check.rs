@@ -26,10 +26,10 @@ const EXAMPLES: &str = "EXAMPLES
 /// Tell whether a server starts with an option file, and which lines mean something else there
 ///
 /// All groups that the server reads are checked, included files too; with --defaults-group-suffix=_b also
-/// the group mysqld_b and its like, for a server that is started with the same option. Where the server is on
-/// this machine (see 'remora sandbox start --server'), a private one is started with the lines, and what it
-/// does is reported. Paths, addresses, data, plugins and large buffers belong to another machine: they are not
-/// tried but listed.
+/// the group mysqld_b and its like, for a server that is started with the same option. Where the server is
+/// on this machine (see 'remora sandbox start --server'), a private one is started with the lines, and what
+/// it does is reported. Paths, addresses, data, plugins and large buffers belong to another machine: they
+/// are not tried but listed.
 ///
 /// Ends with 0 when the server starts and every line means what it says, is deprecated or is overridden; with
 /// 4 when a line stops the server, means something else or does nothing.
