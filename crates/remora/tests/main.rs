@@ -60,11 +60,15 @@ mod ssh;
 mod stat;
 #[path = "main/table.rs"]
 mod table;
+#[path = "main/target.rs"]
+mod target;
 #[path = "main/tree.rs"]
 mod tree;
 #[path = "main/uncache.rs"]
 mod uncache;
 #[path = "main/url.rs"]
 mod url;
+#[path = "main/value.rs"]
+mod value;
 #[path = "main/vars.rs"]
 mod vars;

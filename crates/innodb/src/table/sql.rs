@@ -185,7 +185,7 @@ impl Draft {
     }
 
     fn named_option(&mut self, name: &str, value: &str, cursor: &Cursor<'_>) -> Result<(), Error> {
-        const SILENT: [&str; 17] = [
+        const SILENT: [&str; 21] = [
             "AUTO_INCREMENT",
             "MIN_ROWS",
             "MAX_ROWS",
@@ -203,9 +203,11 @@ impl Draft {
             "COMMENT",
             "CONNECTION",
             "DATA DIRECTORY",
+            "INDEX DIRECTORY",
+            "PAGE_COMPRESSION_LEVEL",
+            "ENCRYPTION_KEY_ID",
+            "INSERT_METHOD",
         ];
-        const SILENT_TOO: [&str; 4] =
-            ["INDEX DIRECTORY", "PAGE_COMPRESSION_LEVEL", "ENCRYPTION_KEY_ID", "INSERT_METHOD"];
         match name {
             "ENGINE" if value.eq_ignore_ascii_case("InnoDB") => {}
             "ENGINE" => {
@@ -215,7 +217,7 @@ impl Draft {
             "KEY_BLOCK_SIZE" if value != "0" => row_format("COMPRESSED").map(|_| ())?,
             "PAGE_COMPRESSED" | "ENCRYPTED" => storage_option(name, value)?,
             "KEY_BLOCK_SIZE" => {}
-            _ if SILENT.contains(&name) || SILENT_TOO.contains(&name) => {}
+            _ if SILENT.contains(&name) => {}
             _ => return Err(cursor.unexpected(&format!("another option than {name}, which is not known,"))),
         }
         Ok(())

@@ -10,12 +10,9 @@ pub(crate) fn work(shared: &Shared) {
         match shared.next_job() {
             Job::Stop => return,
             // Failures are counted by the queue; one that must stop it has put it out of service.
-            Job::Maintain(queue) => {
-                queue.upgrade().into_iter().for_each(|queue| {
-                    queue.maintain().ok();
-                });
-                shared.maintained();
-            }
+            Job::Maintain(queue, _maintaining) => queue.upgrade().into_iter().for_each(|queue| {
+                queue.maintain().ok();
+            }),
             Job::Settle(queues) => queues.iter().filter_map(Weak::upgrade).for_each(|queue| {
                 queue.settle().ok();
             }),

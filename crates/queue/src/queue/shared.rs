@@ -89,11 +89,20 @@ struct Jobs {
 }
 
 /// What is to be done next, without being asked.
-pub(crate) enum Job {
-    Maintain(Weak<Queue>),
+pub(crate) enum Job<'shared> {
+    Maintain(Weak<Queue>, Maintaining<'shared>),
     Settle(Vec<Weak<Queue>>),
     Rest(Vec<Weak<Queue>>),
     Stop,
+}
+
+/// A thread compacts or writes a checkpoint, as long as this lives.
+pub(crate) struct Maintaining<'shared>(&'shared Shared);
+
+impl Drop for Maintaining<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.jobs).maintaining -= 1;
+    }
 }
 
 impl Shared {
@@ -179,13 +188,8 @@ impl Shared {
         }
     }
 
-    /// A [`Job::Maintain`] is done.
-    pub(crate) fn maintained(&self) {
-        lock(&self.jobs).maintaining -= 1;
-    }
-
     /// Waits for something to do.
-    pub(crate) fn next_job(&self) -> Job {
+    pub(crate) fn next_job(&self) -> Job<'_> {
         let mut jobs = lock(&self.jobs);
         loop {
             if jobs.stop {
@@ -206,7 +210,7 @@ impl Shared {
             let free = jobs.maintaining == 0 || jobs.maintaining + 1 < self.options.threads;
             if let Some((_, queue)) = free.then(|| jobs.maintain.pop_first()).flatten() {
                 jobs.maintaining += 1;
-                return Job::Maintain(queue);
+                return Job::Maintain(queue, Maintaining(self));
             }
             jobs = wait_for(&self.bell, jobs, left);
         }
@@ -227,12 +231,12 @@ mod tests {
     fn one_thread_is_free_for_what_is_due() {
         let shared = Shared::new(Arc::new(RealDisk), Options::new(|| 0, || [0; 16]));
         lock(&shared.jobs).maintain.extend([(1, Weak::new()), (2, Weak::new())]);
-        assert!(matches!(shared.next_job(), Job::Maintain(_)));
+        let Job::Maintain(_, first) = shared.next_job() else { panic!("there are queues to compact") };
         lock(&shared.jobs).look = Some(Instant::now());
         assert!(matches!(shared.next_job(), Job::Rest(_)));
         lock(&shared.jobs).due = Some(Instant::now() + std::time::Duration::from_millis(20));
         assert!(matches!(shared.next_job(), Job::Settle(_)));
-        shared.maintained();
-        assert!(matches!(shared.next_job(), Job::Maintain(_)));
+        drop(first);
+        assert!(matches!(shared.next_job(), Job::Maintain(..)));
     }
 }

@@ -7,7 +7,8 @@ use std::thread::scope;
 
 use disk::faults::{FaultDisk, Unsynced};
 use queue::{
-    Definition, Engine, Error, Options, Origin, Patience, Published, Queue, RowId, Source, Sync, Waited,
+    Definition, Engine, Error, Options, Origin, Patience, Published, Queue, RowId, Session, Source, Sync,
+    Waited,
 };
 
 use crate::support::{FOLDER, all, definition, ends, fresh, options, poll, put, rows, session};
@@ -105,16 +106,22 @@ fn who_owned_a_row_before_an_emptying_has_no_part_in_the_copy() {
     assert_eq!(rows(&two, &new), ["one"]);
 }
 
-#[test]
-fn a_copy_that_takes_no_place_leaves_everything_as_it_was() {
+/// A queue of six rows, the first of which somebody owns, and a queue that it was copied to.
+fn copied(other: &Path) -> (Engine, Arc<Queue>, Arc<Queue>, Session) {
     let (engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
-    let other = Path::new("/db/other");
     engine.create(other, queue.definition()).unwrap();
     let new = engine.open(other).unwrap();
     ["one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&queue, row));
     let mut one = session(1);
     one.wait(&[all(&queue)], &mut poll(1)).unwrap();
     copy(&queue, &new, || {});
+    (engine, queue, new, one)
+}
+
+#[test]
+fn a_copy_that_takes_no_place_leaves_everything_as_it_was() {
+    let other = Path::new("/db/other");
+    let (_engine, queue, new, mut one) = copied(other);
     let failed = queue.replaced_by(&new, || Err(Error::Missing { folder: other.to_owned() }));
     assert!(matches!(failed, Err(Error::Missing { .. })));
     queue.let_go();
@@ -149,14 +156,8 @@ fn a_copy_is_completed_when_too_many_files_are_open() {
 /// A copy that fails is no place for rows: the queue that it was made of goes on as if there had been none.
 #[test]
 fn a_copy_out_of_service_takes_no_place_and_no_end() {
-    let (engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
     let other = Path::new("/db/other");
-    engine.create(other, queue.definition()).unwrap();
-    let new = engine.open(other).unwrap();
-    ["one", "two", "three", "four", "five", "six"].into_iter().for_each(|row| put(&queue, row));
-    let mut one = session(1);
-    one.wait(&[all(&queue)], &mut poll(1)).unwrap();
-    copy(&queue, &new, || {});
+    let (engine, queue, new, mut one) = copied(other);
     queue.copied_to(&new).unwrap();
     new.fail("for this test");
     assert!(matches!(one.end(), Err(Error::Failed { .. })));

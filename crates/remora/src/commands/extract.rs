@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use anyhow::Context;
 use clap::Args;
 use disk::RealDisk;
 use dump::{Pattern, Selection};
@@ -178,8 +179,10 @@ type LeftOut = Vec<(String, Exit)>;
 
 /// Opens the files of the tables.
 fn wishes(arguments: &Arguments, chosen: &[&TableFiles]) -> anyhow::Result<(Vec<Wish>, LeftOut)> {
-    let statements = arguments.schema.as_ref().map(std::fs::read_to_string).transpose();
-    let statements = statements.map_err(|error| usage(format!("--schema: {error}")))?;
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path).with_context(|| format!("--schema {}", path.display()))
+    };
+    let statements = arguments.schema.as_ref().map(read).transpose()?;
     let (mut wishes, mut left_out) = (Vec::new(), Vec::new());
     for files in chosen {
         let name = TableName { schema: files.schema.clone(), table: files.name.clone() };

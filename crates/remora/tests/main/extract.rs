@@ -198,6 +198,7 @@ fn exported_files_are_enough() {
         assert_eq!(read(&["shop/t.ibd", "shop.t", "--format", "csv"]).exits(0).out, "1,x\n2,\n");
         std::fs::remove_file(copy.join("t.frm")).unwrap();
         read(&["shop/t.ibd"]).exits(1).says(&["t.frm", "--schema"]);
+        read(&["shop/t.ibd", "--schema", "none.sql"]).exits(1).says(&["--schema none.sql: No such file"]);
         std::fs::write(folder.path().join("t.sql"), &definition).unwrap();
         assert_eq!(read(&["shop/t.ibd", "--schema", "t.sql"]).exits(0).out, "1\tx\n2\t\\N\n");
         // Another definition does not fit the records.

@@ -276,8 +276,8 @@ fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str
     let letters = if is_mariadb { "KMGTPE" } else { "KMG" };
     let text = value.trim();
     let is_digit = |c: char| c.is_ascii_digit();
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches(is_digit);
-    let (digits, rest) = text.split_at(text.len() - digits.len());
+    let behind = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches(is_digit);
+    let (digits, rest) = text.split_at(text.len() - behind.len());
     let letter = rest.chars().next();
     let unit = unit(letter).filter(|_| letter.is_none_or(|it| letters.contains(it.to_ascii_uppercase())));
     // No digits are 0.

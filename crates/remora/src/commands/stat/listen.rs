@@ -104,8 +104,8 @@ fn asker(at: usize, name: String, mut watch: Watch, report: Report) -> Asker {
 }
 
 impl Metrics {
-    /// Asks all servers at once. One that does not answer in time, or has not answered the last time yet, is
-    /// down for now.
+    /// Asks all servers at once. One that does not answer in time, or has not answered the last time yet,
+    /// counts as down.
     fn page(&self) -> String {
         let (reply, answers) = bounded(self.askers.len());
         let mut samples: Vec<Option<Sample>> = self.askers.iter().map(|_| None).collect();
