@@ -75,9 +75,8 @@ pub(crate) fn run() -> Result<()> {
         copy(&remora, &server, &second)
     });
     if result.is_ok() {
-        println!("\nThe demo took {:.0} s. A shell on its server:\n", began.elapsed().as_secs_f64());
-        println!("  {} sandbox shell {NAME}\n", shown(&remora));
-        wait_for_reader();
+        println!("\nThe demo took {:.0} s.", began.elapsed().as_secs_f64());
+        wait_for_reader(&remora);
     }
     server.remove()?;
     result
@@ -161,9 +160,13 @@ fn leftover(places: &sandbox::Places) -> Result<()> {
 }
 
 /// On a terminal the server stays until the reader has looked around.
-fn wait_for_reader() {
+fn wait_for_reader(remora: &Path) {
     if std::io::stdin().is_terminal() {
-        println!("Use it from another terminal; Enter here ends the server and removes every trace.");
+        println!(
+            "A shell on its server, from another terminal:\n\n  {} sandbox shell {NAME}\n",
+            shown(remora)
+        );
+        println!("Enter here ends the server and removes every trace.");
         // Any end of the wait is fine.
         std::io::stdin().read_line(&mut String::new()).ok();
     }

@@ -1,5 +1,7 @@
 //! `remora import`
 
+mod word;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,17 +9,20 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use import::source::Stdin;
-use import::{Duplicates, FieldTarget, Indexes, Input, Mode, OnDuplicate, Request, Summary, World};
+use import::{Duplicates, Indexes, Input, Mode, OnDuplicate, Request, Summary, World};
 use progress::{Progress, count};
 use rows::{DateOrder, Encoding, Habits, Hints, Json, LineEnd, Loose, Nulls};
 use serde_json::json;
 use server::Target;
 
 use crate::args::ServerArgs;
-use crate::commands::{table_name, unquoted};
+use crate::commands::table_name;
 use crate::exit::{self, Exit};
 use crate::report::{self, Report};
 use crate::stdin::Patient;
+
+pub(super) use word::size;
+use word::{Delimiter, Maybe, assignment, columns};
 
 /// Rejects that are named one by one on the terminal; the file has all.
 const REJECTS_SHOWN: usize = 20;
@@ -108,7 +113,7 @@ struct TableArgs {
 
     /// What becomes of a row whose key is there already: error (a bad row), ignore (it is left out), replace
     /// (it takes the place of the row that is there) or update (that row gets its values)
-    #[arg(long, value_name = "WHAT", default_value = "error", value_parser = on_duplicate, hide_default_value = true)]
+    #[arg(long, value_name = "WHAT", default_value = "error", value_parser = word::on_duplicate, hide_default_value = true)]
     on_duplicate: OnDuplicate,
 
     /// Where each field goes, in the order of the file: a column, - to leave it out, @name to use it in --set
@@ -120,7 +125,7 @@ struct TableArgs {
     set: Vec<String>,
 
     /// When plain secondary indexes are built: auto, before or after the rows
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = indexes)]
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = word::indexes)]
     indexes: Indexes,
 }
 
@@ -128,24 +133,24 @@ struct TableArgs {
 #[command(next_help_heading = "Form of the files")]
 struct FormArgs {
     /// What kind of records: csv for all delimited text, or json for an object on each line
-    #[arg(long, value_name = "KIND", value_parser = format)]
+    #[arg(long, value_name = "KIND", value_parser = word::format)]
     format: Option<bool>,
 
     /// What separates fields: one or more characters, or tab, comma, semicolon, pipe, space, or blanks for
     /// runs of spaces and tabs
-    #[arg(long, value_name = "TEXT", value_parser = delimiter)]
+    #[arg(long, value_name = "TEXT", value_parser = word::delimiter)]
     delimiter: Option<Delimiter>,
 
     /// What encloses fields: a character, or none
-    #[arg(long, value_name = "CHAR", value_parser = byte_or_none)]
+    #[arg(long, value_name = "CHAR", value_parser = word::byte_or_none)]
     quote: Option<Maybe>,
 
     /// What takes the special meaning from a character: a character (LOAD DATA's is \), or none
-    #[arg(long, value_name = "CHAR", value_parser = byte_or_none)]
+    #[arg(long, value_name = "CHAR", value_parser = word::byte_or_none)]
     escape: Option<Maybe>,
 
     /// What ends a line: lf, crlf, cr, or any for a mix of the first two
-    #[arg(long, value_name = "KIND", value_parser = line_end)]
+    #[arg(long, value_name = "KIND", value_parser = word::line_end)]
     line_end: Option<LineEnd>,
 
     /// The first line names the columns
@@ -157,7 +162,7 @@ struct FormArgs {
     no_header: bool,
 
     /// What becomes of a line further on that repeats the header: skip or row [default: the import ends]
-    #[arg(long, value_name = "WHAT", value_parser = repeated_header)]
+    #[arg(long, value_name = "WHAT", value_parser = word::repeated_header)]
     repeated_header: Option<bool>,
 
     /// utf-8, utf-16le, latin1, shift_jis, gbk, windows-1251, iso-8859-2, ..., or binary for bytes as they
@@ -175,7 +180,7 @@ struct FormArgs {
 
     /// What comes first in dates such as 1/2/1999: dmy or mdy [default: what all values of the column agree
     /// on]
-    #[arg(long, value_name = "ORDER", value_parser = date_order)]
+    #[arg(long, value_name = "ORDER", value_parser = word::date_order)]
     date_order: Option<DateOrder>,
 
     /// Numbers have a decimal comma, also where it might stand between thousands (1,234)
@@ -187,7 +192,7 @@ struct FormArgs {
     skip_lines: Option<u64>,
 
     /// Lines that begin with this character are comments, and left out
-    #[arg(long, value_name = "CHAR", value_parser = byte)]
+    #[arg(long, value_name = "CHAR", value_parser = word::byte)]
     comment: Option<u8>,
 
     /// Leave out spaces and tabs around fields that are not in quotes
@@ -259,14 +264,6 @@ struct RunArgs {
     dry_run: bool,
 }
 
-/// What separates fields.
-#[derive(Clone, Debug)]
-enum Delimiter {
-    Byte(u8),
-    Text(String),
-    Blanks,
-}
-
 impl FormArgs {
     fn loose(&self) -> Loose {
         Loose {
@@ -283,10 +280,6 @@ impl FormArgs {
         }
     }
 }
-
-/// A character, or the wish for none; `Option<Option<u8>>` would be taken apart by clap.
-#[derive(Clone, Copy, Debug)]
-struct Maybe(Option<u8>);
 
 pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Report) -> anyhow::Result<Exit> {
     let began = Instant::now();
@@ -490,48 +483,6 @@ fn inputs(files: &[String]) -> anyhow::Result<Vec<Input>> {
     Ok(inputs)
 }
 
-/// `a,-,@b`: column a, nowhere, variable @b. A name may stand in backquotes.
-fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
-    let targets = list.split(',').map(str::trim).map(|item| match item {
-        "" => Err(exit::usage(format!("--columns {list}: an item is empty; - leaves a field out"))),
-        "-" => Ok(FieldTarget::Skip),
-        _ => Ok(match item.strip_prefix('@') {
-            Some(variable) => FieldTarget::Variable(unquoted(variable)),
-            None => FieldTarget::Column(unquoted(item)),
-        }),
-    });
-    targets.collect()
-}
-
-fn assignment(option: &str, text: &str) -> anyhow::Result<(String, String)> {
-    match text.split_once('=') {
-        Some((column, expression)) if !column.trim().is_empty() && !expression.trim().is_empty() => {
-            Ok((unquoted(column.trim()), expression.trim().to_owned()))
-        }
-        _ if option == "--type" => {
-            Err(exit::usage(format!("{option} {text}: write column=type, for example price=DECIMAL(12,4)")))
-        }
-        _ => Err(exit::usage(format!(
-            "{option} {text}: write column=expression, for example total=@price*@count"
-        ))),
-    }
-}
-
-fn on_duplicate(text: &str) -> Result<OnDuplicate, String> {
-    let all = [OnDuplicate::Error, OnDuplicate::Ignore, OnDuplicate::Replace, OnDuplicate::Update];
-    all.into_iter()
-        .find(|one| one.word() == text)
-        .ok_or_else(|| "error, ignore, replace or update".to_owned())
-}
-
-fn date_order(text: &str) -> Result<DateOrder, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "dmy" => Ok(DateOrder::Dmy),
-        "mdy" => Ok(DateOrder::Mdy),
-        _ => Err("dmy (31/12/1999) or mdy (12/31/1999)".to_owned()),
-    }
-}
-
 fn nulls(form: &FormArgs) -> Option<Nulls> {
     if form.no_null {
         return Some(Nulls { empty: false, words: Vec::new() });
@@ -541,92 +492,4 @@ fn nulls(form: &FormArgs) -> Option<Nulls> {
     }
     let words = form.null.iter().filter(|word| !word.is_empty()).map(|word| word.as_bytes().to_vec());
     Some(Nulls { empty: form.null.iter().any(String::is_empty), words: words.collect() })
-}
-
-fn format(text: &str) -> Result<bool, String> {
-    match text {
-        "json" | "jsonl" | "ndjson" => Ok(true),
-        "csv" | "tsv" => Ok(false),
-        _ => Err("csv or json".to_owned()),
-    }
-}
-
-fn delimiter(text: &str) -> Result<Delimiter, String> {
-    match byte(text) {
-        _ if text.eq_ignore_ascii_case("blanks") => Ok(Delimiter::Blanks),
-        Ok(byte) => Ok(Delimiter::Byte(byte)),
-        Err(_) if !text.is_empty() && !text.contains(['\n', '\r', '"']) => {
-            Ok(Delimiter::Text(text.to_owned()))
-        }
-        Err(_) => Err("characters other than quotes and line ends, or a name".to_owned()),
-    }
-}
-
-fn byte(text: &str) -> Result<u8, String> {
-    let named = match text.to_ascii_lowercase().as_str() {
-        "tab" | "\\t" => Some(b'\t'),
-        "comma" => Some(b','),
-        "semicolon" => Some(b';'),
-        "pipe" => Some(b'|'),
-        "space" => Some(b' '),
-        "backslash" | "\\\\" => Some(b'\\'),
-        _ => None,
-    };
-    match (named, text.as_bytes()) {
-        (Some(byte), _) => Ok(byte),
-        (None, [byte]) if byte.is_ascii() => Ok(*byte),
-        _ => Err("one ASCII character, or tab, comma, semicolon, pipe, space, backslash".to_owned()),
-    }
-}
-
-fn byte_or_none(text: &str) -> Result<Maybe, String> {
-    if text.is_empty() || text.eq_ignore_ascii_case("none") {
-        return Ok(Maybe(None));
-    }
-    byte(text).map(|byte| Maybe(Some(byte)))
-}
-
-fn line_end(text: &str) -> Result<LineEnd, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "lf" | "\\n" => Ok(LineEnd::Lf),
-        "crlf" | "\\r\\n" => Ok(LineEnd::CrLf),
-        "cr" | "\\r" => Ok(LineEnd::Cr),
-        "any" => Ok(LineEnd::Any),
-        _ => Err("lf, crlf, cr or any".to_owned()),
-    }
-}
-
-fn repeated_header(text: &str) -> Result<bool, String> {
-    match text {
-        "skip" => Ok(true),
-        "row" => Ok(false),
-        _ => Err("skip or row".to_owned()),
-    }
-}
-
-fn indexes(text: &str) -> Result<Indexes, String> {
-    match text {
-        "auto" => Ok(Indexes::Auto),
-        "before" => Ok(Indexes::Before),
-        "after" => Ok(Indexes::After),
-        _ => Err("auto, before or after".to_owned()),
-    }
-}
-
-/// `4M`, `512K`, `1048576`
-pub(super) fn size(text: &str) -> Result<usize, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {
-        "" | "B" => Some(1),
-        "K" | "KB" | "KIB" => Some(1 << 10),
-        "M" | "MB" | "MIB" => Some(1 << 20),
-        "G" | "GB" | "GIB" => Some(1 << 30),
-        _ => None,
-    };
-    let bytes =
-        digits.parse::<usize>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
-    match bytes {
-        Some(bytes @ 4096..=268_435_456) => Ok(bytes),
-        _ => Err("a size from 4K to 256M".to_owned()),
-    }
 }
