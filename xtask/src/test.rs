@@ -23,8 +23,15 @@ struct Counts {
     passed: u64,
     failed: u64,
     failures: Vec<String>,
+    /// What failed tests printed, as far as it is shown again.
+    printed: Vec<String>,
+    /// Lines that may still be shown again of the test whose output is being read.
+    quota: usize,
     skips: Vec<String>,
 }
+
+/// So many lines of a failed test's output are shown again at the end, where they are found.
+const AGAIN: usize = 12;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let all = arguments.iter().any(|argument| argument == "--all-servers");
@@ -92,6 +99,15 @@ impl Counts {
     /// `test result: ok. 7 passed; 0 failed; 0 ignored; ...`, `test NAME ... FAILED`, `test NAME ... ignored,
     /// why`
     fn add(&mut self, line: &str) {
+        if line.starts_with("---- ") {
+            self.quota = AGAIN;
+        } else if line == "failures:" || line.starts_with("stack backtrace:") {
+            self.quota = 0;
+        }
+        if self.quota > 0 && !line.is_empty() {
+            self.quota -= 1;
+            self.printed.push(line.to_owned());
+        }
         if let Some(rest) = line.strip_prefix("test result: ") {
             let number = |word: &str| {
                 let before = rest.split(word).next().unwrap_or_default();
@@ -114,6 +130,7 @@ impl Counts {
     fn tell(&mut self) {
         self.skips.sort();
         self.skips.dedup();
+        self.printed.iter().for_each(|line| println!("{line}"));
         self.failures.iter().for_each(|name| println!("failed: {name}"));
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skips.len());
         self.skips.iter().for_each(|skip| println!("skipped: {skip}"));
@@ -131,12 +148,20 @@ mod tests {
             "test a::works ... ok",
             "test a::breaks ... FAILED",
             "test b::waits ... ignored, takes an hour",
+            "failures:",
+            "---- a::breaks stdout ----",
+            "it broke",
+            "stack backtrace:",
+            "   0: main",
+            "failures:",
+            "    a::breaks",
             "test result: FAILED. 7 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1s",
             "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0s",
         ] {
             counts.add(line);
         }
         assert_eq!((counts.passed, counts.failed), (9, 1));
+        assert_eq!(counts.printed, ["---- a::breaks stdout ----", "it broke"]);
         assert_eq!(
             (counts.failures, counts.skips),
             (vec!["a::breaks".to_owned()], vec!["b::waits: takes an hour".to_owned()])

@@ -138,13 +138,26 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     let is_following = follow.is_some();
     let proven = BTreeSet::new();
     let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
-    load.run(&mut session)?;
+    load.ledger.create(&mut session)?;
+    let done = load.run(&mut session).and_then(|()| load.ledger.remove(&mut session));
+    done.map_err(|error| match error {
+        // The signal's own message says how it goes on.
+        error @ Error::Stopped(_) => error,
+        error if error.is_passing() => {
+            Error::Interrupted { rows: load.summary.rows, source: Box::new(error) }
+        }
+        error => error,
+    })?;
+    // Everything is in and the load is over, even if the server goes away now.
+    if let Err(error) = load.ledger.remove_database(&mut session) {
+        world.progress.warn(&format!("the empty database _remora stays: {error}"));
+    }
     Ok(load.summary)
 }
 
 impl Load<'_> {
+    /// All that can be stopped and gone on with.
     fn run(&mut self, session: &mut Session) -> Result<(), Error> {
-        self.ledger.create(session)?;
         self.world.progress.phase("making tables", None);
         self.make(session, |kind| kind <= Kind::Sequence)?;
         self.make_tables()?;
@@ -159,8 +172,7 @@ impl Load<'_> {
         if self.request.data && self.request.verify == Verify::Rows {
             self.prove()?;
         }
-        self.prove_objects()?;
-        self.ledger.remove(session)
+        self.prove_objects()
     }
 
     /// Purge would take processors from filling tables and from reading them back.

@@ -88,14 +88,12 @@ impl Load<'_> {
         });
         let rows = shared.rows.into_inner();
         let proven = shared.proven.into_inner().unwrap_or_else(PoisonError::into_inner);
-        shared.failure.into_result().map_err(|error| match error {
-            error if error.is_passing() => Error::Interrupted { rows, source: Box::new(error) },
-            error => error,
-        })?;
+        let result = shared.failure.into_result();
+        self.summary.rows = rows;
+        result?;
         if let Some(follow) = follow {
             follow.finish(self.world, &mut self.manifest)?;
         }
-        self.summary.rows = rows;
         self.proven = proven;
         self.summary.text_bytes =
             self.manifest.tables.iter().flat_map(|entry| &entry.chunks).map(|chunk| chunk.text_bytes).sum();

@@ -95,8 +95,14 @@ impl Ledger {
             .collect()
     }
 
+    /// Ends the load for good.
     pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
         session.execute(&format!("DROP TABLE IF EXISTS {}", self.table))?;
+        Ok(())
+    }
+
+    /// Removes the database of ledgers when none is left in it.
+    pub(crate) fn remove_database(&self, session: &mut Session) -> Result<(), Error> {
         let left = session.value(&format!(
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
         ))?;
