@@ -5,6 +5,9 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The strongest level of zstd's that needs no more memory to unpack.
+const LEVEL: i32 = 19;
+
 fn main() {
     let folder = |name: &str| PathBuf::from(env::var_os(name).unwrap_or_default());
     let out = folder("OUT_DIR");
@@ -35,7 +38,13 @@ fn main() {
     cargo.current_dir(folder("CARGO_MANIFEST_DIR"));
     let status = cargo.status();
     assert!(status.is_ok_and(|status| status.success()), "remora-far was not built: {cargo:?}");
-    println!("cargo:rustc-env=REMORA_FAR={}", target_dir.join(triple).join("far/remora-far").display());
+    // It makes a third of its size when it lies in our own.
+    let program = std::fs::read(target_dir.join(triple).join("far/remora-far"));
+    let packed = program.and_then(|program| zstd::encode_all(&*program, LEVEL));
+    let place = out.join("remora-far.zst");
+    let written = packed.and_then(|packed| std::fs::write(&place, packed));
+    assert!(written.is_ok(), "{}: {written:?}", place.display());
+    println!("cargo:rustc-env=REMORA_FAR={}", place.display());
     for crate_name in ["far", "block", "disk", "progress"] {
         println!("cargo:rerun-if-changed=../{crate_name}/src");
         println!("cargo:rerun-if-changed=../{crate_name}/Cargo.toml");

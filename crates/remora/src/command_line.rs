@@ -1,6 +1,7 @@
 //! The command line: what all commands share, and the list of commands.
 
 use clap::{ArgAction, Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::commands;
 use crate::exit::Exit;
@@ -104,16 +105,14 @@ pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Diagnostics go to stderr, at the level of `-v` or of `REMORA_LOG`.
+/// Diagnostics go to stderr, at the level of `-v`.
 pub(crate) fn log(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
     };
-    let filter = std::env::var("REMORA_LOG").unwrap_or_else(|_| level.to_owned());
-    let filter = tracing_subscriber::EnvFilter::new(filter);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).without_time().init();
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use disk::{Disk, RealDisk, Tree};
 use far::{Cloned, Cloning, Connection, Ran};
 use tempfile::TempDir;
 
-/// The program for the far side, static, for machines of our own kind.
+/// The program for the far side, static, for machines of our own kind, compressed.
 const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
 /// Starts a program of the system's: those for administrators are not on everybody's path, and what they
 /// print is in English.
@@ -284,14 +284,16 @@ impl Host {
             ssh.arg("-p").arg(port.to_string());
         }
         ssh.args(["-T", "-e", "none", "--", &address.destination]);
-        ssh.arg(format!("exec sh -c '{}'", far::script(FAR.len(), call.nice)));
+        let mut program = Vec::new();
+        codec::decoder(Box::new(FAR))?.1.read_to_end(&mut program)?;
+        ssh.arg(format!("exec sh -c '{}'", far::script(program.len(), call.nice)));
         // A signal that is meant for us is for us to act upon.
         ssh.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut ssh = ssh
             .spawn()
             .map_err(|error| io::Error::new(error.kind(), format!("ssh can't be started: {error}")))?;
         let said = Arc::default();
-        let (greeted, listened) = greet(&mut ssh, &said)?;
+        let (greeted, listened) = greet(&mut ssh, &program, &said)?;
         let host = match greeted {
             Ok(connection) => Host { connection, ssh, said, sockets },
             Err(error) => {
@@ -303,7 +305,7 @@ impl Host {
                 return Err(io::Error::new(error.kind(), format!("{address} can't be reached: {why}")));
             }
         };
-        if host.connection.greeting().program != *blake3::hash(FAR).as_bytes() {
+        if host.connection.greeting().program != *blake3::hash(&program).as_bytes() {
             return Err(io::Error::other(format!("{address} does not run the program that was sent")));
         }
         Ok(host)
@@ -318,7 +320,11 @@ impl Drop for Host {
 }
 
 /// Sends the program and waits for its greeting. The receiver gets nothing when ssh has nothing more to say.
-fn greet(ssh: &mut Child, said: &Arc<Mutex<Vec<u8>>>) -> io::Result<(io::Result<Connection>, Receiver<()>)> {
+fn greet(
+    ssh: &mut Child,
+    program: &[u8],
+    said: &Arc<Mutex<Vec<u8>>>,
+) -> io::Result<(io::Result<Connection>, Receiver<()>)> {
     let missing = || io::Error::other("a pipe to ssh is missing");
     let (mut input, output) = (ssh.stdin.take().ok_or_else(missing)?, ssh.stdout.take().ok_or_else(missing)?);
     let mut errors = ssh.stderr.take().ok_or_else(missing)?;
@@ -334,7 +340,7 @@ fn greet(ssh: &mut Child, said: &Arc<Mutex<Vec<u8>>>) -> io::Result<(io::Result<
         }
         ended.send(()).ok();
     });
-    let sent = input.write_all(FAR).and_then(|()| input.flush());
+    let sent = input.write_all(program).and_then(|()| input.flush());
     Ok((sent.and_then(|()| Connection::new(Box::new(output), Box::new(input))), listened))
 }
 

@@ -343,7 +343,7 @@ pub(crate) fn copy_program(from: &Path, to: &Path) {
 /// The program, with nothing of this machine's settings.
 pub(crate) fn remora(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remora"));
-    command.current_dir(folder).env_remove("MYSQL_PWD").env_remove("MYSQL_HOST").env_remove("REMORA_LOG");
+    command.current_dir(folder).env_remove("MYSQL_PWD").env_remove("MYSQL_HOST");
     command
 }
 
