@@ -1,4 +1,4 @@
-/* ENGINE=QUEUE: the handler, but for reading. See ha_queue.h. */
+/* ENGINE=QUEUE: the handler, except for reading. See ha_queue.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -13,15 +13,14 @@
 #include "queue_row.h"
 
 extern "C" {
-/* Exported by the server, declared in none of its headers: the error that the statement has ended with, or 0.
-   */
+/* Exported by the server, but not declared in its headers: the error that the statement ended with, or 0. */
 int thd_current_status(THD *thd);
 }
 
-/* Rows of a multi-row INSERT are published when they have so many bytes together. */
+/* Rows of a multi-row INSERT are published when they have this many bytes together. */
 static const size_t gather_bytes_max= 64 << 20;
 
-/* Rows of a DELETE that go at once, with one sync: while they do nobody takes a row. */
+/* How many rows of a DELETE are removed at once, with one sync; nobody takes rows meanwhile. */
 static const size_t remove_rows_max= 4096;
 
 static rq_slice slice_of(const std::string &text)
@@ -29,7 +28,7 @@ static rq_slice slice_of(const std::string &text)
   return {reinterpret_cast<const unsigned char *>(text.data()), text.size()};
 }
 
-/* A queue lives in a folder beside the table's .frm. */
+/* A queue is in a folder beside the table's .frm. */
 static std::string folder_of(const char *name)
 {
   return std::string(name) + ".queue";
@@ -68,7 +67,7 @@ int ha_queue::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     return HA_ERR_UNSUPPORTED;
   }
 #ifdef WITH_WSREP
-  /* The other members would have the table and none of its rows. */
+  /* The other members would have the table, but none of its rows. */
   if (const THD *thd= ha_thd(); thd && thd->variables.wsrep_on) {
     my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION,
                     "Queue: Galera does not replicate queues; after SET SESSION wsrep_on=OFF the queue is made on this member alone", MYF(0));
@@ -121,8 +120,8 @@ int ha_queue::close()
 }
 
 /*
-  It has no locks of the server's. It comes before the server decides how the statement is logged: a replica has
-  other rows, so in MIXED what is made of these is logged by rows.
+  The engine needs no locks of the server. The server calls this before it decides how to log the statement. A
+  replica has other rows, so in MIXED mode what is made from these rows is logged by rows.
 */
 THR_LOCK_DATA **ha_queue::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
@@ -141,7 +140,8 @@ int ha_queue::external_lock(THD *, int type)
   return error;
 }
 
-/* The end of a statement, under LOCK TABLES too; that of one in a trigger or a function is not the end. */
+/* The end of a statement, also under LOCK TABLES; a statement inside a trigger or a function does not end
+   here. */
 int ha_queue::reset()
 {
   hiding= false;
@@ -150,8 +150,9 @@ int ha_queue::reset()
 }
 
 /*
-  A statement is a unit: now it is known what became of it. What it has published so far is offered, or is gone; what it has
-  not, because the server ended it without the bulk calls or because it is relayed, is published or forgotten.
+  A statement is a unit, and now its result is known. The rows that it has published so far are offered or
+  removed. The rows that it has not published, because the server ended it without the bulk calls or because
+  they are relayed, are published or dropped.
 */
 int ha_queue::end_statement()
 {
@@ -171,7 +172,7 @@ int ha_queue::end_statement()
   return result ? result : settled;
 }
 
-/* Nothing of the statement is to be. */
+/* Nothing of the statement may remain. */
 void ha_queue::give_up()
 {
   doomed.clear();
@@ -209,7 +210,7 @@ ha_rows ha_queue::records()
 int ha_queue::info(uint flag)
 {
   const ulonglong count= rq_rows(queue);
-  /* 0 and 1 have a meaning for the optimiser that a table which others fill must not have. */
+  /* The optimiser gives 0 and 1 a meaning that must not apply to a table which others fill. */
   if (flag & HA_STATUS_VARIABLE)
     stats.records= count < 2 ? 2 : count;
   if (flag & HA_STATUS_VARIABLE_EXTRA) {
@@ -244,23 +245,22 @@ int ha_queue::publish(bool may_fail_yet)
   return fail(code, error);
 }
 
-/* What is relayed comes as one unit, however large. */
+/* Relayed rows arrive as one unit, however large. */
 bool ha_queue::is_relayed() const
 {
   const queue_connection *connection= queue_connection_of(ha_thd());
   return connection && rq_has_origin(connection->session);
 }
 
-/* A trigger's table under LOCK TABLES is not told when the statement has ended, but for what the connection
-   keeps. */
+/* Under LOCK TABLES a trigger's table is not told that the statement has ended; only the connection knows. */
 bool ha_queue::is_told_of_end() const
 {
   return ha_thd()->locked_tables_mode != LTM_PRELOCKED_UNDER_LOCK_TABLES;
 }
 
 /*
-  Whether the statement can fail after its last row: in a trigger or a function it is part of another one, and RETURNING is
-  evaluated behind the row.
+  Whether the statement can fail after its last row: in a trigger or a function it is part of another
+  statement, and RETURNING is evaluated after the row is written.
 */
 bool ha_queue::may_fail_yet() const
 {
@@ -286,7 +286,7 @@ int ha_queue::write_row(const uchar *buf)
   if (gathering && bytes < gather_bytes_max)
     return 0;
   const bool open_ended= !copies && (gathering || may_fail_yet());
-  /* Where it came from is noted with the row, and can't be taken back. */
+  /* The origin is recorded with the row and can't be taken back. */
   if (open_ended && is_relayed())
     return is_told_of_end() ? 0 : publish(false);
   return publish(open_ended);
@@ -301,13 +301,13 @@ int ha_queue::end_bulk_insert()
     return 0;
   }
   if (thd_killed(thd)) {
-    /* Whatever the server makes of it, it is not to say that the rows are there. */
+    /* However the server treats the error, it must not report that the rows were inserted. */
     give_up();
     return my_errno= HA_ERR_ABORTED_BY_USER;
   }
   if (thd_sql_command(thd) != SQLCOM_ALTER_TABLE) {
     const queue_connection *connection= queue_connection_of(thd);
-    /* What was published before is settled with the statement, so this is too. */
+    /* Rows published before are settled with the statement, so these are too. */
     const bool more= connection && rq_is_unsettled(connection->session);
     if ((more || may_fail_yet()) && is_relayed() && is_told_of_end())
       return 0;

@@ -1,6 +1,6 @@
 /*
-  ENGINE=QUEUE: the handler. It owns what is the server's and nothing else; rows, waiting and durability are the core's
-  (queue_abi.h).
+  ENGINE=QUEUE: the handler. It owns only what belongs to the server; rows, waiting and durability belong to
+  the core (queue_abi.h).
 */
 #ifndef HA_QUEUE_H
 #define HA_QUEUE_H
@@ -10,20 +10,20 @@
 #include "queue_abi.h"
 #include "queue_connection.h"
 
-/* What CREATE TABLE may say of a queue. */
+/* The table options of CREATE TABLE. */
 struct ha_table_option_struct {
   uint sync; /* RQ_SYNC_ALWAYS and so on */
 };
 
 /*
-  ALTER TABLE copies under a lock that keeps publishers out. From 11.2 on a server lets them go on and applies
-  afterwards what they did, which knows nothing of rows that are owned or taken.
+  ALTER TABLE copies under a lock that keeps publishers out. From 11.2 on a server can let them go on and
+  apply their changes afterwards, but those changes leave out which rows are owned or taken.
 */
 #ifndef HA_NO_ONLINE_ALTER
 #define HA_NO_ONLINE_ALTER 0
 #endif
 
-/* Reads rows, writes rows, deletes rows: of one table, for one statement at a time. */
+/* Reads, writes and deletes rows of one table, for one statement at a time. */
 class ha_queue final : public handler {
 public:
   ha_queue(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) { ref_length= 8; }
@@ -33,8 +33,9 @@ public:
   ulonglong table_flags() const override
   {
     /*
-      Not HA_STATS_RECORDS_IS_EXACT: with it the optimiser reads tables of one row before it evaluates queue_wait() in
-      WHERE. COUNT(*) is exact by records() alone. No HA_BINLOG_*: rows of a queue are not replicated.
+      Not HA_STATS_RECORDS_IS_EXACT: with it the optimiser reads tables of one row before it evaluates
+      queue_wait() in WHERE. COUNT(*) is exact through records() alone. No HA_BINLOG_*: rows of a queue are
+      not replicated.
     */
     return HA_NO_TRANSACTIONS | HA_HAS_RECORDS | HA_NO_AUTO_INCREMENT | HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY |
            HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN | HA_CAN_FORCE_BULK_DELETE | HA_NO_ONLINE_ALTER |
@@ -55,7 +56,8 @@ public:
 
   int info(uint flag) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
-  /* It has nothing to do. Without HA_CAN_REPAIR newer servers would copy the table, which ends all waits. */
+  /* A queue has nothing to repair. Without HA_CAN_REPAIR newer servers would copy the table, which ends all
+     waits. */
   int repair(THD *, HA_CHECK_OPT *) override { return HA_ADMIN_NOT_IMPLEMENTED; }
   ha_rows records() override;
 
@@ -65,7 +67,7 @@ public:
   void position(const uchar *record) override;
   int rnd_end() override;
   int reset() override;
-  /* Conditions stay with the server; that there are some is known. */
+  /* The server evaluates conditions; the handler only notes that there are some. */
   const COND *cond_push(const COND *cond) override
   {
     hiding= true;
@@ -82,7 +84,7 @@ public:
   }
   int end_bulk_delete() override;
   int delete_row(const uchar *buf) override;
-  /* Only row by row: an owner deletes its own rows, others those that nobody owns. */
+  /* Rows are deleted one by one: an owner deletes its own rows, others delete rows without an owner. */
   int delete_all_rows() override { return HA_ERR_WRONG_COMMAND; }
 
 private:
@@ -104,16 +106,16 @@ private:
 
   const rq_queue *queue= nullptr;
   rq_cursor *cursor= nullptr;
-  queue_connection *reader= nullptr; /* whose walk it is */
+  queue_connection *reader= nullptr; /* the connection that reads */
   ulonglong current= 0;
   bool gathering= false, deleting= false;
-  bool paused= false; /* for DELETE: what it reads is given to nobody before it is gone */
+  bool paused= false; /* for DELETE: the rows that it reads go to nobody before they are deleted */
   bool hiding= false; /* WHERE has conditions that may leave rows out */
-  bool copying= false; /* for ALTER: shows rows that others own too */
+  bool copying= false; /* for ALTER: also shows rows that others own */
   std::vector<std::vector<uchar>> rows;
   size_t bytes= 0;
   std::vector<uint64_t> doomed;
-  /* The row that BLOBs of the record point into; the cursor replaces its own when it goes on. */
+  /* The row that the record's BLOBs point into; the cursor overwrites its own copy when it advances. */
   std::vector<uchar> kept;
 };
 

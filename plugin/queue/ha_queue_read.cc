@@ -29,7 +29,8 @@ void ha_queue::end_scan()
   reader->reading--;
 }
 
-/* Begun with the first row, not with the scan: queue_wait() in WHERE is evaluated in between. */
+/* The walk begins with the first row and not with the scan, because queue_wait() in WHERE is evaluated in
+   between. */
 int ha_queue::cursor_ready()
 {
   if (cursor)
@@ -56,8 +57,8 @@ int ha_queue::cursor_ready()
 }
 
 /*
-  Nobody takes a row until the copy has replaced the table: it would come back with the copy. Rows that somebody owns are
-  copied, and their owners find them there.
+  Nobody takes a row until the copy has replaced the table, because the row would come back with the copy.
+  Owned rows are copied too, and their owners find them there.
 */
 int ha_queue::hold_back()
 {
@@ -87,8 +88,8 @@ int ha_queue::rnd_end()
 }
 
 /*
-  Whether the table is copied while others write to it. HA_NO_ONLINE_ALTER keeps the server from it only where
-  the copy is a queue too.
+  Whether the table is copied while others write to it. HA_NO_ONLINE_ALTER prevents that only when the copy is
+  a queue too.
 */
 bool ha_queue::is_copied_online() const
 {
@@ -104,8 +105,8 @@ int ha_queue::rnd_next(uchar *buf)
   if (int error= cursor_ready())
     return error;
   /*
-    The server applies to the copy what was written meanwhile: it can't tell equal rows apart, and it keeps
-    those of a statement that has failed. It is not known before the second row; without a first one nothing is
+    The server applies to the copy what was written meanwhile. It can't tell equal rows apart, and it keeps
+    the rows of a failed statement. This is known only at the second row; without a first row nothing is
     applied.
   */
   if (is_copied_online()) {
@@ -129,7 +130,7 @@ int ha_queue::rnd_next(uchar *buf)
   return unpack(buf, row);
 }
 
-/* What the statement took is owned, whether WHERE shows it or not. */
+/* The session owns the rows that the statement took, even those that WHERE hides. */
 void ha_queue::warn_of_hidden()
 {
   THD *thd= ha_thd();

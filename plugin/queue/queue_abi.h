@@ -1,9 +1,9 @@
 /*
-  What C++ knows of the queue core: handles, slices, codes. Made by cargo xtask header of what is in
+  The C interface of the queue core: handles, slices, codes. cargo xtask header makes this file from
   plugin/queue/src: change it there.
 
-  Handles are used by one thread at a time, but for rq_interrupt, which any thread may call, and rq_queue, which
-  all share.
+  One thread at a time uses a handle, except for rq_interrupt, which any thread may call, and rq_queue, which all
+  threads share.
 */
 
 #ifndef QUEUE_ABI_H
@@ -16,8 +16,8 @@ typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;
 
 /*
- It was done. Every function that returns an `int` returns one of these codes, unless it says otherwise,
- and fills the error when it is another one.
+ Success. Every function that returns an `int` returns one of these codes, unless it says otherwise, and
+ sets the error with any other code.
  */
 #define RQ_OK 0
 
@@ -27,17 +27,17 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_MISSING 1
 
 /*
- There is one already.
+ There is a queue in the folder already.
  */
 #define RQ_EXISTS 2
 
 /*
- It was dropped meanwhile.
+ The queue was dropped meanwhile.
  */
 #define RQ_DROPPED 3
 
 /*
- Its files are damaged, or of a later version.
+ Its files are damaged, or were written by a later version.
  */
 #define RQ_CORRUPT 4
 
@@ -57,12 +57,12 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_TOO_LARGE 7
 
 /*
- A wrong condition.
+ The condition is wrong.
  */
 #define RQ_CONDITION 8
 
 /*
- A fault of ours; the queue is out of service.
+ A bug in the engine; the queue is out of service.
  */
 #define RQ_PANIC 9
 
@@ -77,7 +77,7 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_TAKEN 0
 
 /*
- There was nothing for so long.
+ Nothing came before the timeout.
  */
 #define RQ_TIMED_OUT 1
 
@@ -92,7 +92,7 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_GONE 3
 
 /*
- What a column holds: an integer. `one`: whether it has a sign.
+ The type of a column: an integer. `one`: whether it is signed.
  */
 #define RQ_INTEGER 0
 
@@ -112,7 +112,7 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_DATE 3
 
 /*
- `one`: digits behind the seconds.
+ `one`: fractional digits.
  */
 #define RQ_TIME 4
 
@@ -132,7 +132,7 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_TEXT 7
 
 /*
- Something that a condition can ask for NULL only.
+ A type that a condition can only test for NULL.
  */
 #define RQ_OPAQUE 8
 
@@ -147,22 +147,22 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_SYNC_ALWAYS 0
 
 /*
- Before long.
+ Within an interval.
  */
 #define RQ_SYNC_INTERVAL 1
 
 /*
- When the system likes to.
+ When the operating system does so.
  */
 #define RQ_SYNC_NONE 2
 
 /*
- A walk over rows, and the row it is at.
+ A walk over rows, and its current row.
  */
 typedef struct rq_cursor rq_cursor;
 
 /*
- A queue that nobody takes from.
+ A queue whose rows nobody takes.
  */
 typedef struct rq_hold rq_hold;
 
@@ -172,7 +172,7 @@ typedef struct rq_hold rq_hold;
 typedef struct rq_session rq_session;
 
 /*
- Bytes that belong to the other side, or to us for the duration of a call.
+ Bytes that belong to the other side, or, for the duration of a call, to this one.
  */
 typedef struct {
   const uint8_t *bytes;
@@ -180,61 +180,61 @@ typedef struct {
 } rq_slice;
 
 /*
- What the core asks of the server.
+ What the core needs from the server.
  */
 typedef struct {
   /*
-   For tests: an INSERT of a row that has these bytes panics while it is written; empty: none does.
+   For tests: an INSERT of a row with these bytes panics while it is written. Empty for none.
    */
   rq_slice fault;
   int (*equal)(uint32_t collation, rq_slice one, rq_slice other);
   /*
-   Returns the length, or -1 when the literal has no such characters.
+   Returns the length, or -1 when the character set lacks a character of the literal.
    */
   long (*encode)(uint32_t collation, rq_slice literal, uint8_t *out, size_t room);
   /*
-   `padded`: with spaces at its end that are none of the text.
+   `padded`: whether the text ends with spaces that do not belong to it.
    */
   int (*like)(uint32_t collation, rq_slice text, int padded, rq_slice pattern, uint32_t escape);
 } rq_server;
 
 /*
- Where the reason of a failure is written, with a 0 behind it.
+ A buffer for the reason of a failure, which ends with a 0.
  */
 typedef struct {
   char text[512];
 } rq_error;
 
 /*
- A column of a table that is created.
+ A column of a table that is being created.
  */
 typedef struct {
   rq_slice name;
   /*
-   `RQ_INTEGER` and so on; what `one` and `two` are is said there.
+   `RQ_INTEGER` and so on, which also say what `one` and `two` mean.
    */
   uint32_t kind;
   uint32_t one;
   uint32_t two;
   uint32_t is_variable;
   /*
-   Fixed: offset and length; variable: how many are before it.
+   Fixed: offset and length; variable: how many variable columns are before it.
    */
   uint32_t place;
   uint32_t len;
   /*
-   -1: NOT NULL.
+   -1 for NOT NULL.
    */
   int32_t null_bit;
   /*
-   Of an ENUM.
+   The members of an ENUM.
    */
   const rq_slice *members;
   size_t member_count;
 } rq_column;
 
 /*
- A table that is created.
+ A table that is being created.
  */
 typedef struct {
   /*
@@ -252,7 +252,7 @@ typedef struct {
  */
 typedef struct {
   /*
-   When the oldest row came, milliseconds since 1970; 0 when there is none.
+   When the oldest row was inserted: milliseconds since 1970; 0 when there is none.
    */
   uint64_t oldest_ms;
   uint64_t waiting;
@@ -287,12 +287,12 @@ typedef struct {
 } rq_status;
 
 /*
- Told of a queue; other than 0 to be told of no more.
+ Called with a queue; any result but 0 ends the calls.
  */
 typedef int (*rq_each_fn)(void *context, rq_slice folder, const rq_status *status);
 
 /*
- Told of a row that somebody owns; other than 0 to be told of no more.
+ Called with an owned row; any result but 0 ends the calls.
  */
 typedef int (*rq_each_owned_fn)(void *context, rq_slice folder, uint64_t row, uint64_t owner, uint64_t since_ms);
 
@@ -302,13 +302,13 @@ typedef int (*rq_each_owned_fn)(void *context, rq_slice folder, uint64_t row, ui
 typedef struct {
   const rq_queue *queue;
   /*
-   Empty: all rows.
+   Empty for all rows.
    */
   rq_slice condition;
 } rq_target;
 
 /*
- Asked now and then by a wait; 0 ends it.
+ A wait calls this from time to time; 0 ends the wait.
  */
 typedef int (*rq_alive)(void *context);
 
@@ -337,17 +337,18 @@ int rq_create(rq_slice folder, const rq_definition *definition, rq_error *error)
 int rq_drop(rq_slice folder, rq_error *error);
 
 /*
- Gives a queue another folder. `hold` is null, or of the queue that is being replaced by a changed copy.
+ Moves a queue to another folder. `hold` is null, or that of the queue that is being replaced by a changed
+ copy.
  */
 int rq_rename(rq_slice from, rq_slice to, const rq_hold *hold, rq_error *error);
 
 /*
- Opens a queue; `rq_release` lets go of it.
+ Opens a queue; `rq_release` releases it.
  */
 int rq_open(rq_slice folder, const rq_queue **queue, rq_error *error);
 
 /*
- Lets go of a queue.
+ Releases a queue.
  */
 void rq_release(const rq_queue *queue);
 
@@ -357,7 +358,7 @@ void rq_release(const rq_queue *queue);
 int rq_truncate(const rq_queue *queue, rq_error *error);
 
 /*
- Rewrites what has dead rows.
+ Rewrites segments that have dead rows.
  */
 int rq_compact(const rq_queue *queue, rq_error *error);
 
@@ -367,15 +368,15 @@ int rq_compact(const rq_queue *queue, rq_error *error);
 int rq_pause(const rq_queue *queue, rq_error *error);
 
 /*
- Ends what `rq_pause` began.
+ Ends `rq_pause`.
  */
 void rq_resume(const rq_queue *queue);
 
 /*
  Lets nobody take a row until `rq_let_go`, which may come after `rq_release`. Until then `rq_open` waits
- when it finds no queue in this folder: its successor is on the way. Rows are read by `rq_hold_scan` and
- told by `rq_hold_read`, and each is told again by `rq_hold_wrote` when it goes to the copy; then
- `rq_rename` of the copy lets the owners of rows find theirs there.
+ when it finds no queue in this folder, because the successor is about to come. Read rows with
+ `rq_hold_scan` and note each with `rq_hold_read`; call `rq_hold_wrote` for each that goes to the copy.
+ When `rq_rename` then moves the copy here, owners find their rows in it.
  */
 int rq_hold_back(const rq_queue *queue, rq_hold **hold, rq_error *error);
 
@@ -390,19 +391,19 @@ int rq_hold_scan(const rq_hold *hold, rq_cursor **cursor);
 void rq_hold_read(rq_hold *hold);
 
 /*
- Tells that the copy is complete. From now on the server may take either of the two after a crash: what is
- ended in the one is ended in the other.
+ Notes that the copy is complete. From now on a crash may leave the server with either of the two: a row
+ that is ended in one is ended in the other.
  */
 int rq_hold_complete(rq_hold *hold, const rq_queue *copy, rq_error *error);
 
 /*
- Notes that the row that was read last goes to the copy; an error when it is another one, and owners would
- lose theirs.
+ Notes that the last row that was read goes to the copy. It is an error when another row goes there: owners
+ would lose theirs.
  */
 int rq_hold_wrote(rq_hold *hold, rq_error *error);
 
 /*
- Ends what `rq_hold_back` began.
+ Ends `rq_hold_back`.
  */
 void rq_let_go(rq_hold *hold);
 
@@ -412,12 +413,13 @@ void rq_let_go(rq_hold *hold);
 int rq_get_status(const rq_queue *queue, rq_status *out);
 
 /*
- What is in all open queues, and what happened since the start in these and in those that are open no more.
+ What is in all open queues, and what happened since the start in these and in queues that are no longer
+ open.
  */
 int rq_get_total(rq_status *out);
 
 /*
- How many rows are not gone: in no time, unlike the status.
+ How many rows are not gone; unlike the status, this takes no time.
  */
 uint64_t rq_rows(const rq_queue *queue);
 
@@ -437,22 +439,22 @@ int rq_each_owned(rq_each_owned_fn each, void *context);
 int rq_session_new(uint64_t number, rq_session **session, rq_interrupter **interrupter);
 
 /*
- Ends a connection; what it owned goes back.
+ Ends a connection; the rows that it owned go back.
  */
 void rq_session_free(rq_session *session, rq_interrupter *interrupter);
 
 /*
- Ends the wait that is going on.
+ Ends the current wait.
  */
 void rq_interrupt(const rq_interrupter *interrupter);
 
 /*
- Whether the connection sees its own rows only.
+ Whether the connection sees only its own rows.
  */
 int rq_is_owner(const rq_session *session);
 
 /*
- The id of the first row that the connection owns, 0 when there is none.
+ The id of the first row that the connection owns; 0 when there is none.
  */
 uint64_t rq_owned_row(rq_session *session);
 
@@ -462,49 +464,49 @@ uint64_t rq_owned_row(rq_session *session);
 uint64_t rq_count(const rq_session *session, const rq_queue *queue);
 
 /*
- As `rq_open`, quicker when the session asks for the same folder again.
+ Like `rq_open`, but faster when the session asks for the same folder again.
  */
 int rq_find(rq_session *session, rq_slice folder, const rq_queue **queue, rq_error *error);
 
 /*
- The next `rq_scan` of this queue begins at this row and shows rows that somebody owns too, until
- `rq_peek_end`. Returns the row before which it will end, 0 after a fault of ours.
+ The next `rq_scan` of this queue begins at this row and includes rows that others own, until
+ `rq_peek_end`. Returns the row before which it will end, or 0 after a bug in the engine.
  */
 uint64_t rq_peek(rq_session *session, const rq_queue *queue, uint64_t from);
 
 /*
- Ends what `rq_peek` began.
+ Ends `rq_peek`.
  */
 void rq_peek_end(rq_session *session);
 
 /*
- Begins a walk over the rows that the connection sees. With `all` an owner sees what it owns, and who is
- none what somebody owns too.
+ Begins a walk over the rows that the connection sees. With `all` an owner sees the rows that it owns, and
+ any other connection sees owned rows too.
  */
 int rq_scan(rq_session *session, const rq_queue *queue, int all, rq_cursor **cursor);
 
 /*
- The next publish carries this; slot 0 to 63, otherwise `RQ_END`. Row 0: it carries nothing.
+ Sets the origin of the next publish. The slot is 0 to 63, otherwise `RQ_END`. Row 0: no origin.
  */
 int rq_set_origin(rq_session *session, uint32_t slot, int overwrite, uint64_t row);
 
 /*
- Whether the next publish carries an origin: it is one unit then, however large.
+ Whether the next publish has an origin: it is then one unit, however large.
  */
 int rq_has_origin(const rq_session *session);
 
 /*
- What a relay says of the first owned row, as text; `RQ_END` when there is none.
+ The origin that a relay sends with the first owned row, as text; `RQ_END` when there is none.
  */
 int rq_origin(rq_session *session, rq_error *text, rq_error *error);
 
 /*
- The next publish carries this, which `rq_origin` wrote; `RQ_END` when it is no such text.
+ Sets the origin of the next publish from a text that `rq_origin` wrote; `RQ_END` when it is another text.
  */
 int rq_set_origin_text(rq_session *session, rq_slice text);
 
 /*
- The statement that `rq_set_origin` was for has failed.
+ Drops the origin, because the statement that `rq_set_origin` was for has failed.
  */
 void rq_forget_origin(rq_session *session);
 
@@ -514,7 +516,7 @@ void rq_forget_origin(rq_session *session);
 int rq_publish(rq_session *session, const rq_queue *queue, const rq_slice *rows, size_t count, rq_error *error);
 
 /*
- The same for a statement that may fail yet: nobody sees or takes the rows until `rq_settle`.
+ Adds rows for a statement that may still fail: nobody sees or takes them until `rq_settle`.
  */
 int rq_publish_unsettled(rq_session *session,
                          const rq_queue *queue,
@@ -523,18 +525,18 @@ int rq_publish_unsettled(rq_session *session,
                          rq_error *error);
 
 /*
- Whether the connection has rows that `rq_publish_unsettled` has added.
+ Whether the connection has rows from `rq_publish_unsettled`.
  */
 int rq_is_unsettled(const rq_session *session);
 
 /*
- Lets what `rq_publish_unsettled` has added be taken, or without `keep` be gone.
+ Lets others take the rows from `rq_publish_unsettled`, or, without `keep`, removes them.
  */
 int rq_settle(rq_session *session, int keep, rq_error *error);
 
 /*
- Takes rows, or waits for them; what was owned is consumed first. `timeout_ms` below 0: for ever. `alive`
- is asked now and then. `outcome` is `RQ_TAKEN` and so on, `taken` the place of the target in the list.
+ Takes rows, or waits for them; owned rows are consumed first. `timeout_ms` below 0: for ever. `alive` is
+ called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
  */
 int rq_wait(rq_session *session,
             const rq_target *targets,
@@ -548,7 +550,7 @@ int rq_wait(rq_session *session,
             rq_error *error);
 
 /*
- Lets the owned rows be gone.
+ Ends the owned rows: they are gone.
  */
 int rq_end(rq_session *session, rq_error *error);
 
@@ -558,7 +560,7 @@ int rq_end(rq_session *session, rq_error *error);
 int rq_abort(rq_session *session, rq_error *error);
 
 /*
- Deletes rows that the connection owns or nobody does.
+ Deletes rows that the connection owns and rows that nobody owns.
  */
 int rq_delete(rq_session *session, const rq_queue *queue, const uint64_t *rows, size_t count, rq_error *error);
 

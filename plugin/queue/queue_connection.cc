@@ -1,4 +1,4 @@
-/* What a connection has with queues. See queue_connection.h. */
+/* The queue's state of a connection. See queue_connection.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -11,15 +11,15 @@
 #include "queue_connection.h"
 
 extern "C" {
-/* Exported by the server, declared in none of its headers. */
+/* Exported by the server, but not declared in its headers. */
 int thd_binlog_format(const THD *thd);
 }
 
 handlerton *queue_hton;
 
 /*
-  Set by a wait, and set back by the server when the connection is reset or changes its user, of which an engine is not
-  told otherwise.
+  A wait sets it. The server resets it when the connection is reset or changes its user, and tells an engine
+  in no other way.
 */
 static MYSQL_THDVAR_BOOL(owner, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
                          "Whether this connection sees the rows of queues that it owns, and no others", nullptr, nullptr,
@@ -49,7 +49,7 @@ const char *queue_fault()
   return fault ? fault : "";
 }
 
-/* Beside its own tables the server needs files for connections and logs. */
+/* Besides its tables the server needs files for connections and logs. */
 size_t queue_open_files()
 {
   return open_files ? open_files : MY_MAX(::open_files_limit / 4, 16);
@@ -65,7 +65,7 @@ bool queue_shows_owned(THD *thd)
   return THDVAR(thd, show_owned);
 }
 
-/* Whether a statement of this kind is logged, if it changes what is replicated. */
+/* Whether a statement of this kind is logged when it changes what is replicated. */
 static bool changes_rows(int command)
 {
   switch (command) {
@@ -86,8 +86,8 @@ static bool changes_rows(int command)
 }
 
 /*
-  Whether the statement that a function or a trigger is part of changes a replicated table, itself or by what it
-  calls: all of its tables are open.
+  Whether the statement that contains a function or a trigger changes a replicated table, directly or in what
+  it calls: all of its tables are open.
 */
 static bool outer_changes_rows(THD *thd)
 {
@@ -101,7 +101,7 @@ bool queue_is_logged_as_text(THD *thd, const char *what)
 {
   if (thd->is_current_stmt_binlog_format_row())
     return false;
-  /* Within a function or a trigger the server puts away what it knows of logging until that is over. */
+  /* Inside a function or a trigger the server sets its logging state aside until that is over. */
   const bool inside= thd->in_sub_stmt;
   const bool as_text= inside ? opt_bin_log && thd->variables.sql_log_bin &&
                                    thd->variables.binlog_format == BINLOG_FORMAT_STMT
@@ -153,8 +153,9 @@ void queue_let_go(queue_connection *connection)
 }
 
 /*
-  What a statement has taken goes back when the statement ends in an error: nobody was given it. A statement within a procedure
-  is one of its own, and part of the CALL; one within a function or a trigger is part of the statement that it is called by.
+  When a statement ends in an error, the rows that it took go back, because no client received them. A
+  statement in a procedure stands for itself, and is part of the CALL; one in a function or a trigger is part
+  of the calling statement.
 */
 static void give_back_taken(THD *thd, queue_connection *connection, bool failed)
 {
@@ -172,7 +173,8 @@ static void give_back_taken(THD *thd, queue_connection *connection, bool failed)
     connection->taken= queue_taken_before;
 }
 
-/* A statement has ended; or a command of the client, and one of them is the reset of the connection. */
+/* Called when a statement ends, and when a command of the client ends; one of these is the reset of the
+   connection. */
 void queue_command_ended(THD *thd, unsigned int, const void *data)
 {
   const auto *event= static_cast<const mysql_event_general *>(data);
@@ -182,7 +184,7 @@ void queue_command_ended(THD *thd, unsigned int, const void *data)
   if (connection) {
     const bool failed= event->general_error_code != 0;
     give_back_taken(thd, connection, failed);
-    /* What the handler was not told the end of: that of a trigger's table under LOCK TABLES. */
+    /* Ends what the handler was not told about: a statement on a trigger's table under LOCK TABLES. */
     rq_error error;
     if (!thd->in_sub_stmt && rq_is_unsettled(connection->session) && rq_settle(connection->session, !failed, &error))
       sql_print_error("Queue: %s", error.text);

@@ -1,57 +1,58 @@
-/* What the handler and the functions share of a connection. */
+/* What the handler and the functions share for a connection. */
 #ifndef QUEUE_CONNECTION_H
 #define QUEUE_CONNECTION_H
 
 #include "queue_abi.h"
 
-/* What a handlerton calls for a connection has the handlerton as its first argument in older servers. */
+/* In older servers the functions that a handlerton has for connections take the handlerton as their first
+   argument. */
 #if MYSQL_VERSION_ID < 110800
 #define QUEUE_HTON handlerton *hton,
 #else
 #define QUEUE_HTON
 #endif
 
-/* The engine as the server knows it; none while it is not loaded. */
+/* The engine as the server knows it; null while it is not loaded. */
 extern handlerton *queue_hton;
 
-/* What a connection has with us. */
+/* The queue's state of a connection. */
 struct queue_connection {
   rq_session *session;
   rq_interrupter *interrupter;
-  /* Walks over rows that the statement has begun. */
+  /* How many walks over rows the statement has begun. */
   uint reading;
-  /* What queue_peek() said last. */
+  /* The last result of queue_peek(). */
   longlong peeked;
-  /* The statement that rows were taken by last, by its number; 0 when the command that it was part of is
-     over. */
+  /* The number of the statement that last took rows; 0 once the command that contained it is over. */
   query_id_t taken;
-  /* A queue that nobody takes from until the statement has ended. */
+  /* A queue whose rows nobody takes until the statement has ended. */
   rq_hold *held_back;
 };
 
-/* For `taken`: by the statement that calls a function; by an earlier statement of a CALL that is not over. */
+/* Values of `taken`: taken by the statement that calls a function; taken by an earlier statement of a CALL
+   that is not over. */
 static const query_id_t queue_taken_inside= ~static_cast<query_id_t>(0), queue_taken_before= queue_taken_inside - 1;
 
-/* The connection of a session, made when it is first asked for; none when there is no memory or no engine. */
+/* The state of a session's connection, made at the first call; null without memory or without the engine. */
 queue_connection *queue_connection_of(THD *thd);
 
-/* The connection has waited: it sees its own rows only. */
+/* Notes that the connection has waited: it sees only its own rows. */
 void queue_mark_owner(THD *thd);
 
-/* Whether the connection, while it owns nothing, sees rows that others own. */
+/* Whether the connection, while it owns no rows, sees rows that others own. */
 bool queue_shows_owned(THD *thd);
 
 /*
-  Whether a replica would ask its own queues for `what`, or wait in them for it: true with an error. Where the
-  server can, it logs such a statement by rows.
+  Whether a replica would run `what` on its own queues, or wait in them: true with an error. Where the server
+  can, it logs such a statement by rows.
 */
 bool queue_is_logged_as_text(THD *thd, const char *what);
 
-/* Lets others take again from the queue that the connection held back. */
+/* Ends the hold on the queue that the connection held back, so that others take from it again. */
 void queue_let_go(queue_connection *connection);
 
-/* The option --queue-fault, for tests: text in a row that makes the engine fail inside. Empty when it is not
-   given. */
+/* The option --queue-fault, for tests: a row with this text makes the engine fail inside. Empty when it is
+   not given. */
 const char *queue_fault();
 
 /* How many files all queues together may have open. */

@@ -1,10 +1,11 @@
 /*
-  The functions of the queue: loadable ones (UDFs), whose interface is public and does not change with the server. They
-  know a connection by the functions that the server exports, never by a member of THD.
+  The functions of the queue are loadable (UDFs): this interface is public and does not change with the
+  server. They access a connection through functions that the server exports, never through a member of THD.
 
-  The server evaluates a constant function in WHERE once, after the tables are opened and before a row is read: that is
-  what makes SELECT ... WHERE queue_wait('t') work. Anywhere else it may evaluate it for each row, and a second
-  queue_wait() would consume what the first was given; so each function keeps its result until the statement is over.
+  The server evaluates a constant function in WHERE once, after the tables are opened and before a row is
+  read; this makes SELECT ... WHERE queue_wait('t') work. Anywhere else the server may evaluate the function
+  for each row, and a second queue_wait() would consume the rows of the first; so each function keeps its
+  result until the statement is over.
 */
 #define MYSQL_SERVER 1
 
@@ -19,21 +20,21 @@
 #include "queue_function.h"
 #include "queue_opened.h"
 
-/* A macro of the server's priority queues. */
+/* The server's priority queues define a macro of this name. */
 #undef queue_end
 
 extern "C" {
-/* Exported by the server, declared in none of its headers. */
+/* Exported by the server, but not declared in its headers. */
 CHARSET_INFO *thd_charset(THD *thd);
 int thd_is_connected(THD *thd);
 }
 
-/* How long queue_wait() waits when it is not told. */
+/* How long queue_wait() waits when no time is given. */
 static const longlong timeout_default_s= 60;
 
 static const longlong timeout_max_s= LONGLONG_MAX / 1000;
 
-/* A statement may name so many tables to wait on, and the time. */
+/* The most arguments: the tables to wait on, and the time. */
 static const uint arguments_max= 64;
 
 queue_calls queue_called;
@@ -43,13 +44,13 @@ static void raise(const rq_error &error)
   my_printf_error(ER_GET_ERRMSG, "Queue: %s", MYF(0), error.text);
 }
 
-/* One use of a function in a statement: what it was given, and its result once there is one. */
+/* One use of a function in a statement: its arguments, and its result once there is one. */
 struct Call {
   const char *name;
-  std::vector<bool> known; /* which arguments had a value before the execution */
+  std::vector<bool> known; /* which arguments had a value before execution */
   bool done= false, is_null= false;
   longlong value= 0;
-  std::string text; /* the value of a function of strings */
+  std::string text; /* the value of a function that returns a string */
 
   Call(const char *name, const UDF_ARGS *args) : name(name)
   {
@@ -75,7 +76,7 @@ struct Call {
   }
 };
 
-/* An argument as text in UTF-8; strings come in the character set of the connection. */
+/* An argument as text in UTF-8; the server passes strings in the character set of the connection. */
 static std::string text_of(THD *thd, const UDF_ARGS *args, uint at)
 {
   if (!args->args[at])
@@ -95,7 +96,7 @@ static longlong integer_of(const UDF_ARGS *args, uint at)
   return args->args[at] ? *reinterpret_cast<const longlong *>(args->args[at]) : 0;
 }
 
-/* What READ_ONLY keeps others from; true with an error. */
+/* Whether READ_ONLY forbids the call; true with an error. */
 static bool is_read_only(THD *thd)
 {
   if (!thd->is_read_only_ctx())
@@ -110,7 +111,7 @@ static int still_there(void *context)
   return !thd_killed(thd) && thd_is_connected(thd);
 }
 
-/* NULL, as the original; what was owned is consumed nevertheless. */
+/* NULL, as Q4M returns; the owned rows are consumed nevertheless. */
 static longlong refuse_wait(THD *thd, Call *call, queue_connection *mine, const char *why)
 {
   if (why)
@@ -141,7 +142,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
     return call->null();
   }
   if (outcome == RQ_INTERRUPTED) {
-    /* None when the client went away: there is nobody to tell. */
+    /* Null when the client went away: there is nobody to tell. */
     if (const int why= thd->killed_errno())
       my_error(why, MYF(0));
     return call->null();
@@ -154,7 +155,7 @@ static longlong wait_for(THD *thd, Call *call, queue_connection *mine, const std
   return outcome == RQ_TAKEN ? static_cast<longlong>(target) + 1 : 0;
 }
 
-/* Tables from argument `first` on; with several the last one is the time. */
+/* Waits on the tables from argument `first` on; with several arguments the last one is the time. */
 static longlong wait(THD *thd, Call *call, const UDF_ARGS *args, uint first, size_t rows_max)
 {
   queue_connection *mine= queue_connection_of(thd);
@@ -217,7 +218,7 @@ static longlong evaluate_queue_end(THD *thd, Call *call, const UDF_ARGS *)
   return 1;
 }
 
-/* The connection, or none with an error when it is not in owner mode. */
+/* The connection, or null with an error when it is not in owner mode. */
 static queue_connection *owner(THD *thd, const Call *call)
 {
   queue_connection *mine= queue_connection_of(thd);
@@ -266,7 +267,7 @@ static longlong evaluate_queue_set_srcid(THD *thd, Call *call, const UDF_ARGS *a
   return 1;
 }
 
-/* What a relay hands to queue_set_origin() at the other end, for the row that is owned here. */
+/* What a relay passes to queue_set_origin() at the other end, for the row that this connection owns. */
 static longlong evaluate_queue_origin(THD *thd, Call *call, const UDF_ARGS *)
 {
   queue_connection *mine= owner(thd, call);
@@ -296,8 +297,9 @@ static longlong evaluate_queue_set_origin(THD *thd, Call *call, const UDF_ARGS *
 }
 
 /*
-  In WHERE: the statement sees the rows of the table from this number on, those that others own too. The number of the row
-  before which that ends, also where rows were read already: the same in the list of the SELECT as in its WHERE.
+  In WHERE the statement sees the rows of the table from this number on, including rows that others own.
+  Returns the number of the row before which the walk ends, also after rows were read: the same in the list of
+  the SELECT as in its WHERE.
 */
 static longlong evaluate_queue_peek(THD *thd, Call *call, const UDF_ARGS *args)
 {
@@ -345,7 +347,7 @@ static longlong evaluate_queue_stats(THD *thd, Call *call, const UDF_ARGS *args)
   return 1;
 }
 
-/* Begins a use of a function; true with a message when it can't have these arguments. */
+/* Begins a use of a function; true with a message when its arguments are wrong. */
 static my_bool begin(UDF_INIT *init, const UDF_ARGS *args, char *message, const char *name, uint at_least, uint at_most)
 {
   if (args->arg_count < at_least || args->arg_count > at_most) {
@@ -365,7 +367,7 @@ static void end(UDF_INIT *init)
   init->ptr= nullptr;
 }
 
-/* The result, evaluated when it is first asked for. */
+/* The result, evaluated at the first call. */
 static Call *result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(THD *, Call *, const UDF_ARGS *))
 {
   Call *call= reinterpret_cast<Call *>(init->ptr);
@@ -378,7 +380,7 @@ static Call *result(UDF_INIT *init, const UDF_ARGS *args, longlong (*evaluate)(T
   return call;
 }
 
-/* As which types the server hands over the arguments of queue_wait() from `first` on. */
+/* The types in which the server passes the arguments of queue_wait() from `first` on. */
 static void wait_types(UDF_ARGS *args, uint first)
 {
   for (uint at= first; at < args->arg_count; at++)

@@ -1,4 +1,4 @@
-/* A table that a function was given by its name. See queue_opened.h. */
+/* A table that a function got by name. See queue_opened.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -12,7 +12,7 @@
 #include "queue_opened.h"
 
 extern "C" {
-/* Exported by the server, declared in none of its headers. */
+/* Exported by the server, but not declared in its headers. */
 LEX_CSTRING *thd_current_db(THD *thd);
 }
 
@@ -21,7 +21,8 @@ void queue_warn(THD *thd, const char *text)
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Queue: %s", text);
 }
 
-/* Under lower_case_table_names. A letter may take more bytes than it did: four for one are never too few. */
+/* For lower_case_table_names. A letter may take more bytes in lower case; four for each byte are always
+   enough. */
 static std::string in_lower_case(std::string name)
 {
   std::string lower(name.size() * 4, '\0');
@@ -36,7 +37,7 @@ static bool may(THD *thd, const std::string &db, const std::string &name, privil
     return false;
   if ((there & privileges) == privileges)
     return true;
-  /* A server of another patch release may know of more members, so nothing may follow directly. */
+  /* A server of another patch release may have more members, so no member of ours may follow directly. */
   struct {
     TABLE_LIST table;
     char room[4096];
@@ -48,7 +49,8 @@ static bool may(THD *thd, const std::string &db, const std::string &name, privil
   return !check_grant(thd, privileges, &named.table, false, 1, true);
 }
 
-/* Whether the user may, or the definer of the view through which the statement reads this table. */
+/* Whether the user has the privilege, or the definer of the view through which the statement reads this
+   table. */
 static bool is_allowed(THD *thd, const std::string &db, const std::string &name, privilege_t privileges)
 {
   if (may(thd, db, name, privileges))

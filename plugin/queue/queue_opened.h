@@ -1,4 +1,4 @@
-/* A table that a function was given by its name. */
+/* A table that a function got by name. */
 #ifndef QUEUE_OPENED_H
 #define QUEUE_OPENED_H
 
@@ -6,10 +6,10 @@
 
 #include "queue_abi.h"
 
-/* A warning of ours. */
+/* Raises a warning of the engine. */
 void queue_warn(THD *thd, const char *text);
 
-/* Open as long as this lives. */
+/* Keeps the table open as long as this object lives. */
 class queue_opened {
 public:
   ~queue_opened()
@@ -23,7 +23,8 @@ public:
 
   const rq_queue *queue= nullptr;
 
-  /* Opens `name` or `db.name`; false with a warning when it is no queue, or not one to be used so. */
+  /* Opens `name` or `db.name`; false with a warning when the table is not a queue, or can't be used this
+     way. */
   bool open(THD *thd, const std::string &text, privilege_t privileges);
 };
 

@@ -23,7 +23,7 @@ static_assert(RQ_SYNC_ALWAYS == 0 && RQ_SYNC_INTERVAL == 1 && RQ_SYNC_NONE == 2,
 /* SHOW ENGINE QUEUE STATUS
    ----------------------------------------------------------------------------------------- */
 
-/* A number of the core's, and the name under which it is shown. */
+/* A counter of the core, and the name under which it is shown. */
 struct Shown {
   const char *name;
   uint64_t rq_status::*value;
@@ -64,7 +64,7 @@ static const Shown shown_waiting[]= {
     {"compile_cachehit", &rq_status::compile_hits},
     {"duplicates", &rq_status::duplicates}};
 
-/* All but the time of the oldest row: many queues together have none. */
+/* All but the time of the oldest row, which has no meaning for several queues together. */
 static_assert(sizeof(rq_status) == sizeof(uint64_t) * (1 + array_elements(shown_queues) + array_elements(shown_log) +
                                                        array_elements(shown_waiting)),
               "a number of rq_status is not shown");
@@ -144,7 +144,7 @@ static const char *queue_extensions[]= {NullS};
 static int queue_init(void *plugin)
 {
   queue_hton= static_cast<handlerton *>(plugin);
-  /* queue_wait() could not find a temporary one, and takes from a table as a whole. */
+  /* queue_wait() could not find a temporary table, and it takes rows from a table as a whole. */
   queue_hton->flags= HTON_TEMPORARY_NOT_SUPPORTED | HTON_NO_PARTITION;
   queue_hton->create= queue_create_handler;
   queue_hton->close_connection= queue_close_connection;
@@ -156,7 +156,7 @@ static int queue_init(void *plugin)
   const rq_server server= {{reinterpret_cast<const uchar *>(fault), strlen(fault)}, server_equal, server_encode,
                             server_like};
   rq_error error;
-  /* The core's threads must leave the server's signals to the server. */
+  /* The core's threads must not handle the server's signals. */
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,4 +1,4 @@
-/* Rows as the core keeps them. See queue_row.h. */
+/* Rows as the core stores them. See queue_row.h. */
 #define MYSQL_SERVER 1
 
 #include <my_global.h>
@@ -24,7 +24,7 @@ static const TYPELIB *typelib_of(const Field *field)
 #endif
 }
 
-/* `members` are those of an ENUM, to be kept as long as the column. */
+/* `members` receives the members of an ENUM; it must live as long as the column. */
 static void describe(const Field *field, rq_column *column, std::vector<rq_slice> *members)
 {
   column->kind= RQ_OPAQUE;
@@ -38,7 +38,7 @@ static void describe(const Field *field, rq_column *column, std::vector<rq_slice
     column->one= !(field->flags & UNSIGNED_FLAG);
     break;
   case MYSQL_TYPE_NEWDECIMAL:
-    /* More digits than a condition counts with: only NULL can be asked for. */
+    /* A condition can't calculate with so many digits, only test for NULL. */
     if (static_cast<const Field_new_decimal *>(field)->precision > 38)
       break;
     column->kind= RQ_DECIMAL;
@@ -74,7 +74,7 @@ static void describe(const Field *field, rq_column *column, std::vector<rq_slice
     break;
   }
   case MYSQL_TYPE_STRING:
-    /* UUID and INET6 look like CHAR and are none. */
+    /* UUID and INET6 look like CHAR but are not. */
     if (field->type_handler() != &type_handler_string)
       break;
     /* fall through */
@@ -124,7 +124,7 @@ static void put_length(std::vector<uchar> &out, size_t length)
   out.push_back(static_cast<uchar>(length));
 }
 
-/* The value of a column that is not of fixed length; none when it is NULL. */
+/* The value of a column of variable length; empty when it is NULL. */
 static rq_slice variable_value(const Field *field, my_ptrdiff_t offset)
 {
   if (field->is_real_null(offset))

@@ -1,6 +1,6 @@
 /*
-  information_schema.QUEUES: the queues that were used since the start, and what is in them.
-  information_schema.QUEUE_OWNED: rows that somebody owns.
+  information_schema.QUEUES: the queues that were used since the start, and their contents.
+  information_schema.QUEUE_OWNED: the rows that somebody owns.
 */
 #define MYSQL_SERVER 1
 
@@ -48,16 +48,16 @@ static ST_FIELD_INFO owned_fields[]= {Column("TABLE_SCHEMA", Varchar(NAME_CHAR_L
 
 } // namespace Show
 
-/* A value that is NULL. */
+/* Stands for NULL. */
 static const ulonglong no_value= ULLONG_MAX;
 
-/* A line of one of the tables. */
+/* A row of one of the tables. */
 struct Line {
   std::string schema, name;
   std::vector<ulonglong> values;
 };
 
-/* `./db/table.queue`, as file names are written. */
+/* `folder` is `./db/table.queue`, encoded like file names. */
 static Line line_of(rq_slice folder)
 {
   std::string path(reinterpret_cast<const char *>(folder.bytes), folder.len);
@@ -103,7 +103,7 @@ static int collect_owned(void *context, rq_slice folder, uint64_t row, uint64_t 
   return 0;
 }
 
-/* `time` is the place of the value that is a time in milliseconds since 1970. */
+/* `time` is the index of the value that is a time in milliseconds since 1970. */
 static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t time)
 {
   for (const Line &line : lines) {
@@ -134,7 +134,7 @@ static int store(THD *thd, TABLE *table, const std::vector<Line> &lines, size_t 
   return 0;
 }
 
-/* What others do is for those who may see it. */
+/* Only privileged users may see what others do. */
 static bool may_see(THD *thd)
 {
   return !check_global_access(thd, PROCESS_ACL, true);

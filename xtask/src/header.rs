@@ -17,11 +17,11 @@ const SOURCES: [&str; 10] =
 
 /// What is said at its beginning.
 const BEGINNING: &str = "/*
-  What C++ knows of the queue core: handles, slices, codes. Made by cargo xtask header of what is in
+  The C interface of the queue core: handles, slices, codes. cargo xtask header makes this file from
   plugin/queue/src: change it there.
 
-  Handles are used by one thread at a time, but for rq_interrupt, which any thread may call, and rq_queue, which
-  all share.
+  One thread at a time uses a handle, except for rq_interrupt, which any thread may call, and rq_queue, which all
+  threads share.
 */";
 
 /// Handles of types that the core has.

@@ -1,4 +1,4 @@
-//! One more generation: the volume is read once, and what changed is stored.
+//! Makes one more generation: the volume is read once, and what changed is stored.
 
 mod again;
 mod announce;
@@ -32,37 +32,37 @@ use progress::Progress;
 
 pub use crate::backup::track::Changed;
 
-/// Most threads that make sense: more would only need more memory.
+/// The most threads that make sense: more would only need more memory.
 const JOBS_MAX: usize = 12;
 
 /// What to back up, and how.
 pub struct Request<'a> {
-    /// How the volume is called in messages.
+    /// The volume's name in messages.
     pub name: &'a str,
-    /// When it was as it is, seconds since the epoch.
+    /// When the volume was in this state, seconds since the epoch.
     pub taken_s: i64,
-    /// What to note about it: JSON.
+    /// The note to store with it: JSON.
     pub note: String,
-    /// Store everything, even if there is a generation to build upon.
+    /// Store everything, even if there is a generation to build on.
     pub full: bool,
     /// Where the volume may have changed, if that is known: only that is read, and a sample as proof.
     pub changed: Option<Changed>,
-    /// The volume as it was at the generation that `changed` tells the changes since, where a snapshot of
-    /// that is still at hand. What a block was is read there, which takes a fraction of the time of unpacking
-    /// it.
+    /// The volume as it was at the generation since which `changed` lists the changes, if a snapshot of that
+    /// still exists. The old contents of blocks are read there, which takes a fraction of the time of
+    /// unpacking them.
     pub before: Option<&'a dyn Source>,
     /// Accept a file that changes while it is read.
     pub live: bool,
-    /// Nobody can write to it while it is read, as to a snapshot: that need not be proven.
+    /// Nobody can write to it while it is read, as with a snapshot: that need not be checked.
     pub is_still: bool,
     /// Threads that hash and compress.
     pub jobs: usize,
-    /// Bytes to read in a second at most.
+    /// The most bytes to read per second.
     pub rate: Option<u64>,
 }
 
 impl<'a> Request<'a> {
-    /// A backup with nothing said of it: of what changed, as fast as one thread can.
+    /// A backup with the defaults: of what changed, as fast as one thread can.
     #[must_use]
     pub fn new(name: &'a str) -> Request<'a> {
         Request {
@@ -80,45 +80,45 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a run needs from its surroundings.
+/// What a run gets from its caller.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
-    /// Set when the run is to stop.
+    /// Set when the run must stop.
     pub stop: &'a AtomicBool,
-    /// Who is told what happens.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
 }
 
-/// What was made.
+/// The result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Number of the new generation.
     pub generation: u64,
-    /// The generation it tells the changes to; 0 for a full one.
+    /// The generation relative to which it stores changes; 0 for a full one.
     pub parent: u64,
     /// Bytes of the volume.
     pub len: u64,
-    /// Blocks that are not as before. A chunk that became zeros counts as none.
+    /// Blocks that changed. A chunk that became zeros counts as none.
     pub changed: u64,
-    /// Of those, how many an interrupted run had stored.
+    /// How many of them an interrupted run had already stored.
     pub reused: u64,
     /// Bytes of the new file.
     pub written: u64,
     /// Hash of the volume's content, as in [`crate::Generation`].
     pub content: [u8; 32],
-    /// Blocks that were stored again because what was stored of them is damaged, changed or not.
+    /// Blocks that were stored again because their stored copies are damaged, changed or not.
     pub healed: u64,
-    /// What of the repository was seen to be damaged. This generation is whole all the same.
+    /// Damage that was seen in the repository. This generation is complete nevertheless.
     pub damages: Vec<String>,
 }
 
-/// Blocks that changed, and how many of them an interrupted run had stored.
+/// How many blocks changed, and how many of them an interrupted run had stored.
 #[derive(Default)]
 struct Counts {
     changed: u64,
     reused: u64,
     healed: u64,
-    /// What the chunks were that are looked at again: the hashes of their blocks, none for a hole.
+    /// The former contents of the chunks that are read again: the hashes of their blocks, none for a hole.
     sample: BTreeMap<u64, Vec<Hash>>,
 }
 
@@ -128,11 +128,11 @@ struct Job {
     what: What,
 }
 
-/// What is known of a chunk.
+/// What is known about a chunk.
 enum What {
-    /// It is as it was, and so is its content's hash.
+    /// It is unchanged; this is the hash of its content.
     Same(Hash),
-    /// It was looked at.
+    /// It was read.
     Read {
         prior: Option<Chunk>,
         /// What an interrupted run has stored of it.
@@ -140,7 +140,7 @@ enum What {
         seen: Seen,
         /// None if it is a hole.
         buffer: Option<Vec<u8>>,
-        /// The blocks that may have changed, if that is to be proved.
+        /// The blocks that may have changed, if that must be proved.
         claimed: Option<Blocks>,
     },
 }
@@ -152,12 +152,12 @@ struct Done {
     buffer: Option<Vec<u8>>,
 }
 
-/// Makes a generation of what `feed` reads.
+/// Makes a generation from what `feed` reads.
 ///
 /// # Errors
-/// When the source can't be read from start to end, or the repository not be written. Then there is no new
-/// generation, and the old ones are as they were. [`Error::Untracked`]: what was said to have changed is not
-/// all; without that it can be tried again.
+/// When the source can't be read completely, or the repository can't be written. Then there is no new
+/// generation, and the old ones are unchanged. [`Error::Untracked`]: the list of changes is incomplete; the
+/// backup can be tried again without it.
 pub fn backup(
     repository: &Repository,
     feed: &mut dyn Feed,
@@ -211,7 +211,7 @@ pub fn backup(
     let (written, content) = writer.finish()?;
     let newest = Newest { generation: header.generation, file: loaded.next_file() };
     if let Err(error) = newest.write(repository.store()) {
-        // What it is good for is to be missed, and it is there.
+        // The note only helps to notice a missing generation, and this one is there.
         world.progress.warn(&format!("the new generation is made, but could not be noted: {error}"));
     }
     let mut damages: Vec<String> = loaded.damages().map(ToString::to_string).collect();
@@ -235,12 +235,12 @@ struct Pipeline<'a> {
     request: &'a Request<'a>,
     world: World<'a>,
     chain: Option<&'a Chain>,
-    /// What may have changed since the end of the chain.
+    /// What may have changed since the newest generation.
     changed: Option<&'a Changed>,
     len: u64,
-    /// What is known to be damaged of it.
+    /// The known damage of the chain.
     damage: &'a Damage,
-    /// What was found to be.
+    /// The damage that was met.
     met: Mutex<BTreeSet<String>>,
 }
 
@@ -252,7 +252,7 @@ impl Pipeline<'_> {
         writer: &mut Writer<'_>,
     ) -> Result<Counts, Error> {
         let workers = self.request.jobs.clamp(1, JOBS_MAX);
-        // Buffers go round: the writer gives them back. One more is with the reader.
+        // Buffers circulate: the writer gives them back. The reader has one more.
         let count = 2 * workers + 1;
         let (give, take) = bounded(count);
         (0..count).try_for_each(|_| give.send(Vec::new())).map_err(|_| Error::Worker)?;
@@ -269,7 +269,7 @@ impl Pipeline<'_> {
             drop((jobs, to_writer));
             // By value: when the writer is gone, nobody waits for its buffers.
             let written = self.write(writer, done, give);
-            // What was read before reading failed is written all the same: the next run goes on from there.
+            // What was read before the failure is still written: the next run continues from there.
             match (written, reader.join()) {
                 (Err(Error::Worker) | Ok(_), Ok(Err(error))) => Err(error),
                 (written, _) => written,
@@ -313,7 +313,7 @@ impl Pipeline<'_> {
             let salvaged = salvage.as_mut().and_then(|salvage| salvage.chunk(number));
             let what = What::Read { prior, salvaged, seen, buffer, claimed };
             if to_workers.send(Job { number, what }).is_err() {
-                // The others have failed, and have said so.
+                // The other threads have failed and reported it.
                 return Ok(());
             }
         }
@@ -360,7 +360,7 @@ impl Pipeline<'_> {
                     writer.add(Record { chunk: next, content, changes }, &bytes)?;
                 }
                 if let Some(buffer) = one.buffer {
-                    // The reader may have read everything, and needs no more.
+                    // The reader may have read everything and need no more.
                     give.send(buffer).ok();
                 }
                 self.world.progress.read(bytes_of(next, self.len) as u64);
@@ -371,7 +371,7 @@ impl Pipeline<'_> {
     }
 }
 
-/// Bytes of a chunk of a volume of `len` bytes.
+/// The bytes of a chunk in a volume of `len` bytes.
 fn bytes_of(chunk: u64, len: u64) -> usize {
     usize::try_from(len - chunk * CHUNK as u64).unwrap_or(CHUNK).min(CHUNK)
 }
@@ -410,7 +410,7 @@ impl Pipeline<'_> {
         Ok(Done { number, found, buffer })
     }
 
-    /// Something of the generations before can't be read: what it was is stored again.
+    /// Something in the earlier generations can't be read, so its blocks are stored again.
     fn meet(&self, damages: Vec<Error>) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.extend(damages.iter().map(ToString::to_string));

@@ -1,12 +1,12 @@
-//! Which files are generations, once some have been pruned.
+//! Records which files are generations, once some have been pruned.
 
 use crate::store::Store;
 use crate::{Error, numbers};
 
 const MAGIC: [u8; 8] = *b"remocat\n";
 
-/// The files that hold generations, among those that are numbered up to `through`. Files with higher
-/// numbers all hold one.
+/// The files with numbers up to `through` that contain generations. Every file with a higher number contains
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Catalogue {
     pub(crate) through: u64,
@@ -19,13 +19,13 @@ impl Catalogue {
         format!("{through:06}.catalogue")
     }
 
-    /// Writes it; from then on it holds.
+    /// Writes the catalogue; it is valid from then on.
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         let all = std::iter::once(self.through).chain(self.files.iter().copied());
         numbers::write(store, &Catalogue::name(self.through), &MAGIC, all)
     }
 
-    /// The newest one of these files, and the names of the others.
+    /// The newest catalogue, and the names of the others.
     pub(crate) fn newest(store: &dyn Store, names: &[String]) -> Result<(Catalogue, Vec<String>), Error> {
         let mut numbered: Vec<(u64, &String)> = names
             .iter()

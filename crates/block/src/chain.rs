@@ -1,4 +1,4 @@
-//! A generation together with those it builds upon: where each block is.
+//! A generation together with those that it builds on: where each block is.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -15,19 +15,18 @@ use crate::known::{Bad, Damage};
 pub(crate) struct Chain {
     /// The newest first.
     files: Vec<Arc<File>>,
-    /// The file that the oldest of them builds upon is not among them.
+    /// Whether the file that the oldest of them builds on is missing.
     cut: bool,
 }
 
-/// What a chunk holds.
+/// The contents of a chunk.
 #[derive(Clone)]
 pub(crate) struct Chunk {
-    /// Hash of its content; [`UNKNOWN`] where nothing tells.
+    /// Hash of its content; [`UNKNOWN`] if nothing tells.
     pub(crate) content: Hash,
-    /// Where each block is; `None` for zeros, and for those that are not known.
+    /// Where each block is; `None` for zeros, and for unknown blocks.
     pub(crate) blocks: Vec<Option<Place>>,
-    /// Blocks of which it is not known what they are, because what tells of them is damaged. Mostly there are
-    /// none.
+    /// Blocks whose content is unknown because their records are damaged. Mostly there are none.
     pub(crate) unknown: Option<Blocks>,
 }
 
@@ -36,12 +35,12 @@ impl Chunk {
         Chunk { content: ZERO, blocks: vec![None; CHUNK_BLOCKS], unknown: None }
     }
 
-    /// Whether it is not known what a block is.
+    /// Whether the content of a block is unknown.
     pub(crate) fn is_unknown(&self, block: usize) -> bool {
         self.unknown.as_ref().is_some_and(|unknown| unknown.get(block) == Some(&true))
     }
 
-    /// The hashes of the blocks; [`UNKNOWN`] for those that are not known.
+    /// The hashes of the blocks; [`UNKNOWN`] for unknown blocks.
     pub(crate) fn hashes(&self) -> Vec<Hash> {
         let known = self.blocks.iter().map(|place| place.as_ref().map_or(ZERO, |place| place.hash));
         let mut hashes: Vec<Hash> = known.collect();
@@ -50,7 +49,7 @@ impl Chunk {
         hashes
     }
 
-    /// Makes changes. None at all mean zeros.
+    /// Applies changes. An empty list means that all is zeros.
     pub(crate) fn apply(&mut self, changes: &[Change]) {
         if changes.is_empty() {
             self.blocks.fill(None);
@@ -67,7 +66,7 @@ impl Chunk {
         self.unknown.take_if(|unknown| !unknown.contains(&true));
     }
 
-    /// The same, but not what those of these blocks are that need a group which can't be had.
+    /// The same, but those of these blocks are unknown that need a group which can't be read.
     pub(crate) fn without(&self, (number, group): (u64, &Group), of: impl Fn(usize) -> bool) -> Chunk {
         let bad = Damage::new([Bad { chunk: number, file: group.file, group: Some(group.offset) }]);
         let mut chunk = self.clone();
@@ -83,7 +82,7 @@ impl Chunk {
         chunk
     }
 
-    /// Forgets blocks that are known to be damaged where they lie.
+    /// Marks blocks as unknown whose stored copies are known to be damaged.
     pub(crate) fn forget(&mut self, number: u64, damage: &Damage) {
         if !damage.touches(number) {
             return;
@@ -99,7 +98,7 @@ impl Chunk {
 }
 
 impl Chain {
-    /// The chain that ends in generation `newest`, of the files that hold the generations.
+    /// The chain that ends in generation `newest`, built from the files of the generations.
     pub(crate) fn new(files: &BTreeMap<u64, Arc<File>>, newest: u64) -> Result<Chain, Error> {
         let mut chain: Vec<Arc<File>> = Vec::new();
         let mut wanted = newest;
@@ -125,8 +124,8 @@ impl Chain {
         Ok(Chain { files: chain, cut: false })
     }
 
-    /// As much of the chain that ends in generation `newest` as there is, and why there is no more. None if
-    /// not even that generation is there.
+    /// As much as exists of the chain that ends in generation `newest`, and why there is no more. None if
+    /// even that generation is missing.
     pub(crate) fn partial(files: &BTreeMap<u64, Arc<File>>, newest: u64) -> Option<(Chain, Option<Error>)> {
         let why = match Chain::new(files, newest) {
             Ok(chain) => return Some((chain, None)),
@@ -149,23 +148,23 @@ impl Chain {
         self.files.first()
     }
 
-    /// Whether all of it is there, and the frames of its files are as they were written.
+    /// Whether the chain is complete, and the frames of its files are undamaged.
     pub(crate) fn is_sound(&self) -> bool {
         !self.cut && self.files.iter().all(|file| file.is_sound())
     }
 
-    /// Whether a file is part of it.
+    /// Whether a file belongs to it.
     pub(crate) fn goes_through(&self, number: u64) -> bool {
         self.files.iter().any(|file| file.number == number)
     }
 
-    /// The same, with another file in the place of the newest.
+    /// The same chain with another file in place of the newest.
     pub(crate) fn with(&self, newest: File) -> Chain {
         let files = std::iter::once(Arc::new(newest)).chain(self.files.iter().skip(1).cloned()).collect();
         Chain { files, cut: self.cut }
     }
 
-    /// Hash of the volume, as far as indexes tell.
+    /// Hash of the volume, as far as the indexes tell.
     pub(crate) fn content(&self) -> Result<[u8; 32], Error> {
         let (mut content, mut walk) = (ContentHasher::new(self.len()), self.walk());
         for number in 0..chunks_of(self.len()) {
@@ -192,12 +191,12 @@ pub(crate) struct Walk<'a> {
     cut: bool,
 }
 
-/// What a chain has to say about a chunk.
+/// What a chain says about a chunk.
 #[derive(Default)]
 struct Entries<'a> {
-    /// The newest first, as far as older ones mean anything.
+    /// The newest first, as far as older ones matter.
     entries: Vec<(&'a File, IndexEntry)>,
-    /// What stands below them is not known.
+    /// Whether what is below them is unknown.
     cut: bool,
 }
 
@@ -207,7 +206,7 @@ impl Walk<'_> {
         let mut found = Entries { entries: Vec::new(), cut: self.cut };
         for (file, index) in &mut self.cursors {
             let file: &File = file;
-            // A generation that was shorter ends it: what is older was cut off.
+            // The volume was shorter in this generation, so older contents were cut off.
             if chunk >= file.chunks() {
                 found.cut = false;
                 break;
@@ -228,14 +227,14 @@ impl Walk<'_> {
         Ok(found)
     }
 
-    /// The hash of a chunk's content, without its blocks; none but a later chunk may be asked for after it.
+    /// The hash of a chunk's content, without its blocks. Chunks must be asked for in ascending order.
     pub(crate) fn content(&mut self, number: u64) -> Result<Hash, Error> {
         let found = self.entries(number)?;
         let nothing = if found.cut { UNKNOWN } else { ZERO };
         Ok(found.entries.first().map_or(nothing, |(_, entry)| entry.content))
     }
 
-    /// A chunk; none but a later one may be asked for after it.
+    /// A chunk. Chunks must be asked for in ascending order.
     pub(crate) fn chunk(&mut self, number: u64) -> Result<Chunk, Error> {
         let mut damages = Vec::new();
         let chunk = self.told(number, &mut damages)?;
@@ -247,8 +246,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The same, also where what tells of it is damaged: then not all of its blocks are known, and `damages`
-    /// says why.
+    /// The same, even if its records are damaged: then some of its blocks are unknown, and `damages` says
+    /// why.
     pub(crate) fn told(&mut self, number: u64, damages: &mut Vec<Error>) -> Result<Chunk, Error> {
         let mut chunk = Chunk::zeros();
         let Entries { entries, mut cut } = self.entries(number)?;
@@ -289,7 +288,7 @@ impl Walk<'_> {
     }
 }
 
-/// The hash of a volume: of its length and the contents of its chunks.
+/// The hash of a volume, made of its length and the contents of its chunks.
 pub(crate) struct ContentHasher(blake3::Hasher);
 
 impl ContentHasher {

@@ -1,4 +1,4 @@
-//! A chunk's blocks, also where some are damaged: the same block may have been stored more than once.
+//! A chunk's blocks, even if some are damaged: the same block may have been stored more than once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use crate::file::File;
 use crate::format::{BLOCK, CHUNK_BLOCKS, Hash, Place};
 use crate::store::Store;
 
-/// Brings blocks from where they lie, or from where else they lie.
+/// Reads blocks from their places, or from another place with the same block.
 pub(crate) struct Copies<'a> {
     fetcher: Fetcher<'a>,
-    /// Whose records may name other places.
+    /// The files whose records may name other places.
     files: &'a BTreeMap<u64, Arc<File>>,
 }
 
-/// Blocks of a chunk that can't be had.
+/// Blocks of a chunk that can't be read.
 #[derive(Default)]
 pub(crate) struct Lost {
-    /// By their number in the chunk.
+    /// By their index in the chunk.
     pub(crate) blocks: Vec<usize>,
     /// Why.
     pub(crate) damages: Vec<Error>,
@@ -30,8 +30,8 @@ impl<'a> Copies<'a> {
         Copies { fetcher: Fetcher::new(store), files }
     }
 
-    /// Puts the blocks of chunk `number` into `out`, where what is zeros is zeros already. Those that can't
-    /// be had are zeros there, too.
+    /// Puts the blocks of chunk `number` into `out`, which is already zero where blocks are zeros. Blocks
+    /// that can't be read are left as zeros too.
     pub(crate) fn chunk(&self, number: u64, blocks: &[Option<Place>], out: &mut [u8]) -> Result<Lost, Error> {
         let mut lost = Lost::default();
         self.fetcher.blocks(blocks, out, &mut |found, error| {
@@ -69,7 +69,7 @@ impl<'a> Copies<'a> {
         told.is_ok() && whole
     }
 
-    /// Where blocks of a chunk lie, whatever generation they are of. Records that can't be read name none.
+    /// The places of a chunk's blocks in all generations. Records that can't be read contribute none.
     pub(crate) fn places(&self, number: u64) -> BTreeMap<Hash, Vec<Place>> {
         let mut places: BTreeMap<Hash, Vec<Place>> = BTreeMap::new();
         for file in self.files.values() {

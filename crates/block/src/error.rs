@@ -1,4 +1,4 @@
-//! What can go wrong, as far as a caller decides differently.
+//! What can go wrong, in as many kinds as callers treat differently.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes of the repository are not what was written.
+    /// Bytes of the repository differ from what was written.
     #[error("{place}: {what}")]
     Corrupt {
         /// What is wrong.
@@ -15,7 +15,7 @@ pub enum Error {
         place: String,
     },
 
-    /// What is backed up can't be read.
+    /// The source can't be read.
     #[error("{name}: {source}; no backup was made, and earlier generations are unchanged")]
     Source {
         /// The source and the byte where it happened.
@@ -24,7 +24,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// What is backed up changed while it was read.
+    /// The source changed while it was read.
     #[error(
         "{name} changed while it was read; back up a snapshot of it, or use --live if such a copy is good enough"
     )]
@@ -33,12 +33,12 @@ pub enum Error {
         name: String,
     },
 
-    /// A block has changed that was said not to have.
+    /// A block has changed that was listed as unchanged.
     #[error("{name} has changed at byte {at}, although it should not have changed there")]
     Untracked {
         /// The source.
         name: String,
-        /// Where, from its front.
+        /// Its offset in the source.
         at: u64,
     },
 
@@ -64,11 +64,11 @@ pub enum Error {
     #[error("{0} is in use by another run; try again when it has ended")]
     Busy(String),
 
-    /// There is no such generation.
+    /// The generation does not exist.
     #[error("{0}")]
     Missing(String),
 
-    /// The target does not fit.
+    /// The target is not suitable.
     #[error("{0}")]
     Unfit(String),
 
@@ -76,13 +76,13 @@ pub enum Error {
     #[error("stopped by a signal; earlier generations are unchanged")]
     Stopped,
 
-    /// A thread of ours ended where it must not.
+    /// One of our threads ended unexpectedly.
     #[error("a worker ended early; this is a bug in remora")]
     Worker,
 }
 
 impl Error {
-    /// Whether it tells of bytes of the repository that can't be had as they were written.
+    /// Whether the error means that bytes of the repository can't be read as they were written.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Store { .. })

@@ -6,24 +6,23 @@ use disk::Stat;
 
 use crate::format::{CHUNK_BLOCKS, Hash};
 
-/// A volume that is read once, from front to end, by whoever is nearest to it.
+/// A volume that is read once, in order, by whoever is nearest to it.
 ///
 /// Chunks are announced in ascending order with [`Feed::expect`], at most [`Feed::ahead`] of them before they
-/// are read, and read in the same order; those that are not announced are not looked at. When all was read
-/// some may be announced again, in ascending order from where that begins. So one that is far away can be
-/// kept busy, and can tell by itself what has not changed.
+/// are read, and are read in the same order; chunks that are not announced are skipped. After everything was
+/// read some chunks may be announced again, in ascending order from the start. This keeps a remote feed busy,
+/// and lets it tell on its own what has not changed.
 pub trait Feed: Send {
-    /// The volume's state now.
+    /// The current state of the volume.
     ///
     /// # Errors
-    /// What reading it reports.
+    /// Errors of reading it.
     fn stat(&mut self) -> io::Result<Stat>;
 
-    /// Makes sure, as far as that can be done, that whoever changes the volume from now on is seen by its
-    /// state.
+    /// Ensures, as far as possible, that any later change of the volume shows in its state.
     fn settle(&mut self) {}
 
-    /// Whether somebody has the volume open for writing. None where that can't be told.
+    /// Whether somebody has the volume open for writing. None if that is unknown.
     fn is_written_to(&mut self) -> Option<bool> {
         None
     }
@@ -31,26 +30,24 @@ pub trait Feed: Send {
     /// How many chunks are announced before the first of them is read.
     fn ahead(&self) -> u64;
 
-    /// Announces chunk `number`, counted from 0, of `bytes` bytes, of which the last one of a volume may have
-    /// fewer than [`CHUNK`](crate::CHUNK).
+    /// Announces chunk `number`, counted from 0, of `bytes` bytes; the last chunk of a volume may have fewer
+    /// than [`CHUNK`](crate::CHUNK).
     ///
     /// # Errors
-    /// What reading it reports.
+    /// Errors of reading it.
     fn expect(&mut self, number: u64, bytes: usize, want: Want) -> io::Result<()>;
 
-    /// Reads the first chunk that was announced and not yet read into a buffer, which becomes
-    /// [`CHUNK`](crate::CHUNK) bytes unless the chunk is a hole. What lies behind the end of the volume is
-    /// zeros.
+    /// Reads the next announced chunk into a buffer, which then has [`CHUNK`](crate::CHUNK) bytes unless the
+    /// chunk is a hole. After the end of the volume there are zeros.
     ///
     /// # Errors
-    /// What reading it reports; `UnexpectedEof` when the volume ends before it should.
+    /// Errors of reading it; `UnexpectedEof` when the volume ends too early.
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Seen>;
 
-    /// Says, once everything was read, whether what was read can be relied on. Nothing is kept of it
-    /// otherwise.
+    /// Says, once everything was read, whether it can be trusted. If not, nothing of it is kept.
     ///
     /// # Errors
-    /// Why it can't, such as a snapshot that overflowed meanwhile.
+    /// Why it can't be trusted, for example because a snapshot overflowed meanwhile.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -59,23 +56,23 @@ pub trait Feed: Send {
 /// Some of the blocks of a chunk.
 pub type Blocks = Box<[bool; CHUNK_BLOCKS]>;
 
-/// What is wanted of a chunk.
+/// Which part of a chunk is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
-    /// All of it. The hashes of its blocks when it was read the last time, if it was: who is far away need
-    /// not send blocks that are the same.
+    /// All of it. If it was read before, this has the hashes of its blocks then: a remote feed need not send
+    /// blocks that are unchanged.
     All(Option<Vec<Hash>>),
     /// Only these blocks: nobody has written to the others.
     Blocks(Blocks),
 }
 
-/// What a chunk turned out to be.
+/// What reading a chunk has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// Zeros that take no room; the buffer means nothing.
+    /// Zeros that take no space; the buffer has no meaning.
     Hole,
-    /// It is in the buffer.
+    /// The whole chunk is in the buffer.
     Whole,
-    /// The blocks that are set are in the buffer; the others are as was known.
+    /// The blocks that are set are in the buffer; the others are unchanged.
     Blocks(Blocks),
 }

@@ -1,4 +1,4 @@
-//! Blocks out of the files that hold them, each proven by its hash.
+//! Reads blocks from their files, and proves each by its hash.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,16 +12,16 @@ use crate::format::{BLOCK, Group, Place, block_hash, hash};
 use crate::pack::{unpack, unpack_delta};
 use crate::store::Store;
 
-/// Opens files when they are first needed. Used by several threads.
+/// Opens files when they are first needed. Several threads use it.
 pub(crate) struct Fetcher<'a> {
     store: &'a dyn Store,
     files: Mutex<BTreeMap<u64, Arc<dyn Source>>>,
 }
 
-/// Told of blocks, by number, that can't be had, and why.
+/// Receives the numbers of blocks that can't be read, and why.
 pub(crate) type Damaged<'a> = &'a mut dyn FnMut(&[usize], Error) -> Result<(), Error>;
 
-/// Where a block is wanted: its number, its place, and the difference to be applied.
+/// A wanted block: its number, its place, and the difference to apply.
 struct Use<'a> {
     block: usize,
     place: &'a Place,
@@ -47,7 +47,7 @@ impl<'a> Fetcher<'a> {
         format!("{} at byte {}", self.store.shown(&file::name(group.file)), group.offset)
     }
 
-    /// The bytes of a group as they are stored, proven by their hash.
+    /// The stored bytes of a group, proven by their hash.
     pub(crate) fn stored(&self, group: &Group) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; group.stored as usize];
         let read = self.file(group.file).and_then(|file| read_exact_at(&*file, group.offset, &mut bytes));
@@ -64,21 +64,21 @@ impl<'a> Fetcher<'a> {
         }
     }
 
-    /// The blocks of a group that is no difference.
+    /// The blocks of a group that is not a difference.
     pub(crate) fn group(&self, group: &Group) -> Result<Vec<u8>, Error> {
         unpack(group, &self.stored(group)?)
             .ok_or_else(|| Error::corrupt(self.place(group), "blocks that can't be unpacked"))
     }
 
-    /// Puts blocks into `out`, which holds as many as `blocks`. Those that are zeros are left alone. What
-    /// can't be had is told to `damaged`, with the numbers of the blocks that it concerns.
+    /// Puts blocks into `out`, which has room for all `blocks`. Zeros are not written. What can't be read is
+    /// passed to `damaged`, with the numbers of the affected blocks.
     pub(crate) fn blocks(
         &self,
         blocks: &[Option<Place>],
         out: &mut [u8],
         damaged: Damaged<'_>,
     ) -> Result<(), Error> {
-        // By the group that is unpacked for them, so that each is unpacked once.
+        // Sorted by the group that must be unpacked, so that each is unpacked once.
         let mut wanted: BTreeMap<(u64, u64), (&Group, Vec<Use<'_>>)> = BTreeMap::new();
         for (block, place) in blocks.iter().enumerate() {
             let Some(place) = place else { continue };

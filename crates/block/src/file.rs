@@ -1,4 +1,4 @@
-//! A file of a repository, opened and proven to be as it was written, as far as its frame goes.
+//! An open file of a repository whose frame was checked.
 
 mod rebuild;
 
@@ -12,7 +12,7 @@ use crate::store::Store;
 
 use self::rebuild::Rebuilt;
 
-/// Bytes of the index that are read at once.
+/// Bytes of the index that are read in one step.
 const INDEX_READ: usize = 1024 * IndexEntry::BYTES;
 
 /// An open file with a header, records, an index and a trailer.
@@ -20,14 +20,14 @@ pub(crate) struct File {
     pub(crate) number: u64,
     pub(crate) header: Header,
     pub(crate) trailer: Trailer,
-    /// Bytes of the header, which is where records begin.
+    /// Bytes of the header; records begin after it.
     pub(crate) header_len: u64,
     /// Bytes of the file.
     pub(crate) len: u64,
-    /// How it is called in messages.
+    /// Its name in messages.
     pub(crate) shown: String,
     source: Box<dyn Source>,
-    /// What its records told of themselves, when the frame is damaged that should tell.
+    /// What its records say, if its frame is damaged.
     rebuilt: Option<Rebuilt>,
 }
 
@@ -36,20 +36,20 @@ pub(crate) fn name(number: u64) -> String {
     format!("{number:06}.blk")
 }
 
-/// The number in a name that [`name`] made.
+/// The number in a name from [`name`].
 pub(crate) fn number(of: &str) -> Option<u64> {
     let number = of.strip_suffix(".blk")?.parse().ok()?;
     (number > 0 && name(number) == of).then_some(number)
 }
 
-/// Fills the buffer or fails: with `UnexpectedEof` when there is less.
+/// Fills the buffer or fails: with `UnexpectedEof` when there are too few bytes.
 pub(crate) fn read_exact_at(source: &dyn Source, at: u64, buffer: &mut [u8]) -> io::Result<()> {
     let whole = source.read_full_at(at, buffer)? == buffer.len();
     if whole { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 impl File {
-    /// Opens a file and checks its frame: header, index and trailer against the root.
+    /// Opens a file and checks its frame: header, index and trailer must match the root hash.
     pub(crate) fn open(store: &dyn Store, number: u64) -> Result<File, Error> {
         let shown = store.shown(&name(number));
         let failed = |source| Error::Store { name: shown.clone(), source };
@@ -121,7 +121,7 @@ impl File {
         })
     }
 
-    /// The record that an entry of the index names.
+    /// The record of an index entry.
     pub(crate) fn record(&self, entry: &IndexEntry) -> Result<Record, Error> {
         let place = || format!("{} at byte {}", self.shown, entry.offset);
         if entry.offset.saturating_add(u64::from(entry.len)) > self.trailer.index_offset {
@@ -137,12 +137,12 @@ impl File {
         Ok(record)
     }
 
-    /// Number of chunks that the volume has in this generation.
+    /// Number of chunks of the volume in this generation.
     pub(crate) fn chunks(&self) -> u64 {
         chunks_of(self.header.len)
     }
 
-    /// Whether it says all that it was to say about a chunk. One whose frame is damaged may not.
+    /// Whether the file has all its information about a chunk. If its frame is damaged, it may not.
     pub(crate) fn knows(&self, chunk: u64) -> bool {
         self.rebuilt.as_ref().is_none_or(|rebuilt| rebuilt.knows(chunk))
     }
@@ -152,18 +152,18 @@ impl File {
         self.expected().is_none_or(|expected| expected == content)
     }
 
-    /// Hash of the volume in this generation; none where that is damaged.
+    /// Hash of the volume in this generation; none if that is damaged.
     pub(crate) fn expected(&self) -> Option<&[u8; 32]> {
         let told = self.rebuilt.as_ref().is_none_or(|rebuilt| rebuilt.has_trailer);
         told.then_some(&self.trailer.content)
     }
 
-    /// Whether header and index are proven to be as they were written.
+    /// Whether header and index are proven to be undamaged.
     pub(crate) fn is_sound(&self) -> bool {
         self.rebuilt.is_none()
     }
 
-    /// The entry of the index for a chunk, if there is one.
+    /// The index entry for a chunk, if there is one.
     pub(crate) fn entry(&self, chunk: u64) -> Result<Option<IndexEntry>, Error> {
         if let Some(rebuilt) = &self.rebuilt {
             return Ok(rebuilt.entry(chunk));
@@ -184,18 +184,18 @@ impl File {
         Ok(None)
     }
 
-    /// The entries of the index, one after the other.
+    /// The entries of the index, in order.
     pub(crate) fn index(&self) -> Index<'_> {
         Index { file: self, next: 0, buffer: Vec::new(), at: 0, last: None }
     }
 }
 
-/// A complaint of the format with the place in the file.
+/// An error of the format with its place in the file.
 pub(crate) fn at(shown: &str, offset: u64, bad: &Corrupt) -> Error {
     Error::corrupt(format!("{shown} at byte {}", offset + bad.place as u64), bad.what)
 }
 
-/// Reads an index from its start, a piece at a time.
+/// Reads an index from its start, piece by piece.
 pub(crate) struct Index<'a> {
     file: &'a File,
     /// Number of the first entry that is not in the buffer.

@@ -1,6 +1,6 @@
 //! The bytes of a repository: header, chunk records, index, trailer. Bytes in, bytes out.
 //!
-//! docs/formats/block.md is the description; this is its implementation.
+//! docs/formats/block.md describes them; this is the implementation.
 
 mod file;
 mod record;
@@ -15,17 +15,17 @@ pub const BLOCK: usize = 16 << 10;
 pub const CHUNK_BLOCKS: usize = 256;
 /// Bytes of a chunk.
 pub const CHUNK: usize = BLOCK * CHUNK_BLOCKS;
-/// Most blocks that are compressed together.
+/// The most blocks that are compressed together.
 pub const GROUP_BLOCKS: usize = 16;
 
 /// The first 16 bytes of a BLAKE3 hash.
 pub type Hash = [u8; 16];
 /// Stands for the hash of zeros.
 pub const ZERO: Hash = [0; 16];
-/// Stands for the hash of what is not known: nothing has it, but for one chance in 2^128.
+/// Stands for the hash of unknown content; real content has it with a chance of one in 2^128.
 pub const UNKNOWN: Hash = [0xff; 16];
 
-/// What is wrong with bytes that were read, and the byte (from the start of what was decoded) where.
+/// What is wrong with decoded bytes, and the offset from their start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corrupt {
     /// What is wrong.
@@ -51,12 +51,12 @@ pub fn block_hash(block: &[u8]) -> Hash {
 /// Whether all bytes are zero.
 #[must_use]
 pub fn is_zero(bytes: &[u8]) -> bool {
-    // Most blocks that are not zero differ early; those that are get read in words.
+    // Most blocks that are not zero differ early; those that do not are read in words.
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
 }
 
-/// The hash of a chunk's content: of the hashes of its blocks one after the other; [`ZERO`] if all are.
+/// The hash of a chunk's content: over the hashes of its blocks in order; [`ZERO`] if all of them are.
 #[must_use]
 pub fn chunk_hash(blocks: &[Hash]) -> Hash {
     if blocks.iter().all(|hash| *hash == ZERO) {
@@ -71,7 +71,7 @@ pub fn chunk_hash(blocks: &[Hash]) -> Hash {
     out
 }
 
-/// Chunks that a volume of `len` bytes has.
+/// Number of chunks in a volume of `len` bytes.
 #[must_use]
 pub fn chunks_of(len: u64) -> u64 {
     len.div_ceil(CHUNK as u64)

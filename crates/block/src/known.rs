@@ -1,5 +1,4 @@
-//! What a repository knows of itself beside its generations: which one was the last, and what of it is
-//! damaged.
+//! What a repository knows about itself besides its generations: the newest one, and the known damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +6,16 @@ use crate::format::{Group, Place};
 use crate::store::Store;
 use crate::{Error, numbers};
 
-/// Names the newest generation and its file, so that it is missed when that file is gone.
+/// Names the newest generation and its file, so that its absence is noticed.
 const NEWEST: &str = "newest.note";
 const NEWEST_MAGIC: [u8; 8] = *b"remonew\n";
-/// Lists what the last look at everything has found damaged.
+/// Lists the damage that the last verification has found.
 const DAMAGE: &str = "damage.note";
 const DAMAGE_MAGIC: [u8; 8] = *b"remodmg\n";
-/// In the place of a group's offset: it is the record that is damaged.
+/// Replaces a group's offset when the record itself is damaged.
 const RECORD: u64 = u64::MAX;
 
-/// The newest generation there ever was.
+/// The newest generation that ever existed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Newest {
     pub(crate) generation: u64,
@@ -29,7 +28,7 @@ impl Newest {
         numbers::write(store, NEWEST, &NEWEST_MAGIC, [self.generation, self.file])
     }
 
-    /// What was noted. `None`: nothing was, as by versions that did not.
+    /// Reads the note. `None`: there is none; older versions did not write it.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when it is damaged.
@@ -45,8 +44,8 @@ impl Newest {
     }
 }
 
-/// Something damaged in a file: where it begins, and the chunk that it is of. Without an offset it is the
-/// record itself.
+/// Damage in a file: the offset and the chunk that it belongs to. Without an offset the record itself is
+/// damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bad {
     pub(crate) chunk: u64,
@@ -54,7 +53,7 @@ pub(crate) struct Bad {
     pub(crate) group: Option<u64>,
 }
 
-/// What is known to be damaged.
+/// The known damage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Damage(BTreeMap<u64, BTreeSet<Bad>>);
 
@@ -67,17 +66,17 @@ impl Damage {
         damage
     }
 
-    /// Whether anything of a chunk is.
+    /// Whether anything of a chunk is damaged.
     pub(crate) fn touches(&self, chunk: u64) -> bool {
         self.0.contains_key(&chunk)
     }
 
-    /// Chunks of which something is damaged, in order.
+    /// Chunks with damage, in order.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = u64> {
         self.0.keys().copied()
     }
 
-    /// Whether this is known.
+    /// Whether this damage is known.
     pub(crate) fn contains(&self, bad: &Bad) -> bool {
         self.0.get(&bad.chunk).is_some_and(|all| all.contains(bad))
     }
@@ -87,21 +86,21 @@ impl Damage {
         self.contains(&bad)
     }
 
-    /// Whether a block can't be had from where it lies.
+    /// Whether a block can't be read from its place.
     pub(crate) fn hits(&self, chunk: u64, place: &Place) -> bool {
         self.touches(chunk)
             && (self.has(chunk, &place.group)
                 || place.base.as_ref().is_some_and(|(base, _)| self.has(chunk, base)))
     }
 
-    /// Writes it, in place of what was found before.
+    /// Writes the list and replaces the former one.
     pub(crate) fn write(&self, store: &dyn Store) -> Result<(), Error> {
         let all = self.0.values().flatten();
         let numbers = all.flat_map(|bad| [bad.chunk, bad.file, bad.group.unwrap_or(RECORD)]);
         numbers::write(store, DAMAGE, &DAMAGE_MAGIC, numbers)
     }
 
-    /// What was found last. A list that is damaged itself says nothing.
+    /// The list of the last verification. A list that is itself damaged counts as empty.
     pub(crate) fn read(store: &dyn Store) -> Result<Damage, Error> {
         let numbers = numbers::read(store, DAMAGE, &DAMAGE_MAGIC)?.flatten().unwrap_or_default();
         let (triples, _) = numbers.as_chunks::<3>();

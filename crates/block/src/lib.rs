@@ -1,12 +1,12 @@
-//! Backups of volumes, block by block: a full one first, then only what changed.
+//! Block-level backups of volumes: first a full one, then only what changed.
 //!
 //! A volume is anything that has a length and can be read at an offset: a file, a block device. The way of a
-//! block: [`backup()`] reads the volume once (a [`Feed`], `scan` for what is at hand), finds out what changed
-//! (`backup/change`) against the generation before (`chain`), compresses it (`pack`) and writes a file
-//! (`writer`, `format`) into a [`Store`]. [`restore`] and [`verify()`] bring blocks back (`fetch`), each
-//! proven by its hash. [`prune()`] forgets generations without copying what the others still need.
+//! block: [`backup()`] reads the volume once (with a [`Feed`]; `scan` for local volumes), finds out what
+//! changed (`backup/change`) since the generation before (`chain`), compresses it (`pack`) and writes a file
+//! (`writer`, `format`) into a [`Store`]. [`restore`] and [`verify()`] read blocks back (`fetch`), each
+//! proven by its hash. [`prune()`] removes generations without copying what the others still need.
 //!
-//! It does not know where a volume comes from, does not print, and reads no clock.
+//! The crate does not know where a volume comes from, does not print, and reads no clock.
 //! docs/formats/block.md describes the files.
 
 pub mod backup;

@@ -1,4 +1,4 @@
-//! Small files that hold numbers: a name of what they are, the numbers, and a hash of all that.
+//! Small files of numbers: a magic that says what they are, the numbers, and a hash of everything.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use crate::Error;
 use crate::file::read_exact_at;
 use crate::store::Store;
 
-/// More than a repository can come to have.
+/// More bytes than such a file of a repository can ever have.
 const LEN_MAX: u64 = 1 << 26;
 
-/// The bytes of such a file.
+/// Encodes such a file.
 pub(crate) fn encode(magic: &[u8; 8], numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let mut out = magic.to_vec();
     for number in numbers {
@@ -20,7 +20,7 @@ pub(crate) fn encode(magic: &[u8; 8], numbers: impl IntoIterator<Item = u64>) ->
     out
 }
 
-/// The numbers, if the bytes are such a file and as they were written.
+/// The numbers, if the bytes are such a file and undamaged.
 pub(crate) fn decode(magic: &[u8; 8], bytes: &[u8]) -> Option<Vec<u64>> {
     let (covered, sum) = bytes.split_last_chunk::<32>()?;
     let numbers = covered.strip_prefix(magic)?;
@@ -31,7 +31,7 @@ pub(crate) fn decode(magic: &[u8; 8], bytes: &[u8]) -> Option<Vec<u64>> {
     Some(numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
 }
 
-/// Writes such a file in one step, in place of one of that name.
+/// Writes such a file in one step and replaces an existing one.
 pub(crate) fn write(
     store: &dyn Store,
     name: &str,

@@ -1,4 +1,4 @@
-//! Blocks into stored bytes and back.
+//! Compresses blocks, and decompresses them.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use zstd::zstd_safe::{CCtx, CParameter, DCtx, ResetDirective};
 
 use crate::format::{BLOCK, Group, Method, hash};
 
-/// The level that keeps pace with a disk.
+/// The level that is as fast as a disk.
 const LEVEL: i32 = 1;
-/// A difference is kept when it needs at most this share of the block; else the block is stored whole.
+/// A difference is kept if it needs at most this share of the block; else the block is stored whole.
 const DELTA_MAX: usize = BLOCK / 4;
-/// Twice a block, as a power of two: the match has to reach back over a whole base.
+/// Twice a block, as a power of two: a match must be able to reach back over a whole base.
 const DELTA_WINDOW_LOG: u32 = 15;
-/// Part of a group that compression has to save to be worth undoing: one in this many.
+/// Compression must save at least one part in this many of a group to be used.
 const WORTH: usize = 16;
 
 fn failed(code: usize) -> io::Error {
@@ -60,7 +60,7 @@ fn describe(method: Method, blocks: usize, start: usize, out: &[u8]) -> Group {
     }
 }
 
-/// Compresses blocks against what they were before.
+/// Compresses blocks relative to their former contents.
 pub(crate) struct DeltaPacker<'a> {
     context: CCtx<'a>,
 }
@@ -95,7 +95,7 @@ impl<'a> DeltaPacker<'a> {
     }
 }
 
-/// The blocks of a group that is no difference. `None`: the bytes are not such a group.
+/// The blocks of a group that is not a difference. `None`: the bytes are not such a group.
 pub(crate) fn unpack(group: &Group, stored: &[u8]) -> Option<Vec<u8>> {
     let len = usize::from(group.blocks) * BLOCK;
     match group.method {
@@ -109,7 +109,7 @@ pub(crate) fn unpack(group: &Group, stored: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The block that a difference to `base` stands for.
+/// The block that a difference to `base` encodes.
 pub(crate) fn unpack_delta(base: &[u8], stored: &[u8]) -> Option<Vec<u8>> {
     let mut context = DCtx::create();
     context.ref_prefix(base).ok()?;

@@ -1,5 +1,5 @@
-//! Forgetting generations. What those that stay need of the others is referred to where it lies, or copied
-//! when most of what lies beside it is needed no more.
+//! Removes generations. The remaining ones may need blocks of the removed ones: these are referred to where
+//! they are, or copied when most of their file is not needed any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,51 +17,51 @@ use crate::repository::{Loaded, Repository};
 use crate::view::{View, Views};
 use crate::writer::Writer;
 
-/// A file that is no generation is emptied when less than one part in this many of it is needed.
+/// A file that is not a generation is emptied when less than one part in this many of it is needed.
 const WORTH_KEEPING: u64 = 2;
 
-/// What was done, or would be.
+/// What was done, or would be done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// Generations that are no more.
+    /// Generations that were removed.
     pub forgotten: Vec<u64>,
-    /// Generations that stay and got a new file, as what they built upon is no more.
+    /// Generations that stay and got a new file, because those that they built on were removed.
     pub rewritten: Vec<u64>,
-    /// Generations that stay, but not whole, because the repository is damaged; they keep what they build
-    /// upon.
+    /// Generations that stay but are incomplete, because the repository is damaged; they keep what they build
+    /// on.
     pub damaged: Vec<u64>,
     /// Bytes of the new files.
     pub written: u64,
     /// Bytes of the files that were removed.
     pub freed: u64,
-    /// Files that are needed no more but are being read; the next prune removes them.
+    /// Files that are no longer needed but are being read; the next prune removes them.
     pub left: u64,
-    /// Files that can't be used and stay, since something may be had of them still.
+    /// Files that can't be used but stay, because something may still be recovered from them.
     pub unused: Vec<String>,
 }
 
-/// What will happen.
+/// What prune will do.
 struct Plan {
-    /// For each generation that stays, the one that it will build upon.
+    /// For each remaining generation the one that it will build on.
     parents: BTreeMap<u64, u64>,
     /// Generations that get a new file.
     rewrite: BTreeSet<u64>,
-    /// Files whose blocks are copied.
+    /// Files whose needed blocks are copied.
     empty: BTreeSet<u64>,
-    /// Files that hold blocks that are needed.
+    /// Files with needed blocks.
     needed: BTreeSet<u64>,
-    /// Generations that stay and are damaged.
+    /// Remaining generations that are damaged.
     damaged: BTreeSet<u64>,
-    /// Files that can't be used and go, and those that stay.
+    /// Files that can't be used: those that are removed, and those that stay.
     broken: (BTreeSet<u64>, BTreeSet<u64>),
 }
 
-/// Forgets all generations but those of `keep`. One that is damaged stays as it is, with all that it may
+/// Removes all generations except those in `keep`. A damaged one stays as it is, with everything that it may
 /// need.
 ///
 /// # Errors
-/// When the repository is in use by another run, or can't be written. Every generation of `keep` is
-/// there at every moment.
+/// When another run uses the repository, or when it can't be written. Every generation of `keep` exists at
+/// every moment.
 pub fn prune(
     repository: &Repository,
     keep: &BTreeSet<u64>,
@@ -74,7 +74,7 @@ pub fn prune(
     if let Some(number) = missing {
         return Err(Error::Missing(format!("there is no generation {number}")));
     }
-    // Files out of which nothing can be copied, because that is damaged.
+    // Files from which nothing can be copied, because a needed part is damaged.
     let mut fixed = BTreeSet::new();
     loop {
         match attempt(repository, &loaded, (keep, &fixed), dry_run, world)? {
@@ -84,7 +84,7 @@ pub fn prune(
     }
 }
 
-/// The same; the number of a file that blocks should be copied out of, if that can't be done.
+/// One attempt; returns the number of a file if blocks must be copied from it but can't be.
 fn attempt(
     repository: &Repository,
     loaded: &Loaded,
@@ -117,7 +117,7 @@ fn attempt(
     Ok(Ok(summary))
 }
 
-/// Writes down which files hold the generations now.
+/// Writes down which files contain the generations now.
 fn decide(
     repository: &Repository,
     loaded: &Loaded,
@@ -133,7 +133,8 @@ fn decide(
         let number = holder(newest)?;
         Some(Newest { generation: *newest, file: number })
     });
-    // Before the catalogue: what goes must not be missed, and until then the note is only too modest.
+    // This comes before the catalogue: nobody must expect the generations that are removed; until then the
+    // note only claims too little.
     if let Some(newest) = newest.filter(|newest| loaded.noted != Some(*newest)) {
         let newest = Newest { file: newest.file.max(loaded.next_file() - 1), ..newest };
         newest.write(repository.store())?;
@@ -155,7 +156,7 @@ impl Plan {
         let mut uses = Uses::look(loaded, keep, world)?;
         let damaged: BTreeSet<u64> = uses.damaged.intersection(keep).copied().collect();
         let mut keep = keep.clone();
-        // What a damaged one builds upon can't be put in its place.
+        // Nothing can replace what a damaged generation builds on.
         for number in &damaged {
             let above = std::iter::successors(Some(*number), |number| {
                 loaded.generations.get(number).map(|file| file.header.parent)
@@ -166,7 +167,7 @@ impl Plan {
             uses = Uses::look(loaded, &keep, world)?;
         }
         let Uses { parents, live, used, .. } = uses;
-        // All that is older than a damaged one may be what it needs.
+        // A damaged generation may need everything that is older.
         let file = |generation: &u64| loaded.generations.get(generation).map(|file| file.number);
         let pinned = damaged.iter().filter_map(file).max().unwrap_or(0);
         let mut rewrite: BTreeSet<u64> = parents
@@ -193,7 +194,7 @@ impl Plan {
         rewrite.extend(emptied.filter(|number| !damaged.contains(number)));
         let mut needed: BTreeSet<u64> = live.into_keys().filter(|number| !empty.contains(number)).collect();
         needed.extend(loaded.files.keys().filter(|number| **number <= pinned));
-        // One that can't be read may be a generation; it goes when it is older than all that stay.
+        // An unreadable file may be a generation; it is removed if it is older than all that stay.
         let oldest = keep.first().copied().unwrap_or(0);
         let goes = |number: &u64| *number < oldest && *number > pinned && !needed.contains(number);
         let broken = loaded.broken.keys().copied().partition(goes);
@@ -201,14 +202,14 @@ impl Plan {
     }
 }
 
-/// What the generations that stay need.
+/// What the remaining generations need.
 struct Uses {
     parents: BTreeMap<u64, u64>,
-    /// Bytes of each file that are needed.
+    /// Needed bytes of each file.
     live: BTreeMap<u64, u64>,
     /// Files that each generation needs.
     used: BTreeMap<u64, BTreeSet<u64>>,
-    /// Generations of which not all is known, whether they stay or not.
+    /// Generations, remaining or not, of which not everything is known.
     damaged: BTreeSet<u64>,
 }
 
@@ -240,7 +241,7 @@ impl Uses {
     }
 }
 
-/// The nearest generation below that stays; 0 if none does.
+/// The nearest remaining generation below; 0 if there is none.
 fn kept_ancestor(loaded: &Loaded, keep: &BTreeSet<u64>, number: u64) -> u64 {
     let parent = |number: u64| loaded.generations.get(&number).map_or(0, |file| file.header.parent);
     let mut ancestor = parent(number);
@@ -250,10 +251,10 @@ fn kept_ancestor(loaded: &Loaded, keep: &BTreeSet<u64>, number: u64) -> u64 {
     ancestor
 }
 
-/// Told of a chunk and of what it is in each generation.
+/// Receives a chunk as it is in each generation.
 type EachChunk<'a> = &'a mut dyn FnMut(u64, &BTreeMap<u64, View>) -> Result<(), Error>;
 
-/// Runs through all chunks of all generations.
+/// Goes through all chunks of all generations.
 fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<(), Error> {
     let most = loaded.generations.values().map(|file| file.chunks()).max().unwrap_or(0);
     let mut views = Views::new(&loaded.generations);
@@ -262,7 +263,7 @@ fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<
         if world.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        // What can't be read makes generations damaged.
+        // What can't be read marks generations as damaged.
         damages.clear();
         each(chunk, &views.chunk(chunk, &mut damages)?)?;
         world.progress.read(CHUNK as u64);
@@ -270,7 +271,7 @@ fn each_chunk(loaded: &Loaded, world: World<'_>, each: EachChunk<'_>) -> Result<
     Ok(())
 }
 
-/// What the record of a chunk has to say in a generation that builds upon `parent`.
+/// The changes for the record of a chunk in a generation that builds on `parent`.
 fn changes_of(
     chunk: u64,
     views: &BTreeMap<u64, View>,
@@ -290,8 +291,8 @@ fn groups_of(changes: &[Change]) -> impl Iterator<Item = &Group> {
     places.flat_map(|place| [Some(&place.group), place.base.as_ref().map(|(base, _)| base)]).flatten()
 }
 
-/// Writes the new files; tells which generation is in which, and returns how many bytes they are, or the file
-/// that something can't be copied out of.
+/// Writes the new files and records which generation is in which. Returns their total bytes, or the file from
+/// which something can't be copied.
 fn rewrite(
     repository: &Repository,
     loaded: &Loaded,
@@ -313,7 +314,7 @@ fn rewrite(
     }
     let mut stuck = None;
     let copied = each_chunk(loaded, world, &mut |chunk, views| {
-        // Groups never reach beyond a chunk, so what was copied for it is known here and forgotten after.
+        // Groups never extend beyond a chunk, so the copies made for a chunk can be forgotten after it.
         let mut moved: BTreeMap<(u64, u64), Group> = BTreeMap::new();
         for (generation, writer) in &mut writers {
             let (Some(view), Some(parent)) = (views.get(generation), plan.parents.get(generation)) else {
@@ -338,8 +339,8 @@ fn rewrite(
     Ok(Ok(written))
 }
 
-/// Writes a record, and with it the groups that lie in files that are to be emptied. One of these that can't
-/// be read is told.
+/// Writes a record, together with its groups from files that will be emptied. Returns the file if one of
+/// these can't be read.
 fn copy(
     writer: &mut Writer<'_>,
     mut record: Record,
@@ -383,7 +384,7 @@ fn copy(
     Ok(())
 }
 
-/// Removes files that nobody needs.
+/// Removes files that are no longer needed.
 fn clean(
     repository: &Repository,
     loaded: &Loaded,

@@ -13,47 +13,47 @@ use crate::file::{self, File};
 use crate::known::{Damage, Newest};
 use crate::store::Store;
 
-/// The lock of the one run that writes.
+/// The lock of the single run that writes.
 const WRITER: &str = "writer";
-/// The lock that keeps files from being removed while they are read.
+/// The lock that keeps files from being removed while somebody reads them.
 const READER: &str = "reader";
 
 /// Backups of one volume in a store.
 pub struct Repository {
     store: Box<dyn Store>,
-    /// The right to write, when it was taken before there was something to write.
+    /// The lock for writing, if it was taken before there was something to write.
     held: Option<Box<dyn Guard>>,
 }
 
-/// A generation as `list` tells of it.
+/// A generation as `list` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generation {
     /// Its number.
     pub number: u64,
-    /// The generation it tells the changes to; 0 for a full one.
+    /// The generation relative to which it has changes; 0 for a full one.
     pub parent: u64,
-    /// Hash of the volume as it was.
+    /// Hash of the volume in this state.
     pub content: [u8; 32],
     /// When it was taken, seconds since the epoch.
     pub taken_s: i64,
     /// Length of the volume in bytes.
     pub len: u64,
-    /// Blocks that it tells of.
+    /// Blocks in its records.
     pub blocks: u64,
-    /// Bytes of blocks that its own file holds.
+    /// Bytes of blocks in its own file.
     pub stored: u64,
     /// Bytes of its own file.
     pub file_bytes: u64,
     /// The file.
     pub file: String,
-    /// What was noted when it was made: JSON.
+    /// The note that was stored with it: JSON.
     pub note: String,
-    /// Whether all that it builds upon is there. That their blocks are what was stored is for
-    /// [`verify()`](crate::verify()) to say.
+    /// Whether everything that it builds on exists. Only [`verify()`](crate::verify()) tells whether the
+    /// blocks are undamaged.
     pub is_whole: bool,
 }
 
-/// What a repository holds.
+/// The contents of a repository.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// In order.
@@ -66,21 +66,21 @@ pub struct Listing {
 pub(crate) struct Loaded {
     /// The file of each generation.
     pub(crate) generations: BTreeMap<u64, Arc<File>>,
-    /// All whole files, by number.
+    /// All usable files, by number.
     pub(crate) files: BTreeMap<u64, Arc<File>>,
     /// Files that can't be used.
     pub(crate) broken: BTreeMap<u64, Error>,
-    /// The newest generation there ever was, where that was noted.
+    /// The newest generation that ever existed, if that was noted.
     pub(crate) noted: Option<Newest>,
-    /// That the newest generation is gone with its file.
+    /// Says that the newest generation and its file are missing.
     pub(crate) missed: Option<Error>,
-    /// What was found damaged when everything was looked at last.
+    /// The damage that the last verification has found.
     pub(crate) damage: Damage,
-    /// Highest number that the catalogue speaks of.
+    /// Highest file number that the catalogue covers.
     through: u64,
-    /// Numbers up to that of files that hold generations.
+    /// Numbers up to `through` of files that contain generations.
     listed: BTreeSet<u64>,
-    /// Catalogues that a later one replaces.
+    /// Catalogues that were replaced by a later one.
     pub(crate) old_catalogues: Vec<String>,
 }
 
@@ -92,24 +92,25 @@ impl Loaded {
         known.chain(noted).max().unwrap_or(0).max(self.through) + 1
     }
 
-    /// Number for the next generation, never used before. A file that can't be read may have been one.
+    /// Number for the next generation, never used before. A file that can't be read may have been a
+    /// generation.
     pub(crate) fn next_generation(&self) -> u64 {
         let known = self.files.values().map(|file| file.header.generation);
         let noted = self.noted.map(|noted| noted.generation);
         known.chain(self.broken.keys().copied()).chain(noted).max().unwrap_or(0) + 1
     }
 
-    /// Whether a file is one that holds a generation.
+    /// Whether a file contains a generation.
     pub(crate) fn is_listed(&self, number: u64) -> bool {
         number > self.through || self.listed.contains(&number)
     }
 
-    /// What is wrong with the repository, as far as that is seen without reading all of it.
+    /// The defects of the repository, as far as they show without reading all of it.
     pub(crate) fn damages(&self) -> impl Iterator<Item = &Error> {
         self.broken.values().chain(&self.missed)
     }
 
-    /// The generation that the next one builds upon: the newest of which everything is there.
+    /// The generation that the next one builds on: the newest complete one.
     pub(crate) fn parent(&self) -> Result<Option<u64>, Error> {
         let whole = |number: &&u64| Chain::new(&self.generations, **number).is_ok();
         if let Some(number) = self.generations.keys().rev().find(whole) {
@@ -129,7 +130,7 @@ impl Loaded {
         Err(Error::corrupt(why, text))
     }
 
-    /// A file that is listed but can't be used, or a generation that is noted but gone.
+    /// A listed file that can't be used, or a noted generation that is gone.
     pub(crate) fn first_damage(&self) -> Option<&Error> {
         self.damages().next()
     }
@@ -146,8 +147,7 @@ impl Repository {
         &*self.store
     }
 
-    /// Keeps other runs from writing until this is dropped, and not only while [`backup()`](crate::backup())
-    /// is at work.
+    /// Keeps other runs from writing until this is dropped, not only during [`backup()`](crate::backup()).
     ///
     /// # Errors
     /// [`Error::Busy`] when another run writes.
@@ -158,7 +158,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Keeps other runs from writing; `None` when that is done already.
+    /// Keeps other runs from writing; `None` when that was done before.
     pub(crate) fn writing(&self) -> Result<Option<Box<dyn Guard>>, Error> {
         if self.held.is_some() {
             return Ok(None);
@@ -168,7 +168,7 @@ impl Repository {
         guard.ok_or(Error::Busy(shown)).map(Some)
     }
 
-    /// Keeps files from being removed. `None` where the repository can't be written to anyway.
+    /// Keeps files from being removed. `None` if the repository can't be written to anyway.
     pub(crate) fn reading(&self) -> Result<Option<Box<dyn Guard>>, Error> {
         let shown = self.store.shown("");
         match self.store.lock(READER, Share::Shared) {
@@ -186,17 +186,17 @@ impl Repository {
         }
     }
 
-    /// The right to remove files, when nobody is reading.
+    /// The lock for removing files, if nobody is reading.
     pub(crate) fn removing(&self) -> Result<Option<Box<dyn Guard>>, Error> {
         self.store.lock(READER, Share::Exclusive).map_err(Error::store(self.store.shown("")))
     }
 
-    /// Opens all files. Those that can't be used are told apart.
+    /// Opens all files; those that can't be used are listed apart.
     pub(crate) fn load(&self) -> Result<Loaded, Error> {
         self.load_with(|_| None)
     }
 
-    /// Opens all files, those that are damaged as far as their records prove themselves.
+    /// Opens all files, damaged ones as far as their records prove themselves.
     pub(crate) fn load_damaged(&self) -> Result<Loaded, Error> {
         self.load_with(|number| File::rebuild(&*self.store, number, None))
     }
@@ -218,7 +218,7 @@ impl Repository {
         let mut generations: BTreeMap<u64, Arc<File>> = BTreeMap::new();
         let listed: BTreeSet<u64> = catalogue.files.iter().copied().collect();
         let holds = |file: &&Arc<File>| file.number > catalogue.through || listed.contains(&file.number);
-        // In the order of numbers: the later file of a generation takes its place.
+        // In the order of numbers: a later file of a generation replaces an earlier one.
         for file in files.values().filter(holds) {
             generations.insert(file.header.generation, Arc::clone(file));
         }
@@ -237,14 +237,15 @@ impl Repository {
         Ok(Loaded { generations, files, broken, noted, missed, damage, through, listed, old_catalogues })
     }
 
-    /// What is noted of the newest generation, and whether it is missed.
+    /// The noted newest generation, and whether it is missing.
     fn newest(
         &self,
         generations: &BTreeMap<u64, Arc<File>>,
         broken: &BTreeMap<u64, Error>,
     ) -> Result<(Option<Newest>, Option<Error>), Error> {
         let noted = match Newest::read(&*self.store) {
-            // It only says what can be seen otherwise, but for one case; 'verify' tells of it.
+            // With one exception the note only repeats what can be seen otherwise; 'verify' reports the
+            // damage.
             Err(Error::Corrupt { .. }) => None,
             noted => noted?,
         };
@@ -266,7 +267,7 @@ impl Repository {
             (None, None, None) => {
                 Err(Error::Missing(format!("there is no backup in {}", self.store.shown(""))))
             }
-            // Nobody asked for this one by number, so it must be the one that was meant.
+            // Nobody asked for this generation by number, so it must really be the newest one.
             (None, _, Some(damage)) => Err(Error::corrupt(
                 damage.to_string(),
                 "this may be the newest generation; choose another one with @NUMBER, or use --keep-going",
@@ -281,10 +282,10 @@ impl Repository {
         }
     }
 
-    /// What there is.
+    /// The contents of the repository.
     ///
     /// # Errors
-    /// When the store can't be read. Files that can't be used are part of the answer.
+    /// When the store can't be read. Unusable files are part of the answer.
     pub fn list(&self) -> Result<Listing, Error> {
         let loaded = self.load()?;
         let tell = |file: &Arc<File>| Generation {

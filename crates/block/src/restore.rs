@@ -1,4 +1,4 @@
-//! A generation back into a file or a device.
+//! Restores a generation into a file or a device.
 
 mod find;
 
@@ -22,9 +22,9 @@ use find::expected;
 pub(crate) use find::find;
 pub use find::note;
 
-/// Most threads that make sense.
+/// The most threads that make sense.
 const JOBS_MAX: usize = 12;
-/// Most damaged places that are named one by one.
+/// The most damaged places that are listed one by one.
 const CAUSES_MAX: usize = 1000;
 
 /// What to restore, and how.
@@ -34,21 +34,21 @@ pub struct Request {
     pub generation: Option<u64>,
     /// Read the target and write only blocks that differ.
     pub delta: bool,
-    /// Bring back what can be proven to be as it was, and tell what can't, where the backup is damaged.
+    /// If the backup is damaged, restore what can be proven to be right, and report the rest.
     pub keep_going: bool,
     /// Threads that decompress and write.
     pub jobs: usize,
 }
 
 impl Request {
-    /// A generation, all of it or nothing.
+    /// Restores a generation, all of it or nothing.
     #[must_use]
     pub fn new(generation: Option<u64>, jobs: usize) -> Request {
         Request { generation, delta: false, keep_going: false, jobs }
     }
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The generation.
@@ -57,22 +57,23 @@ pub struct Summary {
     pub len: u64,
     /// Bytes that were written.
     pub written: u64,
-    /// What could not be brought back, in order. Only with [`Request::keep_going`].
+    /// What could not be restored, in order. Only with [`Request::keep_going`].
     pub losses: Vec<Loss>,
-    /// Whether all together is proven to be what was backed up, and not only each block to be one of those.
+    /// Whether the whole volume is proven to be what was backed up, and not only each block to be one of its
+    /// blocks.
     pub is_proven: bool,
-    /// The damaged places that were met, as far as they are named one by one. What one costs may have been
-    /// found elsewhere.
+    /// The damaged places that were met, as far as they are listed one by one. The blocks of a damaged place
+    /// may have been found elsewhere.
     pub damages: Vec<String>,
-    /// Things of a tree that the target can't hold as they were: where, and what of them.
+    /// Things of a tree that the target can't store unchanged: the path, and what was changed.
     pub bent: Vec<(PathBuf, String)>,
 }
 
 /// A part of a volume, or of a file of a tree, that is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// The file, below the top of a tree; none for a part of a volume. An empty one is the list of files
-    /// itself.
+    /// The file, relative to the top of a tree; none for a part of a volume. An empty path means the list of
+    /// files itself.
     pub path: Option<PathBuf>,
     /// Its bytes.
     pub bytes: Range<u64>,
@@ -97,7 +98,7 @@ impl Losses {
         self.ranges.extend(runs(blocks).into_iter().map(|run| at(run.start)..at(run.end)));
     }
 
-    /// In order, neighbours together.
+    /// In order, adjacent ranges merged.
     fn ranges(mut self) -> (Vec<Range<u64>>, Vec<String>) {
         self.ranges.retain(|range| range.start < range.end);
         self.ranges.sort_by_key(|range| range.start);
@@ -114,11 +115,11 @@ impl Losses {
     }
 }
 
-/// Where to, as the workers see it.
+/// The target, as the workers see it.
 struct Target<'a> {
     volume: &'a dyn Volume,
     name: &'a str,
-    /// It holds nothing but zeros.
+    /// Whether it contains only zeros.
     fresh: bool,
     delta: bool,
     keep_going: bool,
@@ -127,11 +128,11 @@ struct Target<'a> {
     losses: Mutex<Losses>,
 }
 
-/// Restores into a new file, which has its name only when it is whole and durable.
+/// Restores into a new file, which gets its name only when it is complete and durable.
 ///
 /// # Errors
-/// When there is such a file, when it can't be written, or when the generation can't be read as it was
-/// written. Nothing has the name then.
+/// When such a file exists, when it can't be written, or when the generation can't be read as it was written.
+/// Then nothing has the name.
 pub fn to_new_file(
     repository: &Repository,
     disk: &dyn Disk,
@@ -144,18 +145,18 @@ pub fn to_new_file(
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
     }
     let partial = Output::partial(path);
-    // A leftover of a run that was killed.
+    // A killed run may have left it.
     disk.remove(&partial).ok();
     drop(disk.create(&partial).map_err(failed)?);
     let restored = disk.volume(&partial).map_err(failed).and_then(|volume| {
         let name = path.display().to_string();
         in_place_fresh(repository, (&*volume, &name), request, world)
     });
-    // The caller is told of the failure itself.
+    // The caller gets the failure itself.
     name(disk, (&partial, path), restored, || disk.remove(&partial))
 }
 
-/// Gives what was restored its name; what was not whole goes.
+/// Gives what was restored its name; an incomplete result is removed.
 pub(crate) fn name(
     disk: &dyn Disk,
     (partial, path): (&Path, &Path),
@@ -174,11 +175,12 @@ pub(crate) fn name(
     named
 }
 
-/// Restores into what is there: a regular file is made as long as the volume, a device has to be as large.
+/// Restores into an existing target: a regular file gets the length of the volume, a device must be large
+/// enough.
 ///
 /// # Errors
-/// When the target is too small or can't be written, or when the generation can't be read as it was
-/// written. The target is then partly written over; the same command again makes it whole.
+/// When the target is too small or can't be written, or when the generation can't be read as it was written.
+/// The target is then partly overwritten; the same command again completes it.
 pub fn in_place(
     repository: &Repository,
     volume: &dyn Volume,
@@ -189,7 +191,7 @@ pub fn in_place(
     run(repository, (volume, name, false), request, world)
 }
 
-/// Restores into what is as long as the volume already and holds nothing but zeros.
+/// Restores into a target that already has the volume's length and contains only zeros.
 pub(crate) fn in_place_fresh(
     repository: &Repository,
     (volume, name): (&dyn Volume, &str),
@@ -230,7 +232,7 @@ fn run(
     damages.append(&mut met);
     let is_proven =
         ranges.is_empty() && expected(&loaded, newest).is_some_and(|expected| expected == content);
-    // What is lost is told already.
+    // The losses are already reported.
     if !is_proven && ranges.is_empty() {
         let shown = newest.map(|file| file.shown.clone()).unwrap_or_default();
         let error = Error::corrupt(shown, "the chain does not lead to what was backed up");
@@ -247,7 +249,7 @@ fn run(
     Ok(Summary { generation, len, written, losses, is_proven, damages, bent: Vec::new() })
 }
 
-/// Brings all chunks to the target; returns the hash of what was brought.
+/// Writes all chunks to the target. Returns the hash of what was written.
 fn transfer(
     copies: &Copies<'_>,
     chain: &Chain,
@@ -343,7 +345,7 @@ impl Target<'_> {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a chunk zeros without looking at it, where that can be done.
+    /// Makes a chunk zeros without reading it, if possible.
     fn zeros(&self, number: u64) -> Result<bool, Error> {
         if self.delta && !self.fresh {
             return Ok(false);
@@ -357,7 +359,7 @@ impl Target<'_> {
         Ok(true)
     }
 
-    /// Puts a chunk's blocks into a buffer. Returns those that can't be had, if that is no failure.
+    /// Puts a chunk's blocks into a buffer. Returns the blocks that can't be read, if that is allowed.
     fn bring(
         &self,
         number: u64,
@@ -396,7 +398,7 @@ impl Target<'_> {
         blocks
     }
 
-    /// Makes a part of the target be `wanted`, in runs of blocks. Blocks that are lost stay what they are.
+    /// Makes a part of the target equal to `wanted`, in runs of blocks. Lost blocks stay as they are.
     fn put(
         &self,
         start: u64,

@@ -1,4 +1,4 @@
-//! Which generations to keep.
+//! Chooses which generations to keep.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ pub struct Policy {
     pub monthly: usize,
 }
 
-/// A generation in the calendar of whoever asks.
+/// A generation in the caller's calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Number of the generation.
     pub number: u64,
-    /// Its day, week and month, each counted from any fixed one on.
+    /// Its day, week and month, each counted from any fixed one.
     pub day: i64,
     /// See `day`.
     pub week: i64,
@@ -29,8 +29,8 @@ pub struct Stamp {
 }
 
 impl Policy {
-    /// The generations to keep; the newest always is. `stamps` are in the order of their numbers: where a
-    /// clock went backwards, the later number counts as the newer.
+    /// The generations to keep, always including the newest. `stamps` are in the order of their numbers: if a
+    /// clock went backwards, the higher number counts as the newer.
     #[must_use]
     pub fn keep(&self, stamps: &[Stamp]) -> BTreeSet<u64> {
         let mut keep: BTreeSet<u64> = stamps.iter().rev().take(self.last.max(1)).map(|s| s.number).collect();

@@ -1,4 +1,4 @@
-//! Reading a volume from front to end without pushing others' pages out of memory.
+//! Reads a volume in order without evicting other programs' pages from the page cache.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use crate::feed::{Blocks, Feed, Seen, Want};
 use crate::file::read_exact_at;
 use crate::format::{BLOCK, CHUNK};
 
-/// How long to wait at most before looking whether to stop.
+/// How long to wait at most before checking whether to stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A chunk that was announced.
@@ -21,36 +21,36 @@ struct Expected {
     start: u64,
     bytes: usize,
     hole: bool,
-    /// Parts to be read, in bytes from where it begins.
+    /// Parts to read, in bytes from the chunk's beginning.
     parts: Vec<Range<usize>>,
-    /// The blocks that these are, if they are not all.
+    /// The blocks of these parts, unless they are all.
     blocks: Option<Blocks>,
-    /// What of it was not in memory before, and is forgotten again.
+    /// Which of its pages were not in the page cache before, and are dropped again.
     visit: Visit,
 }
 
-/// Reads chunks of something that is at hand, in order, one ahead.
+/// Reads chunks of a local volume, in order, one ahead.
 pub struct Scan {
     source: Box<dyn Source>,
-    /// No data before this byte, from where was asked last.
+    /// There is no data before this byte, counting from `asked`.
     data_from: u64,
-    /// Where was asked last.
+    /// The place for which data was last searched.
     asked: u64,
     expected: VecDeque<Expected>,
 }
 
 impl Scan {
-    /// Reads from the front.
+    /// Reads from the beginning.
     #[must_use]
     pub fn new(source: Box<dyn Source>) -> Scan {
         Scan { source, data_from: 0, asked: 0, expected: VecDeque::new() }
     }
 
-    /// Whether a chunk lies in a hole altogether.
+    /// Whether a chunk lies completely in a hole.
     fn is_hole(&mut self, start: u64, bytes: usize) -> io::Result<bool> {
         if self.data_from <= start || start < self.asked {
             let data = self.source.skip_hole(start)?;
-            // Behind the end of what was cut meanwhile there is no data either.
+            // If the volume was cut meanwhile, there is no data after its new end either.
             if data.is_none() && self.source.stat()?.len < start + bytes as u64 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -74,8 +74,8 @@ impl Feed for Scan {
         self.source.is_written_to()
     }
 
-    /// Each is looked at before the one before it is read: what that reads ahead would be mistaken for
-    /// others' pages.
+    /// The page cache state of each chunk is read before the chunk before it: read-ahead would otherwise look
+    /// like the pages of others.
     fn ahead(&self) -> u64 {
         1
     }
@@ -114,7 +114,7 @@ impl Feed for Scan {
     }
 }
 
-/// The bytes of a chunk of `bytes` bytes that these blocks are, neighbours together.
+/// These blocks of a chunk of `bytes` bytes, as ranges of bytes; adjacent blocks are merged.
 fn parts_of(blocks: &Blocks, bytes: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for (number, _) in blocks.iter().enumerate().filter(|(_, wanted)| **wanted) {
@@ -127,7 +127,7 @@ fn parts_of(blocks: &Blocks, bytes: usize) -> Vec<Range<usize>> {
     parts
 }
 
-/// Keeps to a number of bytes a second.
+/// Limits the bytes per second.
 pub(crate) struct Pace<'a> {
     rate: Option<u64>,
     stop: &'a AtomicBool,
@@ -139,7 +139,7 @@ impl<'a> Pace<'a> {
         Pace { rate, stop, due: Instant::now() }
     }
 
-    /// Returns when more may be read; fails when the run is to stop.
+    /// Returns when more may be read; fails when the run must stop.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let never = crossbeam_channel::never::<()>();
         loop {
@@ -150,17 +150,17 @@ impl<'a> Pace<'a> {
             if left.is_zero() {
                 return Ok(());
             }
-            // Nobody sends: this is a wait that ends by itself.
+            // Nobody sends on this channel: it is a wait that ends by itself.
             never.recv_timeout(left.min(LOOK_AGAIN)).ok();
         }
     }
 
-    /// So many bytes were read.
+    /// Counts bytes that were read.
     pub(crate) fn spend(&mut self, bytes: usize) {
         if let Some(rate) = self.rate {
             let nanos = bytes as u128 * 1_000_000_000 / u128::from(rate.max(1));
             let pause = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-            // Time that was not used does not add up.
+            // Unused time is not saved up.
             self.due = self.due.max(Instant::now()) + pause;
         }
     }

@@ -1,4 +1,4 @@
-//! Where the files of a repository lie, behind the least that an object store could offer too.
+//! Where the files of a repository are, behind an interface that an object store could offer too.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -6,58 +6,58 @@ use std::sync::Arc;
 
 use disk::{Disk, Guard, Output, Share, Source};
 
-/// Files that are written once: they appear whole, are read anywhere, and go.
+/// Files that are written once: they appear complete, are read at any offset, and are removed.
 pub trait Store: Send + Sync {
-    /// Names of all files that are whole.
+    /// Names of all complete files.
     ///
     /// # Errors
-    /// What the store reports. A place that does not exist has no files.
+    /// Errors of the store. A place that does not exist has no files.
     fn list(&self) -> io::Result<Vec<String>>;
 
     /// Opens a file.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the store reports.
+    /// `NotFound` when there is none; otherwise errors of the store.
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
 
-    /// Starts a file. It has its name only after [`Upload::finish`]; dropped before that it is gone.
+    /// Starts a file. It gets its name only with [`Upload::finish`]; if dropped before, it is gone.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload + '_>>;
 
-    /// What an earlier run has left of a file that it did not finish, if the store keeps such. It can be
-    /// read also after the file was started anew.
+    /// What an earlier run has left of a file that it did not finish, if the store keeps that. It can still
+    /// be read after the file was started again.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     fn leftover(&self, name: &str) -> io::Result<Option<Box<dyn Source>>>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the store reports.
+    /// `NotFound` when there is none; otherwise errors of the store.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Takes a lock without waiting; `None` when another run holds it. Locks are no files.
+    /// Takes a lock without waiting; `None` when another run holds it. Locks are not files.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     fn lock(&self, name: &str, share: Share) -> io::Result<Option<Box<dyn Guard>>>;
 
-    /// How a file is called in messages.
+    /// A file's name in messages.
     fn shown(&self, name: &str) -> String;
 }
 
 /// A file on its way into a store.
 pub trait Upload: Write + Send {
-    /// Makes it whole and durable.
+    /// Makes it complete and durable.
     ///
     /// # Errors
-    /// What the store reports; there is no such file then.
+    /// Errors of the store; the file does not exist then.
     fn finish(self: Box<Self>) -> io::Result<()>;
 
-    /// Gives up, but leaves what was written for [`Store::leftover`].
+    /// Gives up, but keeps what was written for [`Store::leftover`].
     fn leave(self: Box<Self>);
 }
 
@@ -68,7 +68,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The store in this folder, which is made when something is written into it.
+    /// The store in this folder, which is created at the first write.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Folder {
         Folder { disk, path }

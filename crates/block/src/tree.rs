@@ -1,9 +1,9 @@
-//! A tree of files as one volume: where each file's bytes lie in it, from one generation to the next.
+//! A tree of files as one volume: where each file's bytes are in it, from one generation to the next.
 //!
-//! [`Layout`] gives every file blocks of its own and lets it keep them, so what did not change stays where it
-//! is. It is written into the volume itself: a generation tells by itself what is in it. [`Reader`] reads
-//! files by the places that the layout gives them ([`Layout::parts`]), [`restore()`] brings them back.
-//! docs/formats/tree.md describes it.
+//! [`Layout`] gives every file blocks of its own, and the file keeps them, so that unchanged data stays at
+//! its place. The layout is written into the volume itself, so a generation describes its own contents.
+//! [`Reader`] reads files at the places that the layout assigns ([`Layout::parts`]), [`restore()`] restores
+//! them. docs/formats/tree.md describes it.
 
 mod format;
 mod open;
@@ -26,12 +26,12 @@ pub use track::differing;
 
 use crate::format::BLOCK;
 
-/// How names of what we keep at the top of a tree begin.
+/// The prefix of names that a backup creates at the top of a tree.
 pub const OWN: &str = ".remora-";
 
-/// Letters of the word behind that.
+/// Letters of the random word after the prefix.
 const MARK: usize = 16;
-/// Bytes of the longest path, and one (linux/limits.h).
+/// Bytes of the longest path, plus one (linux/limits.h).
 const PATH_MAX: usize = 4096;
 
 const BLOCK_U64: u64 = BLOCK as u64;
@@ -39,57 +39,57 @@ const BLOCK_U64: u64 = BLOCK as u64;
 /// A file, folder or link of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its path below the top, which itself has an empty one.
+    /// Its path relative to the top, whose own path is empty.
     pub path: PathBuf,
-    /// What it is, but nothing [`Kind::Other`].
+    /// Its kind, which is never [`Kind::Other`].
     pub kind: Kind,
-    /// Length in bytes of a file.
+    /// Length of a file in bytes.
     pub len: u64,
-    /// Owner, rights and time.
+    /// Owner, permissions and time.
     pub attributes: Attributes,
     /// Extended attributes and access control lists.
     pub extended: Extended,
-    /// The file that this is another name of, by its path: all but the attributes is said there.
+    /// The path of the file that this is a hard link to: everything except the attributes is stored there.
     pub same_as: Option<PathBuf>,
-    /// The blocks of the volume that hold its bytes, in their order; the last one is filled up with zeros.
+    /// The blocks of the volume that contain its bytes, in order; the last one is padded with zeros.
     pub blocks: Vec<Range<u64>>,
 }
 
 /// What is in a tree, and where in the volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// A folder before what is in it.
+    /// A folder comes before its contents.
     pub nodes: Vec<Node>,
-    /// The blocks that hold the map.
+    /// The blocks of the map.
     map: Vec<Range<u64>>,
 }
 
 /// Something that a tree can't hold, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// Where it is, below the top.
+    /// Its path relative to the top.
     pub path: PathBuf,
     /// What it is.
     pub what: &'static str,
-    /// Nothing is lost without it.
+    /// Whether nothing is lost without it.
     pub of_no_use: bool,
 }
 
-/// Lists a folder and all that is below it, on one file system. What can't be backed up is listed separately:
-/// sockets, pipes and devices, and folders where another file system or subvolume begins, which stay as empty
-/// ones.
+/// Lists a folder and everything below it, on one file system. What can't be backed up is listed separately:
+/// sockets, pipes and devices, and folders where another file system or subvolume begins, which are kept as
+/// empty folders.
 ///
 /// # Errors
-/// What reading the folders reports.
+/// Errors of reading the folders.
 pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left>)> {
     let own = tree.entry(top)?;
     let device = own.device;
-    // Each with the number of its file, if that has other names, too.
+    // Each with its inode number, if it has other names too.
     let mut nodes = vec![(Node::of(PathBuf::new(), own), None)];
     let (mut left, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
         for entry in tree.entries(&top.join(&folder))? {
-            // It may be another machine that says so.
+            // The name may come from another machine.
             let mut parts = Path::new(&entry.name).components();
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == entry.name)
             {
@@ -131,7 +131,7 @@ pub fn list(tree: &dyn Tree, top: &Path) -> std::io::Result<(Vec<Node>, Vec<Left
     Ok((nodes.into_iter().map(name).collect(), left))
 }
 
-/// Whether a name is one of ours: of what a backup makes at the top of what it is of.
+/// Whether a backup has created this name at the top of a tree.
 #[must_use]
 pub fn is_own(name: &OsStr) -> bool {
     let marked = name.as_encoded_bytes().strip_prefix(OWN.as_bytes());
@@ -141,8 +141,8 @@ pub fn is_own(name: &OsStr) -> bool {
 }
 
 impl Layout {
-    /// Gives blocks to the files of a tree: those that they had `before`, and more or fewer as they have
-    /// grown or shrunk.
+    /// Assigns blocks to the files of a tree: those that they had `before`, more or fewer if they have grown
+    /// or shrunk.
     #[must_use]
     pub fn new(mut nodes: Vec<Node>, before: Option<&Layout>) -> Layout {
         let old: BTreeMap<&Path, &Node> =
@@ -174,7 +174,7 @@ impl Layout {
         self.used().map(|range| range.end).max().unwrap_or(1) * BLOCK_U64
     }
 
-    /// Bytes of all files.
+    /// Total bytes of all files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.nodes.iter().map(|node| node.len).sum()
@@ -184,7 +184,7 @@ impl Layout {
         self.nodes.iter().flat_map(|node| &node.blocks).chain(&self.map)
     }
 
-    /// What lies in the volume, and where, in bytes: header and map, and all files.
+    /// The parts of the volume, with their places in bytes: header and map, and all files.
     pub fn parts(&self) -> impl Iterator<Item = (Range<u64>, Part<'_>)> {
         let map = format::map(&self.nodes);
         let header = format::header(&self.map, &map);
@@ -201,16 +201,16 @@ impl Layout {
     }
 }
 
-/// What a part of the volume holds.
+/// The contents of a part of the volume.
 #[derive(Debug)]
 pub enum Part<'a> {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// Those of a file, by its path below the top, from an offset on.
+    /// The bytes of a file, by its path relative to the top, from an offset on.
     File(&'a Path, u64),
 }
 
-/// Of the names of one file takes that which had its blocks before.
+/// Among hard links to one file, makes the one the file that had its blocks before.
 fn keep_names(nodes: &mut [Node], old: &BTreeMap<&Path, &Node>) {
     let had = |path: &Path| old.get(path).is_some_and(|old| old.kind == Kind::File && old.same_as.is_none());
     let mut instead: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
@@ -242,18 +242,18 @@ impl Node {
         Node { path, kind, len, attributes, extended, same_as: None, blocks: Vec::new() }
     }
 
-    /// Makes it another name of a file.
+    /// Turns it into a hard link to a file.
     fn rename(&mut self, of: PathBuf) {
         (self.same_as, self.len) = (Some(of), 0);
     }
 
-    /// Where its bytes lie: ranges of bytes in the volume, each with the offset in the file.
+    /// The places of its bytes: ranges of bytes in the volume, each with the offset in the file.
     pub fn places(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
         places(&self.blocks, self.len)
     }
 }
 
-/// Where `len` bytes lie that are in these blocks.
+/// The places of `len` bytes in these blocks.
 fn places(blocks: &[Range<u64>], len: u64) -> impl Iterator<Item = (Range<u64>, u64)> {
     blocks.iter().scan(0, move |offset, range| {
         let at = *offset;
@@ -281,14 +281,14 @@ fn front(blocks: &[Range<u64>], mut count: u64) -> Vec<Range<u64>> {
     kept
 }
 
-/// Blocks that nobody has.
+/// Free blocks.
 struct Room {
     /// In ascending order; the last one has no end.
     gaps: Vec<Range<u64>>,
 }
 
 impl Room {
-    /// What is left between these, and behind them. The first block is the header's.
+    /// The gaps between these blocks, and what follows them. The first block is the header's.
     fn around<'a>(used: impl Iterator<Item = &'a Range<u64>>) -> Room {
         let mut used: Vec<&Range<u64>> = used.collect();
         used.sort_by_key(|range| range.start);
@@ -303,7 +303,7 @@ impl Room {
         Room { gaps }
     }
 
-    /// Adds blocks, in one piece, until there are `count`.
+    /// Adds adjacent blocks until there are `count`.
     fn grow(&mut self, blocks: &mut Vec<Range<u64>>, count: u64) {
         let missing = count - blocks.iter().map(|range| range.end - range.start).sum::<u64>();
         if missing == 0 {

@@ -1,4 +1,5 @@
-//! Is every byte of a repository as it was written, and does every generation lead to what was backed up?
+//! Verifies that every byte of a repository is as it was written, and that every generation leads to what was
+//! backed up.
 
 mod cost;
 
@@ -20,27 +21,27 @@ use crate::view::Views;
 
 pub use self::cost::Cost;
 
-/// Most threads that make sense.
+/// The most threads that make sense.
 const JOBS_MAX: usize = 12;
-/// Most damaged places that are named one by one.
+/// The most damaged places that are listed one by one.
 pub const DAMAGES_MAX: usize = 1000;
 
-/// Something that is not as it was written.
+/// Something that differs from what was written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Damage {
     /// File and byte offset.
     pub place: String,
-    /// What is wrong, and which block of the volume it concerns.
+    /// What is wrong, and which block of the volume it affects.
     pub what: String,
-    /// What can't be brought back for it, as far as that can be told. Nothing where no generation needs it,
-    /// or all that it holds was stored a second time.
+    /// What can't be restored because of it, as far as that is known. Empty if no generation needs it, or if
+    /// everything in it was stored a second time.
     pub costs: Vec<Cost>,
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verified {
-    /// Generations that were looked at.
+    /// Generations that were checked.
     pub generations: u64,
     /// Files.
     pub files: u64,
@@ -48,36 +49,36 @@ pub struct Verified {
     pub blocks: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// What is damaged, at most [`DAMAGES_MAX`].
+    /// The damage, at most [`DAMAGES_MAX`] entries.
     pub damages: Vec<Damage>,
-    /// Whether the damage was noted in the repository, or there is none: only then the next backup stores
-    /// again what it costs.
+    /// Whether the damage was noted in the repository, or there is none: only then will the next backup store
+    /// the affected blocks again.
     pub is_noted: bool,
 }
 
-/// One record to be looked at, with what lies behind it up to `end`.
+/// One record to check, with everything that follows it up to `end`.
 struct Job {
     file: Arc<File>,
     entry: IndexEntry,
     end: u64,
-    /// Whether the file is a generation, or only holds blocks for others.
+    /// Whether the file is a generation, or only contains blocks for others.
     live: bool,
 }
 
-/// What a damage hits.
+/// What is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hit {
     /// A record, or the blocks of a group.
     Bad(Bad),
     /// A file, by its number: its frame, or all of it.
     File(u64),
-    /// Nothing that could be said more of.
+    /// Anything else.
     Other,
 }
 
 struct Findings {
     damages: Mutex<Vec<(Damage, Hit)>>,
-    /// All that is damaged, also what is not told any more.
+    /// All damage, including what is not listed any more.
     bad: Mutex<Vec<Bad>>,
     blocks: AtomicU64,
 }
@@ -93,7 +94,7 @@ impl Findings {
         }
     }
 
-    /// Damage is a finding; anything else ends the run.
+    /// Damage is a finding; any other error ends the run.
     fn take(&self, error: Error, context: &str, hit: Hit) -> Result<(), Error> {
         match error {
             Error::Corrupt { what, place } => self.add(place, format!("{what}{context}"), hit),
@@ -105,11 +106,12 @@ impl Findings {
     }
 }
 
-/// Reads everything: every byte of every file against its hash, every block of every generation unpacked
-/// and hashed, every chain to its end. Says what each damage costs, and notes it for the next backup.
+/// Reads everything: checks every byte of every file against its hash, unpacks and hashes every block of
+/// every generation, follows every chain to its end. Says what each damage costs, and notes it for the next
+/// backup.
 ///
 /// # Errors
-/// When the repository can't be read; damage is no error but a finding.
+/// When the repository can't be read; damage is not an error but a finding.
 pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<Verified, Error> {
     let _stays = repository.reading()?;
     let loaded = repository.load()?;
@@ -130,14 +132,14 @@ pub fn verify(repository: &Repository, jobs: usize, world: World<'_>) -> Result<
         world.progress.phase("what that costs", None);
         cost::tell(repository, &known, &mut damages)?;
     }
-    // A repository that can't be written to is none that the next backup goes to.
+    // The next backup can't go to a repository that is not writable.
     let is_noted = known == loaded.damage || known.write(repository.store()).is_ok();
     let damages = damages.into_iter().map(|(damage, _)| damage).collect();
     let blocks = findings.blocks.into_inner();
     Ok(Verified { generations, files, blocks, bytes, damages, is_noted })
 }
 
-/// Files that can't be opened, are missed, or that nothing can be said of.
+/// Files that can't be opened, are missing, or that nothing is known about.
 fn frames(repository: &Repository, loaded: &Loaded, findings: &Findings) -> Result<(), Error> {
     let hits = loaded.broken.iter().map(|(number, error)| (error, Hit::File(*number)));
     let missed = loaded.missed.iter().map(|error| (error, Hit::Other));
@@ -152,8 +154,7 @@ fn frames(repository: &Repository, loaded: &Loaded, findings: &Findings) -> Resu
     }
 }
 
-/// Follows every chain: parents are there and are the right ones, chunks and volumes have the content that
-/// was noted.
+/// Follows every chain: parents must exist and match, chunks and volumes must have the recorded content.
 fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<(), Error> {
     let mut sound: BTreeMap<u64, Arc<File>> = BTreeMap::new();
     for (number, file) in &loaded.generations {
@@ -166,7 +167,7 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
     let mut contents: BTreeMap<u64, ContentHasher> =
         sound.iter().map(|(number, file)| (*number, ContentHasher::new(file.header.len))).collect();
     let mut views = Views::new(&sound);
-    // Records are looked at below, one by one.
+    // Records are checked below, one by one.
     let mut damages = Vec::new();
     for chunk in 0..most {
         if world.stop.load(Ordering::Relaxed) {
@@ -193,7 +194,7 @@ fn contents(loaded: &Loaded, findings: &Findings, world: World<'_>) -> Result<()
     Ok(())
 }
 
-/// Looks at every record and every block of every file.
+/// Checks every record and every block of every file.
 fn blocks(
     repository: &Repository,
     loaded: &Loaded,
@@ -275,7 +276,7 @@ fn work(
         if let Err(error) = look(&job, fetcher, findings, &mut buffer) {
             let (chunk, file) = (job.entry.chunk, job.file.number);
             let context = format!("; chunk {chunk} of generation {}", job.file.header.generation);
-            // Of a file that holds no generation nobody reads the records.
+            // In a file that contains no generation nobody reads the records.
             let hit = if job.live { Hit::Bad(Bad { chunk, file, group: None }) } else { Hit::Other };
             findings.take(error, &context, hit)?;
         }
@@ -302,7 +303,7 @@ fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]
         at += u64::from(group.stored);
     }
     if at != job.end {
-        // The blocks are looked at all the same: they may be needed, and be sound.
+        // The blocks are still checked: they may be needed, and be undamaged.
         let place = format!("{} at byte {at}", job.file.shown);
         findings.add(place, "bytes that belong to nothing".to_owned(), Hit::Other);
     }
@@ -327,7 +328,8 @@ fn look(job: &Job, fetcher: &Fetcher<'_>, findings: &Findings, buffer: &mut [u8]
     fetcher.blocks(&places, buffer, &mut |blocks, error| {
         let block = blocks.first().copied().unwrap_or(0);
         let place = places.get(block).and_then(Option::as_ref);
-        // One block alone: it is the difference that is damaged, or it holds something else than it should.
+        // Only one block is wrong: either the difference is damaged, or the block's content differs from the
+        // record.
         let group = place.map(|place| if whole(fetcher, place) { &place.group } else { unpacked(place) });
         findings.take(error, &context(first + block as u64), group.map_or(Hit::Other, hit))
     })
@@ -338,7 +340,7 @@ fn unpacked(place: &Place) -> &Group {
     place.base.as_ref().map_or(&place.group, |(base, _)| base)
 }
 
-/// Whether that one is sound, so that it is the difference that is not.
+/// Whether that group is undamaged, so that the difference must be wrong.
 fn whole(fetcher: &Fetcher<'_>, place: &Place) -> bool {
     place.base.is_some() && fetcher.group(unpacked(place)).is_ok()
 }

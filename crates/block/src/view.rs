@@ -1,4 +1,4 @@
-//! All generations at once, a chunk at a time.
+//! All generations together, chunk by chunk.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -16,13 +16,12 @@ pub(crate) struct Views<'a> {
     cursors: Vec<(&'a Arc<File>, Peekable<Index<'a>>)>,
 }
 
-/// What a chunk is in a generation.
+/// A chunk as it is in a generation.
 pub(crate) struct View {
     pub(crate) chunk: Chunk,
-    /// Whether that generation has a record of its own for it.
+    /// Whether that generation has its own record for it.
     pub(crate) own: bool,
-    /// The number of the file whose damage is the reason why blocks are not known. None also where a file is
-    /// missing.
+    /// The number of the file whose damage makes blocks unknown. None also if a file is missing.
     pub(crate) cause: Option<u64>,
 }
 
@@ -35,15 +34,15 @@ impl View {
 }
 
 impl<'a> Views<'a> {
-    /// Of these generations, by number. Of one whose parent is not among them only what it tells itself is
-    /// known.
+    /// For these generations, by number. If a parent is not among them, only the generation's own records
+    /// count.
     pub(crate) fn new(generations: &'a BTreeMap<u64, Arc<File>>) -> Views<'a> {
         let cursors = generations.values().map(|file| (file, file.index().peekable())).collect();
         Views { generations, cursors }
     }
 
-    /// A chunk as it is in each generation that has it, by the generation's number. None but a later chunk
-    /// may be asked for after it. What can't be read of it is told to `damages`.
+    /// A chunk as it is in each generation that has it, by the generation's number. Chunks must be asked for
+    /// in ascending order. Errors of reading are added to `damages`.
     pub(crate) fn chunk(
         &mut self,
         number: u64,
@@ -57,7 +56,7 @@ impl<'a> Views<'a> {
             let above = file.header.parent;
             let mut view = match views.get(&above) {
                 Some(parent) => View { chunk: parent.chunk.clone(), own: false, cause: parent.cause },
-                // It was shorter.
+                // The volume was shorter in that generation.
                 None if above == 0 || self.generations.contains_key(&above) => {
                     View { chunk: Chunk::zeros(), own: false, cause: None }
                 }
@@ -76,7 +75,7 @@ impl<'a> Views<'a> {
                 view.own = true;
                 match file.record(&entry) {
                     Ok(record) => view.chunk.apply(&record.changes),
-                    // That much the index says.
+                    // This much is known from the index.
                     Err(error) if error.is_damage() && entry.content == ZERO => {
                         damages.push(error);
                         view.chunk.apply(&[]);
@@ -99,8 +98,8 @@ impl<'a> Views<'a> {
 }
 
 impl Chunk {
-    /// What has to change in `parent` for it to become this: blocks that are other ones, and those that can't
-    /// be had from where the parent has them.
+    /// The changes that turn `parent` into this chunk: blocks that differ, and blocks that can't be read at
+    /// the parent's place.
     pub(crate) fn changes_to(&self, number: u64, parent: &Chunk, damage: &Damage) -> Option<Vec<Change>> {
         let sound = parent.unknown.is_none() && !damage.touches(number);
         if self.content == parent.content && (sound || self.content == ZERO) {

@@ -1,4 +1,4 @@
-//! A new file of the repository, written from front to end.
+//! Writes a new file of the repository, in order.
 
 use std::io::{BufWriter, Write};
 
@@ -8,7 +8,7 @@ use crate::file;
 use crate::format::{Group, Hash, Header, IndexEntry, Record, Trailer};
 use crate::store::{Store, Upload};
 
-/// Bytes that are gathered before they are written.
+/// Bytes that are gathered before each write.
 const BUFFER: usize = 1 << 20;
 
 /// A file that is being written.
@@ -50,13 +50,13 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The content of the next chunk, changed or not. To be told of every chunk, in order.
+    /// Adds the content of the next chunk, changed or not. It must be called for every chunk, in order.
     pub(crate) fn content(&mut self, content: &Hash) {
         self.content.add(content);
     }
 
-    /// The changes of a chunk. Groups whose file is 0 lie in `bytes`, at their offset there; they come back
-    /// with their place in the file.
+    /// Adds the changes of a chunk. Groups whose file is 0 are in `bytes`, at their offset there; they are
+    /// returned with their place in the file.
     pub(crate) fn add(&mut self, mut record: Record, bytes: &[u8]) -> Result<Record, Error> {
         let len = record.encode().len() as u64;
         let (number, start) = (self.number, self.offset + len);
@@ -90,15 +90,15 @@ impl<'a> Writer<'a> {
         Ok(record)
     }
 
-    /// Gives up, but leaves what was written so far to the next run.
+    /// Gives up, but leaves what was written so far for the next run.
     pub(crate) fn leave(self) {
-        // What can't be written any more is not there then.
+        // What can't be written now will simply be missing.
         if let Ok(upload) = self.out.into_inner() {
             upload.leave();
         }
     }
 
-    /// Makes the file whole and durable; returns how many bytes it has, and the hash of the volume.
+    /// Makes the file complete and durable. Returns its length in bytes, and the hash of the volume.
     pub(crate) fn finish(mut self) -> Result<(u64, [u8; 32]), Error> {
         self.trailer.index_offset = self.offset;
         self.trailer.index_count = (self.index.len() / IndexEntry::BYTES) as u64;

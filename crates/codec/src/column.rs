@@ -1,4 +1,4 @@
-//! Streams of the column format: blocks in and out of crate `column`.
+//! Streams of the column format, made of the blocks of crate `column`.
 
 use std::io::{self, Read, Write};
 
@@ -54,14 +54,14 @@ impl<W: Write> Write for Writer<W> {
         Ok(taken)
     }
 
-    /// What does not fill a block stays here: blocks of a few bytes would compress badly.
+    /// A partial block stays here, because blocks of a few bytes would compress badly.
     fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
     }
 }
 
-/// Cuts a stream into its blocks, which it compares with the index at its end. Streams one after the other
-/// are one.
+/// Cuts a stream into its blocks and checks them against the index at its end. Several streams in a row count
+/// as one.
 pub(crate) struct Blocks<R> {
     source: R,
     /// The blocks seen since the stream began; none between two streams.
@@ -73,7 +73,7 @@ impl<R: Read> Blocks<R> {
         Blocks { source, seen: None }
     }
 
-    /// The next block, which is not decoded yet; none when the stream is whole.
+    /// The next block, not decoded yet; none when the stream is complete.
     pub(crate) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let mut bytes = Vec::new();
@@ -94,7 +94,7 @@ impl<R: Read> Blocks<R> {
                     self.seen = Some(End::default());
                 }
                 Some(seen) if Head::is_end(bytes[0]) => {
-                    // It can only be this one, whatever it says of itself.
+                    // The index must be this one, whatever its own length says.
                     let end = seen.encode();
                     read_up_to(&mut self.source, &mut bytes, end.len())?;
                     if bytes != end {
@@ -120,7 +120,7 @@ fn cut() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
 }
 
-/// Reads until there are `len` bytes, asking for memory only as they come.
+/// Reads up to `len` bytes, and allocates memory only as they arrive.
 fn read_up_to(source: &mut impl Read, bytes: &mut Vec<u8>, len: usize) -> io::Result<()> {
     let missing = len - bytes.len();
     let count = source.by_ref().take(missing as u64).read_to_end(bytes)?;
@@ -132,15 +132,15 @@ pub(crate) fn decode(block: &[u8]) -> io::Result<Vec<u8>> {
     column::decode(block).map_err(corrupt)
 }
 
-/// How a block's text is cut into fields, and the fields of its first record; none where it is no table.
+/// How a block's text is cut into fields, and the fields of its first record; none when it is not a table.
 pub(crate) fn first(block: &[u8]) -> io::Result<Option<(Layout, Vec<Vec<u8>>)>> {
     let text = decode(block)?;
     let Some(layout) = Layout::guess(&text) else { return Ok(None) };
     Ok(Some((layout, layout.first(&text).into_iter().map(<[u8]>::to_vec).collect())))
 }
 
-/// The texts of a column of a block, each with a line end behind it, how many there are, and how many records
-/// have no such column.
+/// The texts of a column of a block, each followed by a line end; how many there are, and how many records
+/// lack this column.
 pub(crate) fn lines(block: &[u8], layout: Layout, at: usize) -> io::Result<(Vec<u8>, [usize; 2])> {
     let column = column::column(block, layout, at).map_err(corrupt)?.unwrap_or_default();
     let mut lines = Vec::with_capacity(column.bytes.len() + column.ends.len());

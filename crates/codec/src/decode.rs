@@ -1,4 +1,4 @@
-//! From compressed to plain.
+//! Decompression.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -9,7 +9,7 @@ use lz4_flex::frame::FrameDecoder;
 
 use crate::{Codec, column};
 
-/// What is read ahead of a decoder: large enough that system calls don't show.
+/// Size of the buffer before a decoder: large enough that system calls do not matter.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 type Source = Box<dyn Read + Send>;
@@ -31,10 +31,10 @@ enum Inner {
     Column(Box<column::Reader<Buffered>>),
 }
 
-/// The codec of a source, and the source from its beginning on.
+/// The codec of a source, and the source from its beginning.
 ///
 /// # Errors
-/// What reading reports.
+/// Errors of reading the source.
 pub fn recognised(mut source: Box<dyn Read + Send>) -> io::Result<(Codec, Box<dyn Read + Send>)> {
     let mut head = Vec::with_capacity(Codec::MAGIC_BYTES);
     source.by_ref().take(Codec::MAGIC_BYTES as u64).read_to_end(&mut head)?;
@@ -44,18 +44,18 @@ pub fn recognised(mut source: Box<dyn Read + Send>) -> io::Result<(Codec, Box<dy
 /// Recognises the codec of `source` by its first bytes and returns it with the plain stream.
 ///
 /// # Errors
-/// What reading the first bytes reports. Later reads give `InvalidData` for a damaged stream and
-/// `UnexpectedEof` for one that stops in the middle, both naming the codec.
+/// Errors of reading the first bytes. Later reads return `InvalidData` for a damaged stream and
+/// `UnexpectedEof` for a truncated one; both name the codec.
 pub fn decoder(source: Box<dyn Read + Send>) -> io::Result<(Codec, Reader)> {
     // `zstd --long=31` needs the whole window; the library's default would refuse such a file.
     bounded_decoder(source, 31)
 }
 
-/// The same for streams that are not trusted: a zstd stream that claims a window of more than
-/// `2^window_log` bytes is damaged, instead of taking that much memory.
+/// Like [`decoder`], for streams that are not trusted: a zstd stream that claims a window of more than
+/// `2^window_log` bytes is refused as damaged and does not get that much memory.
 ///
 /// # Errors
-/// As [`decoder`].
+/// Those of [`decoder`].
 pub fn bounded_decoder(source: Box<dyn Read + Send>, window_log: u32) -> io::Result<(Codec, Reader)> {
     let (codec, source) = recognised(source)?;
     let buffered = |source| BufReader::with_capacity(BUFFER_BYTES, source);
@@ -104,7 +104,7 @@ pub(crate) fn explain(codec: Codec, error: &io::Error) -> io::Error {
     }
 }
 
-/// LZ4 frames one after the other; the library's decoder stops after each and is not made for another.
+/// Several LZ4 frames in a row; the library's decoder stops after each and can't be reused.
 struct Lz4<R: BufRead> {
     state: Option<Frames<R>>,
 }
@@ -114,8 +114,8 @@ enum Frames<R: BufRead> {
     Inside(Box<FrameDecoder<Watched<R>>>),
 }
 
-/// The library takes a file that ends where a block should begin for the end of the frame. This notices
-/// that it asked for more than there was.
+/// When a file ends where a block should begin, the library takes that for the end of the frame. This notices
+/// that the library asked for more bytes than there were.
 struct Watched<R> {
     source: R,
     ran_out: bool,

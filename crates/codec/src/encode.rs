@@ -1,4 +1,4 @@
-//! From plain to compressed.
+//! Compression.
 
 use std::io::{self, Write};
 
@@ -25,13 +25,13 @@ enum Inner<W: Write> {
     Column(Box<column::Writer<W>>),
 }
 
-/// Up to this level of zstd a stream is a row of frames.
+/// Up to this level of zstd a stream consists of several frames.
 const FRAMES_LEVEL_MAX: u32 = 2;
-/// Plain bytes of a frame: twice the window of these levels, so that hardly a match is lost.
+/// Plain bytes of a frame: twice the window of these levels, so that hardly any match is lost.
 const FRAME_BYTES: usize = 1 << 20;
 
-/// Frames one after the other, each compressed at once. The library's stream copies all it is given, and has
-/// its matches in two places most of the time, which the fast levels feel.
+/// Several frames in a row, each compressed in one call. The library's stream copies all its input and mostly
+/// has its matches in two buffers, which slows the fast levels down.
 struct Frames<W> {
     sink: W,
     compressor: zstd::bulk::Compressor<'static>,
@@ -56,7 +56,7 @@ impl<W: Write> Frames<W> {
     }
 
     fn finish(mut self) -> io::Result<W> {
-        // Also nothing at all is a frame: a file of no bytes would be no zstd file.
+        // Empty input becomes a frame too, because a file of no bytes is not a zstd file.
         if self.is_empty || !self.plain.is_empty() {
             self.end_frame()?;
         }
@@ -83,11 +83,11 @@ impl<W: Write> Write for Frames<W> {
 }
 
 impl Codec {
-    /// Starts a stream in this codec. `level` is the codec's own scale, clamped to its range; lz4 has one
-    /// level only.
+    /// Starts a stream in this codec. `level` is on the codec's own scale and clamped to its range; lz4 has
+    /// only one level.
     ///
     /// # Errors
-    /// When the library cannot be set up.
+    /// When the library can't be set up.
     pub fn encoder<W: Write>(self, sink: W, level: u32) -> io::Result<Encoder<W>> {
         let inner = match self {
             Codec::Plain => Inner::Plain(sink),
@@ -117,7 +117,7 @@ impl<W: Write> Encoder<W> {
     /// Ends the stream and returns the sink.
     ///
     /// # Errors
-    /// What writing the end of the stream reports.
+    /// Errors of writing the end of the stream.
     pub fn finish(self) -> io::Result<W> {
         match self.inner {
             Inner::Plain(sink) => Ok(sink),

@@ -1,8 +1,8 @@
-//! Compression: which codec a file is in, told by its content, and streams in and out of it.
+//! Compression: recognises a file's codec by its content, and reads and writes streams in it.
 //!
-//! It reads what the usual tools write, whole: several gzip members, zstd, lz4 or xz frames one after the
-//! other are one stream, skippable frames and xz padding included. A stream that stops in the middle is an
-//! error, never a short file. It does no I/O of its own: sources and sinks are arguments.
+//! It reads everything that the usual tools write: several gzip members, zstd, lz4 or xz frames in a row are
+//! one stream, and skippable frames and xz padding are accepted. A truncated stream is an error, never a
+//! short file. The crate does no I/O of its own: sources and sinks are arguments.
 //!
 //! ```
 //! use codec::Codec;
@@ -54,29 +54,29 @@ impl Codec {
     pub const ALL: [Codec; 7] =
         [Codec::Plain, Codec::Gzip, Codec::Zstd, Codec::Lz4, Codec::Xz, Codec::Bzip2, Codec::Column];
 
-    /// Bytes that [`Codec::recognise`] wants to see.
+    /// Bytes that [`Codec::recognise`] needs to see.
     pub const MAGIC_BYTES: usize = 10;
 
-    /// The codec of a file by its first bytes; anything unknown is plain.
+    /// The codec of a file, judged by its first bytes; anything unknown is plain.
     #[must_use]
     pub fn recognise(head: &[u8]) -> Codec {
         match head {
             [0x1f, 0x8b, 8, ..] => Codec::Gzip,
-            // A zstd stream may begin with a skippable frame (pzstd, seekable format); so may lz4's, whose
-            // own tool never writes one first.
+            // A zstd stream may begin with a skippable frame (pzstd, seekable format). An lz4 stream may too,
+            // but lz4's own tool never begins with one.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Codec::Zstd,
             [0x04, 0x22, 0x4d, 0x18, ..] => Codec::Lz4,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Codec::Xz,
-            // The magic of a block follows the level, or that of the end of an empty stream.
+            // After the level comes the magic of a block, or that of the end of an empty stream.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Codec::Bzip2,
-            // Without the version: another one is an error, and no plain text.
+            // The version is left out: an unknown one is an error and not plain text.
             [0x8f, b'R', b'C', b'O', b'L', b'\r', b'\n', ..] => Codec::Column,
             _ => Codec::Plain,
         }
     }
 
-    /// The usual end of a file's name, without the dot; empty for plain.
+    /// The usual file name extension, without the dot; empty for plain.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {

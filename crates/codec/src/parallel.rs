@@ -1,8 +1,8 @@
-//! The same streams on several cores: cut into pieces that are compressed, and decompressed, apart.
+//! The same streams on several cores: cut into pieces that are compressed and decompressed independently.
 //!
-//! What is written is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams
-//! of bzip2 and xz, one after the other. Of what other tools wrote, frames of zstd with their sizes are
-//! decompressed on several cores; all else on one.
+//! The output is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams of
+//! bzip2 and xz, one after the other. Of the files that other tools wrote, only zstd frames with their sizes
+//! are decompressed on several cores; everything else uses one.
 
 mod pieces;
 
@@ -15,27 +15,27 @@ use crate::column::Blocks;
 use crate::decode::{explain, recognised};
 use crate::{Codec, column};
 
-/// What is read or passed on at once.
+/// Bytes per read and per buffer that is passed on.
 const READ_BYTES: usize = 1 << 18;
 
-/// What a stream is compressed with.
+/// How to compress a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The codec.
     pub codec: Codec,
-    /// Its own scale, clamped to its range.
+    /// The level on the codec's own scale, clamped to its range.
     pub level: u32,
     /// Cores that work on it.
     pub threads: usize,
-    /// For zstd: matches are looked for so far back, two to the power of this. The whole stream is one frame
-    /// then.
+    /// For zstd: the window in which matches are searched, as a power of two. The whole stream is then one
+    /// frame.
     pub long: Option<u32>,
 }
 
 /// Compresses all of a source.
 ///
 /// # Errors
-/// What reading and writing report.
+/// Errors of reading and writing.
 pub fn compress(source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Result<()> {
     match (job.codec, job.long) {
         (Codec::Plain, _) => io::copy(source, sink).map(drop),
@@ -46,7 +46,7 @@ pub fn compress(source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Re
             let mut first = true;
             let next = || {
                 let piece = read_piece(source, bytes)?;
-                // Nothing at all is a stream too.
+                // Empty input is a stream too.
                 Ok((std::mem::take(&mut first) || !piece.is_empty()).then_some(piece))
             };
             let work = |piece: Vec<u8>| pieces::compress(job.codec, job.level, &piece);
@@ -92,11 +92,11 @@ fn columns(mut source: &mut dyn Read, sink: &mut dyn Write, job: Job) -> io::Res
     sink.write_all(&end.encode())
 }
 
-/// Decompresses all of a source, whatever codec it is in, and returns that.
+/// Decompresses all of a source and returns its codec.
 ///
 /// # Errors
-/// What reading and writing report; `InvalidData` for a damaged stream and `UnexpectedEof` for one that stops
-/// in the middle, both naming the codec.
+/// Errors of reading and writing; `InvalidData` for a damaged stream and `UnexpectedEof` for a truncated one,
+/// both naming the codec.
 pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: usize) -> io::Result<Codec> {
     let (codec, source) = recognised(source)?;
     if codec == Codec::Column {
@@ -108,7 +108,7 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
     }
     let mut pieces = pieces::Pieces::new(codec, source);
     in_order(threads, || pieces.next(), plain, |text: Vec<u8>| sink.write_all(&text))?;
-    // From here on nothing tells where a piece ends.
+    // From here on the stream does not say where a piece ends.
     if let Some(rest) = pieces.rest()? {
         let (found, mut reader) = crate::decoder(rest)?;
         if found != codec {
@@ -120,18 +120,18 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
     Ok(codec)
 }
 
-/// How much of a table was in the column that was asked for.
+/// How much of a table the chosen column has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Records whose text of the column was written.
+    /// Records whose text in the column was written.
     pub records: u64,
-    /// Records with more or fewer fields than most: they have no such column.
+    /// Records with more or fewer fields than most, which lack the column.
     pub left_out: u64,
 }
 
-/// Writes one column of a source in column mode, each text as it stands there with a line end behind it.
-/// `choose` gets the fields of the first record, none where there is no table, and says which it is, counted
-/// from 0.
+/// Writes one column of a source in column mode: each text exactly as in the file, followed by a line end.
+/// `choose` gets the fields of the first record, or none when it is not a table, and returns the column's
+/// index from 0.
 ///
 /// # Errors
 /// Those of [`decompress`] and of `choose`; `InvalidInput` for a source in another codec.
@@ -180,8 +180,8 @@ fn plain(piece: Vec<u8>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Does work on several threads and takes the results in the order of the work. Not more is under way than
-/// two pieces a thread. Where there is no next piece but an error, what came before is done first.
+/// Works on several threads and takes the results in the order of the input. At most two pieces per thread
+/// are in work at a time. If the input ends with an error, the pieces before it are finished first.
 fn in_order<T: Send, R: Send>(
     threads: usize,
     mut next: impl FnMut() -> io::Result<Option<T>>,
@@ -198,7 +198,7 @@ fn in_order<T: Send, R: Send>(
     let (give, take) = sync_channel::<Work<T, R>>(threads * 2);
     let take = Mutex::new(take);
     std::thread::scope(|scope| {
-        // Dropped at the end of this, which ends the threads.
+        // Dropped at the end of this scope, which ends the threads.
         let give = give;
         for _ in 0..threads {
             let (take, work) = (&take, &work);
@@ -206,7 +206,7 @@ fn in_order<T: Send, R: Send>(
                 loop {
                     let got = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((piece, answer)) = got else { break };
-                    // Nobody waits for it where an error has ended the work.
+                    // Nobody receives this after an error has ended the work.
                     answer.send(work(piece)).ok();
                 }
             });
@@ -232,10 +232,10 @@ fn in_order<T: Send, R: Send>(
     })
 }
 
-/// Decompresses a source on threads of its own while `work` reads the plain bytes, and returns its codec.
+/// Decompresses a source on other threads while `work` reads the plain bytes, and returns its codec.
 ///
 /// # Errors
-/// What `work` returns, which sees the errors of [`decompress`] as those of its reader.
+/// The result of `work`, whose reader reports the errors of [`decompress`].
 pub fn reading<R>(
     source: Box<dyn Read + Send>,
     threads: usize,
@@ -247,14 +247,15 @@ pub fn reading<R>(
             let outcome = decompress(source, &mut Feed(&give), threads);
             let codec = outcome.as_ref().ok().copied();
             if let Err(error) = outcome {
-                // Nobody reads it where `work` has failed.
+                // Nobody receives this after `work` has failed.
                 give.send(Err(error)).ok();
             }
             codec
         });
         let mut reader = Drain { take, bytes: Cursor::new(Vec::new()) };
         let result = work(&mut reader)?;
-        // The last bytes of a stream may be its checksum: without them it is not known to be whole.
+        // The last bytes of a stream may be its checksum: without reading them nobody knows that it is
+        // complete.
         io::copy(&mut reader, &mut io::sink())?;
         drop(reader);
         let codec = decompressing.join().ok().flatten();
@@ -262,7 +263,7 @@ pub fn reading<R>(
     })
 }
 
-/// The end of a pipe that is written to.
+/// The writing end of a pipe.
 struct Feed<'a>(&'a SyncSender<io::Result<Vec<u8>>>);
 
 impl Write for Feed<'_> {
@@ -276,7 +277,7 @@ impl Write for Feed<'_> {
     }
 }
 
-/// The end that is read from.
+/// The reading end.
 struct Drain {
     take: Receiver<io::Result<Vec<u8>>>,
     bytes: Cursor<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! Short values compressed one by one with what was learned from others like them: zstd and brotli with a
-//! dictionary, FSST, the last two with the feature `peers`. For comparisons; nothing here has a stable
+//! Short values, compressed one by one with what was learned from similar values: zstd and brotli with a
+//! dictionary, and FSST; the last two need the feature `peers`. For comparisons; nothing here has a stable
 //! format.
 
 #[cfg(feature = "peers")]
@@ -10,7 +10,7 @@ use std::io;
 use zstd::zstd_safe::FrameFormat;
 use zstd::zstd_safe::{CParameter, DParameter};
 
-/// Smallest part of a dictionary's training data that zstd learns from, beside the size of the dictionary.
+/// zstd's trainer gets this many times the size of the dictionary as training data.
 const SAMPLES_PER_DICTIONARY: usize = 100;
 
 /// Something that compresses single values.
@@ -18,16 +18,16 @@ pub trait Single {
     /// Appends the compressed `value` to `out`.
     ///
     /// # Errors
-    /// What the codec says.
+    /// An error of the codec.
     fn compress(&mut self, value: &[u8], out: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Appends the value in `compressed`, at most `len_max` bytes, to `out`.
+    /// Appends the value in `compressed` to `out`; it has at most `len_max` bytes.
     ///
     /// # Errors
-    /// What the codec says.
+    /// An error of the codec.
     fn decompress(&mut self, compressed: &[u8], len_max: usize, out: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Bytes of what was learned.
+    /// Bytes of the dictionary or table.
     fn size(&self) -> usize;
 }
 
@@ -38,12 +38,12 @@ pub struct Zstd {
     size: usize,
 }
 
-/// The dictionary that zstd's trainer makes of values.
+/// Makes a dictionary from values with zstd's trainer.
 ///
 /// # Errors
-/// When there are too few values for it.
+/// When there are too few values.
 pub fn dictionary(values: &[&[u8]], size_max: usize) -> io::Result<Vec<u8>> {
-    // The trainer looks at about a hundred times the dictionary, and is slow for more.
+    // The trainer uses about a hundred times the dictionary's size, and gets slow with more.
     let mut left = size_max.saturating_mul(SAMPLES_PER_DICTIONARY);
     let enough = values.iter().take_while(|value| {
         left = left.saturating_sub(value.len());
@@ -57,7 +57,7 @@ impl Zstd {
     /// With a dictionary from [`dictionary`] and a level of 1 to 22.
     ///
     /// # Errors
-    /// What zstd says.
+    /// An error of zstd.
     pub fn new(dictionary: &[u8], level: i32) -> io::Result<Zstd> {
         let mut compressor = zstd::bulk::Compressor::with_dictionary(level, dictionary)?;
         for parameter in [
@@ -92,20 +92,20 @@ impl Single for Zstd {
 
 /// Another codec to compare with, trained.
 pub struct Peer {
-    /// What to call it.
+    /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// The trained codec.
     pub codec: Box<dyn Single>,
-    /// It takes milliseconds for a value.
+    /// Whether it takes milliseconds per value.
     pub slow: bool,
 }
 
-/// brotli and FSST, trained on `values`. Only a comparison needs them, so they are there with the feature
-/// `peers`; without it there are none.
+/// brotli and FSST, trained on `values`. They exist only with the feature `peers`, because only a comparison
+/// needs them.
 #[cfg(feature = "peers")]
 pub use peers::peers;
 
-/// brotli and FSST, which this build leaves out: the feature `peers` has them.
+/// None: brotli and FSST need the feature `peers`, which this build lacks.
 #[cfg(not(feature = "peers"))]
 #[must_use]
 pub fn peers(_values: &[&[u8]]) -> Vec<Peer> {

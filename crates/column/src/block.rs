@@ -1,4 +1,4 @@
-//! A block: the text of some rows as columns, or as it is where that is shorter.
+//! A block: the text of some rows, stored as columns, or as plain text where that is shorter.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ const COLUMNS: u8 = 1;
 const DIRECT: u8 = 0;
 const WORDS: u8 = 1;
 
-/// Rows that are looked at to find out whether texts come again, in this many places.
+/// Rows examined, in this many places, to find out whether texts repeat.
 const LOOKED_AT: usize = 4096;
 const PLACES: usize = 2;
-/// Rows that are looked at to find the column that another one follows.
+/// Rows examined to find the column that another one follows.
 const FOLLOWED_ROWS: usize = 32_768;
 
-/// Encodes a text of [`TEXT_BYTES_MAX`] bytes at most as one block.
+/// Encodes a text of at most [`TEXT_BYTES_MAX`] bytes as one block.
 ///
 /// # Errors
-/// [`Error::Library`] where a library fails; longer texts.
+/// [`Error::Library`] when a library fails or the text is longer.
 pub fn encode(text: &[u8], effort: Effort) -> Result<Vec<u8>, Error> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::Library("a block longer than it may be"));
@@ -43,13 +43,13 @@ pub fn encode(text: &[u8], effort: Effort) -> Result<Vec<u8>, Error> {
     Ok(frame::block(text, &packed))
 }
 
-/// Places in the text where a sample is taken, and how long each is.
+/// How many samples of the text are taken, and how long each is.
 const SAMPLES: usize = 4;
 const SAMPLE_BYTES: usize = 128 * 1024;
 
-/// Whether columns of this many bytes are so much shorter than samples of the text say that it would be that
-/// the whole text need not be compressed to compare. Lines that repeat far apart, which a sample does not
-/// show, are looked for.
+/// Whether columns of this many bytes are so much shorter than what samples of the text promise that the
+/// whole text need not be compressed for comparison. A sample does not show lines that repeat far apart, so
+/// those are searched for.
 fn surely_shorter(text: &[u8], columns: usize, effort: Effort) -> Result<bool, Error> {
     if effort.thorough || text.len() < SAMPLES * SAMPLE_BYTES * 2 {
         return Ok(false);
@@ -86,7 +86,7 @@ fn as_columns(text: &[u8], mut dialect: Dialect, effort: Effort) -> Result<Vec<u
     Ok(out)
 }
 
-/// The records that are not like the others.
+/// Writes the records that differ from the others.
 fn odd_records(text: &[u8], table: &Table, effort: Effort, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut before = 0;
     let gaps: Vec<i64> =
@@ -96,7 +96,7 @@ fn odd_records(text: &[u8], table: &Table, effort: Effort, out: &mut Vec<u8>) ->
     field::encode(Texts { text, spans: &spans }, effort, out)
 }
 
-/// What a column is, before it is known which one it follows.
+/// A column before it is known which column it follows.
 enum Draft {
     Direct(Vec<u8>),
     Words { dictionary: Dictionary, texts: Vec<u8> },
@@ -129,7 +129,7 @@ fn columns_of(text: &[u8], table: &Table, effort: Effort) -> Result<Vec<Vec<u8>>
     Ok(parts)
 }
 
-/// Codes as what their key says, or by themselves.
+/// Writes codes either as predicted by their key column or on their own.
 fn shortest_codes(
     dictionary: &Dictionary,
     key: Option<(usize, &[u32])>,
@@ -148,7 +148,7 @@ fn shortest_codes(
     Ok(if best.is_empty() || alone.len() < best.len() { alone } else { best })
 }
 
-/// A column as words or directly, whichever is shorter.
+/// A column as a dictionary or as plain texts, whichever is shorter.
 fn draft(texts: Texts<'_>, effort: Effort) -> Result<Draft, Error> {
     let direct = || -> Result<Vec<u8>, Error> {
         let mut part = vec![DIRECT];
@@ -174,7 +174,7 @@ fn draft(texts: Texts<'_>, effort: Effort) -> Result<Draft, Error> {
     Ok(Draft::Words { dictionary, texts: words })
 }
 
-/// Whether fewer than two thirds of the texts in some stretches of rows are distinct.
+/// Whether in some stretches of rows fewer than two thirds of the texts are distinct.
 fn come_again(texts: Texts<'_>) -> bool {
     let part = LOOKED_AT.min(texts.len());
     let mut distinct = 0;
@@ -187,7 +187,7 @@ fn come_again(texts: Texts<'_>) -> bool {
     distinct * 3 < part * PLACES * 2
 }
 
-/// For each column the one that predicts most of it, without a circle.
+/// For each column the column that predicts most of it, without circles.
 fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
     let words: Vec<(usize, &Dictionary)> = drafts
         .iter()
@@ -210,7 +210,7 @@ fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
             }
         }
     }
-    // The greatest gain first; among equal ones the key with the fewest misses.
+    // The greatest gain first; for equal gains the key with the fewest misses.
     wishes.sort_by_key(|(gain, at, key, misses)| (std::cmp::Reverse(*gain), *misses, *at, *key));
     let mut keys: Vec<Option<usize>> = vec![None; drafts.len()];
     for (_, at, key, _) in wishes {
@@ -228,7 +228,7 @@ fn keys(drafts: &[Draft]) -> Vec<Option<usize>> {
 /// The text of a block.
 ///
 /// # Errors
-/// [`Error::Corrupt`] where the bytes are not what [`encode`] returned.
+/// [`Error::Corrupt`] when the bytes are not a result of [`encode`].
 pub fn decode(block: &[u8]) -> Result<Vec<u8>, Error> {
     let head = Head::parse(block)?;
     let packed = frame::packed(block, &head)?;
@@ -245,23 +245,23 @@ pub fn decode(block: &[u8]) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// A table's parts, none of them read yet.
+/// The parts of a table, still unread.
 pub(crate) struct Parts<'a> {
     pub(crate) delimiter: Option<u8>,
     carriage_return: bool,
     ended: bool,
     pub(crate) rows: usize,
-    /// For each odd record the rows since the one before.
+    /// For each odd record, the number of rows since the one before.
     pub(crate) gaps: Vec<usize>,
     odd: Printer,
     pub(crate) parts: Vec<&'a [u8]>,
     text_bytes: usize,
-    /// Bytes that the parts not read yet may take.
+    /// Bytes that the unread parts may still take.
     room: usize,
 }
 
 impl<'a> Parts<'a> {
-    /// The parts of a block; none where its text is stored as bytes.
+    /// The parts of a block; none when its text is stored as plain bytes.
     pub(crate) fn of(block: &'a [u8]) -> Result<Option<Parts<'a>>, Error> {
         let head = Head::parse(block)?;
         let mut cursor = Cursor::new(frame::packed(block, &head)?);
@@ -272,13 +272,13 @@ impl<'a> Parts<'a> {
         let (delimiter, flags) = (cursor.byte()?, cursor.byte()?);
         let many = cursor.number(COLUMNS_MAX)?;
         let rows = cursor.number(text_bytes)?;
-        // Each field has a byte after it, but for the last.
+        // Each field but the last is followed by a byte.
         if many == 0 || rows.saturating_mul(many) > text_bytes + 1 {
             return Err(Error::Corrupt("a block has more fields than text"));
         }
         let odd = cursor.number(text_bytes)?;
         let gaps = ints::decode_counts(cursor, odd)?;
-        // Each byte of text once, once more in a dictionary, and what stands between.
+        // Each byte of text once, once more in a dictionary, and the separators.
         let mut room = text_bytes * 3 + 3;
         let odd = Printer::new(field::decode(cursor, odd, &mut room)?);
         let mut lengths = Vec::with_capacity(many);
@@ -302,7 +302,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Reads a column, after those that it follows.
+    /// Reads a column, and before it the columns that it follows.
     pub(crate) fn fill(&mut self, column: usize, all: &mut [Option<Cells>]) -> Result<(), Error> {
         let mut chain = Vec::new();
         let mut next = Some(column);
@@ -361,7 +361,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Prints all of it.
+    /// Prints the whole text.
     fn text(mut self) -> Result<Vec<u8>, Error> {
         let mut all: Vec<Option<Cells>> = self.parts.iter().map(|_| None).collect();
         for column in 0..self.parts.len() {

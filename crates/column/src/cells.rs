@@ -1,27 +1,27 @@
-//! Columns that were read back, printed row by row.
+//! Decoded columns, printed row by row.
 
 use crate::field::Field;
 use crate::{Error, short};
 
-/// The texts of a column, row by row.
+/// The texts of a column, by row.
 pub(crate) enum Cells {
-    /// Each row has its own.
+    /// Each row has a text of its own.
     Direct(Printer),
-    /// Each row has one of these.
+    /// Each row has a text from a dictionary.
     Words {
-        /// All texts, one after the other, and [`STEP`] bytes more.
+        /// All texts, one after the other, and [`STEP`] more bytes.
         bytes: Vec<u8>,
         /// Where each text begins, and how long it is.
         words: Vec<(u32, u32)>,
-        /// Which text a row has.
+        /// The text of each row.
         codes: Vec<u32>,
     },
 }
 
-/// Bytes that are copied at once.
+/// Bytes that are copied in one step.
 const STEP: usize = 16;
 
-/// A column printed from its first row on.
+/// A column that is printed from its first row on.
 pub(crate) struct Printer {
     field: Field,
     row: usize,
@@ -53,7 +53,7 @@ impl Printer {
 }
 
 impl Cells {
-    /// A dictionary of so many texts, whose bytes are taken off `room`.
+    /// Reads a dictionary of `count` texts, whose bytes are deducted from `room`.
     pub(crate) fn words(
         field: Field,
         distinct: usize,
@@ -75,7 +75,7 @@ impl Cells {
         Ok(Cells::Words { bytes, words, codes })
     }
 
-    /// The number of each row's text, where there is a dictionary.
+    /// The index of each row's text, if there is a dictionary.
     pub(crate) fn codes(&self) -> Option<&[u32]> {
         match self {
             Cells::Words { codes, .. } => Some(codes),
@@ -83,7 +83,7 @@ impl Cells {
         }
     }
 
-    /// Appends the text of a row; rows come one after the other.
+    /// Appends the text of a row; rows must be printed in order.
     pub(crate) fn print(&mut self, row: usize, out: &mut Vec<u8>) {
         match self {
             Cells::Direct(printer) => printer.next(out),
@@ -91,7 +91,7 @@ impl Cells {
                 let (from, len) =
                     codes.get(row).and_then(|code| words.get(*code as usize)).copied().unwrap_or((0, 0));
                 let (from, len) = (from as usize, len as usize);
-                // A step of a known length is one instruction; what is too much is cut off.
+                // A copy of fixed length is one instruction; the surplus is cut off.
                 if let (true, Some(step)) = (len <= STEP, bytes.get(from..from + STEP)) {
                     let end = out.len() + len;
                     out.extend_from_slice(step);

@@ -1,5 +1,5 @@
-//! A column as numbers of its distinct texts, counted in the order of their first use, and what such numbers
-//! look like: runs, a few that come again, or what another column says.
+//! A column as indexes of its distinct texts, in the order of first use, and the patterns in these indexes
+//! (codes): runs, a few that recur, or values predicted by another column.
 
 use crate::ints::{self, keep_shorter};
 use crate::wire::{Cursor, put};
@@ -9,7 +9,7 @@ const PLAIN: u8 = 0;
 const RECENT: u8 = 1;
 const FOLLOW: u8 = 2;
 
-/// Codes that were used last and are called by their rank.
+/// The most recently used codes, which are written as their rank.
 const RECENT_MAX: usize = 15;
 /// No code.
 const NONE: u32 = u32::MAX;
@@ -18,14 +18,14 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Dictionary {
     /// The distinct texts, in the order of their first use.
     pub(crate) distinct: Vec<Span>,
-    /// For each row the number of its text.
+    /// For each row the index of its text.
     pub(crate) codes: Vec<u32>,
-    /// Rows that differ from the one before.
+    /// Rows whose text differs from the row before.
     pub(crate) changes: usize,
 }
 
 impl Dictionary {
-    /// The dictionary of a column; none where it would have more than so many texts.
+    /// The dictionary of a column; none if it would have more than `distinct_max` texts.
     pub(crate) fn of(texts: Texts<'_>, distinct_max: usize) -> Option<Dictionary> {
         let mut slots = vec![NONE; 1024];
         let mut found =
@@ -51,7 +51,7 @@ impl Dictionary {
         Some(found)
     }
 
-    /// The code of a row's text, which is a new one where it was not seen.
+    /// The code of a row's text; a new one if the text was not seen before.
     fn code(&mut self, texts: Texts<'_>, row: usize, slots: &mut [u32]) -> u32 {
         let text = texts.get(row);
         let mask = slots.len() - 1;
@@ -84,7 +84,8 @@ impl Dictionary {
     }
 }
 
-/// Multiply and fold, eight bytes at a time. It need not be strong: texts with the same hash are compared.
+/// Multiply and fold, eight bytes at a time. It need not be strong, because texts with equal hashes are
+/// compared.
 #[expect(clippy::cast_possible_truncation, reason = "both halves of a product are folded")]
 fn hash(text: &[u8]) -> usize {
     const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -101,11 +102,11 @@ fn hash(text: &[u8]) -> usize {
     state as usize
 }
 
-/// One in so many lines is looked at to find out whether lines come again.
+/// One line in this many is examined for repetitions.
 const LINE_OF: usize = 16;
 
-/// Whether more than a tenth of the lines are the same as an earlier one. How a line begins decides whether
-/// it is looked at, so that all copies of it are.
+/// Whether more than a tenth of the lines repeat an earlier one. The start of a line decides whether it is
+/// examined, so that all copies of it are.
 pub(crate) fn lines_come_again(text: &[u8]) -> bool {
     let mut hashes = Vec::new();
     let mut from = 0;
@@ -122,7 +123,7 @@ pub(crate) fn lines_come_again(text: &[u8]) -> bool {
     (all - hashes.len()) * 10 > all
 }
 
-/// Rows whose code is not that of the last row with the same key; the first row of a key counts too.
+/// Rows whose code differs from that of the last row with the same key; the first row of a key counts too.
 pub(crate) fn misses(codes: &[u32], key: &[u32]) -> usize {
     let mut last: Vec<u32> = Vec::new();
     let mut count = 0;
@@ -137,7 +138,7 @@ pub(crate) fn misses(codes: &[u32], key: &[u32]) -> usize {
     count
 }
 
-/// Appends codes by themselves.
+/// Appends codes on their own.
 pub(crate) fn encode(codes: &[u32], effort: Effort, out: &mut Vec<u8>) -> Result<(), Error> {
     let recent = recent(codes);
     let new = recent.iter().filter(|symbol| **symbol == 0).count();
@@ -156,7 +157,7 @@ pub(crate) fn encode(codes: &[u32], effort: Effort, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Appends codes as what another column with these codes says of them.
+/// Appends codes as predicted by a column with the codes `key`.
 pub(crate) fn encode_follow(
     codes: &[u32],
     key: (usize, &[u32]),
@@ -189,7 +190,7 @@ pub(crate) fn encode_follow(
     ints::encode(&gaps, effort, out)
 }
 
-/// Codes as 0 for the next new one, 1 to 15 for one of the last used, and by number for all others.
+/// Codes as 0 for the next new one, 1 to 15 for a recently used one, and by number for all others.
 fn recent(codes: &[u32]) -> Vec<i64> {
     let mut ranks = [NONE; RECENT_MAX];
     let mut new = 0;
@@ -211,13 +212,13 @@ fn recent(codes: &[u32]) -> Vec<i64> {
     symbols
 }
 
-/// The key that the codes at the cursor follow, if they follow one.
+/// The key column that the codes at the cursor follow, if they follow one.
 pub(crate) fn key(bytes: &[u8]) -> Result<Option<usize>, Error> {
     let mut cursor = Cursor::new(bytes);
     if cursor.byte()? == FOLLOW { cursor.number(usize::MAX).map(Some) } else { Ok(None) }
 }
 
-/// Reads `count` codes, each below `distinct`. `key` are those of the column that they follow.
+/// Reads `count` codes, each below `distinct`. `key` has the codes of the column that they follow.
 pub(crate) fn decode(
     cursor: &mut Cursor<'_>,
     count: usize,

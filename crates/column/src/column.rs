@@ -1,11 +1,11 @@
-//! One column of a block, without the others.
+//! Reads one column of a block without the others.
 
 use crate::block::{Parts, decode};
 use crate::split::Dialect;
 use crate::{Error, TEXT_BYTES_MAX};
 
-/// How the records of a table are cut into fields. The blocks of a stream are cut apart from each other: the
-/// layout of the first one makes sure that a column is the same in all of them.
+/// How the records of a table are cut into fields. Each block of a stream is cut on its own; the layout of
+/// the first block ensures that a column is the same in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     delimiter: Option<u8>,
@@ -13,14 +13,14 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What most lines of the text look like; none where they look like no table.
+    /// The layout of most lines of the text; none when they do not look like a table.
     #[must_use]
     pub fn guess(text: &[u8]) -> Option<Layout> {
         let Dialect { delimiter, columns, .. } = Dialect::guess(text)?;
         Some(Layout { delimiter, columns })
     }
 
-    /// The fields of the first record of a text, as they stand there.
+    /// The fields of the first record of a text, exactly as in the text.
     #[must_use]
     pub fn first(self, text: &[u8]) -> Vec<&[u8]> {
         let mut fields = Vec::new();
@@ -32,19 +32,19 @@ impl Layout {
 /// A column of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
-    /// Its texts as they stand in the file, quotes and escapes included, one after the other; one for each
+    /// Its texts exactly as in the file, with quotes and escapes, one after the other: one text for each
     /// record that has as many fields as the layout has columns.
     pub bytes: Vec<u8>,
     /// Where each text ends.
     pub ends: Vec<usize>,
-    /// Records with more or fewer fields, of which it has none.
+    /// Records with more or fewer fields, which are left out.
     pub left_out: usize,
 }
 
-/// A column of a block, counted from 0. None where the layout has no such column.
+/// A column of a block, by its index from 0. None when the layout has no such column.
 ///
 /// # Errors
-/// [`Error::Corrupt`] where the bytes are not what [`encode`](crate::encode) returned.
+/// [`Error::Corrupt`] when the bytes are not a result of [`encode`](crate::encode).
 pub fn column(block: &[u8], layout: Layout, at: usize) -> Result<Option<Column>, Error> {
     let mut column = Column::default();
     let parts = Parts::of(block)?;

@@ -1,4 +1,4 @@
-//! The texts of a column by themselves: all the same, numbers with exceptions, or text.
+//! The texts of a column on their own: all the same, numbers with exceptions, or text.
 
 use crate::ints::{self, keep_shorter};
 use crate::shape::Shape;
@@ -9,20 +9,20 @@ const SAME: u8 = 0;
 const NUMBERS: u8 = 1;
 const TEXT: u8 = 2;
 
-/// Bytes that may stand between texts. The first that is in none of them is taken.
+/// Bytes that may separate texts. The first one that occurs in no text is used.
 const SEPARATORS: [u8; 6] = [b'\n', 0, 0x1e, 0x1f, 0xff, 0xfe];
-/// A column of numbers may have this many exceptions in ten rows.
+/// The most exceptions in ten rows of a column of numbers.
 const ODD_OF_TEN: usize = 6;
 
-/// Texts that were read back.
+/// Decoded texts.
 pub(crate) enum Field {
     /// All rows have this text.
     Same(Vec<u8>),
-    /// Numbers, and texts in the rows that have none.
+    /// Numbers, and the texts of the rows without one.
     Numbers {
         /// How they are written.
         shape: Shape,
-        /// One for each row that is no exception.
+        /// One for each row that is not an exception.
         values: Vec<i64>,
         /// The other rows, in order, and their texts.
         odd: Vec<(usize, Vec<u8>)>,
@@ -38,7 +38,7 @@ pub(crate) enum Field {
 
 const TOO_MUCH: Error = Error::Corrupt("columns have more text than the block");
 
-/// Appends texts in the shortest way that the effort is for.
+/// Appends texts in the shortest encoding that the effort allows.
 pub(crate) fn encode(texts: Texts<'_>, effort: Effort, out: &mut Vec<u8>) -> Result<(), Error> {
     let Some(first) = texts.spans.first() else { return Ok(()) };
     let first = first.of(texts.text);
@@ -120,8 +120,8 @@ fn text(texts: Texts<'_>, effort: Effort, out: &mut Vec<u8>) -> Result<(), Error
     put_packed(out, &joined, effort)
 }
 
-/// Reads the texts of `count` rows. Their bytes, and what stands between them, are taken off `room`: what a
-/// block says of itself must not take more memory than its text.
+/// Reads the texts of `count` rows. Their bytes and separators are deducted from `room`: whatever a block
+/// claims, it must not take more memory than its text.
 pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize, room: &mut usize) -> Result<Field, Error> {
     if count == 0 {
         return Ok(Field::Same(Vec::new()));
@@ -153,7 +153,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize, room: &mut usize) ->
     }
 }
 
-/// The exceptions of a column of numbers, which are no numbers.
+/// Reads the exceptions of a column of numbers, which are not numbers.
 fn decode_odd(cursor: &mut Cursor<'_>, count: usize, room: &mut usize) -> Result<Vec<Vec<u8>>, Error> {
     if count == 0 {
         return Ok(Vec::new());

@@ -1,24 +1,24 @@
-//! What stands around a block, and what begins and ends a stream.
+//! The frame around a block, and the beginning and end of a stream.
 
 use crc_fast::CrcAlgorithm;
 
 use crate::{Error, TEXT_BYTES_MAX, short};
 
-/// What a stream begins with. The last byte is the version.
+/// The first bytes of a stream. The last of them is the version.
 pub const MAGIC: [u8; 8] = [0x8f, b'R', b'C', b'O', b'L', b'\r', b'\n', 1];
-/// Bytes of a block that say how long it is.
+/// Bytes at the start of a block that give its length.
 pub const HEAD_BYTES: usize = 21;
-/// Bytes at the very end of a stream that say how long its index is.
+/// Bytes at the very end of a stream that give the length of its index.
 pub const TRAILER_BYTES: usize = 8;
 
 const BLOCK: u8 = b'B';
 const END: u8 = b'E';
 const SUM_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 12;
-/// What a block that is packed in no way has more than its text.
+/// The most bytes by which an uncompressed block is longer than its text.
 const OVERHEAD_MAX: usize = 1 << 16;
 const LAST: [u8; 4] = *b"LOCR";
-/// Blocks that a stream may have: a petabyte of text.
+/// The most blocks of a stream: a petabyte of text.
 const BLOCKS_MAX: usize = 1 << 26;
 
 /// CRC-64/NVME.
@@ -33,7 +33,7 @@ pub struct Head {
     pub text_bytes: usize,
     /// Line ends in it.
     pub lines: usize,
-    /// Bytes of the whole block, this head and the checksum at its end included.
+    /// Bytes of the whole block, including this head and the checksum at its end.
     pub block_bytes: usize,
     pub(crate) text_sum: u64,
 }
@@ -51,7 +51,7 @@ impl Head {
     /// Reads the first [`HEAD_BYTES`] of a block.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where no block begins like that.
+    /// [`Error::Corrupt`] when no block begins with these bytes.
     pub fn parse(bytes: &[u8]) -> Result<Head, Error> {
         if bytes.len() < HEAD_BYTES || bytes.first() != Some(&BLOCK) {
             return Err(Error::Corrupt("there is no block where one should begin"));
@@ -64,14 +64,14 @@ impl Head {
         Ok(Head { text_bytes, lines, block_bytes, text_sum: sum(bytes, 13) })
     }
 
-    /// Whether this byte begins the index rather than a block.
+    /// Whether this byte begins the index and not a block.
     #[must_use]
     pub fn is_end(first: u8) -> bool {
         first == END
     }
 }
 
-/// Puts a head before a packed text, and a checksum after it.
+/// Puts a head before a compressed text, and a checksum after it.
 pub(crate) fn block(text: &[u8], packed: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD_BYTES + packed.len() + SUM_BYTES);
     out.push(BLOCK);
@@ -86,7 +86,7 @@ pub(crate) fn block(text: &[u8], packed: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The packed text of a block, which is what was written.
+/// The compressed text of a block, after checking the checksum.
 pub(crate) fn packed<'b>(block: &'b [u8], head: &Head) -> Result<&'b [u8], Error> {
     let end = head.block_bytes - SUM_BYTES;
     if block.len() != head.block_bytes || checksum(&block[..end]) != sum(block, end) {
@@ -95,25 +95,25 @@ pub(crate) fn packed<'b>(block: &'b [u8], head: &Head) -> Result<&'b [u8], Error
     Ok(&block[HEAD_BYTES..end])
 }
 
-/// The blocks of a stream, in order: what stands after the last one.
+/// The index of a stream, which follows its last block: its blocks, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// For each block its bytes of text, its own bytes, and its lines.
+    /// For each block the bytes of its text, its own bytes, and its lines.
     pub blocks: Vec<(usize, usize, usize)>,
 }
 
 impl End {
-    /// Notes a block.
+    /// Adds a block.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where it is none.
+    /// [`Error::Corrupt`] when it is not a block.
     pub fn note(&mut self, block: &[u8]) -> Result<(), Error> {
         let head = Head::parse(block)?;
         self.blocks.push((head.text_bytes, head.block_bytes, head.lines));
         Ok(())
     }
 
-    /// The end of the stream.
+    /// The end of the stream as bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![END];
@@ -130,10 +130,10 @@ impl End {
         out
     }
 
-    /// Bytes of an end whose first five bytes are these.
+    /// The length of an end that begins with these five bytes.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where none begins like that.
+    /// [`Error::Corrupt`] when no end begins with these bytes.
     pub fn bytes(head: &[u8]) -> Result<usize, Error> {
         let many = number(head, 1);
         if head.len() < 5 || head.first() != Some(&END) || many > BLOCKS_MAX {
@@ -142,10 +142,10 @@ impl End {
         Ok(5 + many * ENTRY_BYTES + SUM_BYTES + TRAILER_BYTES)
     }
 
-    /// Reads all bytes of an end.
+    /// Reads an end.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where they are not what was written.
+    /// [`Error::Corrupt`] when the bytes differ from what was written.
     pub fn parse(bytes: &[u8]) -> Result<End, Error> {
         let len = End::bytes(bytes)?;
         let entries = len - SUM_BYTES - TRAILER_BYTES;
@@ -164,7 +164,7 @@ impl End {
 /// The last bytes of a stream: how far back its [`End`] begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
-    /// Bytes of the end, these included.
+    /// Bytes of the end, including these.
     pub end_bytes: usize,
 }
 
@@ -172,7 +172,7 @@ impl Trailer {
     /// Reads the last [`TRAILER_BYTES`] of a stream.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where no stream ends like that.
+    /// [`Error::Corrupt`] when no stream ends with these bytes.
     pub fn parse(bytes: &[u8]) -> Result<Trailer, Error> {
         let many = number(bytes, 0);
         if bytes.len() != TRAILER_BYTES || bytes[4..] != LAST || many > BLOCKS_MAX {

@@ -12,10 +12,10 @@ const BYTES: u8 = 3;
 
 /// Runs of runs of runs gain nothing.
 const DEPTH_MAX: u8 = 2;
-/// Numbers that a chunk of pco has at most.
+/// The most numbers in a chunk of pco.
 const CHUNK_MAX: usize = 1 << 20;
 
-/// Appends the numbers in the shortest way that the effort is for.
+/// Appends the numbers in the shortest encoding that the effort allows.
 pub(crate) fn encode(values: &[i64], effort: Effort, out: &mut Vec<u8>) -> Result<(), Error> {
     nested(values, effort, 0, out)
 }
@@ -44,7 +44,7 @@ fn nested(values: &[i64], effort: Effort, depth: u8, out: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-/// Tries another way, and keeps it where it is shorter.
+/// Tries another encoding, and keeps it if it is shorter.
 pub(crate) fn keep_shorter(
     best: &mut Vec<u8>,
     other: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
@@ -92,7 +92,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, 
     decode_nested(cursor, count, 0)
 }
 
-/// Reads `count` numbers that count something.
+/// Reads `count` numbers that are counts.
 pub(crate) fn decode_counts(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<usize>, Error> {
     counts(decode(cursor, count)?)
 }

@@ -1,8 +1,8 @@
 //! Delimited text as typed columns: recognised, encoded, and decoded to the same bytes. Bytes in, bytes out.
 //!
-//! A `.rcol` stream is a row of blocks, each of a few megabytes of text. Each is encoded and decoded by
-//! itself: [`encode`] makes one, [`decode`] gives back its text, [`column()`] one column of it. Whatever the
-//! text is, the same bytes come back. docs/formats/rcol.md has the format.
+//! A `.rcol` stream is a sequence of blocks, each with a few megabytes of text. Each block stands alone:
+//! [`encode`] makes one, [`decode`] returns its text, [`column()`] returns one column of it. Whatever the
+//! text is, the same bytes come back. docs/formats/rcol.md describes the format.
 //!
 //! ```
 //! let text = b"1\t2026-11-22\tamy\n2\t2026-11-22\tbob\n3\t2026-11-23\tamy\n";
@@ -28,44 +28,44 @@ pub use block::{decode, encode};
 pub use column::{Column, Layout, column};
 pub use frame::{End, HEAD_BYTES, Head, MAGIC, TRAILER_BYTES, Trailer};
 
-/// Why bytes could not be decoded, or a text not be encoded.
+/// Why bytes could not be decoded or a text could not be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The bytes are not what was written.
+    /// The bytes differ from what was written.
     #[error("{0}")]
     Corrupt(&'static str),
-    /// A library failed without a reason of ours.
+    /// A library failed without giving a reason.
     #[error("{0} failed to compress")]
     Library(&'static str),
 }
 
-/// Bytes of text that a block may have. A reader refuses more before it asks for memory.
+/// The most bytes of text in a block. A reader refuses more before it allocates memory.
 pub const TEXT_BYTES_MAX: usize = 32 << 20;
 
-/// How much work a block is worth.
+/// How much work to spend on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     pub(crate) zstd: i32,
     pub(crate) pco: usize,
-    /// Whether all ways are tried to the end, rather than the one that looks best.
+    /// Whether every encoding is tried in full and not only the most promising one.
     pub(crate) thorough: bool,
 }
 
 impl Effort {
-    /// The effort of a level of zstd, 1 to 22.
+    /// The effort for a level of zstd, 1 to 22.
     #[must_use]
     pub fn of_level(level: u32) -> Effort {
         let zstd = i32::try_from(level.clamp(1, 22)).unwrap_or(22);
         Effort { zstd, pco: if level < 10 { 8 } else { 12 }, thorough: level >= 10 }
     }
 
-    /// Bytes of text of a block: as many as zstd can use at this level.
+    /// Bytes of text in a block: as many as zstd can use at this level.
     #[must_use]
     pub fn block_bytes(self) -> usize {
         if self.thorough { 32 << 20 } else { 16 << 20 }
     }
 
-    /// How much of the beginning of `text` the next block takes: whole lines where there are any.
+    /// How much of the beginning of `text` goes into the next block: whole lines if there are any.
     #[must_use]
     pub fn cut(self, text: &[u8]) -> usize {
         let most = text.get(..self.block_bytes()).unwrap_or(text);
@@ -82,7 +82,7 @@ pub(crate) fn short(number: usize) -> u32 {
     number as u32
 }
 
-/// A part of a text of [`TEXT_BYTES_MAX`] at most.
+/// A part of a text of at most [`TEXT_BYTES_MAX`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     from: u32,

@@ -1,9 +1,9 @@
-//! Texts that are numbers: how they are written, to an integer and back to the same bytes.
+//! Texts that are numbers: how they are written, and how they become an integer and the same bytes again.
 
 use crate::wire::{Cursor, put_bytes};
 use crate::{Error, Texts};
 
-/// How the texts of a column write a number.
+/// How a column writes its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     prefix: Vec<u8>,
@@ -13,35 +13,35 @@ pub(crate) struct Shape {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// `-12`: no zeros before, no plus.
+    /// `-12`: no leading zeros, no plus.
     Plain,
-    /// `007`: so many digits.
+    /// `007`: always this many digits.
     Padded(u8),
-    /// `-3.70`: so many digits after the point.
+    /// `-3.70`: this many digits after the point.
     Decimal(u8),
     /// `2026-11-22`
     Date,
-    /// `2026-11-22 23:59:59.000`: what stands between, and so many digits after the point.
+    /// `2026-11-22 23:59:59.000`: the byte between date and time, and the number of digits after the point.
     Moment(u8, u8),
 }
 
-/// Digits that any i64 has room for.
+/// A number with this many digits always fits into an i64.
 const DIGITS_MAX: usize = 18;
 /// Digits after the second.
 const FRACTION_MAX: u8 = 6;
-/// Bytes of a number as text, sign and point and all.
+/// The longest text of a number, with sign and point.
 pub(crate) const PRINTED_MAX: usize = 40;
-/// Bytes around a number that are the same in all rows.
+/// The most bytes around a number that are the same in all rows.
 const AROUND_MAX: usize = 64;
-/// Texts that a guess looks at.
+/// Texts examined for a guess.
 const LOOKED_AT: usize = 256;
 
 impl Shape {
-    /// The way in which most of these texts are written; none where most are not numbers.
+    /// The shape of most of these texts; none when most are not numbers.
     pub(crate) fn guess(texts: Texts<'_>) -> Option<Shape> {
         let step = (texts.len() / LOOKED_AT).max(1);
         let all: Vec<&[u8]> = (0..texts.len()).step_by(step).map(|at| texts.get(at)).collect();
-        // Many rows without a number (NULL, nothing) must not hide how the others are written.
+        // Many rows without a number (NULL or empty) must not hide how the others are written.
         let mut sample: Vec<&[u8]> =
             all.iter().copied().filter(|text| text.iter().any(u8::is_ascii_digit)).collect();
         if sample.len() * 10 < all.len() * 4 {
@@ -63,7 +63,7 @@ impl Shape {
         (best.0 * 10 >= sample.len() * 7).then_some(Shape { prefix, suffix, kind: best.1 })
     }
 
-    /// The number that a text is; none where [`Shape::print`] would not give back the same bytes.
+    /// Parses a text into its number; none when [`Shape::print`] would not return the same bytes.
     pub(crate) fn parse(&self, text: &[u8]) -> Option<i64> {
         if self.prefix.is_empty() && self.suffix.is_empty() {
             return self.kind.parse(text);
@@ -109,7 +109,7 @@ impl Shape {
     }
 }
 
-/// The ways that these texts could be written in.
+/// The shapes that these texts could have.
 fn kinds(texts: &[&[u8]]) -> Vec<Kind> {
     let mut kinds = vec![Kind::Plain];
     let Some(text) = texts.get(texts.len() / 2) else { return kinds };
@@ -134,16 +134,16 @@ fn kinds(texts: &[&[u8]]) -> Vec<Kind> {
     kinds
 }
 
-/// What all texts have before and after their digits.
+/// The bytes that all texts share before and after their digits.
 fn around(texts: &[&[u8]]) -> (Vec<u8>, Vec<u8>) {
     let Some(first) = texts.first() else { return (Vec::new(), Vec::new()) };
     let digit = |byte: &u8| byte.is_ascii_digit();
     let mut before = first.iter().position(digit).unwrap_or(0).min(AROUND_MAX);
     let mut after = first.iter().rev().position(digit).unwrap_or(0).min(AROUND_MAX);
-    // A sign belongs to the number.
+    // A minus sign belongs to the number.
     before -= usize::from(before > 0 && first.get(before - 1) == Some(&b'-'));
     let (prefix, suffix) = (&first[..before], &first[first.len() - after..]);
-    // Most of them: the guess itself asks how many fit.
+    // Most of them are enough here; the guess itself counts how many fit.
     let share = |fits: &dyn Fn(&&&[u8]) -> bool| texts.iter().filter(fits).count() * 10 >= texts.len() * 7;
     if !share(&|text| text.starts_with(prefix)) {
         before = 0;
@@ -211,7 +211,7 @@ impl Kind {
     }
 }
 
-/// Digits and nothing else.
+/// Parses a text of digits only.
 fn digits(text: &[u8]) -> Option<i64> {
     if text.is_empty() || text.len() > DIGITS_MAX {
         return None;
@@ -220,7 +220,7 @@ fn digits(text: &[u8]) -> Option<i64> {
     for byte in text {
         let digit = byte.wrapping_sub(b'0');
         wrong |= u8::from(digit > 9);
-        // Other bytes may overflow; they are refused below.
+        // Other bytes may overflow; the check below refuses them.
         value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
     }
     (wrong == 0).then_some(value)
@@ -260,7 +260,7 @@ fn two(text: &[u8], at: usize) -> Option<i64> {
     digits(text.get(at..at + 2)?)
 }
 
-/// Days since 1970-01-01, of a day that there is. After Howard Hinnant's days_from_civil.
+/// Days since 1970-01-01, for an existing day. After Howard Hinnant's days_from_civil.
 fn date(text: &[u8]) -> Option<i64> {
     if text.len() != DATE_LEN || text[4] != b'-' || text[7] != b'-' {
         return None;
@@ -284,7 +284,7 @@ fn date(text: &[u8]) -> Option<i64> {
 }
 
 fn print_date(days: i64, out: &mut Vec<u8>) {
-    // No date that was parsed is beyond these. A forged one may be anything, but must not panic.
+    // A parsed date is always within these bounds. A forged one may be anything, but must not cause a panic.
     let days = days.clamp(-800_000, 3_000_000) + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -328,7 +328,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Appends a number with at least so many digits.
+/// Appends a number with at least `width` digits.
 #[expect(clippy::cast_possible_truncation, reason = "what is left is below a hundred")]
 fn signed(value: i64, width: usize, out: &mut Vec<u8>) {
     let mut buffer = [b'0'; PRINTED_MAX];

@@ -1,17 +1,17 @@
-//! Text into records and fields. Whatever is guessed here, joining the fields gives the same text back.
+//! Cuts text into records and fields. Whatever is guessed here, joining the fields restores the same text.
 
 use memchr::memchr;
 
 use crate::Span;
 
-/// What stands between the fields, or nothing.
+/// Bytes that may separate fields, or none.
 const DELIMITERS: [Option<u8>; 5] = [Some(b'\t'), Some(b','), Some(b';'), Some(b'|'), None];
-/// Text and lines that a guess looks at.
+/// Text and lines examined for a guess.
 const SAMPLE_BYTES: usize = 128 * 1024;
 const SAMPLE_LINES: usize = 400;
-/// A longer field in quotes is taken for one that only begins with a quote.
+/// A quoted field that is longer is treated as one that only begins with a quote.
 const QUOTED_MAX: usize = 1 << 20;
-/// Columns that a table may have.
+/// The most columns of a table.
 pub(crate) const COLUMNS_MAX: usize = 4096;
 
 /// How the fields of a text are found.
@@ -24,18 +24,18 @@ pub(crate) struct Dialect {
     backslash: bool,
 }
 
-/// The fields of the records that have as many as there are columns, and the records that don't.
+/// The fields of regular records, which have one for each column, and the other records.
 pub(crate) struct Table {
     /// For each column its fields, one for each regular record.
     pub(crate) columns: Vec<Vec<Span>>,
-    /// Records of another kind, without their line end, and how many regular ones are before each.
+    /// Irregular records without their line end, each with the number of regular ones before it.
     pub(crate) odd: Vec<(Span, usize)>,
     /// Whether the last record has a line end.
     pub(crate) ended: bool,
 }
 
 impl Dialect {
-    /// What most lines of the text look like; none where they look like no table.
+    /// The dialect of most lines of the text; none when they do not look like a table.
     pub(crate) fn guess(text: &[u8]) -> Option<Dialect> {
         let sample = &text[..text.len().min(SAMPLE_BYTES)];
         let mut best: Option<(usize, Dialect)> = None;
@@ -49,7 +49,7 @@ impl Dialect {
                 counts.push(fields);
             }
             if counts.len() > 1 {
-                // The last one may be cut.
+                // The last line may be incomplete.
                 counts.pop();
             }
             counts.sort_unstable();
@@ -61,7 +61,8 @@ impl Dialect {
             } else {
                 sample.len() < counts.len() * 64
             };
-            // The more columns, the surer; where records are cut in many ways, it is no table.
+            // More columns make a dialect more certain; when the number of fields varies too much, it is not
+            // a table.
             if enough && is_table && best.is_none_or(|(columns, _)| dialect.columns > columns) {
                 best = Some((dialect.columns, dialect));
             }
@@ -69,7 +70,7 @@ impl Dialect {
         best.map(|(_, dialect)| dialect)
     }
 
-    /// The dialect of a text of which it is known what stands between its fields, and how many there are.
+    /// The dialect of a text whose delimiter and number of columns are known.
     pub(crate) fn with(text: &[u8], delimiter: Option<u8>, columns: usize) -> Dialect {
         let sample = &text[..text.len().min(SAMPLE_BYTES)];
         let carriage_return = memchr(b'\n', sample).is_some_and(|at| at > 0 && sample[at - 1] == b'\r');
@@ -80,7 +81,7 @@ impl Dialect {
         Dialect { delimiter, columns, carriage_return, quotes, backslash: delimiter == Some(b'\t') }
     }
 
-    /// Finds the fields of the record at `at` and returns where the next one begins.
+    /// Finds the fields of the record at `at`. Returns where the next record begins.
     pub(crate) fn record(&mut self, text: &[u8], at: usize, mut field: impl FnMut(Span)) -> usize {
         let Some(delimiter) = self.delimiter else {
             let end = memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end);
@@ -93,7 +94,7 @@ impl Dialect {
             if self.quotes && from == begin && text.get(begin) == Some(&b'"') {
                 match quoted_end(text, begin, delimiter) {
                     Some(end) => from = end,
-                    // Looking for it in each field again would take for ever.
+                    // Searching for it again in each field would take for ever.
                     None => self.quotes = false,
                 }
             }
@@ -127,13 +128,13 @@ impl Dialect {
         }
     }
 
-    /// Where the text of a line ends whose line end is at `end`.
+    /// The end of a line's text, when its line end is at `end`.
     fn without_return(&self, text: &[u8], begin: usize, end: usize) -> usize {
         let has = self.carriage_return && end > begin && text[end - 1] == b'\r';
         end - usize::from(has)
     }
 
-    /// The fields of the whole text.
+    /// Finds the fields of the whole text.
     pub(crate) fn split(&mut self, text: &[u8]) -> Table {
         let rows = text.len() / 32;
         let columns: Vec<Vec<Span>> = (0..self.columns).map(|_| Vec::with_capacity(rows)).collect();
@@ -155,13 +156,13 @@ impl Dialect {
             }
             at = next;
         }
-        // A line end behind a backslash belongs to a field, also at the very end of the text.
+        // A line end after a backslash belongs to a field, even at the very end of the text.
         table.ended = at == text.len();
         table
     }
 }
 
-/// Where a field in quotes has its last quote: it ends before the next delimiter or line end.
+/// The position of a quoted field's last quote, which is before the next delimiter or line end.
 fn quoted_end(text: &[u8], begin: usize, delimiter: u8) -> Option<usize> {
     let last = text.len().min(begin + QUOTED_MAX);
     let mut at = begin + 1;

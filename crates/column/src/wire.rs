@@ -1,8 +1,8 @@
-//! Numbers and bytes, one after the other, and back without trusting any of them.
+//! Writes numbers and bytes in sequence, and reads them back without trusting them.
 
 use crate::{Effort, Error};
 
-/// Appends a number, seven bits a byte, the lowest first.
+/// Appends a number, seven bits per byte, the lowest first.
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(low(number) | 0x80);
@@ -16,16 +16,16 @@ fn low(number: u64) -> u8 {
     number.to_le_bytes()[0] & 0x7f
 }
 
-/// Appends bytes with their length before them.
+/// Appends bytes preceded by their length.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Below this a compressor has nothing to win.
+/// Shorter bytes gain nothing from compression.
 const PACKED_BYTES_MIN: usize = 32;
 
-/// Appends bytes compressed, or as they are where that is shorter.
+/// Appends bytes, compressed if that is shorter.
 pub(crate) fn put_packed(out: &mut Vec<u8>, bytes: &[u8], effort: Effort) -> Result<(), Error> {
     put(out, bytes.len() as u64);
     if bytes.len() >= PACKED_BYTES_MIN {
@@ -40,7 +40,7 @@ pub(crate) fn put_packed(out: &mut Vec<u8>, bytes: &[u8], effort: Effort) -> Res
     Ok(())
 }
 
-/// A place in bytes that are read from front to end.
+/// A position in bytes that are read from front to end.
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
 }
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         Ok(*first)
     }
 
-    /// A number that is `max` at most.
+    /// Reads a number of at most `max`.
     pub(crate) fn number(&mut self, max: usize) -> Result<usize, Error> {
         let mut number = 0_u64;
         for shift in (0..63).step_by(7) {
@@ -76,13 +76,13 @@ impl<'a> Cursor<'a> {
         Err(Error::Corrupt("a number has no end"))
     }
 
-    /// Bytes with their length before them.
+    /// Reads bytes preceded by their length.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Error> {
         let count = self.number(self.rest.len())?;
         self.take(count)
     }
 
-    /// What [`put_packed`] wrote, `max` bytes of it at most.
+    /// Reads what [`put_packed`] wrote: at most `max` bytes.
     pub(crate) fn packed(&mut self, max: usize) -> Result<Vec<u8>, Error> {
         let plain = self.number(max)?;
         let packed = self.number(self.rest.len())?;
@@ -94,7 +94,7 @@ impl<'a> Cursor<'a> {
         if bytes.len() == plain { Ok(bytes) } else { Err(Error::Corrupt("a part is shorter than it says")) }
     }
 
-    /// What is left.
+    /// The remaining bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -1,4 +1,4 @@
-//! Whose rights views, routines, triggers and events run with, and how what was rewritten is told.
+//! With whose rights views, routines, triggers and events run, and how rewritten statements are reported.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use server::{Session, quote_name};
 use crate::manifest::Manifest;
 use crate::{Error, World};
 
-/// Who is to be the definer of views, routines, triggers and events.
+/// Who becomes the definer of views, routines, triggers and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Definer {
-    /// Who it was.
+    /// The definer in the dump.
     #[default]
     Keep,
-    /// Whoever loads.
+    /// The account that loads.
     Loader,
     /// This account, in backquotes: `` `app`@`localhost` ``.
     Account(String),
 }
 
 impl Definer {
-    /// The same, with whoever loads by name: so the server will tell it.
+    /// The same, with the name of the account that loads, as the server shows it.
     pub(crate) fn named(&self, session: &mut Session) -> Result<Definer, Error> {
         if *self != Definer::Loader {
             return Ok(self.clone());
@@ -32,7 +32,7 @@ impl Definer {
     }
 }
 
-/// Puts another definer into all statements; returns a line for each object.
+/// Puts another definer into all statements. Returns a line for each object.
 pub(crate) fn apply(manifest: &mut Manifest, definer: &Definer) -> Vec<String> {
     let with = match definer {
         Definer::Keep => return Vec::new(),
@@ -52,12 +52,12 @@ pub(crate) fn apply(manifest: &mut Manifest, definer: &Definer) -> Vec<String> {
     lines
 }
 
-/// Where the definer stands in a statement as the server prints it: before anything that a user wrote.
+/// Where the definer is in a statement that the server printed: before any text of a user.
 pub(crate) fn definer_of(statement: &str) -> Option<(usize, usize)> {
     const WORD: &str = " DEFINER=";
     let from = statement.find(WORD)? + WORD.len();
     let quote = statement[from..].chars().next().filter(|first| matches!(first, '`' | '\'' | '"'));
-    // A role stands without a host.
+    // A role has no host.
     let name = |at: usize| match (quote, statement[at..].chars().next()) {
         (Some(quote), Some(first)) if first == quote => Some(at + closing(&statement[at..], quote)),
         _ => statement[at..].find([' ', '@', '\n']).map(|end| at + end),
@@ -66,12 +66,12 @@ pub(crate) fn definer_of(statement: &str) -> Option<(usize, usize)> {
     if statement[to..].starts_with('@') {
         to = name(to + 1)?;
     }
-    // Before the first quote there is nothing but the server's own words.
+    // Before the first quote there are only words of the server.
     let head = &statement[..from];
     (!head.contains(['`', '\'', '"'])).then_some((from, to))
 }
 
-/// Where a quoted text ends, its closing quote included.
+/// The position after a quoted text and its closing quote.
 pub(crate) fn closing(text: &str, quote: char) -> usize {
     let bytes = text.as_bytes();
     let mut at = 1;
@@ -91,7 +91,7 @@ pub(crate) fn closing(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// A line for each rewrite and not for each object: one may be in all of them.
+/// Prints a line for each kind of rewrite and not for each object, because all objects may need it.
 pub(crate) fn tell(world: &World, rewrites: &[String]) {
     let mut by_rewrite: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (object, rewrite) in rewrites.iter().filter_map(|line| line.rsplit_once(": ")) {

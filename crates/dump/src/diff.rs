@@ -1,4 +1,4 @@
-//! Comparing two of dump folders and servers.
+//! Compares dump folders and servers, two at a time.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::verify::{self, Part};
 use crate::world::World;
 use crate::{Error, name, value};
 
-/// One of the two that are compared.
+/// One of the two things that are compared.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// The folder of a dump.
     Folder(PathBuf),
-    /// A server, as it is now.
+    /// A server in its current state.
     Server(Box<Target>),
 }
 
@@ -30,13 +30,13 @@ pub enum Side {
 pub struct Difference {
     /// Tables on both sides whose rows were compared.
     pub tables: usize,
-    /// Rows of them on the first side.
+    /// Their rows on the first side.
     pub rows: u64,
     /// A line for each difference.
     pub lines: Vec<String>,
 }
 
-/// A side, read.
+/// The contents of one side.
 struct Read {
     title: String,
     release: Release,
@@ -48,7 +48,7 @@ struct Read {
 }
 
 impl Read {
-    /// Databases are defined in words that the other side knows: as a load onto it would make them.
+    /// Defines databases in words that the other side knows, as a load into it would.
     fn speak_as(&mut self, other: &Read) {
         let Some(known) = other.known.as_ref().filter(|_| other.release != self.release) else { return };
         for object in self.objects.iter_mut().filter(|object| object.kind == Kind::Database) {
@@ -57,21 +57,20 @@ impl Read {
     }
 }
 
-/// About how many bytes are read as one.
+/// About how many bytes are read as one chunk.
 const CHUNK_BYTES: u64 = 64 << 20;
 
-/// Compares definitions and rows. A server is read as it is at that moment and not in one snapshot: compare
-/// when nobody writes.
+/// Compares definitions and rows. A server is read without a snapshot: compare when nobody writes.
 ///
 /// # Errors
-/// What reading either side reports; a difference is no error.
+/// Errors of reading either side; a difference is not an error.
 pub fn diff(
     world: &World,
     sides: (&Side, &Side),
     selection: &Selection,
     sessions: usize,
 ) -> Result<Difference, Error> {
-    // What a dump left out is no difference to a server that has it.
+    // Objects that a dump left out are not a difference when a server has them.
     let (one, other) = (Opened::new(world, sides.0)?, Opened::new(world, sides.1)?);
     let (kept, others) = (one.kept(), other.kept());
     let mut a = one.read(world, &Both(selection, &others))?;
@@ -79,7 +78,7 @@ pub fn diff(
     a.speak_as(&b);
     b.speak_as(&a);
     let mut found = Difference { lines: definitions(&a, &b), ..Difference::default() };
-    // The dump's chunks serve for both, so that a difference has a place.
+    // If one side is a dump, its chunks are used for both, so that a difference has a place.
     if a.target.is_some() && b.target.is_none() {
         std::mem::swap(&mut a, &mut b);
     }
@@ -115,7 +114,7 @@ pub fn diff(
     Ok(found)
 }
 
-/// A side before it is known what of it is wanted.
+/// A side before the selection of what to compare is known.
 enum Opened<'a> {
     Folder(&'a Path, Box<Manifest>),
     Server(&'a Target),
@@ -129,7 +128,7 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// What of its server a dump was made of; everything where that is not known, and of a server.
+    /// The objects that a dump was restricted to; all objects when that is unknown, and for a server.
     fn kept(&self) -> Selection {
         match self {
             Opened::Folder(_, manifest) => manifest.selection.clone().unwrap_or_default(),
@@ -192,8 +191,8 @@ fn read_server(target: &Target, wanted: &dyn Wanted) -> Result<Read, Error> {
     })
 }
 
-/// What is on one side only, and what is defined otherwise: to the letter where both servers are of one
-/// release, elsewhere what all print in the same words.
+/// Objects that exist on one side only or are defined differently. Servers of the same release are compared
+/// to the letter, others by the parts that all servers print in the same words.
 fn definitions(a: &Read, b: &Read) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = a.release == b.release;
@@ -223,14 +222,14 @@ fn definitions(a: &Read, b: &Read) -> Vec<String> {
     lines
 }
 
-/// What differs between the definitions of a table.
+/// How the definitions of a table differ.
 fn tables_differ(one: &TableEntry, other: &TableEntry, exact: bool) -> Option<String> {
     let (definition, found) = (&one.table.definition, &other.table.definition);
     let tell = if exact { sorted } else { outline };
     if tell(definition) != tell(found) {
         return Some("defined otherwise".to_owned());
     }
-    // The same numbers stand for other names.
+    // The same numbers stand for different names.
     for column in one.columns().into_iter().filter(|column| value::is_numbered(column, one.version)) {
         let known = other.table.columns.iter().find(|known| known.name == column.name);
         if known.is_some_and(|known| known.column_type != column.column_type) {
@@ -241,7 +240,7 @@ fn tables_differ(one: &TableEntry, other: &TableEntry, exact: bool) -> Option<St
     (counter != found).then(|| format!("AUTO_INCREMENT is {counter} on one side and {found} on the other"))
 }
 
-/// Tables whose rows two dumps sum up in other texts, so that nothing follows from their sums.
+/// Tables whose rows two dumps convert to different texts, so that their sums can't be compared.
 fn incomparable(one: &TableEntry, other: &TableEntry) -> Option<String> {
     let mut columns = one.columns().into_iter();
     let column = columns.find(|column| value::differs(column, one.version, other.version))?;

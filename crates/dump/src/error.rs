@@ -1,4 +1,4 @@
-//! What can go wrong, as far as a caller decides differently.
+//! What can go wrong, in as many kinds as callers treat differently.
 
 use progress::count;
 use std::io;
@@ -17,7 +17,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The folder of a dump is not what its manifest says, or the manifest is not one.
+    /// The folder of a dump contradicts its manifest, or the manifest is not valid.
     #[error("{place}: {what}")]
     Corrupt {
         /// What is wrong.
@@ -26,7 +26,7 @@ pub enum Error {
         place: String,
     },
 
-    /// What was asked for can't be done as it was asked for.
+    /// The request can't be carried out as it was made.
     #[error("{0}")]
     Mismatch(String),
 
@@ -37,16 +37,16 @@ pub enum Error {
     Altered {
         /// The table.
         table: String,
-        /// What was seen of it.
+        /// What was observed.
         what: String,
     },
 
-    /// The rows on the server are not those of the dump.
+    /// The rows on the server differ from those of the dump.
     #[error("{} in {}: {}", count(differences.len(), "difference"), count(*tables, "table"), differences.join("; "))]
     Different {
         /// Tables that were compared.
         tables: usize,
-        /// A line for each that differs.
+        /// A line for each table that differs.
         differences: Vec<String>,
     },
 
@@ -58,7 +58,7 @@ pub enum Error {
     #[error("stopped by a signal; {0}")]
     Stopped(&'static str),
 
-    /// A load was cut off; what it has is safe.
+    /// A load was cut off; its committed rows are safe.
     #[error("{source}; start again with --resume: what is in stays in ({})", count(*rows, "row"))]
     Interrupted {
         /// Rows that are committed.
@@ -82,12 +82,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failure of the operating system's.
+    /// An error of the operating system.
     pub(crate) fn file(name: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
         |source| Error::File { name: name.to_owned(), source }
     }
 
-    /// Whether a load may well go on later, so that what is in should stay for `--resume`.
+    /// Whether the load may well continue later, so that its rows should stay for `--resume`.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Data files: from lines to a compressed file with its checksum, and back.
+//! Data files: lines become a compressed file with its checksum, and lines again.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use disk::Disk;
 
 use crate::format::Encode;
 
-/// How much is decompressed at once.
+/// Bytes that are decompressed in one step.
 const READ_BYTES: usize = 256 << 10;
-/// The largest window that a level of zstd writes with: 128 MiB.
+/// The largest window that any level of zstd uses: 128 MiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// A file being written, or a part of one that is compressed and summed up by itself.
+/// A file that is being written, or a part of one with its own compression and checksum.
 pub(crate) struct Writer<W: Write> {
     encoder: Encoder<Hashed<W>>,
     format: Option<Box<dyn Encode>>,
     text: Vec<u8>,
 }
 
-/// What became of it.
+/// The result of writing it.
 pub(crate) struct Written {
     pub(crate) bytes: u64,
     pub(crate) blake3: String,
@@ -36,7 +36,7 @@ impl<W: Write> Writer<W> {
         Ok(Writer { encoder: codec.encoder(sink, level)?, format, text: Vec::new() })
     }
 
-    /// Takes lines, cut anywhere.
+    /// Takes a piece of the lines, cut anywhere.
     pub(crate) fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
         let Some(format) = &mut self.format else { return self.encoder.write_all(lines) };
         self.text.clear();
@@ -44,7 +44,7 @@ impl<W: Write> Writer<W> {
         self.encoder.write_all(&self.text)
     }
 
-    /// Makes it whole, and gives back what it was written to.
+    /// Completes the file and returns the sink.
     pub(crate) fn end(mut self) -> io::Result<(Written, W)> {
         if let Some(mut format) = self.format.take() {
             self.text.clear();
@@ -57,7 +57,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Passes bytes on and remembers their checksum.
+/// Passes bytes on and computes their checksum.
 struct Hashed<T> {
     to: T,
     hasher: blake3::Hasher,
@@ -77,21 +77,21 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// A data file that is to be read, and what the manifest says of it.
+/// A data file that is to be read, with its description from the manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct DataFile {
     pub(crate) path: PathBuf,
     pub(crate) codec: Codec,
-    /// Where it begins in a file that has others too; `None` for a file of its own.
+    /// Its offset in a file that it shares with others; `None` for a file of its own.
     pub(crate) offset: Option<u64>,
     pub(crate) bytes: u64,
     pub(crate) blake3: String,
-    /// It never holds more text than this.
+    /// The most bytes of text that it can contain.
     pub(crate) text_bytes_max: u64,
 }
 
 impl DataFile {
-    /// Whether a file of this length has it.
+    /// Whether a file of this length contains it.
     pub(crate) fn fits(&self, len: u64) -> bool {
         match self.offset {
             None => len == self.bytes,
@@ -99,8 +99,8 @@ impl DataFile {
         }
     }
 
-    /// Reads it and hands its text on in pieces. Only when this returns well was the file the one the
-    /// manifest describes: what was handed on must not be kept before.
+    /// Reads the file and passes its text on in pieces. Only a successful return proves that the file is the
+    /// one in the manifest: keep nothing before that.
     pub(crate) fn read(
         &self,
         disk: &dyn Disk,
@@ -133,7 +133,7 @@ impl DataFile {
             }
             each(&buffer[..got])?;
         }
-        // The decoder has seen the end of the stream; the reader tells its checksum when it goes.
+        // The decoder has read to the end of the stream; dropping it makes the reader report its checksum.
         drop(decoder);
         let found: Option<(String, u64)> = checksum.recv().ok();
         match found {
@@ -142,8 +142,8 @@ impl DataFile {
         }
     }
 
-    /// Rows may begin with the very bytes that a codec is recognised by, and what is recognised may be one
-    /// that takes all the memory a stream asks for: only the codec that the file's name tells is let in.
+    /// Rows may begin with the magic bytes of a codec, and a recognised stream may ask for all the memory. So
+    /// only the codec that the file's name tells is accepted.
     fn decoder<R: Read + Send + 'static>(&self, reader: R) -> io::Result<Box<dyn Read>> {
         if self.codec == Codec::Plain || self.bytes == 0 {
             return Ok(Box::new(reader));
@@ -177,7 +177,7 @@ impl<R: Read> Read for HashedReader<R> {
 
 impl<R: Read> Drop for HashedReader<R> {
     fn drop(&mut self) {
-        // Nobody listens after an error.
+        // Nobody receives this after an error.
         self.told.try_send((self.hasher.finalize().to_hex().to_string(), self.hasher.count())).ok();
     }
 }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_window_larger_than_any_level_has_is_refused() {
-        // The frame's head as RFC 8878 has it, and one last block of three bytes: exponents 17 and 18 are
+        // The frame's header as in RFC 8878, and one last block of three bytes: exponents 17 and 18 are
         // windows of 128 and 256 MiB.
         let frame =
             |exponent: u8| [b"\x28\xb5\x2f\xfd\x00", &[exponent << 3][..], b"\x19\x00\x00abc"].concat();

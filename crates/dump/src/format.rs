@@ -1,20 +1,20 @@
-//! What data files look like. Rows come as lines of LOAD DATA's default dialect, cut anywhere; a format turns
-//! them into its own text, and says how a server reads it back.
+//! The formats of data files. Rows arrive as lines of LOAD DATA's default dialect, cut anywhere; a format
+//! turns them into its own text, and says how a server reads it back.
 
 use serde::{Deserialize, Serialize};
 use server::{TableName, quote_name};
 
-/// Bytes after which a statement ends.
+/// A statement ends once it has this many bytes.
 const STATEMENT_BYTES: usize = 1 << 20;
 
-/// A form of data files.
+/// A format of data files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// LOAD DATA's default dialect: tabs, backslashes, `\N`.
     #[default]
     Tsv,
-    /// RFC 4180 with every value in quotes, and NULL without.
+    /// RFC 4180 with quotes around every value but NULL.
     Csv,
     /// INSERT statements for any client.
     Sql,
@@ -25,9 +25,9 @@ pub enum Format {
 pub(crate) enum Literal {
     /// As they are.
     Number,
-    /// As text that the server makes a number of.
+    /// As text that the server turns into a number.
     Digits,
-    /// As text: bytes would be taken for those the server keeps.
+    /// As text, because the server would store bytes unchanged.
     Text,
     /// As bytes, whatever their character set.
     Bytes,
@@ -35,9 +35,9 @@ pub(crate) enum Literal {
 
 /// Turns lines into a file's text.
 pub(crate) trait Encode: Send {
-    /// Takes a piece of the lines, cut anywhere, and appends what it becomes.
+    /// Takes a piece of the lines, cut anywhere, and appends its encoding.
     fn encode(&mut self, lines: &[u8], out: &mut Vec<u8>);
-    /// Appends what ends the file.
+    /// Appends the end of the file.
     fn finish(&mut self, out: &mut Vec<u8>);
 }
 
@@ -45,7 +45,7 @@ impl Format {
     /// All of them, the default one first.
     pub const ALL: [Format; 3] = [Format::Tsv, Format::Csv, Format::Sql];
 
-    /// The end of a file's name, and the word on the command line.
+    /// The file name extension, which is also the word on the command line.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Format {
         }
     }
 
-    /// What makes a file of this format; `None` when lines are what it is made of.
+    /// The encoder for this format; `None` when the lines are the format.
     pub(crate) fn encoder(
         self,
         table: &TableName,
@@ -69,7 +69,7 @@ impl Format {
         }
     }
 
-    /// How LOAD DATA reads it, after `CHARACTER SET binary`; `None` when it does not.
+    /// The options for LOAD DATA after `CHARACTER SET binary`; `None` when LOAD DATA can't read it.
     pub(crate) fn load_clause(self) -> Option<&'static str> {
         match self {
             Format::Tsv => Some("FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'"),
@@ -81,23 +81,23 @@ impl Format {
     }
 }
 
-/// INSERT statements of ASCII only, each on a line of its own: values are hexadecimal.
+/// INSERT statements in ASCII only, one per line; values are hexadecimal.
 pub(crate) fn hexadecimal(table: &TableName, columns: &[(String, Literal)]) -> Box<dyn Encode> {
     Box::new(Sql::new(table, columns, true))
 }
 
-/// Where in a field of a line we are.
+/// The position within a field of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
-    /// At its begin.
+    /// At its beginning.
     Start,
-    /// Behind a backslash that is its first byte: an N makes it NULL.
+    /// After a backslash that is its first byte: an N then makes it NULL.
     FirstBackslash,
     /// In the middle.
     Middle,
-    /// Behind a backslash.
+    /// After a backslash.
     Backslash,
-    /// Behind `\N`.
+    /// After `\N`.
     Null,
 }
 
@@ -162,7 +162,7 @@ impl Encode for Csv {
     fn finish(&mut self, _: &mut Vec<u8>) {}
 }
 
-/// The byte that stands behind a backslash in a line.
+/// The byte that a backslash and this byte stand for.
 fn plain(byte: u8) -> u8 {
     match byte {
         b't' => b'\t',
@@ -182,7 +182,7 @@ struct Sql {
     statement: usize,
     begun: bool,
     hex: bool,
-    /// Whether the times of old rows are among the values.
+    /// Whether the times of historical rows are among the values.
     history: bool,
 }
 
@@ -195,14 +195,14 @@ impl Sql {
             field: Field::Start,
             column: 0,
             statement: 0,
-            // The session that takes hexadecimal values is set up already.
+            // A session that takes hexadecimal values is already set up.
             begun: hex,
             hex,
             history: false,
         }
     }
 
-    /// A row or a value begins.
+    /// Begins a row or a value.
     fn open(&mut self, out: &mut Vec<u8>) {
         if self.column > 0 {
             return;
@@ -236,7 +236,7 @@ impl Sql {
         });
     }
 
-    /// A byte of a value, given as it stands in the line, behind a backslash or not.
+    /// Appends a byte of a value as it is in the line; `escaped` says whether it came after a backslash.
     fn byte(&self, byte: u8, escaped: bool, out: &mut Vec<u8>) {
         if self.hex && self.literal() == Literal::Bytes {
             let byte = if escaped { plain(byte) } else { byte };
@@ -266,11 +266,11 @@ impl Sql {
     }
 }
 
-/// What a file of INSERT statements begins with: the settings that keep values as they are.
+/// The beginning of a file of INSERT statements: the settings that keep values unchanged.
 const SQL_SETTINGS: &str = "SET NAMES binary, time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 0, \
      sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
 
-/// The times of old rows are the server's own business unless it is told otherwise.
+/// Unless it is told otherwise the server sets the times of historical rows itself.
 const SQL_HISTORY: &str = "SET system_versioning_insert_history = 1;\n";
 
 impl Encode for Sql {

@@ -1,4 +1,4 @@
-//! What proves that rows are equal, in whatever order they come.
+//! The proof that rows are equal, in any order.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::{Deserialize, Serialize};
 
-/// How many rows, and the sum of their hashes. Two sets of rows with equal sums are taken as equal: a change
-/// that is no attack goes unnoticed with a probability of 2^-64.
+/// The number of rows and the sum of their hashes. Two sets of rows with equal sums are considered equal: a
+/// change that is not an attack goes unnoticed with a probability of 2^-64.
 ///
 /// The hash of a row is the CRC-64/NVME of its line without the newline, in LOAD DATA's default dialect,
 /// mixed by the finalizer of MurmurHash3 (without it, values that change places between two rows could cancel
-/// out). Hashes are added modulo 2^64: unlike XOR, a sum sees a row that is there twice.
+/// out). Hashes are added modulo 2^64: unlike XOR, a sum detects a row that is there twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
     /// Rows.
@@ -21,18 +21,18 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Takes other rows in.
+    /// Adds other rows.
     pub fn add(&mut self, other: Sum) {
         self.rows = self.rows.wrapping_add(other.rows);
         self.hash = Hash(self.hash.0.wrapping_add(other.hash.0));
     }
 
-    /// Takes a row in, given as its line.
+    /// Adds a row, given as its line.
     pub(crate) fn add_line(&mut self, line: &[u8]) {
         self.add_checksum(crc_fast::checksum(CrcAlgorithm::Crc64Nvme, line));
     }
 
-    /// Takes a row in whose line came in pieces.
+    /// Adds a row whose line came in pieces.
     pub(crate) fn add_pieces(&mut self, pieces: &Digest) {
         self.add_checksum(pieces.finalize());
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_one_of_the_format() {
-        // CRC-64/NVME of "123456789" is the check value of that code's definition.
+        // The definition of CRC-64/NVME gives this check value for "123456789".
         assert_eq!(crc_fast::checksum(CrcAlgorithm::Crc64Nvme, b"123456789"), 0xae8b_1486_0a79_9888);
         assert_eq!(sum(&["123456789"]).hash.0, mix(0xae8b_1486_0a79_9888));
         let mut pieces = pieces();

@@ -1,4 +1,4 @@
-//! Looking at a dump without a server.
+//! Examines a dump without a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::parallel::Failure;
 use crate::{Error, Format, World};
 use progress::count;
 
-/// What was found in a dump's folder.
+/// The result of checking a dump's folder.
 #[derive(Clone, Debug)]
 pub struct CheckSummary {
     /// The manifest.
@@ -24,17 +24,17 @@ pub struct CheckSummary {
     pub chunks: usize,
     /// Bytes of them.
     pub file_bytes: u64,
-    /// A line for each that is not what the manifest says.
+    /// A line for each file that contradicts the manifest.
     pub damaged: Vec<String>,
-    /// Data files that the manifest does not tell of.
+    /// Data files that the manifest does not list.
     pub strays: Vec<PathBuf>,
 }
 
-/// Reads all of a dump and compares it with its manifest: every file's length and BLAKE3, that its text can
-/// be had, and for lines (`tsv`) rows and hashes too.
+/// Reads the whole dump and compares it with its manifest: the length and BLAKE3 of every file, whether its
+/// text can be decompressed, and for lines (`tsv`) also rows and hashes.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when the manifest is damaged, [`Error::Stopped`]; a damaged data file is no error.
+/// [`Error::Corrupt`] when the manifest is damaged, [`Error::Stopped`]; a damaged data file is not an error.
 pub fn check(world: &World, folder: &Path, threads: usize) -> Result<CheckSummary, Error> {
     let manifest = Manifest::read(&*world.disk, folder)?;
     let chunks: Vec<_> = manifest
@@ -82,7 +82,7 @@ pub fn check(world: &World, folder: &Path, threads: usize) -> Result<CheckSummar
     })
 }
 
-/// Reads a chunk; with a sum, its lines must make that.
+/// Reads a chunk. If a sum is given, its lines must match it.
 fn read(world: &World, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::Result<()> {
     let mut lines = Lines::default();
     let mut text = 0;
@@ -115,7 +115,7 @@ fn read(world: &World, file: &DataFile, wanted: Option<Sum>, rows: u64) -> io::R
 #[derive(Default)]
 struct Lines {
     sum: Sum,
-    /// What came of a line that is not at its end.
+    /// The digest of a line that has not ended.
     open: Option<Digest>,
 }
 
@@ -139,7 +139,7 @@ impl Lines {
     }
 }
 
-/// Data files that belong to nothing.
+/// Data files that belong to no table.
 fn strays(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Vec<PathBuf>, Error> {
     let mut known = std::collections::BTreeSet::new();
     for entry in &manifest.tables {
@@ -149,7 +149,7 @@ fn strays(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Vec<Pat
     for name in disk.list(folder).map_err(Error::file(folder))? {
         let path = folder.join(&name);
         let is_ours = name == TOGETHER || name.to_string_lossy().contains('.');
-        // What is no folder is no place for data files.
+        // Only a folder can contain data files.
         let Some(names) = disk.list(&path).ok().filter(|_| is_ours) else { continue };
         found.extend(names.into_iter().map(|name| path.join(name)).filter(|path| !known.contains(path)));
     }

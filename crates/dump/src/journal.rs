@@ -1,9 +1,8 @@
-//! What a dump under way has done so far: so that a dump that was stopped can go on, and a load can follow
-//! one.
+//! The journal of a running dump: with it a stopped dump can be resumed, and a load can follow a running one.
 //!
-//! A line of JSON for each step, behind the manifest as far as it is known at the begin. It is only added to,
-//! and goes when the manifest is there. Whoever writes it holds a lock, which the system gives back when the
-//! process ends in whatever way.
+//! It has a line of JSON for each step, after the manifest as far as that is known at the beginning. Lines
+//! are only appended, and the file is removed once the final manifest exists. The writer holds a lock, which
+//! the system releases however the process ends.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -18,40 +17,40 @@ use crate::manifest::{self, Chunk, Manifest};
 
 /// The file's name.
 const NAME: &str = "journal.jsonl";
-/// The journal of a dump that was stopped, while another goes on with it.
+/// The journal of a stopped dump, while another run resumes it.
 const LEFT: &str = "journal.left.jsonl";
-/// The file that is locked while a dump is under way.
+/// The file that is locked while a dump is running.
 const LOCK: &str = "dump.lock";
-/// How often it is made sure that others, on another machine maybe, see what was written.
+/// How often the file is synced, so that others, perhaps on another machine, see what was written.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// A line is not longer than a manifest may be.
+/// A line is no longer than a manifest may be.
 const LINE_BYTES_MAX: usize = 1 << 30;
 
-/// A step. Tables are numbered as in the manifest.
+/// A step. Tables have the same numbers as in the manifest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Step {
-    /// The manifest, with the chunks of tables that an earlier run has dumped.
+    /// The manifest, with the chunks of tables that an earlier run completed.
     Begin(Box<Manifest>),
-    /// A data file is whole.
+    /// A data file is complete.
     Chunk(usize, Chunk),
-    /// A table is: it has no more chunks, and was the same all the time.
+    /// A table is complete: it has no more chunks, and it did not change meanwhile.
     Table(usize),
-    /// A table was altered: what is known of it counts no more, and it is read once more under its new
+    /// A table was altered: what was recorded about it is void, and it is read again under its new
     /// definition.
     Again(usize),
     /// The dump has failed.
     Failed(String),
 }
 
-/// The lock on a folder. While somebody has it a dump into the folder is under way.
+/// Locks a folder. While the lock is held a dump into the folder is running.
 pub(crate) fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Guard>, Error> {
     let path = folder.join(LOCK);
     let locked = disk.lock(&path, Share::Exclusive).map_err(Error::file(&path))?;
     locked.ok_or_else(|| Error::Busy(format!("another dump into {}", folder.display())))
 }
 
-/// Whether somebody dumps into a folder at this moment.
+/// Whether somebody dumps into a folder right now.
 pub(crate) fn is_locked(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
     let path = folder.join(LOCK);
     // Asking must not leave a file behind.
@@ -60,20 +59,20 @@ pub(crate) fn is_locked(disk: &dyn Disk, folder: &Path) -> Result<bool, Error> {
     }
     let locked = disk.lock(&path, Share::Shared).map_err(Error::file(&path))?;
     if locked.is_some() && disk.stat(&folder.join(manifest::NAME)).is_ok() {
-        // The dump has ended since, and removed the file that this has made again.
+        // The dump has ended meanwhile and removed the file that this call has created again.
         disk.remove(&path).ok();
     }
     Ok(locked.is_none())
 }
 
-/// A journal being written, from several threads.
+/// A journal that several threads write.
 pub(crate) struct Journal {
     path: PathBuf,
     sink: Mutex<(Box<dyn Sink>, Instant)>,
 }
 
 impl Journal {
-    /// Begins one, instead of what there is.
+    /// Begins a journal and replaces an existing one.
     pub(crate) fn begin(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<Journal, Error> {
         let path = folder.join(NAME);
         let text = line(&Step::Begin(Box::new(manifest.clone())));
@@ -98,7 +97,7 @@ impl Journal {
         let add = |(sink, synced): &mut (Box<dyn Sink>, Instant)| -> io::Result<()> {
             sink.write_all(&line(step)?)?;
             sink.flush()?;
-            // Data files are durable by themselves; a step that is lost in a crash costs a table's dump
+            // Data files are durable on their own; a step that a crash loses only makes a table be dumped
             // again.
             if synced.elapsed() >= SYNC_EVERY {
                 sink.sync()?;
@@ -109,7 +108,7 @@ impl Journal {
         add(&mut sink).map_err(Error::file(&self.path))
     }
 
-    /// Removes it and the lock's file: the manifest says everything now.
+    /// Removes the journal and the lock file, because the manifest now has everything.
     pub(crate) fn remove(self, disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
         for path in [self.path.clone(), folder.join(LOCK)] {
             disk.remove(&path).map_err(Error::file(&path))?;
@@ -140,9 +139,9 @@ impl Reader {
         Reader { path, at: 0, rest: Vec::new() }
     }
 
-    /// The steps that were added since the last call; none while there is no journal.
+    /// The steps that were added since the last call; none if there is no journal.
     pub(crate) fn steps(&mut self, disk: &dyn Disk) -> Result<Vec<Step>, Error> {
-        // Opened anew each time: only that shows what another machine has written.
+        // Opened anew each time, because only that shows what another machine has written.
         let mut source = match disk.open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             opened => opened.map_err(Error::file(&self.path))?,
@@ -176,8 +175,8 @@ impl Reader {
     }
 }
 
-/// Takes the journal of a stopped dump out of the way, so that whoever follows waits for the one that goes
-/// on. It needs the lock.
+/// Moves the journal of a stopped dump aside, so that a follower waits for the run that resumes it. The
+/// caller must hold the lock.
 pub(crate) fn set_aside(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     match disk.rename(&folder.join(NAME), &folder.join(LEFT)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file(folder)(error)),
@@ -185,8 +184,8 @@ pub(crate) fn set_aside(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// What a stopped dump left: its manifest, with the chunks of the tables that are whole. `None` when it was
-/// stopped before it had written anything.
+/// What a stopped dump left: its manifest, with the chunks of complete tables. `None` when it was stopped
+/// before it wrote anything.
 pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, Error> {
     let path = [NAME, LEFT].map(|name| folder.join(name)).into_iter().find(|path| disk.stat(path).is_ok());
     let steps = path.map_or(Ok(Vec::new()), |path| Reader::of(path).steps(disk))?;
@@ -208,7 +207,7 @@ pub(crate) fn left(disk: &dyn Disk, folder: &Path) -> Result<Option<Manifest>, E
         match step {
             Step::Chunk(table, chunk) => chunks.get_mut(table).ok_or_else(strange)?.push(chunk),
             Step::Table(table) => *whole.get_mut(table).ok_or_else(strange)? = true,
-            // Its definition is not the one above.
+            // Its definition differs from the one above.
             Step::Again(table) => *again.get_mut(table).ok_or_else(strange)? = true,
             Step::Begin(_) | Step::Failed(_) => {}
         }
@@ -275,7 +274,7 @@ mod tests {
         let journal = Journal::begin(&RealDisk, folder, &manifest()).unwrap();
         let mut reader = Reader::new(folder);
         assert!(matches!(reader.steps(&RealDisk).unwrap()[..], [Step::Begin(_)]));
-        // Chunks come as they are done.
+        // Chunks are recorded as they are completed.
         for step in
             [Step::Chunk(1, chunk(1)), Step::Chunk(1, chunk(0)), Step::Table(1), Step::Chunk(0, chunk(0))]
         {

@@ -1,14 +1,14 @@
-//! A whole server into a folder and back: parallel, one state of the data, proven equal.
+//! Dumps a whole server into a folder and loads it again: parallel, one state of the data, proven equal.
 //!
-//! [`dump`] reads a catalogue and, from sessions that share one snapshot, the rows of every table in chunks
-//! of its key, and writes a folder that docs/formats/dump.md describes. [`load`] makes everything again on
-//! another server and reads it back to prove it. [`diff`] compares folders and servers.
+//! [`dump`] reads the catalogue and, from sessions that share one snapshot, the rows of every table in chunks
+//! of its key. It writes a folder that docs/formats/dump.md describes. [`load`] recreates everything on
+//! another server and reads it back as proof. [`diff`] compares folders and servers.
 //!
-//! The way of a row: `server::Session::stream` hands over values as they come off the wire, `line` makes LOAD
-//! DATA's text and the sum of rows of them, `format` turns that into what is asked for, `file` compresses and
-//! writes it. On the way back the file's text is sent as it is. `hash` defines what equal means.
+//! The way of a row: `server::Session::stream` passes on values as they arrive, `line` turns them into LOAD
+//! DATA's text and the sum of rows, `format` converts that to the chosen format, `file` compresses and writes
+//! it. On the way back the file's text is sent unchanged. `hash` defines what equal means.
 //!
-//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a
+//! The crate does not print, read arguments or read a clock: the caller brings a [`World`] and a
 //! [`progress::Progress`].
 
 mod definer;

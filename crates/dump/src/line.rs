@@ -1,4 +1,4 @@
-//! Rows off the wire as lines of LOAD DATA's default dialect, in blocks, with their sum.
+//! Turns rows of the wire protocol into lines of LOAD DATA's default dialect, in blocks, with their sum.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use server::RowSink;
 
 use crate::hash::{self, Sum};
 
-/// How much is gathered before it is handed on. It stays in the second cache level.
+/// Bytes that are gathered before they are passed on. This fits into the second-level cache.
 const BLOCK_BYTES: usize = 128 << 10;
-/// A byte up to this one is a length on the wire.
+/// On the wire a byte up to this one is a length.
 const LENGTH_MAX: u8 = 250;
 
-/// Makes lines of rows and hands them on in blocks; a block may end anywhere, also amid a value.
+/// Turns rows into lines and passes them on in blocks; a block may end anywhere, even inside a value.
 pub(crate) struct Lines<'a> {
     block: Vec<u8>,
     /// Where the current row begins in the block.
     row: usize,
-    /// What came before that, of a row that did not fit into one block.
+    /// The digest of the part of the current row that went into earlier blocks.
     before: Option<Box<Digest>>,
     in_value: bool,
     in_row: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Blocks go to this function, with the number of rows that ended since the last one.
+    /// Blocks go to this function, with the number of rows that ended since the last block.
     pub(crate) fn new(to: &'a mut dyn FnMut(&[u8], u64) -> io::Result<()>) -> Lines<'a> {
         Lines {
             block: Vec::with_capacity(BLOCK_BYTES * 5 / 4),
@@ -43,7 +43,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Hands on what is left; returns the sum of all rows and the bytes of their lines.
+    /// Passes on the rest. Returns the sum of all rows and the bytes of their lines.
     pub(crate) fn finish(mut self) -> io::Result<(Sum, u64)> {
         self.hand_on()?;
         Ok((self.sum, self.bytes))
@@ -96,15 +96,15 @@ impl RowSink for Lines<'_> {
         self.block.extend_from_slice(b"\\N");
     }
 
-    /// Lengths make room for tabs, and nothing but these has to be written: for a row of short values that
-    /// need no escape this is one copy instead of one for each.
+    /// A tab takes the place of each length. Nothing else has to be written for a row of short values without
+    /// escapes, so it is one copy instead of one for each value.
     #[inline]
     fn packed_row(&mut self, row: &[u8], columns: usize) -> bool {
         let Some((&first, rest)) = row.split_first() else { return false };
         let from = self.block.len();
         self.block.extend_from_slice(rest);
         let line = &mut self.block[from..];
-        // Where the next length stands, if nothing is wrong.
+        // Where the next length is, if the row is valid.
         let mut at = usize::from(first);
         let mut is_packed = first <= LENGTH_MAX;
         for _ in 1..columns {
@@ -217,8 +217,7 @@ mod tests {
             let mut lines = Lines::new(&mut to);
             let taken = lines.packed_row(&packed, row.len());
             assert_eq!(taken, ![5, 6, 8].contains(&at), "{row:?}");
-            // What is not packed is left as it was: a length too few or too many, NULL, a long value, nothing
-            // at all.
+            // The fast path leaves alone: a length too few or too many, NULL, a long value, no value at all.
             assert!(
                 !lines.packed_row(&packed, row.len() + 1)
                     && !lines.packed_row(&packed[..packed.len() - 1], row.len())

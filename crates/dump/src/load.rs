@@ -1,4 +1,4 @@
-//! A load from begin to end.
+//! A load from beginning to end.
 
 mod account;
 mod check;
@@ -32,32 +32,32 @@ pub(crate) use check::select;
 pub(crate) use prove::{is_one, same};
 pub(crate) use rewrite::{as_known, known};
 
-/// What is proven after loading.
+/// What to prove after loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// All rows are read back and their sums compared with the manifest's.
     #[default]
     Rows,
-    /// The server's counts are compared while loading.
+    /// Only the server's counts are compared, while loading.
     Counts,
 }
 
-/// One load, as asked for.
+/// A request for a load.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
     /// The dump.
     pub folder: PathBuf,
-    /// What of it to load.
+    /// Which of its objects to load.
     pub selection: Selection,
     /// Sessions that load at the same time.
     pub sessions: usize,
-    /// Go on with a load that was stopped.
+    /// Resume a load that was stopped.
     pub resume: bool,
     /// Begin while the dump is still being made.
     pub follow: bool,
     /// What to prove.
     pub verify: Verify,
-    /// Who is to be the definer of views, routines, triggers and events.
+    /// Who becomes the definer of views, routines, triggers and events.
     pub definer: Definer,
     /// Keep the load out of the target's binary log.
     pub no_binlog: bool,
@@ -72,25 +72,25 @@ pub struct LoadSummary {
     pub tables: usize,
     /// Other objects.
     pub objects: usize,
-    /// Rows, those of an earlier run included.
+    /// Rows, including those of an earlier run.
     pub rows: u64,
     /// Bytes of text.
     pub text_bytes: u64,
-    /// What was written otherwise than in the dump, a line for each.
+    /// What was written differently from the dump, a line for each.
     pub rewrites: Vec<String>,
-    /// What is not on the target, a line for each.
+    /// What is missing on the target, a line for each.
     pub omitted: Vec<String>,
 }
 
 /// How long to wait for a lock on the target.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
-/// How long purge is put off at most, in seconds.
+/// The most seconds for which purge is held up.
 const SNAPSHOT_MAX_S: u32 = 600;
 
-/// The sums of tables' chunks by their numbers.
+/// The sums of the tables' chunks, by number.
 type Sums<'a> = BTreeMap<&'a TableName, BTreeMap<u32, Sum>>;
 
-/// A load under way.
+/// A running load.
 pub(crate) struct Load<'a> {
     pub(crate) world: &'a World,
     pub(crate) target: &'a Target,
@@ -98,18 +98,19 @@ pub(crate) struct Load<'a> {
     pub(crate) manifest: Manifest,
     pub(crate) ledger: Ledger,
     pub(crate) summary: LoadSummary,
-    /// The dump, while it is being made.
+    /// The dump, if it is still being made.
     follow: Option<Follow>,
     is_following: bool,
-    /// Chunks that were read back when they were in, and were right.
+    /// Chunks that were read back after loading and were right.
     proven: BTreeSet<(TableName, u32)>,
 }
 
-/// Loads a dump into a server that has none of its tables.
+/// Loads a dump into a server that does not have its tables.
 ///
 /// # Errors
-/// [`Error::Different`] when what is on the server is not what is in the dump; [`Error::Interrupted`] when it
-/// can go on with `resume`; [`Error::Mismatch`] for what the target can't take, before anything is changed.
+/// [`Error::Different`] when the rows on the server differ from those of the dump; [`Error::Interrupted`]
+/// when the load can be resumed with `resume`; [`Error::Mismatch`] for what the target can't take, before
+/// anything is changed.
 pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<LoadSummary, Error> {
     let (mut manifest, follow) = if request.follow {
         Follow::begin(world, &request.folder)?
@@ -141,14 +142,14 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     load.ledger.create(&mut session)?;
     let done = load.run(&mut session).and_then(|()| load.ledger.remove(&mut session));
     done.map_err(|error| match error {
-        // The signal's own message says how it goes on.
+        // The signal's own message says how to continue.
         error @ Error::Stopped(_) => error,
         error if error.is_passing() => {
             Error::Interrupted { rows: load.summary.rows, source: Box::new(error) }
         }
         error => error,
     })?;
-    // Everything is in and the load is over, even if the server goes away now.
+    // All rows are loaded and the load is over, even if the connection to the server breaks now.
     if let Err(error) = load.ledger.remove_database(&mut session) {
         world.progress.warn(&format!("the empty database _remora stays: {error}"));
     }
@@ -156,7 +157,7 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
 }
 
 impl Load<'_> {
-    /// All that can be stopped and gone on with.
+    /// The part that can be stopped and resumed.
     fn run(&mut self, session: &mut Session) -> Result<(), Error> {
         self.world.progress.phase("making tables", None);
         self.make(session, |kind| kind <= Kind::Sequence)?;
@@ -175,7 +176,7 @@ impl Load<'_> {
         self.prove_objects()
     }
 
-    /// Purge would take processors from filling tables and from reading them back.
+    /// Purge would take processor time from filling tables and from reading them back.
     fn put_off_purge(&self) -> Result<Option<Session>, Error> {
         if !self.request.data {
             return Ok(None);
@@ -183,7 +184,7 @@ impl Load<'_> {
         Ok(snapshot::put_off_purge(snapshot::connect(self.target)?, SNAPSHOT_MAX_S)?)
     }
 
-    /// Reads back what was not when it was in.
+    /// Reads back the rows that were not read back right after loading.
     fn prove(&self) -> Result<(), Error> {
         let entries: Vec<&TableEntry> = self.manifest.tables.iter().filter(|entry| entry.data).collect();
         let parts = entries
@@ -203,8 +204,8 @@ impl Load<'_> {
         };
         let differing: Vec<&TableEntry> =
             entries.iter().copied().filter(|entry| difference(entry, &sums).is_some()).collect();
-        // A chunk may have been right and be another by now: rows that came later can be within its range,
-        // where the target sorts keys otherwise.
+        // A chunk may have been right then and differ now: where the target sorts keys in another order, rows
+        // that were loaded later may lie within its range.
         let is_doubtful =
             |part: &Part<'_>| differing.iter().any(|entry| entry.table.name == part.entry.table.name);
         let doubtful: Vec<Part<'_>> = proven.into_iter().filter(is_doubtful).collect();
@@ -218,7 +219,7 @@ impl Load<'_> {
         }
     }
 
-    /// Reads chunks, and notes what their sums are.
+    /// Reads chunks and records their sums.
     fn read_back<'a>(&self, parts: &[Part<'a>], sums: &mut Sums<'a>) -> Result<(), Error> {
         if parts.is_empty() {
             return Ok(());
@@ -233,7 +234,7 @@ impl Load<'_> {
     }
 }
 
-/// A session that takes values as they are.
+/// A session that stores values unchanged.
 pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session, Error> {
     let mut session = snapshot::connect(target)?;
     session.execute(&format!(
@@ -245,15 +246,16 @@ pub(crate) fn connect(target: &Target, request: &LoadRequest) -> Result<Session,
         "check_constraint_checks = 0",
         "system_versioning_insert_history = 1",
         "innodb_strict_mode = 0",
-        // Definitions say all there is to a TIMESTAMP, and which collation they mean.
+        // A TIMESTAMP then gets nothing that its definition does not say, and every collation is stated.
         "explicit_defaults_for_timestamp = 1",
-        // A counter goes on behind the largest number, and not at the next one that is this server's turn.
+        // A counter then continues right after the largest number, and not at the next one that is this
+        // server's turn.
         "auto_increment_increment = 1",
         "auto_increment_offset = 1",
         "character_set_collations = ''",
     ] {
         match session.execute(&format!("SET SESSION {setting}")) {
-            // A variable this server does not have, or does not let us set.
+            // This server does not have the variable, or does not let us set it.
             Err(error) if matches!(error.code(), Some(1193 | 1227 | 1238)) => {}
             other => {
                 other?;

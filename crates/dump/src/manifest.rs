@@ -1,4 +1,4 @@
-//! The manifest: everything a dump consists of. A folder without one is no dump.
+//! The manifest: everything that a dump consists of. A folder without one is not a dump.
 
 mod seal;
 
@@ -23,19 +23,19 @@ use progress::count;
 
 /// The file's name.
 pub(crate) const NAME: &str = "manifest.json";
-/// What the first member says.
+/// The value of the first member.
 const FORMAT: &str = "remora dump";
-/// The version that is written. The one before is read too.
+/// The version that is written. The previous one is read too.
 pub(crate) const VERSION: u32 = 2;
 /// The folder of data files that hold the rows of many small tables.
 pub(crate) const TOGETHER: &str = "together";
 /// The codecs of data files.
 const CODECS: [Codec; 5] = [Codec::Plain, Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Column];
-/// No codec makes more of a byte: a block of zstd's, of four bytes, can stand for 128 KiB.
+/// No codec expands a byte further: a zstd block of four bytes can stand for 128 KiB.
 const EXPANSION_MAX: u64 = 32 << 10;
-/// But for columns: a block of them, of some thirty bytes, can stand for 32 MiB.
+/// Except columns: a block of some thirty bytes can stand for 32 MiB.
 const EXPANSION_MAX_COLUMN: u64 = 1 << 20;
-/// What a file may hold beyond that, be it ever so small.
+/// Bytes that a file may contain beyond that, however small it is.
 const EXPANSION_FREE: u64 = 1 << 20;
 /// A manifest of a hundred thousand tables stays below this.
 const BYTES_MAX: u64 = 1 << 30;
@@ -49,36 +49,36 @@ pub struct Manifest {
     pub version: u32,
     /// Identifies this dump among others.
     pub id: String,
-    /// Where it comes from.
+    /// The server it was made from.
     pub source: Source,
-    /// Form of the data files.
+    /// Format of the data files.
     pub data_format: Format,
-    /// The end of their names, compression included: `tsv.zst`.
+    /// Their file name extension, including that of the compression: `tsv.zst`.
     pub data_extension: String,
-    /// Condition for the rows of all tables without one of their own; `None` for all rows.
+    /// Condition for the rows of all tables that have none of their own; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// What of the server was dumped; `None` in dumps of before this was kept.
+    /// What was selected for the dump; `None` in dumps from before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
-    /// The states of the server that some tables are of, when the dump was stopped and went on; those of the
-    /// rest are of `source`.
+    /// Earlier states of the server, from which some tables are when the dump was stopped and resumed; the
+    /// others are from the state in `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
-    /// Everything but tables, in an order in which it can be made.
+    /// Everything but tables, in an order in which it can be created.
     pub objects: Vec<Object>,
     /// Tables.
     pub tables: Vec<TableEntry>,
-    /// What the server has and the dump has not, a line for each.
+    /// What is on the server but not in the dump, a line for each.
     pub omitted: Vec<String>,
 }
 
-/// The server a dump was made of.
+/// The server that a dump was made from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Source {
     /// `mariadb` or `mysql`.
     pub flavour: String,
-    /// As the server writes it.
+    /// As the server shows it.
     pub server_version: String,
     /// Its host name.
     pub host: String,
@@ -86,12 +86,12 @@ pub struct Source {
     pub server_id: u64,
     /// Its `lower_case_table_names`.
     pub lower_case_table_names: u8,
-    /// How all sessions came to see the same.
+    /// How all sessions got the same snapshot.
     pub snapshot: Way,
-    /// Where that state stands in its binary log.
+    /// The position of that state in the server's binary log.
     pub position: Option<Position>,
-    /// Where it stands in the binary log of its own source, for a replica: columns of SHOW SLAVE STATUS, soon
-    /// after that state; on MariaDB `gtid_slave_pos` of that very state, from which another replica can
+    /// For a replica, its position in the binary log of its source: columns of SHOW SLAVE STATUS, read soon
+    /// after that state; on MariaDB `gtid_slave_pos` of exactly that state, from which another replica can
     /// start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replica_of: Vec<(String, String)>,
@@ -110,32 +110,32 @@ impl Source {
         Version::parse(&self.server_version)
     }
 
-    /// The release, within which definitions are printed in the same words.
+    /// The release; servers of one release print definitions in the same words.
     #[must_use]
     pub fn release(&self) -> Release {
         Release::of(self.flavour(), self.version())
     }
 }
 
-/// A state of the server, before the one in [`Source`].
+/// A state of the server before the one in [`Source`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Earlier {
-    /// How all sessions came to see the same.
+    /// How all sessions got the same snapshot.
     pub snapshot: Way,
-    /// Where it stands in the server's binary log.
+    /// Its position in the server's binary log.
     pub position: Option<Position>,
 }
 
-/// A table, its rows included.
+/// A table and its rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TableEntry {
-    /// What it is.
+    /// Its definition.
     #[serde(flatten)]
     pub table: Table,
-    /// Its number in the whole manifest, which stays when a part of it is chosen.
+    /// Its number in the whole manifest, which it keeps when only a part is selected.
     #[serde(skip)]
     pub(crate) place: usize,
-    /// The version of the format, which says what text a value has in a line.
+    /// The version of the format, which decides what text a value has in a line.
     #[serde(skip)]
     pub(crate) version: u32,
     /// The folder of its data files.
@@ -143,14 +143,14 @@ pub struct TableEntry {
     /// Condition that its rows meet; `None` for all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// Whether old rows of a versioned table are among them.
+    /// Whether historical rows of a versioned table are included.
     pub history: bool,
-    /// Whether its rows were to be dumped.
+    /// Whether its rows were selected for the dump.
     pub data: bool,
-    /// The number of the earlier state that its rows are of; `None` for that of the others.
+    /// The number of the earlier state that its rows are from; `None` for the state in [`Source`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<usize>,
-    /// Its data files; they may be loaded in any order, but in this one they are in the order of the key.
+    /// Its data files, in the order of the key; they may be loaded in any order.
     pub chunks: Vec<Chunk>,
     /// Sum of all its rows.
     pub sum: Sum,
@@ -159,9 +159,9 @@ pub struct TableEntry {
 /// A data file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// Its number, which is its name.
+    /// Its number, which is also its name.
     pub number: u32,
-    /// The partitions its rows are in; none for any. Version 1 has one or null.
+    /// The partitions of its rows; none for any. Version 1 has one or null.
     #[serde(
         default,
         alias = "partition",
@@ -169,7 +169,7 @@ pub struct Chunk {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub partitions: Vec<String>,
-    /// The part of the key its rows are in; `None` for all.
+    /// The range of the key that its rows are in; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
     /// Sum of its rows.
@@ -180,7 +180,7 @@ pub struct Chunk {
     pub file_bytes: u64,
     /// BLAKE3 of the file, in hexadecimal digits.
     pub blake3: String,
-    /// Where it is, when it shares a file with chunks of other tables; length and BLAKE3 are those of its own
+    /// Its place when it shares a file with chunks of other tables; length and BLAKE3 are those of its own
     /// part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Within>,
@@ -210,7 +210,7 @@ fn some_or_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 }
 
 impl Chunk {
-    /// One that is still to be read.
+    /// A chunk that is still to be read.
     pub(crate) fn planned(number: u32, partitions: Vec<String>, range: Option<Range>) -> Chunk {
         Chunk {
             number,
@@ -231,7 +231,7 @@ impl TableEntry {
         self.data && self.earlier.is_none()
     }
 
-    /// Takes its chunks, in any order.
+    /// Sets its chunks, given in any order.
     pub(crate) fn set_chunks(&mut self, mut chunks: Vec<Chunk>) {
         chunks.sort_by_key(|chunk| chunk.number);
         self.sum = chunks.iter().fold(Sum::default(), |mut sum, chunk| {
@@ -253,7 +253,7 @@ impl TableEntry {
 }
 
 impl Manifest {
-    /// An empty one.
+    /// An empty manifest.
     pub(crate) fn new(id: String, source: Source, format: Format, codec: Codec) -> Manifest {
         let extension = match codec.extension() {
             "" => format.extension().to_owned(),
@@ -275,8 +275,7 @@ impl Manifest {
         }
     }
 
-    /// For each earlier state a line that tells which tables are of it; empty for a dump that was made at
-    /// once.
+    /// For each earlier state a line that lists its tables; empty for a dump that was made in one run.
     #[must_use]
     pub fn states(&self) -> Vec<String> {
         let line = |(at, earlier): (usize, &Earlier)| {
@@ -298,7 +297,7 @@ impl Manifest {
         self.earlier.iter().enumerate().map(line).collect()
     }
 
-    /// Takes over the states that kept tables are of; one that none is of any more is left out.
+    /// Takes over the earlier states of kept tables, and drops states without tables.
     pub(crate) fn set_earlier(&mut self, mut earlier: Vec<Earlier>) {
         for at in (0..earlier.len()).rev() {
             if self.tables.iter().all(|entry| entry.earlier != Some(at)) {
@@ -311,7 +310,7 @@ impl Manifest {
         self.earlier = earlier;
     }
 
-    /// Where a chunk's file is.
+    /// The path of a chunk's file.
     pub(crate) fn path(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> PathBuf {
         match chunk.within {
             None => folder.join(&table.folder).join(format!("{:05}.{}", chunk.number, self.data_extension)),
@@ -319,12 +318,12 @@ impl Manifest {
         }
     }
 
-    /// Where a file of many tables is.
+    /// The path of a file that small tables share.
     pub(crate) fn path_together(&self, folder: &Path, file: u32) -> PathBuf {
         folder.join(TOGETHER).join(format!("{file:05}.{}", self.data_extension))
     }
 
-    /// What is to be said of a dump that proves less than those of today; `None` of one that does not.
+    /// What to say about a dump whose version proves less than the current one; `None` for a current one.
     #[must_use]
     pub fn age(&self) -> Option<String> {
         (self.version == PLAIN_VERSION).then(|| {
@@ -334,7 +333,7 @@ impl Manifest {
         })
     }
 
-    /// A chunk's file, and what is to be found in it.
+    /// A chunk's file, and what it must contain.
     pub(crate) fn data_file(&self, folder: &Path, table: &TableEntry, chunk: &Chunk) -> DataFile {
         let end = self.data_extension.rsplit('.').next();
         let codec = CODECS.into_iter().find(|codec| Some(codec.extension()) == end).unwrap_or(Codec::Plain);
@@ -346,15 +345,15 @@ impl Manifest {
             blake3: chunk.blake3.clone(),
             text_bytes_max: match self.data_format {
                 Format::Tsv => chunk.text_bytes,
-                // An empty value and its tab become four bytes, a quote two; nothing grows by more.
+                // An empty value and its tab become four bytes, a quote becomes two; nothing grows by more.
                 Format::Csv => chunk.text_bytes.saturating_mul(4),
-                // Statements have a head, which names all columns, and values a word before them.
+                // A statement has a head that names all columns, and a value has a word before it.
                 Format::Sql => chunk.text_bytes.saturating_mul(16).saturating_add(1 << 20),
             },
         }
     }
 
-    /// Writes it; from then on the folder is a dump.
+    /// Writes the manifest; from then on the folder is a dump.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
         let path = folder.join(NAME);
         let text = serde_json::to_vec_pretty(self).map_err(|error| corrupt(&path, &error.to_string()))?;
@@ -363,10 +362,10 @@ impl Manifest {
         output.write_all(&text).and_then(|()| output.finish()).map_err(Error::file(&path))
     }
 
-    /// Reads it. What it says is checked as far as it could do harm: names of files above all.
+    /// Reads the manifest, and checks everything in it that could do harm, above all names of files.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when it is none; [`Error::Mismatch`] when there is none.
+    /// [`Error::Corrupt`] when it is not valid; [`Error::Mismatch`] when there is none.
     pub fn read(disk: &dyn Disk, folder: &Path) -> Result<Manifest, Error> {
         let path = folder.join(NAME);
         let source = match disk.open(&path) {
@@ -394,7 +393,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Tells every table which version it is of.
+    /// Sets the version of every table.
     pub(crate) fn settle(&mut self) {
         for entry in &mut self.tables {
             entry.version = self.version;
@@ -404,7 +403,7 @@ impl Manifest {
         }
     }
 
-    /// Checks what it says as far as it could do harm.
+    /// Checks everything that could do harm.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.format != FORMAT {
             return Err(format!("its format is {:?} and not {FORMAT:?}", self.format));
@@ -440,11 +439,11 @@ impl Manifest {
 }
 
 impl Chunk {
-    /// Whether a file of that length can hold what it is said to hold, at most `expansion` bytes for each of
-    /// its own.
+    /// Whether a file of that length can contain what the manifest claims, with at most `expansion` bytes for
+    /// each of its own.
     fn check(&self, expansion: u64) -> Result<(), String> {
         let text_max = self.file_bytes.saturating_mul(expansion).saturating_add(EXPANSION_FREE);
-        // A row has a newline at least.
+        // A row has at least a newline.
         if self.sum.rows > self.text_bytes
             || self.text_bytes > text_max
             || self.file_bytes >= 1 << 48

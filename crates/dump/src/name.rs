@@ -1,19 +1,19 @@
-//! Names of tables as names of folders: any name a server allows, on any file system.
+//! Folder names for tables: any name that a server allows, on any file system.
 
 use server::TableName;
 
-/// Bytes of a name that stay; with the other name, a dot and an end this is far below the 255 that file
-/// systems allow.
+/// Bytes of a name that are kept; with the other name, a dot and an extension this is far below the 255 that
+/// file systems allow.
 const NAME_BYTES: usize = 96;
 
-/// The folder of a table's data: both names, a dot between them.
+/// The folder of a table's data: database, dot, table.
 #[must_use]
 pub fn folder(table: &TableName) -> String {
     format!("{}.{}", encode(&table.schema), encode(&table.table))
 }
 
-/// Letters, digits, `_`, `-` and `$` stay; every other byte becomes `%` and two hexadecimal digits. What
-/// would be too long is cut and ends with `~` and 16 digits of its BLAKE3.
+/// Letters, digits, `_`, `-` and `$` stay; every other byte becomes `%` and two hexadecimal digits. A name
+/// that would be too long is cut and ends with `~` and 16 digits of its BLAKE3.
 pub(crate) fn encode(name: &str) -> String {
     let mut encoded = String::new();
     for byte in name.bytes() {

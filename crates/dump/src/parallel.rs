@@ -1,4 +1,4 @@
-//! Work for several threads, of which the first failure ends all.
+//! Work on several threads; the first failure ends all of them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,8 +15,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Runs a thread's job and keeps its error, unless there is one already: what comes after it follows from
-    /// it.
+    /// Runs a thread's job and keeps its error, unless there is one already: later errors follow from the
+    /// first.
     pub(crate) fn guard(&self, job: impl FnOnce() -> Result<(), Error>) {
         if let Err(error) = job() {
             self.is_there.store(true, Ordering::Relaxed);
@@ -24,22 +24,22 @@ impl Failure {
         }
     }
 
-    /// Whether there is no use in going on.
+    /// Whether a thread has failed, so that it is useless to continue.
     pub(crate) fn is_there(&self) -> bool {
         self.is_there.load(Ordering::Relaxed)
     }
 
-    /// When all threads have ended.
+    /// The result, once all threads have ended.
     pub(crate) fn into_result(self) -> Result<(), Error> {
         self.error.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 
-/// Makes a session for a thread.
+/// Opens a session for a thread.
 pub(crate) type Connect<'a> = &'a (dyn Fn() -> Result<Session, Error> + Sync);
 
-/// Does the job for every thing, in the order they come in; no more are begun once one has failed. The job is
-/// told the place of its thing.
+/// Runs the job for every item, in order; no more are started once one has failed. The job gets the index of
+/// its item.
 pub(crate) fn each<T: Sync>(
     things: &[T],
     sessions: usize,

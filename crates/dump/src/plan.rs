@@ -1,7 +1,7 @@
-//! Cutting a table into chunks along its key.
+//! Cuts a table into chunks along its key.
 //!
-//! Whatever the estimates say, the chunks of a table are disjoint and make up the whole: each begins behind
-//! the key at which the one before it ended, the first has no begin and the last no end.
+//! Whatever the estimates say, the chunks of a table are disjoint and complete: each begins after the key at
+//! which the one before it ended, the first has no lower bound and the last has no upper bound.
 
 use server::catalogue::{Column, Partition, Table};
 use server::{Session, quote_name};
@@ -9,10 +9,10 @@ use server::{Session, quote_name};
 use crate::range::{Range, is_literal};
 use crate::{Error, select};
 
-/// A table may be cut into so many chunks and no more; they get larger instead.
+/// The most chunks of a table; beyond that, chunks get larger.
 const CHUNKS_MAX: u64 = 50_000;
 
-/// How the values of a key's column are written as literals.
+/// How the values of a key column are written as literals.
 enum Literal {
     Number,
     Quoted,
@@ -46,25 +46,25 @@ impl Literal {
 
 /// Marks the beginning of the snapshot, for [`FORGET`].
 pub(crate) const MARK: &str = "SAVEPOINT remora";
-/// Lets go of all tables that were read since, and keeps the snapshot: nobody's DDL waits for the end of the
-/// dump.
+/// Releases the metadata locks of all tables that were read since, and keeps the snapshot: nobody's DDL waits
+/// for the end of the dump.
 pub(crate) const FORGET: &str = "ROLLBACK TO SAVEPOINT remora";
 
-/// How a table is cut.
+/// How to cut a table.
 pub(crate) struct Cut<'a> {
     /// The table.
     pub(crate) table: &'a Table,
-    /// The partition, when it is one that is cut.
+    /// The partition, if only one is cut.
     pub(crate) partition: Option<&'a Partition>,
-    /// About how many bytes the next chunk is to have; asked before each.
+    /// About how many bytes the next chunk should have; called before each.
     pub(crate) chunk_bytes: &'a dyn Fn() -> u64,
 }
 
-/// Takes chunks in the order of the key, with the estimated bytes of each; 0 where nobody knows.
+/// Takes chunks in the order of the key, each with its estimated bytes, or 0 if unknown.
 pub(crate) type Each<'a> = &'a mut dyn FnMut(Option<Range>, u64) -> Result<(), Error>;
 
 impl Cut<'_> {
-    /// Cuts it. The session is in a transaction that has the [`MARK`].
+    /// Cuts the table. The session must be in a transaction that has the [`MARK`].
     pub(crate) fn run(&self, session: &mut Session, each: Each<'_>) -> Result<(), Error> {
         let table = self.table;
         let part = self.partition;
@@ -88,7 +88,7 @@ impl Cut<'_> {
 
 struct Walk<'a> {
     cut: &'a Cut<'a>,
-    /// Rows and bytes of what is cut, estimated.
+    /// Estimated rows and bytes of the table or partition.
     size: (u64, u64),
     session: &'a mut Session,
     from: String,
@@ -99,22 +99,22 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn emit(&mut self, upto: Option<Vec<String>>, rows: u64) -> Result<(), Error> {
-        // Lets go of the table: it may take long until somebody takes the chunk.
+        // Releases the table, because it may take long until somebody takes the chunk.
         self.session.execute(FORGET)?;
         let after = std::mem::replace(&mut self.after, upto.clone());
         let (all_rows, all_bytes) = self.size;
         (self.each)(Some(Range { after, upto }), rows.saturating_mul(all_bytes) / all_rows.max(1))
     }
 
-    /// About how many rows the next chunk is to have.
+    /// About how many rows the next chunk should have.
     fn chunk_rows(&self) -> u64 {
         let (rows, bytes) = self.size;
         let wanted = rows.saturating_mul((self.cut.chunk_bytes)()) / bytes.max(1);
         wanted.max(rows / CHUNKS_MAX).max(1)
     }
 
-    /// One integer: ranges of as many values as the server estimates to hold the rows, so that neither gaps
-    /// nor clusters matter.
+    /// For a key of one integer: uses ranges that the server estimates to contain the rows, so that neither
+    /// gaps nor clusters matter.
     fn stride(mut self) -> Result<(), Error> {
         let key = quote_name(self.cut.table.key.first().map_or("", String::as_str));
         let rows = self.session.strings(&format!("SELECT MIN({key}), MAX({key}) FROM {}", self.from))?;
@@ -143,13 +143,13 @@ impl Walk<'_> {
             self.from,
             quote_name(&self.cut.table.key_name)
         ))?;
-        // MySQL since 5.7 has two columns more.
+        // MySQL since 5.7 has two more columns.
         let row = rows.first().map(Vec::as_slice).unwrap_or_default();
         let at = if row.len() == 12 { 9 } else { 8 };
         Ok(row.get(at).cloned().flatten().and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 
-    /// Any key: asks for the key that many rows ahead. The server only walks along the index for it.
+    /// For any key: asks for the key that many rows ahead. For this the server only walks along the index.
     fn step(mut self) -> Result<(), Error> {
         let table = self.cut.table;
         let columns: Vec<_> =
@@ -170,7 +170,7 @@ impl Walk<'_> {
             let bound: Option<Vec<String>> =
                 cells.map(|(cell, literal)| literal.write(cell.as_deref()?)).collect();
             match bound {
-                // A value without a literal, or a bound that does not move on: the rest is one chunk.
+                // A value has no literal, or the bound did not advance: the rest is one chunk.
                 None => return self.emit(None, 0),
                 Some(bound) if self.after.as_ref() == Some(&bound) => return self.emit(None, 0),
                 Some(bound) => self.emit(Some(bound), chunk_rows)?,
@@ -179,16 +179,16 @@ impl Walk<'_> {
     }
 }
 
-/// Up to which value a chunk reaches that begins at `low` and is to have about `wanted` rows, and how many it
-/// is estimated to have: half as many or half as many more are good enough. `width` is the number of values
-/// the last chunk spanned, and becomes this one's.
+/// The last value of a chunk that begins at `low` and should have about `wanted` rows, and how many rows it
+/// is estimated to have; half as many, or half as many more, are good enough. `width` is the number of values
+/// in the last chunk's range, and is set to this one's.
 fn reach(
     (low, high): (i128, i128),
     width: &mut i128,
     wanted: u64,
     estimate: &mut dyn FnMut(i128, i128) -> Result<u64, Error>,
 ) -> Result<(i128, u64), Error> {
-    // Widths with too few rows and with too many.
+    // Widths that had too few rows and too many rows.
     let (mut few, mut many) = (0, None);
     loop {
         let upto = low.saturating_add(*width - 1).min(high);
@@ -202,8 +202,8 @@ fn reach(
             return Ok((upto, rows));
         }
         let next = many.map_or_else(|| width.saturating_mul(2), |many| few + (many - few) / 2);
-        // Between the two there is nothing: one value with many rows' worth of estimate, or a cluster behind
-        // a gap.
+        // There is no width between the two: one value has all these rows by estimate, or a cluster follows a
+        // gap.
         if many.is_some() && next == few {
             *width = few.max(1);
             let upto = low.saturating_add(*width - 1).min(high);
@@ -217,7 +217,8 @@ fn reach(
 mod tests {
     use super::*;
 
-    /// The chunks that keys are cut into: how many keys each has, and how often the server was asked.
+    /// The chunks that keys are cut into: the number of keys in each, and the number of questions to the
+    /// server.
     fn cut(keys: &[i128], wanted: u64) -> (Vec<u64>, usize) {
         let count =
             |low: i128, upto: i128| keys.iter().filter(|key| (low..=upto).contains(key)).count() as u64;
@@ -251,7 +252,7 @@ mod tests {
         }
         let (sizes, asked) = cut(&dense, 100);
         assert!(sizes.iter().rev().skip(1).all(|size| *size >= 50) && asked <= sizes.len() + 10, "{sizes:?}");
-        // The ends of all there is.
+        // The extreme keys.
         assert_eq!(cut(&[i128::from(i64::MIN), 0, i128::from(u64::MAX)], 1).0, [1, 1, 1]);
         assert_eq!(cut(&[7], 100), (vec![1], 1));
     }

@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 use server::quote_name;
 
-/// A part of a key's order: what is behind `after`, up to and including `upto`. Bounds are SQL literals for
+/// A range in a key's order: what is after `after`, up to and including `upto`. Bounds are SQL literals for
 /// the first columns of the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
-    /// Where it begins, exclusive; `None` at the beginning of the key.
+    /// The lower bound, exclusive; `None` at the beginning of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<String>>,
-    /// Where it ends, inclusive; `None` at the end of the key.
+    /// The upper bound, inclusive; `None` at the end of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upto: Option<Vec<String>>,
 }
 
 impl Range {
-    /// The condition for it; `None` for all rows.
+    /// The range as a condition; `None` for all rows.
     pub(crate) fn sql(&self, key: &[String]) -> Option<String> {
         let after = self.after.as_ref().map(|bound| compare(key, bound, '>', false));
         let upto = self.upto.as_ref().map(|bound| compare(key, bound, '<', true));
@@ -27,7 +27,7 @@ impl Range {
         }
     }
 
-    /// Whether the bounds are literals and nothing else.
+    /// Whether the bounds are only literals.
     pub(crate) fn check(&self, key_columns: usize) -> Result<(), String> {
         for bound in [&self.after, &self.upto].into_iter().flatten() {
             if bound.is_empty() || bound.len() > key_columns {
@@ -41,7 +41,7 @@ impl Range {
     }
 }
 
-/// `a >= 1 AND (a > 1 OR b > 2)`: a form that servers find a range of the index in.
+/// `a >= 1 AND (a > 1 OR b > 2)`: servers recognise this form as a range of the index.
 fn compare(key: &[String], bound: &[String], sign: char, inclusive: bool) -> String {
     let (Some((column, key)), Some((literal, bound))) = (key.split_first(), bound.split_first()) else {
         return "TRUE".to_owned();

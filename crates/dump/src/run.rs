@@ -1,4 +1,4 @@
-//! A dump from begin to end.
+//! A dump from beginning to end.
 
 mod identity;
 mod pace;
@@ -30,7 +30,7 @@ use crate::selection::{Conditions, Selection};
 use crate::world::World;
 use crate::{Error, Format, manifest, name, plan, schema};
 
-/// One dump, as asked for.
+/// A request for a dump.
 #[derive(Clone, Debug)]
 pub struct DumpRequest {
     /// What to dump.
@@ -39,7 +39,7 @@ pub struct DumpRequest {
     pub folder: PathBuf,
     /// Sessions that read at the same time.
     pub sessions: usize,
-    /// Form of the data files.
+    /// Format of the data files.
     pub format: Format,
     /// Their compression, and its level.
     pub codec: (Codec, u32),
@@ -47,31 +47,31 @@ pub struct DumpRequest {
     pub conditions: Conditions,
     /// Whether rows are dumped at all.
     pub data: bool,
-    /// Whether old rows of system-versioned tables are.
+    /// Whether historical rows of system-versioned tables are dumped.
     pub history: bool,
-    /// Go on with a dump into this folder that was stopped: tables that are whole are kept.
+    /// Resume a stopped dump in this folder: its complete tables are kept.
     pub resume: bool,
-    /// Who is to be the definer of views, routines, triggers and events.
+    /// Who becomes the definer of views, routines, triggers and events.
     pub definer: Definer,
     /// About how many bytes of a table make a chunk; `None` for as many as are read in two seconds, within
     /// limits.
     pub chunk_bytes: Option<u64>,
-    /// What it leaves to others.
+    /// How much of the server it leaves to others.
     pub limits: Limits,
     /// How long to wait for a lock.
     pub lock_wait: Duration,
-    /// Hold DDL on all tables off until their rows are read.
+    /// Hold up DDL on all tables until their rows are read.
     pub block_ddl: bool,
-    /// End queries that hold a lock up for longer.
+    /// Kill queries that hold up a lock for longer.
     pub kill_long_queries: bool,
 }
 
 /// What was dumped.
 #[derive(Clone, Debug)]
 pub struct DumpSummary {
-    /// The manifest, as it was written.
+    /// The manifest that was written.
     pub manifest: Manifest,
-    /// What is not in the dump or changed meanwhile, a line for each.
+    /// What is missing from the dump or changed meanwhile, a line for each.
     pub omitted: Vec<String>,
     /// Rows.
     pub rows: u64,
@@ -81,11 +81,11 @@ pub struct DumpSummary {
     pub file_bytes: u64,
 }
 
-/// Dumps a server into a new folder, or goes on with a dump that was stopped.
+/// Dumps a server into a new folder, or resumes a dump that was stopped.
 ///
 /// # Errors
-/// [`Error::Altered`] when DDL got between, [`Error::Mismatch`] when the folder exists; otherwise what the
-/// server or the operating system reports. What was written of an unfinished dump stays, without a manifest.
+/// [`Error::Altered`] when DDL interfered, [`Error::Mismatch`] when the folder exists; otherwise errors of
+/// the server or the operating system. An unfinished dump stays in the folder, without a manifest.
 pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<DumpSummary, Error> {
     let (disk, folder) = (&*world.disk, &request.folder);
     let mut session = snapshot::connect(target)?;
@@ -95,7 +95,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     request.selection.check(&before)?;
     check_conditions(&mut session, &before, request)?;
     if request.resume {
-        // Before the lock, which would leave its file.
+        // Before locking, which would leave a file.
         resume::check_folder(disk, folder)?;
     } else {
         make_folder(disk, folder)?;
@@ -122,7 +122,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     let run = || -> Result<Vec<String>, Error> {
         make_folders(disk, folder, &manifest)?;
         worker::run(world, request, (&mut snapshot, &identities), (&mut manifest, &journal))?;
-        // Whoever waits to alter one of them may go on.
+        // Whoever waits to alter one of them can continue.
         drop(held);
         let after = Catalogue::definitions(&mut session, &request.selection)?;
         let mut omitted = left_out(&before, &manifest, request);
@@ -134,7 +134,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
         Ok(omitted)
     };
     let omitted = run().inspect_err(|error| {
-        // Whoever follows need not wait until the lock is gone.
+        // A follower then need not wait until the lock is released.
         journal.add(&Step::Failed(error.to_string())).ok();
     })?;
     journal.remove(disk, folder)?;
@@ -149,7 +149,7 @@ pub fn dump(world: &World, target: &Target, request: &DumpRequest) -> Result<Dum
     })
 }
 
-/// Makes a folder for each table that gets files of its own, and one for those that share some.
+/// Creates a folder for each table that has files of its own, and one for tables that share files.
 fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let due = (0..manifest.tables.len()).filter(|at| manifest.tables[*at].is_due()).collect();
     let (small, large) = part::split(manifest, due);
@@ -157,7 +157,7 @@ fn make_folders(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(
     for name in large.into_iter().map(|at| manifest.tables[at].folder.clone()).chain(shared) {
         let path = folder.join(name);
         match disk.create_folder(&path) {
-            // Files of tables that a stopped dump has left are in it.
+            // It contains files of tables from a stopped dump.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             other => other.map_err(Error::file(&path))?,
         }
@@ -175,7 +175,7 @@ fn make_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Conditions are SQL that the server understands for each table: it resolves names without reading rows.
+/// Checks that the server understands the condition for each table: it resolves names without reading rows.
 fn check_conditions(
     session: &mut Session,
     catalogue: &Catalogue,
@@ -204,15 +204,15 @@ fn check_conditions(
     }
 }
 
-/// A session that keeps DDL off tables where it would go unnoticed. A partition that changes places with
-/// another table is seen by no snapshot and leaves no trace in any definition; nor does TRUNCATE before MySQL
+/// A session that holds up DDL on tables where it would go unnoticed. No snapshot notices that a partition
+/// changed places with another table, and no definition shows it; the same is true of TRUNCATE before MySQL
 /// 8.
 fn hold_off_ddl(target: &Target, tables: &[TableEntry], every: bool) -> Result<Option<Session>, Error> {
     let mut session = snapshot::connect(target)?;
     let about = &session.about;
     let unseen = about.flavour == Flavour::MySql && about.version < Version { major: 8, minor: 0, patch: 0 };
     let all = every || unseen;
-    // The others are locked against writing, and to read them one would have to wait for who writes.
+    // The other tables are locked against writing, and a lock to read them would wait for writers.
     let held = |entry: &&TableEntry| {
         entry.is_due() && entry.table.is_transactional() && (all || !entry.table.partitions.is_empty())
     };
@@ -250,7 +250,7 @@ fn begin(
     let mut snapshot = Snapshot::begin(
         target,
         &SnapshotRequest {
-            // One more plans.
+            // One more session plans.
             sessions: request.sessions + 1,
             lock_wait: request.lock_wait,
             kill_long_queries: request.kill_long_queries,
@@ -278,7 +278,7 @@ fn begin(
         );
     }
     for session in &mut snapshot.sessions {
-        // From here on values come in the bytes of their column, and metadata locks last for one chunk.
+        // From here on values arrive in the bytes of their columns, and metadata locks last for one chunk.
         session.execute("SET character_set_results = NULL")?;
         session.execute(plan::MARK)?;
     }
@@ -292,7 +292,7 @@ fn describe(
 ) -> Result<Manifest, Error> {
     let mut replica_of = session.source_position()?;
     if let Some(first) = snapshot.sessions.first_mut().filter(|_| !replica_of.is_empty()) {
-        // The place in the source's log may have moved on since the snapshot was begun; this has not.
+        // The position in the source's log may have advanced since the snapshot began; this one has not.
         let applied = first.applied()?;
         first.execute(plan::FORGET)?;
         replica_of.extend((!applied.is_empty()).then(|| ("gtid_slave_pos".to_owned(), applied)));
@@ -331,7 +331,7 @@ fn entry(table: &Table, request: &DumpRequest) -> TableEntry {
     }
 }
 
-/// What is known from the start not to be in the dump.
+/// What is known from the start to be missing from the dump.
 fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -> Vec<String> {
     let mut lines = catalogue.omitted.clone();
     for entry in &manifest.tables {
@@ -348,7 +348,7 @@ fn left_out(catalogue: &Catalogue, manifest: &Manifest, request: &DumpRequest) -
     lines
 }
 
-/// What this account would not be shown if it were there: the server says nothing then.
+/// What this account would not see if it existed, because the server then hides it silently.
 fn unseen(session: &mut Session, catalogue: &Catalogue, request: &DumpRequest) -> Result<Vec<String>, Error> {
     let rights = Rights::read(session)?;
     let mut lines = Vec::new();
@@ -368,7 +368,7 @@ fn unseen(session: &mut Session, catalogue: &Catalogue, request: &DumpRequest) -
     Ok(lines)
 }
 
-/// What was made, changed or removed while the dump ran. Tables that were read have been compared by then.
+/// What was created, changed or removed while the dump ran. Tables that were read were already compared.
 fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Vec<String> {
     let dumped = || manifest.tables.iter().map(|entry| &entry.table);
     let mut lines = Vec::new();
@@ -392,7 +392,7 @@ fn changes((manifest, before): (&Manifest, &Catalogue), after: &Catalogue) -> Ve
             Some(_) => {}
         }
     }
-    // Where a sequence stands changes all the time.
+    // A sequence's position changes all the time.
     let plain = |object: &&Object| object.kind != Kind::Sequence;
     let same = |one: &Object, other: &Object| {
         one.kind == other.kind && one.schema == other.schema && one.name == other.name

@@ -1,4 +1,4 @@
-//! The schema as plain SQL, for people and for other clients. `remora load` goes by the manifest.
+//! The schema as plain SQL, for people and for other clients. `remora load` uses the manifest.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,10 +12,11 @@ use crate::manifest::Manifest;
 
 /// The folder of these files.
 const FOLDER: &str = "schema";
-/// The delimiter around programs, which hold semicolons.
+/// The delimiter around programs, which contain semicolons.
 const DELIMITER: &str = ";;;;";
 
-/// Writes `schema/1-tables.sql`, `2-programs.sql` and `3-accounts.sql`; the data comes behind the first one.
+/// Writes `schema/1-tables.sql`, `2-programs.sql` and `3-accounts.sql`; the data is loaded after the first
+/// one.
 pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     let folder = folder.join(FOLDER);
     disk.create_folder(&folder).map_err(Error::file(&folder))?;
@@ -63,7 +64,7 @@ pub(crate) fn write(disk: &dyn Disk, folder: &Path, manifest: &Manifest) -> Resu
 fn program(object: &Object, out: &mut String) {
     out.push_str(&format!("SET NAMES utf8mb4{DELIMITER}\nUSE {}{DELIMITER}\n", quote_name(&object.schema)));
     let Settings { sql_mode, time_zone, collation, character_set, .. } = &object.settings;
-    // Programs remember this one. Letters beyond ASCII are in utf8mb4 here.
+    // Programs record the client's character set. Letters beyond ASCII are in utf8mb4 here.
     let ascii = object.statements.iter().all(|text| text.is_ascii());
     let character_set = character_set.as_ref().filter(|set| ascii || set.starts_with("utf8"));
     for (name, value) in [

@@ -12,7 +12,7 @@ pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) 
     let table = &entry.table;
     let columns: Vec<_> =
         entry.columns().into_iter().map(|column| value::expression(column, entry.version)).collect();
-    // A table of which every column is computed has rows all the same.
+    // A table whose columns are all computed still has rows.
     let columns = if columns.is_empty() { "NULL".to_owned() } else { columns.join(",") };
     let mut sql = format!("SELECT {columns} FROM {}", from(table, &chunk.partitions));
     if entry.history {
@@ -34,7 +34,7 @@ pub(crate) fn query(entry: &TableEntry, chunk: &Chunk, condition: Option<&str>) 
     sql
 }
 
-/// The table, or some partitions of it.
+/// The table, or some of its partitions.
 pub(crate) fn from(table: &Table, partitions: &[String]) -> String {
     if partitions.is_empty() {
         return table.name.to_string();
@@ -43,13 +43,13 @@ pub(crate) fn from(table: &Table, partitions: &[String]) -> String {
     format!("{} PARTITION ({})", table.name, names.join(","))
 }
 
-/// Columns in the order of the data files, with how their values are written in SQL.
+/// Columns in the order of the data files, with the way in which their values are written in SQL.
 pub(crate) fn literals(entry: &TableEntry) -> Vec<(String, Literal)> {
     let literal = |column| value::literal(column, entry.version);
     entry.columns().into_iter().map(|column| (column.name.clone(), literal(column))).collect()
 }
 
-/// LOAD DATA for a table's data files; `None` where the format is not LOAD DATA's.
+/// LOAD DATA for a table's data files; `None` when LOAD DATA can't read the format.
 pub(crate) fn load_data(
     entry: &TableEntry,
     into: &TableName,
@@ -61,8 +61,8 @@ pub(crate) fn load_data(
     let mut set = Vec::new();
     for column in entry.columns() {
         let name = quote_name(&column.name);
-        // Of text that is said to be binary, MySQL makes no JSON, and MariaDB takes the bytes for those of
-        // the value.
+        // From text declared as binary, MySQL makes no JSON, and MariaDB takes the bytes as those of the
+        // value.
         let json = column.data_type == "json" && target == Flavour::MySql;
         if value::is_numbered(column, entry.version) {
             set.push(format!("{name} = CAST(@{name} AS UNSIGNED)"));

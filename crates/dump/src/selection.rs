@@ -1,4 +1,4 @@
-//! Which databases and tables.
+//! Selects databases and tables.
 
 mod pattern;
 
@@ -10,13 +10,13 @@ use crate::Error;
 
 pub use pattern::Pattern;
 
-/// What is to be dumped, loaded or compared.
+/// What to dump, load or compare.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Selection {
     /// Databases and tables; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<Pattern>,
-    /// Those to leave out of these.
+    /// Databases and tables to leave out of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<Pattern>,
     /// Leave roles, users and grants out.
@@ -24,7 +24,7 @@ pub struct Selection {
     pub no_accounts: bool,
 }
 
-/// What both of two selections have.
+/// What both selections include.
 pub(crate) struct Both<'a>(pub(crate) &'a Selection, pub(crate) &'a Selection);
 
 impl Wanted for Both<'_> {
@@ -70,7 +70,7 @@ impl Wanted for Selection {
 }
 
 impl Selection {
-    /// A pattern that stands for nothing is a mistake.
+    /// Refuses a pattern that matches nothing, because it is a mistake.
     pub(crate) fn check(&self, catalogue: &Catalogue) -> Result<(), Error> {
         for pattern in &self.include {
             let tables = || catalogue.tables.iter().map(|table| (&table.name.schema, &table.name.table));
@@ -85,12 +85,12 @@ impl Selection {
     }
 }
 
-/// SQL conditions for the rows that are dumped.
+/// SQL conditions for the rows to dump.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    /// For every table without one of its own.
+    /// For every table that has none of its own.
     pub all: Option<String>,
-    /// For the tables that a pattern stands for; of several the first one holds.
+    /// For the tables that a pattern matches; the first match counts.
     pub tables: Vec<(Pattern, String)>,
 }
 
@@ -102,17 +102,17 @@ impl Conditions {
         own.map(|(_, sql)| sql.as_str()).or(self.all.as_deref())
     }
 
-    /// A pattern that stands for no table.
+    /// The first pattern that matches no table.
     pub(crate) fn unused(&self, catalogue: &Catalogue) -> Option<&Pattern> {
         let patterns = self.tables.iter().map(|(pattern, _)| pattern);
         let names = || catalogue.tables.iter().map(|table| &table.name);
         patterns.into_iter().find(|pattern| !names().any(|name| pattern.covers(&name.schema, &name.table)))
     }
 
-    /// Takes a condition in as it is written on the command line: `SQL`, or `db.table:SQL`.
+    /// Adds a condition as it is written on the command line: `SQL`, or `db.table:SQL`.
     ///
     /// # Errors
-    /// When there is a second one for every table.
+    /// When it is a second condition for all tables.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         if let Some((pattern, sql)) = own(text) {
             self.tables.push((pattern, sql.trim().to_owned()));
@@ -125,7 +125,7 @@ impl Conditions {
     }
 }
 
-/// The name and the condition in `db.table:SQL`. Nothing that is SQL begins like that.
+/// The name and the condition in `db.table:SQL`. No SQL begins like that.
 fn own(text: &str) -> Option<(Pattern, &str)> {
     let (mut quoted, mut dot) = (false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -185,7 +185,7 @@ mod tests {
         assert!(selection.table("shop12", "orders") && !selection.table("shopping", "orders"));
         assert!(!selection.table("shop1", "orders_old") && !selection.table("web", "hits"));
         assert!(selection.programs("shop12") && !selection.programs("web") && !selection.programs("other"));
-        // Any database may have a table that an expression stands for.
+        // Any database may have a table that an expression matches.
         assert!(selection.schema("other"));
         assert_eq!(selection.include[0].to_string(), r"/^shop\d*\./");
     }

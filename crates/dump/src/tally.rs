@@ -1,11 +1,11 @@
-//! How far each table is, for whoever watches.
+//! The progress of each table, for whoever watches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use progress::{Part, Progress};
 use server::TableName;
 
-/// Counts what is done of a table, from several threads.
+/// Counts the work done on a table, from several threads.
 pub(crate) struct Tally {
     name: String,
     bytes_total: u64,
@@ -14,14 +14,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// For a table of about so many bytes; 0 where nobody knows.
+    /// For a table of about this many bytes; 0 if unknown.
     pub(crate) fn new(name: &TableName, bytes_total: u64) -> Tally {
-        // As people write it: the quotes are for SQL.
+        // As people write it, without the quotes of SQL.
         let name = format!("{}.{}", name.schema, name.table);
         Tally { name, bytes_total, bytes: AtomicU64::new(0), rows: AtomicU64::new(0) }
     }
 
-    /// Takes in what was done; returns the rows that are done by now.
+    /// Adds work that was done. Returns the number of rows done so far.
     pub(crate) fn add(&self, progress: &dyn Progress, rows: u64, bytes: u64) -> u64 {
         let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -29,7 +29,7 @@ impl Tally {
         rows
     }
 
-    /// Nothing of it is left.
+    /// Reports that nothing of the table is left.
     pub(crate) fn end(&self, progress: &dyn Progress) {
         self.tell(progress, true);
     }

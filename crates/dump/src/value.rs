@@ -1,5 +1,5 @@
-//! The text that a stored value has in a line: such a one that no two values of a column share it, and that
-//! gives the value back. Equality is proven by these texts, so what they don't tell nobody is told of.
+//! The text of a stored value in a line. No two values of a column share a text, and the text restores the
+//! value. Equality is proven by these texts, so a difference that they do not show would go unnoticed.
 //! docs/formats/dump.md has the table of all types.
 
 use server::catalogue::Column;
@@ -7,38 +7,38 @@ use server::quote_name;
 
 use crate::format::Literal;
 
-/// The version of a dump in which some values shared a text, and nothing proved the manifest.
+/// The version of a dump in which some values shared a text, and in which nothing proved the manifest.
 pub(crate) const PLAIN_VERSION: u32 = 1;
 
-/// How a column's values are asked for.
+/// How a column's values are selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
-    /// The server's own text says it all.
+    /// The server's own text is exact.
     Plain,
-    /// A FLOAT: printed with six digits, or with as many as its type has, it loses bits.
+    /// A FLOAT: printed with six digits, or with the digits of its type, it loses bits.
     Float,
-    /// A FLOAT as in version 1: without digits of its own all bits are told, but for the sign of zero.
+    /// A FLOAT as in version 1: without digits in its type all bits are shown, except the sign of zero.
     FloatSum,
-    /// A DOUBLE: some servers print a negative zero as if it were none.
+    /// A DOUBLE: some servers print a negative zero without its sign.
     Double,
-    /// A DOUBLE with digits, which may hold more of them than it prints.
+    /// A DOUBLE with digits in its type, which may hold more of them than it prints.
     DoubleDigits,
-    /// A year of two digits: 1955 and 2055 are both printed as 55.
+    /// A year of two digits: both 1955 and 2055 are printed as 55.
     ShortYear,
-    /// An ENUM or SET whose members' names tell them apart, and the number of the last one. What is beyond,
-    /// as a data file from another table may have it, has no name.
+    /// An ENUM or SET whose members have distinguishable names, and the number of the last one. Greater
+    /// numbers, which a data file from another table may have, have no name.
     Named(u64),
-    /// An ENUM or SET in which a name does not stand for one member.
+    /// An ENUM or SET in which a name can stand for several members.
     Numbered,
 }
 
-/// The expression whose text stands for a column's values in a dump of this version.
+/// The expression whose text represents a column's values in a dump of this version.
 pub(crate) fn expression(column: &Column, version: u32) -> String {
     let name = quote_name(&column.name);
     match form(column, version) {
         Form::Plain => name,
         Form::FloatSum => format!("{name}+0e0"),
-        // Any server's FLOAT makes a negative zero of it.
+        // On any server a FLOAT turns this into a negative zero.
         Form::Float => format!("IF({name}=0 AND ATAN2({name},-1)<0,'-1e-60',{name}*1e0)"),
         Form::Double => format!("IF({name}=0 AND ATAN2({name},-1)<0,'-0',{name})"),
         Form::DoubleDigits => format!("IF({name}=0 AND ATAN2({name},-1)<0,'-0',{name}*1e0)"),
@@ -51,13 +51,13 @@ pub(crate) fn expression(column: &Column, version: u32) -> String {
     }
 }
 
-/// Whether two versions of the format tell a column's values in other texts, so that their sums are no use to
-/// each other.
+/// Whether two versions of the format give a column's values different texts, so that their sums can't be
+/// compared.
 pub(crate) fn differs(column: &Column, one: u32, other: u32) -> bool {
     form(column, one) != form(column, other)
 }
 
-/// Whether a column's values are numbers of members.
+/// Whether a column's values are selected as numbers of members.
 pub(crate) fn is_numbered(column: &Column, version: u32) -> bool {
     form(column, version) == Form::Numbered
 }
@@ -66,7 +66,7 @@ pub(crate) fn is_numbered(column: &Column, version: u32) -> bool {
 pub(crate) fn literal(column: &Column, version: u32) -> Literal {
     match column.data_type.as_str() {
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" => Literal::Number,
-        // As a number -0 is an integer, which has no sign.
+        // As a number, -0 is an integer and has no sign.
         "float" | "double" => Literal::Digits,
         "enum" | "set" if is_numbered(column, version) => Literal::Number,
         "uuid" | "inet4" | "inet6" => Literal::Text,
@@ -89,13 +89,13 @@ fn form(column: &Column, version: u32) -> Form {
     }
 }
 
-/// Members by name where that is enough; `last` makes the largest value of their count.
+/// Members by name if their names suffice; `last` computes the largest value from their count.
 fn named(column_type: &str, last: impl Fn(usize) -> u64) -> Form {
     let mut names = members(column_type);
     let count = names.len();
     names.sort();
     let mut pairs = names.iter().zip(names.iter().skip(1));
-    // In order, two names that may be equal have none between them from which both surely differ.
+    // If two neighbours in sorted order surely differ, then so do all names.
     let apart = pairs.all(|(one, other)| surely_differ(one, other));
     let odd = names.iter().any(|name| name.is_empty() || name.starts_with(b"#"));
     if apart && !odd { Form::Named(last(count)) } else { Form::Numbered }
@@ -121,8 +121,8 @@ fn members(column_type: &str) -> Vec<Vec<u8>> {
     names
 }
 
-/// Whether no collation takes two names for the same: they differ first in letters or digits of ASCII, behind
-/// nothing but ASCII. Accents, signs of control, spaces at the end and the like may count for nothing.
+/// Whether every collation tells two names apart: their first difference is in ASCII letters or digits, after
+/// nothing but ASCII. A collation may ignore accents, control characters, trailing spaces and the like.
 fn surely_differ(one: &[u8], other: &[u8]) -> bool {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let plain = one[..same].iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\');

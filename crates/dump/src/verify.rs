@@ -1,4 +1,4 @@
-//! Reading rows back for their sums.
+//! Reads rows back to compute their sums.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,8 @@ pub(crate) fn reader(target: &Target) -> Result<Session, Error> {
     Ok(session)
 }
 
-/// The sum of a part's rows; `read` is told of rows, the bytes they were estimated at, and those they had.
+/// The sum of a part's rows. `read` is told the number of rows, their estimated bytes, and their actual
+/// bytes.
 pub(crate) fn sum(
     world: &World,
     session: &mut Session,
@@ -81,7 +82,7 @@ pub(crate) fn sums(
     Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// For each table how far it is, and how many of its parts are left.
+/// The progress of each table, and how many of its parts are left.
 fn tables<'a>(parts: &[Part<'a>]) -> BTreeMap<&'a TableName, (Tally, AtomicUsize)> {
     let mut tables = BTreeMap::new();
     for part in parts {
@@ -93,9 +94,9 @@ fn tables<'a>(parts: &[Part<'a>]) -> BTreeMap<&'a TableName, (Tally, AtomicUsize
     tables
 }
 
-/// Compares a table's sums with the wanted ones and says what differs; `None` when nothing does. Where a
-/// chunk has moved rows to its neighbour, as another collation may order keys otherwise, the table is equal
-/// all the same.
+/// Compares a table's sums with the expected ones and says what differs; `None` when nothing does. If a chunk
+/// has only moved rows to its neighbour, because another collation may sort keys in another order, the table
+/// is equal.
 pub(crate) fn difference(entry: &TableEntry, found: &[(u32, Sum)]) -> Option<String> {
     let mut total = Sum::default();
     found.iter().for_each(|(_, sum)| total.add(*sum));

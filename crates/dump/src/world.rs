@@ -1,4 +1,4 @@
-//! What every task is given: the door to files, the wish to stop, and whom to tell.
+//! What every task gets: access to files, a flag to stop, and a receiver of progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use disk::Disk;
 use progress::Progress;
 
-/// What the caller brings.
+/// What the caller provides.
 #[derive(Clone)]
 pub struct World {
-    /// The door to files.
+    /// Access to files.
     pub disk: Arc<dyn Disk>,
     /// Set when the user wants to stop.
     pub stop: Arc<AtomicBool>,
-    /// Where to tell how far it is.
+    /// Receives the progress.
     pub progress: Arc<dyn Progress + Send>,
 }
 

@@ -1,7 +1,7 @@
 //! A file in a zip archive, read as a stream.
 //!
-//! The archive's own crate reads the directory; a member is then a part of the file, inflated and summed
-//! here, so that nothing has to be unpacked and nothing borrows from anything.
+//! The `zip` crate reads the directory. A member is then a part of the file that is inflated and summed here,
+//! so nothing has to be unpacked first and nothing borrows.
 
 use progress::count;
 use std::io::{self, Read, Seek};
@@ -12,23 +12,23 @@ use zip::{CompressionMethod, ZipArchive};
 /// The first bytes of an archive, and of an empty one.
 pub(crate) const MAGICS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 
-/// Members that are named when there are too many to choose from.
+/// How many members are listed when there are too many to choose from.
 const SHOWN: usize = 12;
 
 /// Where a member is in its archive.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
-    /// Where its bytes begin.
+    /// Offset of its bytes.
     pub(crate) start: u64,
-    /// How many they are.
+    /// Length of its bytes.
     pub(crate) packed_bytes: u64,
     deflated: bool,
     bytes: u64,
     sum: u32,
 }
 
-/// Finds the one member that holds rows, or the one that is asked for.
+/// Finds the only member with rows, or the requested one.
 ///
 /// # Errors
 /// What is wrong with the archive, or why no member can be chosen.
@@ -39,7 +39,7 @@ pub(crate) fn find(archive: impl Read + Seek, wanted: Option<&str>) -> Result<Me
     for at in 0..archive.len() {
         let member = archive.by_index_raw(at).map_err(broken)?;
         let name = member.name().map_err(broken)?.into_owned();
-        // What macOS adds.
+        // macOS adds these.
         if member.is_file() && !name.starts_with("__MACOSX/") && !name.ends_with(".DS_Store") {
             members.push((at, name));
         }
@@ -94,7 +94,7 @@ fn choose(wanted: Option<&str>, members: &[(usize, String)]) -> String {
 }
 
 impl Member {
-    /// Its bytes, unpacked. `packed` stands at [`Member::start`] of the archive.
+    /// Its bytes, decompressed. `packed` must be positioned at [`Member::start`] of the archive.
     pub(crate) fn reader(&self, packed: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
         let packed = packed.take(self.packed_bytes);
         let plain: Box<dyn Read + Send> =
@@ -104,7 +104,7 @@ impl Member {
     }
 }
 
-/// Checks length and sum at the end.
+/// Checks length and checksum at the end.
 struct Summed {
     plain: Box<dyn Read + Send>,
     sum: crc_fast::Digest,

@@ -8,9 +8,9 @@ use disk::{Disk, Output};
 use crate::job::Job;
 use crate::{Error, Reject};
 
-/// Writes the rejects of one input: `INPUT.rejects` holds the rows as they are, with the header, to be
-/// mended and imported again; `INPUT.rejects.why` says of each where it was and what was wrong. Returns the
-/// name of the first.
+/// Writes the rejects of one input. `INPUT.rejects` contains the rows unchanged, with the header, so that
+/// they can be mended and imported again; `INPUT.rejects.why` says for each where it was and what was wrong.
+/// Returns the name of the first file.
 pub(crate) fn write(
     disk: &dyn Disk,
     input: &Path,

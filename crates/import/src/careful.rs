@@ -1,9 +1,9 @@
-//! Finding the bad rows of a chunk that the server did not take clean.
+//! Finds the bad rows of a chunk that the server did not accept without complaint.
 //!
-//! LOAD DATA LOCAL never fails because of a row: it skips duplicates and bends values, and says so in
-//! counts and warnings. A chunk with any of these is rolled back and loaded again in parts, until the
-//! parts that go in are clean and the records that don't are alone. Warnings that name a row number
-//! shorten the search; where they don't (duplicate keys), it is a search by halves.
+//! LOAD DATA LOCAL never fails because of a row: it skips duplicates and alters values, and says so only in
+//! counts and warnings. A chunk with any of these is rolled back and loaded again in parts, until the parts
+//! that are loaded are clean and each bad record is alone. Warnings that give a row number shorten the
+//! search; without a number (duplicate keys) it is a binary search.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::reject::Reject;
 use crate::wire::{Through, Wire};
 use crate::{Duplicates, Error};
 
-/// A chunk, loaded carefully.
+/// The result of loading a chunk carefully.
 #[derive(Default)]
 pub(crate) struct Settled {
-    /// Rows that are in (not yet committed).
+    /// Rows that were loaded, but not committed yet.
     pub loaded: u64,
-    /// Rows that are not.
+    /// Rows that were not loaded.
     pub rejects: Vec<Reject>,
-    /// Rows whose key was there already.
+    /// Rows whose key already existed.
     pub duplicates: Duplicates,
 }
 
-/// Loads a chunk inside the session's transaction, leaving bad rows out.
+/// Loads a chunk in the session's transaction and leaves bad rows out.
 pub(crate) struct Careful<'a> {
-    /// What sends them.
+    /// Sends the records.
     pub wire: &'a Arc<Wire>,
     /// The session, inside a transaction.
     pub session: &'a mut Session,
@@ -37,17 +37,17 @@ pub(crate) struct Careful<'a> {
     pub chunk: &'a Arc<Chunk>,
     /// How records are sent.
     pub through: Through,
-    /// When more rejects than this are found, only the first of them are of interest.
+    /// Beyond this number only the first rejects matter.
     pub rejects_max: u64,
-    /// What was done so far, without rejects.
+    /// The result so far, without rejects.
     pub settled: Settled,
-    /// Rejects by where they begin.
+    /// Rejects by the offset of their beginning.
     pub found: Vec<(usize, Reject)>,
 }
 
 impl Careful<'_> {
-    /// Loads what can be loaded. When there are more rejects than allowed it stops early, but not before it
-    /// knows the first ones: what is told of a bad file must not change from run to run.
+    /// Loads everything that can be loaded. With more rejects than allowed it stops early, but only once it
+    /// knows the first ones: what is reported about a bad file must not change from run to run.
     pub(crate) fn run(mut self) -> Result<Settled, Error> {
         let all: Vec<_> = self.wire.job.records(self.chunk.bytes()).collect();
         let mut parts = vec![all];
@@ -63,7 +63,7 @@ impl Careful<'_> {
         Ok(self.settled)
     }
 
-    /// Where the first reject begins that is one too many; what is behind it is of no interest any more.
+    /// Where the first reject begins that exceeds the limit; what follows it does not matter any more.
     fn enough(&self) -> Option<usize> {
         let allowed = usize::try_from(self.rejects_max).ok()?;
         if self.found.len() <= allowed {
@@ -74,7 +74,7 @@ impl Careful<'_> {
         starts.get(allowed).copied()
     }
 
-    /// Loads a part; what is left to do when it was not clean, the first part last.
+    /// Loads a part. If it was not clean, returns what is left to do, the first part last.
     fn settle(&mut self, part: Vec<Range<usize>>) -> Result<Vec<Vec<Range<usize>>>, Error> {
         if part.is_empty() {
             return Ok(Vec::new());
@@ -132,7 +132,7 @@ impl Careful<'_> {
                 rows::fields(&self.wire.job.dialect, record, &mut fields);
                 let mut scratch = Vec::new();
                 let field = fields.get(at)?;
-                // What stands for NULL is shown as it stands there.
+                // A text that means NULL is shown as it is in the file.
                 let shown = match field.is_null(&self.wire.job.nulls) {
                     true => field.raw,
                     false => field.text(&self.wire.job.dialect, &mut scratch),

@@ -1,7 +1,7 @@
-//! Cutting a stream of text into chunks of whole records.
+//! Cuts a stream of text into chunks of whole records.
 //!
-//! Where a cut falls depends on the text, the dialect and the target size only, never on how many bytes
-//! a read happened to return: a stopped import finds the same chunks again.
+//! Where a cut falls depends only on the text, the dialect and the target size, never on how many bytes a
+//! read happened to return: a stopped import finds the same chunks again.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::room::{Room, Share};
 use crate::source::{Buffer, Files, SAMPLE_BYTES, Text};
 use progress::Progress;
 
-/// Chunks that are on their way together have at most this many bytes, however long records are. One that
-/// alone has more goes alone.
+/// The most bytes of all chunks in memory, however long records are. A single larger chunk is the only one in
+/// memory then.
 const ROOM_BYTES: usize = 96 << 20;
 
-/// What is read at once in search of the end of a long record.
+/// Bytes per read when searching for the end of a long record.
 const READ_ON_BYTES: usize = 4 << 20;
 
 /// Whole records of one file.
 pub struct Chunk {
-    /// Running number over all files, from 1.
+    /// Its number, counted over all files from 1.
     pub number: u32,
     /// Index of the file.
     pub file: usize,
@@ -30,26 +30,26 @@ pub struct Chunk {
     pub name: Arc<str>,
     /// Line of the file where the first record begins, from 1.
     pub line: u64,
-    /// Records, blank lines included.
+    /// Records, including blank lines.
     pub records: u64,
     buffer: Buffer,
     line_byte: u8,
     home: Option<Sender<Buffer>>,
-    /// Given back when the chunk is dropped.
+    /// Its share of the memory, returned when the chunk is dropped.
     _share: Share,
 }
 
 impl Chunk {
-    /// The records with their line ends; the last of a file may lack its.
+    /// The records with their line ends; the last record of a file may have none.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.buffer.bytes()
     }
 
-    /// CRC-32/ISCSI of the bytes: what the ledger knows a chunk by.
+    /// CRC-32/ISCSI of the bytes, by which the ledger recognises a chunk.
     #[must_use]
     pub fn checksum(&self) -> u32 {
-        // The 32-bit algorithms return their sum in the low half.
+        // The 32-bit algorithms return their checksum in the low half.
         u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, self.bytes()))
             .unwrap_or(u32::MAX)
     }
@@ -67,7 +67,7 @@ impl Drop for Chunk {
         if let Some(home) = self.home.take() {
             let mut buffer = std::mem::take(&mut self.buffer);
             buffer.clear();
-            // A full or closed pool only means that the memory is freed instead.
+            // If the pool is full or closed the memory is only freed instead.
             home.try_send(buffer).ok();
         }
     }
@@ -76,7 +76,7 @@ impl Drop for Chunk {
 /// How chunks are cut.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// What has to be done with the text before it is in the dialect.
+    /// How to convert the text before it is in the dialect.
     pub format: Format,
     /// Dialect of the records.
     pub dialect: Dialect,
@@ -84,11 +84,11 @@ pub struct Cut {
     pub encoding: Encoding,
     /// Target size of a chunk, bytes.
     pub chunk_bytes: usize,
-    /// Longest record that is accepted, bytes: the server's max_allowed_packet.
+    /// Longest accepted record, bytes: the server's max_allowed_packet.
     pub record_bytes_max: usize,
     /// Lines to skip at the start of each file.
     pub skip_lines: u64,
-    /// The first record after those is a header.
+    /// Whether the first record after those lines is a header.
     pub header: bool,
 }
 
@@ -116,14 +116,14 @@ struct Open<'a> {
     file: usize,
     name: Arc<str>,
     text: Text<'a>,
-    /// What was read behind the last cut.
+    /// The bytes that were read after the last cut.
     carry: Vec<u8>,
     line: u64,
     more: bool,
 }
 
 impl<'a> Chunker<'a> {
-    /// Starts with the first file. `pool` is how many emptied buffers are kept for use again.
+    /// Starts with the first file. `pool` is the number of empty buffers to keep for reuse.
     #[must_use]
     pub fn new(files: &'a Files<'a>, cut: Cut, pool: usize, progress: &'a dyn Progress) -> Chunker<'a> {
         let pool = crossbeam_channel::bounded(pool);
@@ -131,11 +131,11 @@ impl<'a> Chunker<'a> {
         Chunker { files, progress, cut, next_file: 0, number: 0, open: None, pool, room }
     }
 
-    /// The next chunk, or `None` after the last record of the last file. Waits until enough of the chunks
-    /// before have been dropped, so one thread can't collect them all.
+    /// The next chunk, or `None` after the last record of the last file. Waits until enough of the earlier
+    /// chunks have been dropped, so one thread can't collect all chunks.
     ///
     /// # Errors
-    /// What reading and decoding report; a record longer than allowed; a quote that is never closed.
+    /// Errors of reading and decoding; a record longer than allowed; a quote that is never closed.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, Error> {
         loop {
             let Some(open) = &mut self.open else {
@@ -157,7 +157,7 @@ impl<'a> Chunker<'a> {
             let line_byte = self.cut.line_byte();
             open.line += memchr::memchr_iter(line_byte, buffer.bytes()).count() as u64;
             self.number += 1;
-            // The memory of an unusually long record is not kept.
+            // The memory of an unusually long record is freed.
             let usual = buffer.capacity() <= 2 * (self.cut.chunk_bytes + SAMPLE_BYTES);
             let home = usual.then(|| self.pool.0.clone());
             let share = self.room.take(buffer.bytes().len());
@@ -187,7 +187,7 @@ impl<'a> Open<'a> {
             line: 1_u64.saturating_sub(cut.format.lines_added()),
             more: true,
         };
-        // A line to skip ends at its line end, whatever quotes are in it.
+        // A line to skip ends at its line end, even inside quotes.
         let lines = Cut { dialect: Dialect { quote: None, escape: None, ..cut.dialect }, ..cut.clone() };
         for _ in 0..cut.skip_lines {
             open.pass(&lines)?;
@@ -198,7 +198,7 @@ impl<'a> Open<'a> {
         Ok(open)
     }
 
-    /// Reads past one record.
+    /// Skips one record.
     fn pass(&mut self, cut: &Cut) -> Result<(), Error> {
         let mut buffer = Buffer::default();
         self.fill(&mut buffer, 1, cut)?;
@@ -206,15 +206,15 @@ impl<'a> Open<'a> {
         Ok(())
     }
 
-    /// Fills `buffer` with whole records: as many as end within `target` bytes, or one if none does.
-    /// Returns how many; the buffer stays empty at the end of the file.
+    /// Fills `buffer` with whole records: as many as end within `target` bytes, or one if none does. Returns
+    /// their number; the buffer stays empty at the end of the file.
     fn fill(&mut self, buffer: &mut Buffer, target: usize, cut: &Cut) -> Result<u64, Error> {
         buffer.lines_before = self.line.saturating_sub(1);
         buffer.append(&std::mem::take(&mut self.carry));
         while self.more && buffer.len() <= target {
             self.more = self.text.fill(buffer, target + 1)?;
         }
-        // The carry began at a record, so the scan begins afresh.
+        // The carry began at the start of a record, so the scan starts anew.
         let mut splitter = Splitter::new(&cut.dialect);
         let all = !self.more && buffer.len() <= target;
         let within = buffer.len().min(target);
@@ -232,7 +232,7 @@ impl<'a> Open<'a> {
         Ok(scan.records.max(1))
     }
 
-    /// The end of a record longer than a chunk, of which `scanned` bytes were seen by `splitter`.
+    /// The end of a record that is longer than a chunk and of which `splitter` has seen `scanned` bytes.
     fn one_record(
         &mut self,
         buffer: &mut Buffer,

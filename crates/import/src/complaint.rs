@@ -1,9 +1,9 @@
-//! What the server says of rows, read: which row, which column, and the rest as people need it.
+//! Interprets what the server says about rows: which row, which column, and the message that people need.
 
 use server::Warning;
 
-/// The rows that warnings name by number, from 0, each with its first warning. Empty unless every
-/// warning names one: a duplicate that names none could then be any row.
+/// The rows that warnings name by number, from 0, each with its first warning. Empty unless every warning
+/// names a row: a duplicate without a number could be any row.
 pub(crate) fn named_rows(warnings: &[Warning], rows: usize) -> Vec<(usize, &Warning)> {
     let mut named: Vec<(usize, &Warning)> = Vec::new();
     for warning in warnings {
@@ -26,7 +26,8 @@ pub(crate) fn row_number(message: &str) -> Option<usize> {
     number.trim_end_matches('.').parse().ok()
 }
 
-/// A message without the row number, which counts from the start of the statement and means nothing here.
+/// A message without its row number, which counts from the start of the statement and means nothing to the
+/// user.
 pub(crate) fn without_row(message: &str) -> &str {
     match message.rsplit_once(" at row ") {
         Some((head, number)) if number.parse::<u64>().is_ok() => head,
@@ -37,8 +38,8 @@ pub(crate) fn without_row(message: &str) -> &str {
     }
 }
 
-/// A complaint without the column, if that is shown separately: the server names the table beside the target,
-/// which the user does not know.
+/// A complaint without the column, if that is shown separately: the server names the work table, which the
+/// user does not know.
 pub(crate) fn plain_reason(message: &str, column_is_told: bool) -> &str {
     let plain = without_row(message);
     match plain.rsplit_once(" for column ") {

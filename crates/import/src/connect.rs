@@ -1,4 +1,4 @@
-//! The sessions of an import: how each is set before it does anything.
+//! The sessions of an import, and their settings.
 
 use server::{Flavour, Session};
 
@@ -7,23 +7,23 @@ use crate::request::{OnDuplicate, Request};
 use crate::world::World;
 use crate::{Error, insert};
 
-/// sql_modes that change what remora's own statements mean: `'\\'`, and `''` for an empty string.
+/// SQL modes that change the meaning of remora's own statements: `'\\'`, and `''` for an empty string.
 const NOT_OURS: [&str; 2] = ["NO_BACKSLASH_ESCAPES", "EMPTY_STRING_IS_NULL"];
 
-/// Sets the session that makes tables, keeps the ledger and swaps names.
+/// Prepares the session that creates tables, keeps the ledger and renames tables.
 pub(crate) fn prepare(session: &mut Session) -> Result<(), Error> {
     session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', wait_timeout = 31536000")?;
     Ok(())
 }
 
-/// Sets whether what a session does goes into the binary log. All sessions of an import do, or none: the swap
+/// Sets whether a session writes to the binary log. Either all sessions of an import do or none: a swap
 /// without the rows would empty the table on every replica.
 pub(crate) fn log(session: &mut Session, logged: bool) -> Result<(), Error> {
     session.execute(&format!("SET SESSION sql_log_bin = {}", u8::from(logged)))?;
     Ok(())
 }
 
-/// A session that is ready to load rows of a job.
+/// A session that is ready to load the rows of a job.
 pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Result<Session, Error> {
     let mut session = (world.connect)()?;
     let about = &session.about;
@@ -32,7 +32,7 @@ pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Resul
     modes.extend(["STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO"]);
     let mut set = vec![
         format!("sql_mode = '{}'", modes.join(",").trim_start_matches(',')),
-        // What INSERT IGNORE leaves out is known by its warnings, and by nothing else.
+        // Only warnings tell what INSERT IGNORE leaves out.
         format!(
             "max_error_count = {}",
             if job.on_duplicate == OnDuplicate::Ignore { 2 * insert::IGNORED_MAX } else { 1000 }
@@ -45,7 +45,7 @@ pub(crate) fn for_rows(request: &Request, world: &World<'_>, job: &Job) -> Resul
         set.push("max_statement_time = 0".to_owned());
     }
     if matches!(job.way, Way::Shadow | Way::ShadowUnsafe) {
-        // Only our own sessions wait for each other here: for two rows with the same key.
+        // Here only our own sessions wait for each other, for two rows with the same key.
         set.push("innodb_lock_wait_timeout = 3600".to_owned());
     }
     if let Some(zone) = job.time_zone.as_ref().or(request.time_zone.as_ref()) {

@@ -1,4 +1,4 @@
-//! Places that speak against what the beginning of the files was taken for.
+//! Places that contradict a guess made from the beginning of the files.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use rows::{Doubt, Watch};
 use crate::Error;
 use crate::chunk::Chunk;
 
-/// A place of a file that speaks against a guess.
+/// A place in a file that contradicts a guess.
 pub(crate) struct Doubted {
     /// The file's name.
     pub name: String,
@@ -24,7 +24,7 @@ impl fmt::Display for Doubted {
 }
 
 impl Doubted {
-    /// The first doubt about a chunk.
+    /// The first contradiction in a chunk.
     pub(crate) fn of(chunk: &Chunk, watch: &Watch) -> Option<Doubted> {
         let doubt = watch.look(chunk.bytes()).into_iter().min_by_key(|doubt| doubt.offset)?;
         Some(Doubted::at(chunk, doubt))
@@ -34,13 +34,13 @@ impl Doubted {
         Doubted { name: chunk.name.to_string(), line: chunk.line_at(doubt.offset), doubt }
     }
 
-    /// The import can't go on before the user has decided.
+    /// The import can't continue until the user has decided.
     pub(crate) fn error(self) -> Error {
         Error::Record { name: self.name, line: self.line, what: self.doubt.to_string() }
     }
 }
 
-/// Bytes that are no text, for a message.
+/// Bytes that are not text, for a message.
 pub(crate) fn bad_text(rest: &[u8]) -> String {
     let bytes: Vec<String> = rest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     format!("the bytes {} are not UTF-8", bytes.join(" "))

@@ -1,17 +1,17 @@
-//! Rows whose key is there already: how many, and what became of them.
+//! Rows whose key already exists: how many, and what happened to them.
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of rows whose key was there already. All zero where such a row is an error.
+/// Counts of rows whose key already existed. All are zero when such a row is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Duplicates {
     /// Rows of the files that were left out.
     pub ignored: u64,
-    /// Rows of the table that gave way to rows of the files.
+    /// Rows of the table that were replaced by rows of the files.
     pub replaced: u64,
     /// Rows of the table that took values from rows of the files.
     pub updated: u64,
-    /// Rows of the files that were in the table just so.
+    /// Rows of the files that the table already had unchanged.
     pub unchanged: u64,
 }
 
@@ -24,7 +24,7 @@ impl Duplicates {
         self.unchanged += other.unchanged;
     }
 
-    /// Rows of the files that are in, but did not make the table longer.
+    /// Rows of the files that are in the table but did not make it longer.
     pub(crate) fn in_place_of_others(&self) -> u64 {
         self.replaced + self.updated + self.unchanged
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, as far as a caller decides differently.
+//! What can go wrong, in as many kinds as callers treat differently.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// A file's bytes are not in the encoding they are read in.
+    /// A file's bytes are not valid in its encoding.
     #[error("{name}:{line}: {what}; name the encoding with --encoding")]
     Encoding {
         /// The file's name.
@@ -47,11 +47,11 @@ pub enum Error {
         name: String,
     },
 
-    /// What was asked for does not fit the files or the table.
+    /// The request does not fit the files or the table.
     #[error("{0}")]
     Mismatch(String),
 
-    /// The table is not as the mode of the import needs it.
+    /// The table's state does not allow the mode of the import.
     #[error("{0}")]
     Target(String),
 
@@ -71,7 +71,7 @@ pub enum Error {
     Unfinished {
         /// The table.
         table: String,
-        /// Rows that are in.
+        /// Rows that are committed.
         rows: u64,
     },
 
@@ -97,7 +97,7 @@ pub enum Error {
     #[error("stopped by a signal; --resume goes on where it stopped, --restart begins anew")]
     Stopped,
 
-    /// The server went away in the middle; what it has is safe.
+    /// The connection broke in the middle; committed rows are safe.
     #[error("{}; start again with --resume: what is in stays in ({})", cause(source), count(*rows, "row"))]
     Interrupted {
         /// Rows that are committed.
@@ -129,7 +129,7 @@ pub enum Error {
     },
 }
 
-/// Bad rows that are named one by one; the rest is counted.
+/// How many bad rows are listed; the others are only counted.
 const NAMED_MAX: usize = 20;
 
 fn too_many(rejects: &[Reject], limit: u64) -> String {
@@ -143,7 +143,7 @@ fn too_many(rejects: &[Reject], limit: u64) -> String {
     }
 }
 
-/// What else may be the matter with the first bad row, by where it is and how it begins.
+/// A hint about the first bad row, judged by where it is and how it begins.
 fn hint(rejects: &[Reject]) -> &'static str {
     match rejects.iter().find(|reject| reject.column.is_none()) {
         Some(reject) if reject.record.starts_with(b"#") => {
@@ -154,7 +154,7 @@ fn hint(rejects: &[Reject]) -> &'static str {
     }
 }
 
-/// A line for each bad row, or for the first ones of many.
+/// A line for each bad row, or only for the first ones if there are many.
 fn named(rejects: &[Reject]) -> String {
     let mut lines: Vec<String> = rejects.iter().take(NAMED_MAX).map(ToString::to_string).collect();
     if rejects.len() > NAMED_MAX {
@@ -163,7 +163,7 @@ fn named(rejects: &[Reject]) -> String {
     lines.join("\n")
 }
 
-/// What ended an import of which rows stay.
+/// What ended an import whose rows stay.
 fn cause(error: &Error) -> String {
     match error {
         Error::Rejects { rejects, limit: 0 } => named(rejects),
@@ -175,7 +175,7 @@ fn cause(error: &Error) -> String {
 }
 
 impl Error {
-    /// True when the import may well go on later, with the right files, so that what is in should stay for
+    /// True when the import may well continue later with the right files, so that its rows should stay for
     /// `--resume`.
     #[must_use]
     pub fn is_passing(&self) -> bool {

@@ -1,5 +1,5 @@
-//! The form of the files: which lines do not belong to it, and guesses, weighed again when a place further on
-//! speaks against it.
+//! The form of the files: which lines do not belong to it, and its guesses, which are reconsidered when a
+//! later place contradicts them.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ use crate::doubt::Doubted;
 use crate::source::{Buffer, Files};
 use crate::world::World;
 
-/// What is read at once when only keys are looked for.
+/// Bytes per read when only keys are searched for.
 const KEYS_BYTES: usize = 4 << 20;
 
-/// The encoding of a file. `first` is that of the file before it.
+/// The encoding of a file. `first` is that of the first file.
 ///
 /// # Errors
-/// When it is no text at all, or in an encoding that can only be guessed.
+/// When it is not text, or in an encoding that can only be guessed.
 pub(crate) fn encoding(
     name: &str,
     head: &[u8],
@@ -48,10 +48,10 @@ pub(crate) fn encoding(
     }
 }
 
-/// Looks whether a text is something else than rows.
+/// Checks whether a text is something other than rows.
 ///
 /// # Errors
-/// When it is, with what to do.
+/// When it is; the error says what to do.
 pub(crate) fn check(name: &str, text: &[u8], hints: &Hints) -> Result<(), Error> {
     let said = hints.json.is_some() || hints.delimiter.is_some() || hints.skip_lines.is_some();
     match rows::foreign_text(text).filter(|_| !said) {
@@ -62,7 +62,7 @@ pub(crate) fn check(name: &str, text: &[u8], hints: &Hints) -> Result<(), Error>
     }
 }
 
-/// A text without the lines before it, and in its dialect.
+/// A text in its dialect, without the lines before it.
 pub(crate) fn strict<'t>(findings: &Findings, text: &'t [u8], whole: bool) -> Cow<'t, [u8]> {
     let end = if memchr::memchr(b'\n', text).is_some() { b'\n' } else { b'\r' };
     let lines = usize::try_from(findings.skip_lines).unwrap_or(usize::MAX);
@@ -77,12 +77,12 @@ pub(crate) fn strict<'t>(findings: &Findings, text: &'t [u8], whole: bool) -> Co
         return Cow::Borrowed(text);
     };
     let mut made = Vec::new();
-    // What can't be read is named when the file is.
+    // Errors are reported when the file is read.
     translator.translate(text, whole, &mut made).ok();
     Cow::Owned(made)
 }
 
-/// The keys of all objects of all files; `None` where that is no question, or where a stream can be read only
+/// The keys of all objects in all files; `None` when they are not needed, or when a stream can be read only
 /// once.
 pub(crate) fn json_keys(
     files: &Files<'_>,
@@ -118,7 +118,7 @@ pub(crate) fn json_keys(
     Ok(Some(Json { keys, leave_out: false }))
 }
 
-/// Looks at all files for what speaks against a guess.
+/// Searches all files for anything that contradicts a guess.
 ///
 /// # Errors
 /// When something does.
@@ -136,10 +136,10 @@ pub(crate) fn confirm(files: &Files<'_>, cut: Cut, watch: &Watch, world: &World<
     Ok(())
 }
 
-/// So many places are weighed before the user is asked to decide.
+/// This many contradictions are weighed before the user is asked to decide.
 const ROUNDS_MAX: usize = 16;
 
-/// What was found against earlier guesses, and what that led to.
+/// What contradicted earlier guesses, and the outcome.
 #[derive(Default)]
 pub(crate) struct Weighed {
     evidence: Vec<Vec<u8>>,
@@ -147,15 +147,15 @@ pub(crate) struct Weighed {
 }
 
 impl Weighed {
-    /// The hints with everything that is to be weighed.
+    /// The hints, with all the evidence.
     pub(crate) fn hints(&self, hints: &Hints) -> Hints {
         Hints { evidence: self.evidence.clone(), ..hints.clone() }
     }
 
-    /// Takes a doubt to the evidence, for another look at the sample.
+    /// Adds a contradiction to the evidence, for another look at the sample.
     ///
     /// # Errors
-    /// When looking again is of no use: the user has to decide.
+    /// When another look is useless, so that the user must decide.
     pub(crate) fn take(&mut self, doubted: Doubted) -> Result<(), Error> {
         if !doubted.doubt.kind.may_be_settled() || self.evidence.len() >= ROUNDS_MAX {
             return Err(doubted.error());
@@ -164,7 +164,7 @@ impl Weighed {
         Ok(())
     }
 
-    /// Compares what the second look says with the first. What it does not change is settled.
+    /// Compares the second look with the first. A guess that does not change is settled.
     pub(crate) fn compare(&mut self, kind: DoubtKind, before: &Findings, now: &mut Findings) {
         let same = (&before.dialect, &before.nulls, before.columns, before.header)
             == (&now.dialect, &now.nulls, now.columns, now.header);

@@ -7,11 +7,10 @@ use crate::job::Order;
 use crate::request::Request;
 use crate::source::Files;
 
-/// Bytes of each further file that are looked at.
+/// Bytes examined in each further file.
 const OTHER_SAMPLE_BYTES: usize = 64 << 10;
 
-/// What one of the further files is, as far as it may differ from the first: line ends and the order of
-/// columns.
+/// The form of a further file, as far as it may differ from the first: line ends and the order of columns.
 pub(crate) fn look_again(request: &Request, text: &[u8], whole: bool, first: &Findings) -> Findings {
     let dialect = first.dialect;
     let hints = rows::Hints {
@@ -21,7 +20,7 @@ pub(crate) fn look_again(request: &Request, text: &[u8], whole: bool, first: &Fi
         line_end: request.hints.line_end,
         header: Some(first.header),
         encoding: Some(first.encoding),
-        // It is in the dialect already.
+        // It is already in the dialect.
         plain: true,
         ..rows::Hints::default()
     };
@@ -29,12 +28,12 @@ pub(crate) fn look_again(request: &Request, text: &[u8], whole: bool, first: &Fi
     rows::sniff(start, whole && start.len() == text.len(), first.encoding, &hints)
 }
 
-/// What ends the lines of a file, if it has more than one.
+/// The line end of a file, if it has more than one line.
 pub(crate) fn sure_line_end(text: &[u8], findings: &Findings) -> Option<LineEnd> {
     memchr::memchr2(b'\n', b'\r', text).map(|_| findings.dialect.line_end)
 }
 
-/// What ends the lines of all files.
+/// The line end of all files.
 pub(crate) fn same_line_end(
     (known, own): (Option<LineEnd>, Option<LineEnd>),
     (files, file): (&Files<'_>, usize),
@@ -50,7 +49,7 @@ pub(crate) fn same_line_end(
     }
 }
 
-/// The order of a further file's columns, if it is not the first file's.
+/// The order of a further file's columns, if it differs from the first file's.
 pub(crate) fn order(
     known: &Findings,
     (other, text): (&Findings, &[u8]),

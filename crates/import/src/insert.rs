@@ -1,4 +1,4 @@
-//! The way in where the server does not allow LOAD DATA LOCAL: INSERT of many rows at a time.
+//! Loads rows where the server does not allow LOAD DATA LOCAL: INSERT with many rows at a time.
 
 use std::fmt::Write;
 
@@ -8,19 +8,19 @@ use crate::job::{Field, Job};
 use crate::request::{FieldTarget, OnDuplicate};
 use crate::{Duplicates, Error, complaint};
 
-/// A statement is sent when it is this long: longer ones are no faster.
+/// A statement is sent when it has this many bytes: longer ones are no faster.
 const STATEMENT_BYTES: usize = 512 * 1024;
 
-/// Rows that one INSERT IGNORE may leave out: for each there is a warning to be read.
+/// The most rows that one INSERT IGNORE may leave out, because each has a warning that must be read.
 pub(crate) const IGNORED_MAX: u64 = 5000;
 
 /// The INSERT of a job.
 pub(crate) struct Statement {
     head: String,
-    /// What follows the rows: what to do with one whose key is there already.
+    /// What follows the rows: what to do with a row whose key already exists.
     tail: String,
     on_duplicate: OnDuplicate,
-    /// Each field that is sent: a column, or a variable of this name.
+    /// The target of each field that is sent: a column, or a variable of this name.
     fields: Vec<FieldTarget>,
     set: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl Statement {
         names.extend(job.set.iter().map(|(column, _)| quote_name(column)));
         let verb = match job.on_duplicate {
             OnDuplicate::Error | OnDuplicate::Update => "INSERT",
-            // It lets more pass than keys, but not without a warning.
+            // IGNORE also allows other errors than duplicate keys, but never without a warning.
             OnDuplicate::Ignore => "INSERT IGNORE",
             OnDuplicate::Replace => "REPLACE",
         };
@@ -60,9 +60,8 @@ impl Statement {
         }
     }
 
-    /// Inserts rows given as lines of LOAD DATA's dialect. Returns how many are in, and how many had a key
-    /// that was there, when the server had no complaint about any; otherwise adds its complaints to
-    /// `warnings`.
+    /// Inserts rows that are given as lines of LOAD DATA's dialect. If the server had no complaint, returns
+    /// how many were inserted and how many had an existing key; otherwise adds the complaints to `warnings`.
     pub(crate) fn run(
         &self,
         session: &mut Session,
@@ -79,7 +78,7 @@ impl Statement {
             }
             let mut values = String::new();
             let variables = self.write_row(line, &mut values);
-            // Variables are set for one row, so such rows go one by one.
+            // Variables are set for a single row, so rows with variables are sent one by one.
             let long = sql.len() + values.len() > STATEMENT_BYTES || pending >= self.rows_max();
             if pending > 0 && (!variables.is_empty() || long) {
                 let flushed = self.flush(session, &mut sql, &mut pending, warnings)?;
@@ -104,13 +103,13 @@ impl Statement {
         Ok(clean.then(|| (total.saturating_sub(duplicates.ignored), duplicates)))
     }
 
-    /// Rows of one statement. Each that is ignored has a warning, and a session keeps only so many of them.
+    /// Rows per statement. Each ignored row has a warning, and a session keeps only a limited number of them.
     fn rows_max(&self) -> u64 {
         if self.on_duplicate == OnDuplicate::Ignore { IGNORED_MAX } else { u64::MAX }
     }
 
-    /// Sends the statement. Returns how many rows had a key that was there, or nothing when the server
-    /// complains of any.
+    /// Sends the statement. Returns how many rows had an existing key, or nothing when the server complains
+    /// about any row.
     fn flush(
         &self,
         session: &mut Session,
@@ -123,9 +122,9 @@ impl Statement {
         let sent = std::mem::take(pending);
         sql.truncate(self.head.len());
         let mut complaints = if done.warnings == 0 { Vec::new() } else { session.warnings()? };
-        // More than the session keeps: some are not known.
+        // The session keeps no more warnings, so some are unknown.
         let unknown = complaints.len() < usize::from(done.warnings);
-        // Of a lost order of rows on replicas nothing is lost here.
+        // The order of rows on replicas does not matter here.
         complaints.retain(|warning| warning.code != code::BINLOG_UNSAFE_STATEMENT);
         if self.on_duplicate == OnDuplicate::Ignore {
             complaints.retain(|warning| warning.code != code::DUP_ENTRY);
@@ -133,7 +132,7 @@ impl Statement {
         if let Some(duplicates) = self.counted(sent, &done).filter(|_| complaints.is_empty() && !unknown) {
             return Ok(Some(duplicates));
         }
-        // Row numbers count from the start of this statement; the caller's begin elsewhere.
+        // Row numbers count from the start of this statement; the caller counts from elsewhere.
         warnings.extend(complaints.into_iter().map(|mut warning| {
             warning.message = complaint::without_row(&warning.message).to_owned();
             warning
@@ -141,7 +140,8 @@ impl Statement {
         Ok(None)
     }
 
-    /// What became of rows whose key was there, from the server's counts; `None` when these can't be.
+    /// What happened to rows with an existing key, from the server's counts; `None` when these are
+    /// impossible.
     fn counted(&self, sent: u64, done: &Done) -> Option<Duplicates> {
         let none = Duplicates::default();
         match self.on_duplicate {
@@ -149,9 +149,8 @@ impl Statement {
             OnDuplicate::Ignore => Some(Duplicates { ignored: sent.checked_sub(done.affected)?, ..none }),
             OnDuplicate::Replace => Some(Duplicates { replaced: done.affected.checked_sub(sent)?, ..none }),
             OnDuplicate::Update => {
-                // A row that is updated counts twice, one that stays as it is not at all. How many were
-                // updated stands in "Records: 3  Duplicates: 1  Warnings: 0", which a statement of one row
-                // does without.
+                // An updated row counts twice, an unchanged one not at all. The number of updated rows is in
+                // "Records: 3 Duplicates: 1 Warnings: 0", which a statement of one row lacks.
                 let updated = match sent {
                     1 => u64::from(done.affected == 2),
                     _ => number_after(&done.info, "Duplicates: ")?,
@@ -162,7 +161,7 @@ impl Statement {
         }
     }
 
-    /// Appends `(1,'a',...)` for a line; returns the assignments of its variables.
+    /// Appends `(1,'a',...)` for a line. Returns the assignments of its variables.
     fn write_row(&self, line: &[u8], values: &mut String) -> String {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let mut variables = String::new();
@@ -192,10 +191,10 @@ impl Statement {
     }
 }
 
-/// The clause that gives the row that is there the values of the new one.
+/// The clause that gives an existing row the values of the new one.
 fn update(names: &[String], about: &About) -> String {
     let version = (about.version.major, about.version.minor, about.version.patch);
-    // MySQL has put a name for the new row in the place of VALUES(), of which it warns.
+    // MySQL has replaced VALUES() by a name for the new row, and warns about VALUES().
     let named = about.flavour == Flavour::MySql && version >= (8, 0, 19);
     let sets = names.iter().map(|name| match named {
         true => format!("{name} = new.{name}"),
@@ -205,13 +204,13 @@ fn update(names: &[String], about: &About) -> String {
     format!("{} ON DUPLICATE KEY UPDATE {}", if named { " AS new" } else { "" }, sets.join(", "))
 }
 
-/// The number that follows some words in the server's remark.
+/// The number after certain words in the server's message.
 fn number_after(info: &str, words: &str) -> Option<u64> {
     let rest = info.split_once(words)?.1;
     rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// A value as SQL. Bytes that are not UTF-8 can't stand in a statement and go as hexadecimal digits.
+/// A value as SQL. Bytes that are not UTF-8 can't be in a statement and are written as hexadecimal digits.
 fn literal(value: Option<&[u8]>) -> String {
     let mut out = Vec::new();
     rows::write_sql_literal(value, false, &mut out);

@@ -1,5 +1,5 @@
-//! What an import has decided to do. It is kept in the ledger, so that a stopped import goes on exactly
-//! as it began.
+//! The decisions of an import. They are kept in the ledger, so that a stopped import continues exactly as it
+//! began.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use server::TableName;
 use crate::chunk::Cut;
 use crate::request::{FieldTarget, OnDuplicate};
 
-/// How rows get into the table without being seen half done.
+/// How rows get into the table without becoming visible half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Way {
-    /// Into a shadow table that takes the name at the end; several sessions, a commit for each chunk.
+    /// Into a shadow table that gets the target's name at the end; several sessions, a commit for each chunk.
     Shadow,
-    /// The same with an engine that can't roll back: what is in is of no use after a failure.
+    /// The same with an engine that can't roll back: the loaded rows are useless after a failure.
     ShadowUnsafe,
     /// Straight into the table, in one transaction of one session.
     OneTransaction,
@@ -23,12 +23,12 @@ pub(crate) enum Way {
     ByChunk,
 }
 
-/// How far it is.
+/// How far the import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum State {
-    /// Rows are going in.
+    /// Rows are being loaded.
     Loading,
-    /// All rows are in the shadow table, which is about to take the name.
+    /// All rows are in the shadow table, which is about to get the target's name.
     Swapping,
     /// All rows are in the table.
     Done,
@@ -39,74 +39,73 @@ pub(crate) enum State {
 pub(crate) struct Job {
     /// Version of this record.
     pub version: u32,
-    /// How far it is.
+    /// How far the import is.
     pub state: State,
-    /// How rows get in.
+    /// How rows get into the table.
     pub way: Way,
-    /// Rows that are in the table are replaced.
+    /// Whether existing rows of the table are replaced.
     pub replace: bool,
-    /// The table exists already.
+    /// Whether the table already exists.
     pub exists: bool,
-    /// Names of the files, for messages only: they are known again by their content.
+    /// Names of the files, for messages only: files are recognised by their content.
     pub files: Vec<String>,
     /// Encoding of the files.
     pub encoding: Encoding,
-    /// What has to be done with their text before it is in the dialect.
+    /// How to convert their text before it is in the dialect.
     #[serde(default)]
     pub format: Format,
     /// Dialect of the files.
     pub dialect: Dialect,
-    /// What stands for NULL.
+    /// The texts that mean NULL.
     pub nulls: Nulls,
-    /// The first record of each file is a header.
+    /// Whether the first record of each file is a header.
     pub header: bool,
-    /// The header as it stands in the first file, for the rejects file.
+    /// The header as it is in the first file, for the rejects file.
     pub heading: Vec<u8>,
-    /// Lines that repeat the header are left out.
+    /// Whether lines that repeat the header are left out.
     #[serde(default)]
     pub skip_repeated_header: bool,
-    /// What of the form is a guess that loading has to confirm.
+    /// Which properties of the form are guesses that loading must confirm.
     #[serde(default)]
     pub guessed: Guessed,
-    /// Fields that go into columns of text, where a word for NULL may be a value.
+    /// Fields that go into text columns, where a word for NULL may be a value.
     #[serde(default)]
     pub texts: Vec<usize>,
     /// Lines before the header.
     pub skip_lines: u64,
     /// Target size of a chunk.
     pub chunk_bytes: usize,
-    /// Each field of a record: where it goes and how it is written.
+    /// For each field of a record, where it goes and how it is converted.
     pub fields: Vec<Field>,
     /// Computed columns.
     pub set: Vec<(String, String)>,
     /// Clauses of the indexes to build at the end.
     pub deferred: Vec<String>,
-    /// `SHOW CREATE TABLE` of the shadow with all its indexes, to prove them equal at the end.
+    /// `SHOW CREATE TABLE` of the shadow table with all its indexes, to compare with at the end.
     pub definition: String,
-    /// The target's definition when the import began, to see that nobody changed it until the swap. Empty:
-    /// not known.
+    /// The target's definition when the import began, to notice a change before the swap. Empty if unknown.
     #[serde(default)]
     pub before: String,
-    /// Nothing of the import goes into the binary log.
+    /// Whether the import stays out of the binary log.
     #[serde(default)]
     pub no_binlog: bool,
-    /// What becomes of a row whose key is there already.
+    /// What happens to a row whose key already exists.
     #[serde(default)]
     pub on_duplicate: OnDuplicate,
-    /// Session time zone to load with, where the files say what their times are in.
+    /// Session time zone for loading, if the files say which zone their times are in.
     #[serde(default)]
     pub time_zone: Option<String>,
-    /// Files whose header has the same names in another order than the first file's.
+    /// Files whose header has the names of the first file's header in another order.
     #[serde(default)]
     pub orders: BTreeMap<usize, Order>,
 }
 
-/// The columns of a file whose header is in an order of its own.
+/// The columns of a file whose header has another order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// For each field of this file, which field of the first file it is.
+    /// For each field of this file, the index of the same field in the first file.
     pub fields: Vec<usize>,
-    /// The header as it stands in this file.
+    /// The header as it is in this file.
     pub heading: Vec<u8>,
 }
 
@@ -115,14 +114,14 @@ pub(crate) struct Order {
 pub(crate) struct Field {
     /// Where it goes.
     pub target: FieldTarget,
-    /// How it is written.
+    /// How it is converted.
     pub rule: FieldRule,
 }
 
 impl Job {
-    /// The version this program writes.
+    /// The version that this program writes.
     pub(crate) const VERSION: u32 = 2;
-    /// The oldest version this program reads.
+    /// The oldest version that this program reads.
     pub(crate) const OLDEST: u32 = 1;
 
     /// The fields of a file's records, in its own order.
@@ -133,7 +132,7 @@ impl Job {
         }
     }
 
-    /// The header of a file, as it stands there.
+    /// The header of a file, as it is in that file.
     pub(crate) fn heading_in(&self, file: usize) -> &[u8] {
         self.orders.get(&file).map_or(&self.heading, |order| &order.heading)
     }
@@ -151,18 +150,18 @@ impl Job {
         }
     }
 
-    /// The header, if lines that repeat it are left out.
+    /// The header, if repetitions of it are left out.
     pub(crate) fn skipped(&self) -> Option<&[u8]> {
         (self.header && self.skip_repeated_header && !self.heading.is_empty()).then_some(&self.heading)
     }
 
-    /// What compares the whole of the files with what their beginning was taken for.
+    /// Compares the whole files with the guesses from their beginning.
     pub(crate) fn watch(&self) -> Watch {
         let heading = self.header.then_some(self.heading.as_slice());
         Watch::new(self.dialect, self.nulls.clone(), self.guessed, heading).with_texts(self.texts.clone())
     }
 
-    /// The field of a file that goes into a column, or into the variable of that name.
+    /// The field of a file that goes into a column or into the variable of that name.
     pub(crate) fn field_of(&self, file: usize, column: &str) -> Option<usize> {
         self.fields_in(file).iter().position(|field| match &field.target {
             FieldTarget::Column(name) | FieldTarget::Variable(name) => name.eq_ignore_ascii_case(column),
@@ -171,30 +170,30 @@ impl Job {
     }
 }
 
-/// The tables that stand beside the target while an import goes on. Their names are made from the
-/// target's, so that one import can be under way for each table and the next run finds what is left.
+/// The tables beside the target during an import. Their names are derived from the target's, so that each
+/// table can have one import, and the next run finds what is left.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     /// The target.
     pub table: TableName,
-    /// Rows wait here.
+    /// The table in which rows wait.
     pub shadow: TableName,
-    /// The replaced table on its way out.
+    /// The replaced table, until it is dropped.
     pub old: TableName,
-    /// The shadow, when somebody wrote to it while it had the target's name for a moment.
+    /// The shadow table, if somebody wrote to it while it had the target's name for a moment.
     pub kept: TableName,
-    /// What is in.
+    /// The ledger.
     pub ledger: TableName,
 }
 
 impl Names {
-    /// The names that go with a target, when they stand in its own database or in another one.
+    /// The names for a target, in its own database or in another one.
     pub(crate) fn of(table: &TableName, work: Option<&str>) -> Names {
         let apart = work.filter(|work| *work != table.schema);
         let schema = apart.unwrap_or(&table.schema);
         let sum = match apart {
             None => sum(&table.table),
-            // There, tables of one name from several databases may meet.
+            // In that database tables of one name from several databases may meet.
             Some(_) => sum(&table.to_string()),
         };
         let beside =
@@ -208,12 +207,12 @@ impl Names {
         }
     }
 
-    /// The lock that an import into the target holds, wherever its other tables are.
+    /// The lock that an import into the target holds, in whatever database its other tables are.
     pub(crate) fn lock(&self) -> String {
         format!("remora._remora_ledger_{:016x}.{}", sum(&self.table.table), self.table.schema)
     }
 
-    /// The names that a ledger of this target can have: in its own database, and in any other.
+    /// The names that a ledger for this target can have: in the target's database, and in any other.
     pub(crate) fn ledgers(&self) -> [String; 2] {
         [sum(&self.table.table), sum(&self.table.to_string())].map(|sum| format!("_remora_ledger_{sum:016x}"))
     }

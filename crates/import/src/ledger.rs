@@ -1,5 +1,5 @@
-//! What is in: a table beside the target. The line of a chunk commits with the chunk's rows, so that a
-//! stopped import knows exactly which rows it has.
+//! The ledger: a table beside the target that tells which chunks are loaded. The line of a chunk commits
+//! together with the chunk's rows, so that a stopped import knows exactly which rows it has.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::chunk::Chunk;
 use crate::job::Job;
 use crate::{Duplicates, Error, Reject};
 
-/// Bytes of a note in one statement, where they are twice as many digits.
+/// The most bytes of a note in one statement, where they become twice as many digits.
 const NOTE_BYTES: usize = 256 << 10;
 
-/// A chunk that is in.
+/// A chunk that is loaded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Finished {
     /// Checksum of its text.
@@ -25,11 +25,11 @@ pub(crate) struct Finished {
     pub loaded: u64,
     /// Rows that were set aside.
     pub rejects: Vec<Reject>,
-    /// Rows whose key was there already.
+    /// Rows whose key already existed.
     pub duplicates: Duplicates,
 }
 
-/// What else there is to say of a chunk.
+/// The rest of what is recorded for a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Note {
     rejects: Vec<Reject>,
@@ -42,11 +42,11 @@ struct Note {
 #[serde(untagged)]
 enum AnyNote {
     Now(Note),
-    /// Version 1 had rejects only.
+    /// Version 1 had only rejects.
     First(Vec<Reject>),
 }
 
-/// All of them, by number.
+/// All loaded chunks, by number.
 pub(crate) type FinishedChunks = BTreeMap<u32, Finished>;
 
 /// The ledger's table.
@@ -61,7 +61,7 @@ impl Ledger {
         Ledger { table: table.clone() }
     }
 
-    /// Makes it and writes the job as its first line.
+    /// Creates the ledger and writes the job as its first line.
     pub(crate) fn create(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         session.execute(&format!(
             "CREATE TABLE {} (chunk INT UNSIGNED NOT NULL, part INT UNSIGNED NOT NULL, \
@@ -73,14 +73,14 @@ impl Ledger {
         self.write(session, 0, &Finished::default(), &self.encode(job)?)
     }
 
-    /// Writes the job anew, with its state changed. Part of the session's transaction.
+    /// Writes the job again with its new state, as part of the session's transaction.
     pub(crate) fn update(&self, session: &mut Session, job: &Job) -> Result<(), Error> {
         let note = hex(&self.encode(job)?);
         session.execute(&format!("UPDATE {} SET note = {note} WHERE chunk = 0", self.table))?;
         Ok(())
     }
 
-    /// Notes a chunk. Part of the session's transaction.
+    /// Records a chunk, as part of the session's transaction.
     pub(crate) fn add(&self, session: &mut Session, chunk: &Chunk, settled: &Settled) -> Result<(), Error> {
         let finished = Finished {
             checksum: chunk.checksum(),
@@ -97,7 +97,7 @@ impl Ledger {
         self.write(session, chunk.number, &finished, &note)
     }
 
-    /// Writes a line, in parts if its note is long: the rows of a chunk may all be bad, and no statement may
+    /// Writes a line, in parts if its note is long: all rows of a chunk may be bad, and no statement may
     /// exceed the server's max_allowed_packet.
     fn write(&self, session: &mut Session, number: u32, chunk: &Finished, note: &[u8]) -> Result<(), Error> {
         let parts = note.chunks(NOTE_BYTES).chain(note.is_empty().then_some(note));
@@ -112,7 +112,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reads it; `None` when there is none.
+    /// Reads the ledger; `None` when there is none.
     pub(crate) fn read(&self, session: &mut Session) -> Result<Option<(Job, FinishedChunks)>, Error> {
         let (schema, table) = (session.quote(&self.table.schema), session.quote(&self.table.table));
         let there = session.value(&format!(
@@ -123,7 +123,7 @@ impl Ledger {
         }
         let mut finished = FinishedChunks::new();
         let mut notes: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        // A locking read: the server may still be committing a chunk of a run that was just killed.
+        // A locking read, because the server may still be committing a chunk of a run that was just killed.
         for row in session.rows(&format!(
             "SELECT chunk, checksum, bytes, loaded, note FROM {} ORDER BY chunk, part LOCK IN SHARE MODE",
             self.table
@@ -162,7 +162,7 @@ impl Ledger {
         Ok(Some((job, finished)))
     }
 
-    /// Removes it.
+    /// Removes the ledger.
     pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
         session.execute(&format!("DROP TABLE IF EXISTS {}", self.table))?;
         Ok(())
@@ -181,11 +181,11 @@ impl Ledger {
     }
 }
 
-/// A hexadecimal literal: safe under any sql_mode and character set.
+/// A hexadecimal literal, which is safe under any sql_mode and character set.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     if bytes.is_empty() {
-        // Not '': under EMPTY_STRING_IS_NULL that is NULL.
+        // Not '', which is NULL under EMPTY_STRING_IS_NULL.
         return "x''".to_owned();
     }
     bytes.iter().fold(String::from("0x"), |mut text, byte| {

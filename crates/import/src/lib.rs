@@ -1,12 +1,13 @@
-//! Files of rows into a table: as fast as the server takes them, nothing lost, nothing half done.
+//! Imports files of rows into a table: as fast as the server accepts them, with nothing lost and nothing half
+//! done.
 //!
-//! The way of a row: [`source`] opens and decompresses a file, [`chunk`] cuts it at record boundaries,
-//! `load` hands the chunks to sessions, `wire` sends each as one LOAD DATA LOCAL (or multi-row
-//! INSERT), and `careful` finds the bad rows of a chunk that the server did not take clean. `target`
-//! decides where rows go, `shadow` makes the table they wait in, `ledger` remembers in the server
-//! which chunks are in, `relax` changes server-wide settings and puts them back.
+//! The way of a row: [`source`] opens and decompresses a file, [`chunk`] cuts it at record boundaries, `load`
+//! hands the chunks to sessions, `wire` sends each as one LOAD DATA LOCAL (or multi-row INSERT), and
+//! `careful` finds the bad rows of a chunk that the server did not accept without complaint. `target` decides
+//! where rows go, `shadow` creates the table in which they wait, `ledger` records on the server which chunks
+//! are loaded, `relax` changes server-wide settings and restores them.
 //!
-//! It does not print, read arguments or know a clock: the caller brings a [`World`] and a
+//! The crate does not print, read arguments or read a clock: the caller brings a [`World`] and a
 //! [`progress::Progress`].
 
 mod archive;

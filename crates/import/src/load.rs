@@ -1,4 +1,4 @@
-//! One reader and several sessions: chunks into the table, each a transaction with its ledger line.
+//! One reader and several sessions load chunks into the table, each in one transaction with its ledger line.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::wire::{Through, Wire};
 use crate::{Duplicates, Error};
 use progress::Progress;
 
-/// Times a chunk is tried again after a deadlock with another.
+/// How often a chunk is tried again after a deadlock with another.
 const TRIES: u32 = 20;
 
 /// Everything a load needs.
@@ -30,33 +30,33 @@ pub(crate) struct Load<'a> {
     pub cut: Cut,
     /// How records are sent.
     pub wire: Arc<Wire>,
-    /// Where chunks are noted.
+    /// Where chunks are recorded.
     pub ledger: &'a Ledger,
-    /// Chunks that are in from an earlier run.
+    /// Chunks that an earlier run has loaded.
     pub finished: &'a FinishedChunks,
     /// A new session, prepared for loading.
     pub connect: &'a (dyn Fn() -> Result<Session, Error> + Sync),
-    /// What a single transaction begins with.
+    /// The first statement of a single transaction.
     pub opening: Option<String>,
     /// Sessions that load at the same time.
     pub sessions: usize,
-    /// Bad rows that are allowed, those of earlier runs included.
+    /// The most bad rows allowed, including those of earlier runs.
     pub rejects_max: u64,
     /// Set when the user wants to stop.
     pub stop: Arc<AtomicBool>,
-    /// Where to tell how far it is.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
 }
 
-/// What a load did.
+/// The result of a load.
 pub(crate) struct Loaded {
-    /// Rows that are in, those of earlier runs included.
+    /// Rows that are loaded, including those of earlier runs.
     pub rows: u64,
-    /// Rows that were set aside, likewise.
+    /// Rows that were set aside, including those of earlier runs.
     pub rejects: Vec<Reject>,
     /// Bytes of text.
     pub bytes: u64,
-    /// Rows whose key was there already, likewise.
+    /// Rows whose key already existed, including those of earlier runs.
     pub duplicates: Duplicates,
     /// The session of a single transaction, still open.
     pub open: Option<Session>,
@@ -65,17 +65,17 @@ pub(crate) struct Loaded {
 /// What the threads share.
 struct Shared {
     error: Mutex<Option<Error>>,
-    /// Chunks from this number on are of no interest any more.
+    /// Chunks from this number on do not matter any more.
     end: AtomicU32,
     committed: AtomicU64,
-    /// Rejects by chunk; those of earlier runs are in chunks of theirs.
+    /// Rejects by chunk; those of earlier runs are in the chunks of those runs.
     rejects: Mutex<BTreeMap<u32, Vec<Reject>>>,
     duplicates: Mutex<Duplicates>,
     bytes: AtomicU64,
 }
 
 impl Load<'_> {
-    /// Loads everything that is not in yet.
+    /// Loads everything that is not loaded yet.
     pub(crate) fn run(&self) -> Result<Loaded, Error> {
         let earlier = self.finished.iter().filter(|(_, chunk)| !chunk.rejects.is_empty());
         let mut duplicates = Duplicates::default();
@@ -164,7 +164,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// A file that could be cut before and can't be now is not the same.
+    /// If a file could be cut in an earlier run and can't be cut now, it is a different file.
     fn unlike(&self, error: Error, seen: usize) -> Error {
         match error {
             Error::Encoding { name, line, what } | Error::Record { name, line, what }
@@ -176,12 +176,12 @@ impl Load<'_> {
         }
     }
 
-    /// Loads chunks until there are no more. Gives back the session when its transaction is still open.
+    /// Loads chunks until there are no more. Returns the session if its transaction is still open.
     fn work(&self, chunks: &Receiver<Chunk>, shared: &Shared) -> Result<Option<Session>, Error> {
         let mut session = None;
         for chunk in chunks {
             if shared.is_over(chunk.number) {
-                // Chunks before it may still be on their way to other sessions, never behind it.
+                // Other sessions may still have earlier chunks, but never later ones.
                 return Ok(None);
             }
             if session.is_none() {
@@ -201,7 +201,7 @@ impl Load<'_> {
             self.progress.done(settled.loaded, chunk.bytes().len() as u64);
         }
         match self.wire.job.way {
-            // Without a chunk there is still a table to empty and a transaction to end.
+            // Without chunks there is still a table to empty and a transaction to end.
             Way::OneTransaction if session.is_none() => self.begin().map(Some),
             Way::OneTransaction => Ok(session),
             _ => Ok(None),
@@ -219,8 +219,8 @@ impl Load<'_> {
         Ok(session)
     }
 
-    /// One chunk, its ledger line and, except in a single transaction, their commit. `None` when there are
-    /// too many bad rows by now.
+    /// Loads one chunk, writes its ledger line and, except in a single transaction, commits. `None` when
+    /// there are too many bad rows by now.
     fn load_chunk(
         &self,
         session: &mut Session,
@@ -256,7 +256,7 @@ impl Load<'_> {
 
     fn load_within(&self, session: &mut Session, chunk: &Arc<Chunk>) -> Result<Settled, Error> {
         const BACK: &str = "ROLLBACK TO SAVEPOINT remora_chunk";
-        // The single transaction must not be rolled back as a whole because of one row.
+        // A single transaction must not be rolled back as a whole because of one row.
         session.execute("SAVEPOINT remora_chunk")?;
         let mut through = self.wire.first_way();
         let mut outcome = self.wire.send(session, chunk, None, through)?;
@@ -264,7 +264,7 @@ impl Load<'_> {
             && self.wire.job.on_duplicate != OnDuplicate::Error
             && through == Through::Load
         {
-            // What LOAD DATA complains of may be nothing but keys that are there already.
+            // LOAD DATA may only have complained about keys that already exist.
             session.execute(BACK)?;
             through = Through::Insert;
             outcome = self.wire.send(session, chunk, None, through)?;
@@ -292,24 +292,24 @@ impl Load<'_> {
 }
 
 impl Shared {
-    /// Notes the first error; what comes after it follows from it.
+    /// Keeps the first error, because later ones follow from it.
     fn fail(&self, error: Error) -> Option<Session> {
         self.end.store(0, Ordering::Relaxed);
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         None
     }
 
-    /// Whether nobody wants a chunk any more.
+    /// Whether this chunk does not matter any more.
     fn is_over(&self, chunk: u32) -> bool {
         chunk >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Notes a chunk's rejects; true when there are too many now. Then only chunks before the one in which
-    /// they become too many, in the order of the files, are still looked at: the first bad rows are to be
-    /// named, whichever session finds some first.
+    /// Records a chunk's rejects; true when there are too many now. From then on only the chunks up to the
+    /// one that exceeds the limit, in the order of the files, are still loaded: the first bad rows must be
+    /// listed, whichever session finds some first.
     fn set_aside(&self, chunk: u32, rejects: &[Reject], rejects_max: u64) -> bool {
         let mut all = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
-        // An earlier try may have had others.
+        // An earlier try may have found others.
         all.remove(&chunk);
         if rejects.is_empty() {
             return false;
@@ -334,7 +334,8 @@ fn different(chunk: &Chunk) -> Error {
     }
 }
 
-/// Where the engine can't roll back there is no second try: the place is as good as the chunk.
+/// If the engine can't roll back there is no second try, so the position of the chunk is all that can be
+/// told.
 fn unsafe_reject(chunk: &Chunk, reason: Option<String>) -> Error {
     let last = chunk.line_at(chunk.bytes().len()).saturating_sub(1).max(chunk.line);
     let reject = Reject {

@@ -1,4 +1,4 @@
-//! Which field of a record goes where.
+//! Maps the fields of a record to columns.
 
 use rows::{ColumnKind, ColumnStats, ColumnType, FieldRule, Findings, Habits, Written};
 
@@ -15,14 +15,15 @@ pub(crate) struct Mapping {
     pub fields: Vec<Field>,
     /// Columns computed from `@field` variables.
     pub set: Vec<(String, String)>,
-    /// Session time zone to load with, where the files say what their times are in.
+    /// Session time zone for loading, if the files say which zone their times are in.
     pub time_zone: Option<String>,
-    /// TIMESTAMP columns: name, whether their times say that they are UTC, whether there are any.
+    /// TIMESTAMP columns: the name, whether their times say that they are UTC, and whether there are any
+    /// times.
     stamps: Vec<(String, bool, bool)>,
 }
 
-/// Maps the fields of files that were sniffed onto the columns of a table that exists. `sample` holds
-/// statistics of the first values of each field: times in UTC and words for truth are recognised by them.
+/// Maps the fields of sniffed files to the columns of an existing table. `sample` has statistics of the first
+/// values of each field, which show times in UTC and words for true and false.
 pub(crate) fn onto_table(
     request: &Request,
     findings: &Findings,
@@ -48,7 +49,7 @@ pub(crate) fn onto_table(
     Ok(mapping)
 }
 
-/// Maps the fields of files that were surveyed onto the table that is made for them.
+/// Maps the fields of surveyed files to the table that is created for them.
 pub(crate) fn onto_new(
     request: &Request,
     findings: &Findings,
@@ -99,7 +100,7 @@ pub(crate) fn onto_new(
     Ok(mapping)
 }
 
-/// Says what is changed in the values of a column.
+/// Reports how the values of a column are changed.
 fn tell(name: &str, rule: FieldRule, progress: &dyn Progress) {
     let what = match rule {
         FieldRule::UtcDateTime => "times marked Z or with an offset are stored as UTC".to_owned(),
@@ -111,7 +112,7 @@ fn tell(name: &str, rule: FieldRule, progress: &dyn Progress) {
     progress.note(&format!("{name}: {what}"));
 }
 
-/// Where the fields go in a table that is made: by `--columns`, or each into a column of its name.
+/// Where the fields go in a table that is created: as `--columns` says, or each into a column of its name.
 pub(crate) fn new_targets(request: &Request, names: &[String]) -> Vec<FieldTarget> {
     match &request.columns {
         Some(columns) => columns.clone(),
@@ -143,7 +144,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// A field that goes into a column whose type is known.
+    /// Adds a field that goes into a column of known type.
     fn push_column(
         &mut self,
         request: &Request,
@@ -159,7 +160,7 @@ impl Mapping {
             let has_values = sample.is_some_and(ColumnStats::has_values);
             self.stamps.push((name.clone(), rule == FieldRule::UtcDateTime, has_values));
         }
-        // `--set col=f(@col)` takes the field of that name, so the field goes to the variable instead.
+        // `--set col=f(@col)` uses the field of that name, so the field goes to the variable instead.
         let computed = self.set.iter().any(|(set, _)| set.eq_ignore_ascii_case(name));
         let target = if computed {
             FieldTarget::Variable(name.clone())
@@ -175,8 +176,8 @@ impl Mapping {
         self.fields.push(Field { target, rule });
     }
 
-    /// Times that say that they are UTC are written to TIMESTAMP columns in a session whose zone is UTC; in
-    /// any other they would be taken for that zone's.
+    /// Times that say that they are UTC are loaded into TIMESTAMP columns in a session with the time zone
+    /// UTC; any other session would take them for its own zone's.
     fn find_zone(&mut self, request: &Request, progress: &dyn Progress) -> Result<(), Error> {
         let Some((utc, ..)) = self.stamps.iter().find(|(_, utc, _)| *utc) else { return Ok(()) };
         let given = request.time_zone.as_deref();

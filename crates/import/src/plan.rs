@@ -1,4 +1,4 @@
-//! Deciding what to do: what the files are, what the table is, and how the one goes into the other.
+//! Decides what to do: recognises the files, looks at the table, and plans how the files go into the table.
 
 use std::collections::BTreeMap;
 
@@ -17,37 +17,37 @@ use crate::world::World;
 use crate::{Error, further, rights};
 use progress::Progress;
 
-/// The target size of a chunk: small enough that the last one of each session ends at about the same
-/// time, large enough that a commit for each does not show.
+/// The target size of a chunk: small enough that all sessions end at about the same time, large enough that a
+/// commit for each does not matter.
 const CHUNK_BYTES: usize = 8 << 20;
-/// A small file is cut so that every session gets something.
+/// A smaller target size for small files, so that every session gets some chunks.
 const CHUNK_BYTES_MIN: usize = 256 << 10;
 
-/// What is decided.
+/// The decisions.
 pub(crate) struct Plan {
-    /// What will be kept in the ledger.
+    /// The part that will be kept in the ledger.
     pub job: Job,
     /// The table, if it exists.
     pub table: Option<Table>,
-    /// The table to make, if it is to be made.
+    /// The table to create, if it must be created.
     pub create: Option<Create>,
-    /// What was found about the files, one line.
+    /// What was found out about the files, in one line.
     pub findings: String,
 }
 
-/// A table to make.
+/// A table to create.
 pub(crate) struct Create {
     schema: Schema,
     limits: Limits,
 }
 
 impl Create {
-    /// The statement, under any name.
+    /// The statement, for any name.
     pub(crate) fn sql(&self, name: &TableName) -> String {
         rows::create_table(&name.to_string(), &self.schema, self.limits)
     }
 
-    /// A failure to make it, as the user needs it.
+    /// Explains a failure to create it in the user's terms.
     pub(crate) fn explain(&self, error: server::Error) -> Error {
         if error.code() != Some(code::TOO_BIG_ROWSIZE) {
             return error.into();
@@ -63,19 +63,19 @@ impl Create {
 
 /// What the first rows of a file show.
 struct Sample {
-    /// There is nothing in the files.
+    /// Whether the files are empty.
     empty: bool,
     findings: Findings,
     stats: Vec<ColumnStats>,
     heading: Vec<u8>,
-    /// Files whose columns are in an order of their own.
+    /// Files whose columns are in another order.
     orders: BTreeMap<usize, Order>,
 }
 
-/// The session to plan with, and for an import that is to be carried out the names of its tables.
+/// The session to plan with, and, for an import that will be carried out, the names of its tables.
 pub(crate) type Door<'a> = Option<(&'a mut Session, Option<&'a Names>)>;
 
-/// Makes a plan. Without a session only a table that is to be made can be planned for.
+/// Makes a plan. Without a session this is only possible for a table that will be created.
 pub(crate) fn make(
     request: &Request,
     files: &Files<'_>,
@@ -88,7 +88,7 @@ pub(crate) fn make(
         None => None,
     };
     if let (None, Some(session), false) = (&table, session.as_deref_mut(), request.create) {
-        // A table that the account may not see is not there either.
+        // A table that the account can't see looks as if it did not exist.
         let wanted = [(Scope::Table(&request.table), ["SELECT", "INSERT"].as_slice())];
         Grants::of(session)?.missing(&wanted).map_or(Ok(()), Err)?;
     }
@@ -131,7 +131,7 @@ pub(crate) fn make(
         && job.guessed.any()
         && (0..files.len()).all(|file| files.is_readable_again(file))
     {
-        // What is committed as it goes can't be taken back: the files are looked at before.
+        // Chunks that are committed one by one can't be taken back, so the files are checked first.
         form::confirm(files, job.cut(usize::MAX), &job.watch(), world)?;
         job.guessed = Guessed::default();
     }
@@ -141,7 +141,7 @@ pub(crate) fn make(
     Ok(Plan { job, table, create, findings })
 }
 
-/// The fields that go into columns of text, or into variables, where any word may be a value.
+/// The fields that go into text columns or into variables, where any word may be a value.
 fn into_text(mapping: &Mapping, table: &Table) -> Vec<usize> {
     let is_text = |name: &str| table.columns.iter().any(|column| column.name == name && column.is_text());
     let fields = mapping.fields.iter().enumerate().filter(|(_, field)| match &field.target {
@@ -152,8 +152,8 @@ fn into_text(mapping: &Mapping, table: &Table) -> Vec<usize> {
     fields.map(|(at, _)| at).collect()
 }
 
-/// Looks at every value, and begins again when one speaks against what the sample was taken for. Both it and
-/// the job are those that all values agree with in the end.
+/// Examines every value, and starts again when one contradicts the guesses from the sample. In the end all
+/// values agree with both results.
 fn surveyed(
     request: &Request,
     files: &Files<'_>,
@@ -166,7 +166,7 @@ fn surveyed(
         match survey(request, files, world, (&job.cut(packet), job), &sample.findings)? {
             Surveyed::Found(mut found) => {
                 let Some(nulls) = found.words.settle(&job.nulls, &mut found.columns) else {
-                    // Every byte was looked at.
+                    // Every byte was examined, so no guess is left.
                     job.guessed = Guessed::default();
                     return Ok(found);
                 };
@@ -205,8 +205,8 @@ fn check_existence(request: &Request, table: Option<&Table>, connected: bool) ->
     }
 }
 
-/// Which way rows go in. A swap keeps no triggers, no foreign keys and no history, so tables with any of them
-/// are loaded in one transaction.
+/// How rows get into the table. A swap keeps no triggers, no foreign keys and no history, so tables with any
+/// of them are loaded in one transaction.
 fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Result<Way, Error> {
     let Some(table) = table else { return Ok(Way::Shadow) };
     let name = &request.table;
@@ -224,7 +224,7 @@ fn way(request: &Request, table: Option<&Table>, progress: &dyn Progress) -> Res
     .into_iter()
     .flatten()
     .collect();
-    // A table that is made is InnoDB, whatever the one it replaces was.
+    // A created table is InnoDB, whatever the replaced table was.
     if !table.transactional && !request.create {
         return match append || !ties.is_empty() {
             true => Err(Error::Target(format!(
@@ -345,7 +345,7 @@ fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encodin
     let mut stats = vec![ColumnStats::new(); findings.columns];
     let (mut row, mut scratch) = (Vec::new(), Vec::new());
     let records = rows::records(&findings.dialect, text).skip(usize::from(findings.header));
-    // The last record of a sample may be cut.
+    // The last record of a sample may be incomplete.
     let count = records.clone().count().saturating_sub(usize::from(!whole));
     for record in records.take(count).take(10_000) {
         rows::fields(&findings.dialect, record, &mut row);
@@ -358,8 +358,8 @@ fn look(request: &Request, text: &[u8], whole: bool, (encoding, hints): (Encodin
     Sample { empty: false, findings, stats, heading, orders: BTreeMap::new() }
 }
 
-/// The first bytes as text. A character that the sample cuts in two is left out, and bytes that are not in
-/// the encoding end it: the load names them.
+/// The first bytes as text. A character that is cut off at the end of the sample is left out. Bytes that are
+/// invalid in the encoding end the text; loading will report them.
 fn decoded(head: &[u8], whole: bool, encoding: Encoding) -> Vec<u8> {
     let mut text = Vec::new();
     Decoder::new(encoding).decode(head, whole, &mut text).ok();
@@ -430,10 +430,10 @@ fn survey(
     survey.run()
 }
 
-/// Columns of an InnoDB table: `REC_MAX_N_USER_FIELDS`, 1023 less twice its own three.
+/// The most columns of an InnoDB table: `REC_MAX_N_USER_FIELDS`, 1023 minus twice its own three.
 const COLUMNS_MAX: usize = 1017;
 
-/// What is NULL, as a part of a sentence.
+/// The texts that mean NULL, as a part of a sentence.
 fn null_words(nulls: &Nulls) -> String {
     match nulls.words.as_slice() {
         [] => "no word is NULL".to_owned(),
@@ -454,7 +454,7 @@ fn limits(session: Option<&Session>) -> Limits {
     limits
 }
 
-/// The table that holds what the survey found, and which field goes into which of its columns.
+/// The table for what the survey found, and which field goes into which of its columns.
 fn new_table(
     request: &Request,
     findings: &Findings,
@@ -493,7 +493,7 @@ fn new_table(
             return Err(Error::Mismatch(format!("--type {name}=...: there is no such column")));
         }
     }
-    // A type that is given is not one that was looked at.
+    // A given type says nothing about the values.
     let first_is_column = matches!(mapping.fields.first().map(|field| &field.target), Some(FieldTarget::Column(name))
             if !request.types.iter().any(|(typed, _)| typed == name));
     let keyed = request.types.iter().any(|(_, sql)| sql.to_ascii_uppercase().contains("PRIMARY KEY"));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Characters of a value shown in a message; the file has the rest.
+/// Characters of a value shown in a message; the rejects file has the rest.
 const SHOWN_CHARS: usize = 80;
 
 /// A bad row: where it is, what is wrong with it, and the row itself.
@@ -20,7 +20,7 @@ pub struct Reject {
     pub column: Option<String>,
     /// The value of that column in the file.
     pub value: Option<String>,
-    /// What is wrong, in the server's words or ours.
+    /// What is wrong, in the server's words or in ours.
     pub reason: String,
     /// The record without its line end.
     pub record: Vec<u8>,
@@ -40,7 +40,7 @@ impl fmt::Display for Reject {
     }
 }
 
-/// The start of a long value, with a mark that there is more.
+/// The beginning of a long value, with a mark that it was cut.
 pub(crate) fn shorten(text: &str) -> String {
     let mut short: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN_CHARS).is_some() {
@@ -49,7 +49,7 @@ pub(crate) fn shorten(text: &str) -> String {
     short
 }
 
-/// The server's own words, without the statement they were said to.
+/// The server's message, without the statement that it belongs to.
 pub(crate) fn server_words(error: &server::Error) -> String {
     match error {
         server::Error::Sql { message, .. } => message.clone(),

@@ -1,32 +1,32 @@
-//! Server-wide settings that are relaxed for speed, and put back whatever happens.
+//! Server-wide settings that are relaxed for speed, and always restored.
 //!
-//! The old values are written down in the server itself, in a table that is committed before anything is
-//! changed: the next run from any machine finds them, also when this one dies.
+//! The old values are recorded on the server itself, in a table that is committed before anything is changed.
+//! If this run dies, the next run from any machine finds them.
 
 use server::{Session, TableName, quote_name};
 
 use crate::Error;
 use progress::Progress;
 
-/// What is relaxed, and to what: commits no longer wait for the disk. A crash of the server can lose
-/// the last chunks then, each with its line in the ledger, so that `--resume` loads them again.
+/// The relaxed settings: commits no longer wait for the disk. A crash of the server can then lose the last
+/// chunks, each together with its ledger line, so that `--resume` loads them again.
 const SETTINGS: [(&str, &str); 2] = [("innodb_flush_log_at_trx_commit", "0"), ("sync_binlog", "0")];
 
 /// The table with the old values.
 const TABLE: &str = "_remora_undo";
 
-/// Held while settings are relaxed, so that nobody puts them back under a running import.
+/// Held while settings are relaxed, so that nobody restores them under a running import.
 const LOCK: &str = "remora.relax";
 
-/// Relaxed settings; they stay so until [`Relaxed::restore`], or until somebody calls [`undo`] after the
-/// session is gone.
+/// Relaxed settings. They stay relaxed until [`Relaxed::restore`], or until somebody calls [`undo`] after the
+/// session has ended.
 pub(crate) struct Relaxed {
     session: Session,
     table: TableName,
 }
 
 impl Relaxed {
-    /// Writes down what is set, then relaxes it. `None` when another import has done so already.
+    /// Records the current values, then relaxes the settings. `None` when another import has already done so.
     pub(crate) fn apply(
         mut session: Session,
         schema: &str,
@@ -37,7 +37,7 @@ impl Relaxed {
             return Ok(None);
         }
         let table = TableName { schema: schema.to_owned(), table: TABLE.to_owned() };
-        // What this server was set to is nothing for its replicas.
+        // The settings of this server do not concern its replicas.
         session.execute("SET SESSION sql_log_bin = 0")?;
         session.execute(&format!(
             "CREATE TABLE IF NOT EXISTS {table} (name VARCHAR(64) NOT NULL PRIMARY KEY, value VARCHAR(255) NOT NULL) \
@@ -48,7 +48,7 @@ impl Relaxed {
             if old == relaxed {
                 continue;
             }
-            // A value written down by a run that died is the true old one, so it is kept.
+            // A value that a dead run recorded is the true old one, so it is kept.
             session
                 .execute(&format!("INSERT IGNORE INTO {table} VALUES ('{name}', {})", session.quote(&old)))?;
             progress.note(&format!("{name} is {relaxed} while loading, {old} again afterwards"));
@@ -59,7 +59,7 @@ impl Relaxed {
         Ok(Some(Relaxed { session, table }))
     }
 
-    /// Puts everything back and makes what was loaded durable.
+    /// Restores everything and makes the loaded rows durable.
     pub(crate) fn restore(mut self) -> Result<(), Error> {
         put_back(&mut self.session, &self.table)?;
         self.session.unlock(LOCK)?;
@@ -67,20 +67,19 @@ impl Relaxed {
     }
 }
 
-/// What [`undo`] did.
+/// The result of [`undo`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// A line for each setting that was put back.
+    /// A line for each restored setting.
     pub lines: Vec<String>,
-    /// The connection of an import that is running and needs the settings as they are; it puts them back
-    /// itself.
+    /// The connection of a running import that needs the settings relaxed; it restores them itself.
     pub needed_by: Option<String>,
 }
 
-/// Puts back the settings that a run left relaxed which did not end as it should.
+/// Restores the settings that a run left relaxed because it did not end normally.
 ///
 /// # Errors
-/// What the server reports, a missing privilege above all.
+/// Errors of the server, above all a missing privilege.
 pub fn undo(session: &mut Session) -> Result<Undone, Error> {
     let schemas = session.strings(&format!(
         "SELECT table_schema FROM information_schema.tables WHERE table_name = '{TABLE}'"
@@ -103,7 +102,7 @@ pub fn undo(session: &mut Session) -> Result<Undone, Error> {
     Ok(done)
 }
 
-/// Fails where the account may not relax settings, before any work is done.
+/// Fails, before any work is done, if the account may not relax settings.
 pub(crate) fn check(session: &mut Session) -> Result<(), Error> {
     for (name, _) in SETTINGS {
         session.execute(&format!("SET GLOBAL {name} = @@GLOBAL.{name}"))?;
@@ -117,12 +116,12 @@ fn put_back(session: &mut Session, table: &TableName) -> Result<Vec<String>, Err
     for row in session.strings(&format!("SELECT name, value FROM {table}"))? {
         let mut cells = row.into_iter().flatten();
         let (Some(name), Some(value)) = (cells.next(), cells.next()) else { continue };
-        // A number is set as a number; a word as a string.
+        // A number is set as a number, a word as a string.
         let literal = if value.parse::<i64>().is_ok() { value.clone() } else { session.quote(&value) };
         session.execute(&format!("SET GLOBAL {} = {literal}", quote_name(&name)))?;
         done.push(format!("{name} is {value} again"));
     }
-    // Commits made while nothing waited for the disk are made to last now.
+    // Makes the commits durable that did not wait for the disk.
     session.execute("FLUSH ENGINE LOGS")?;
     session.execute(&format!("DROP TABLE {table}"))?;
     Ok(done)

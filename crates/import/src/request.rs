@@ -1,4 +1,4 @@
-//! What the user asked for.
+//! The user's request.
 
 use std::path::PathBuf;
 
@@ -6,51 +6,52 @@ use rows::{Habits, Hints, Nulls};
 use serde::{Deserialize, Serialize};
 use server::TableName;
 
-/// One import, as asked for.
+/// A request for an import.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The files, read in this order as if they were one.
     pub inputs: Vec<Input>,
     /// The table they go into.
     pub table: TableName,
-    /// What may happen to rows that are in the table already.
+    /// What may happen to existing rows of the table.
     pub mode: Mode,
-    /// Make the table, with the tightest types that hold every value.
+    /// Create the table, with the tightest types that hold every value.
     pub create: bool,
-    /// Primary key of a table that is made; `None` takes a first column that is unique, an empty list none.
+    /// Primary key of a created table; `None` chooses a first column with unique values, an empty list means
+    /// no key.
     pub key: Option<Vec<String>>,
-    /// Types of columns of a table that is made, as SQL; the other columns get what their values need.
+    /// Types for columns of a created table, as SQL; the other columns get what their values need.
     pub types: Vec<(String, String)>,
-    /// How values are written, and how much room a table that is made gets for others.
+    /// How values are written, and how much room a created table leaves for other values.
     pub habits: Habits,
     /// Where each field of a record goes; `None` goes by the header, or by position.
     pub columns: Option<Vec<FieldTarget>>,
     /// Computed columns: name and SQL expression over `@field` variables.
     pub set: Vec<(String, String)>,
-    /// What is known of the files' form; the rest is sniffed.
+    /// What is known about the files' form; the rest is sniffed.
     pub hints: Hints,
-    /// What stands for NULL; `None` as the dialect has it.
+    /// The texts that mean NULL; `None` for the dialect's own.
     pub nulls: Option<Nulls>,
-    /// A line further on that repeats the header is left out (`true`) or a row (`false`); `None` ends the
-    /// import.
+    /// Whether a later line that repeats the header is left out (`true`) or is a row (`false`); `None` ends
+    /// the import.
     pub skip_repeated_header: Option<bool>,
-    /// The file to read of a zip archive with several.
+    /// The file to read from a zip archive with several.
     pub member: Option<String>,
-    /// Bad rows to set aside before giving up.
+    /// The most bad rows to set aside before giving up.
     pub rejects_max: u64,
-    /// Sessions that load at the same time; `None` as many as help.
+    /// Sessions that load at the same time; `None` for as many as help.
     pub sessions: Option<usize>,
-    /// Target size of a chunk in bytes; `None` by the size of the files.
+    /// Target size of a chunk in bytes; `None` to choose by the size of the files.
     pub chunk_bytes: Option<usize>,
-    /// Go on with an import that was stopped.
+    /// Resume an import that was stopped.
     pub resume: bool,
-    /// Throw away what a stopped import left, and begin anew.
+    /// Discard what a stopped import left, and start again.
     pub restart: bool,
-    /// What becomes of a row whose key is there already.
+    /// What happens to a row whose key already exists.
     pub on_duplicate: OnDuplicate,
-    /// Database of the tables that stand beside the target; `None` is the target's own.
+    /// Database of the tables beside the target; `None` for the target's own.
     pub work_database: Option<String>,
-    /// When secondary indexes are built.
+    /// When to build secondary indexes.
     pub indexes: Indexes,
     /// Relax server-wide durability settings while loading.
     pub relax_durability: bool,
@@ -58,9 +59,9 @@ pub struct Request {
     pub no_binlog: bool,
     /// Check foreign keys once at the end instead of row by row.
     pub defer_checks: bool,
-    /// Session time zone: what TIMESTAMP values in the file are in.
+    /// Session time zone: the zone of TIMESTAMP values in the file.
     pub time_zone: Option<String>,
-    /// Session sql_mode; strictness is added to it in any case.
+    /// Session sql_mode; strictness is always added to it.
     pub sql_mode: Option<String>,
 }
 
@@ -73,7 +74,7 @@ pub enum Input {
     Stdin,
 }
 
-/// What may happen to rows that are in the table already.
+/// What may happen to existing rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// There must be none: the table is new or empty.
@@ -87,17 +88,17 @@ pub enum Mode {
     },
 }
 
-/// What becomes of a row whose key is there already, from the table or from earlier in the files.
+/// What happens to a row whose key already exists, in the table or earlier in the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnDuplicate {
-    /// It is a bad row.
+    /// It counts as a bad row.
     #[default]
     Error,
     /// It is left out, and counted.
     Ignore,
-    /// It takes the place of every row that has one of its keys.
+    /// It replaces every row that has one of its keys.
     Replace,
-    /// Its values go into the row that is there; columns that the files don't have stay.
+    /// Its values go into the existing row, which keeps its values in columns that the files lack.
     Update,
 }
 
@@ -125,13 +126,13 @@ pub enum FieldTarget {
     Skip,
 }
 
-/// When secondary indexes are built.
+/// When to build secondary indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexes {
-    /// As is faster.
+    /// Whichever is faster.
     Auto,
-    /// They are there while rows come in.
+    /// Before the rows are loaded.
     Before,
-    /// They are built when all rows are in.
+    /// After all rows are loaded.
     After,
 }

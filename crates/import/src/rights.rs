@@ -1,4 +1,4 @@
-//! What the account needs for an import, asked for at once and before the work.
+//! Checks all privileges that an import needs, at once and before the work.
 
 use server::{Grants, Scope, Session};
 
@@ -7,11 +7,11 @@ use crate::job::{Names, Way};
 use crate::request::{OnDuplicate, Request};
 use progress::Progress;
 
-/// Privileges that let an account write to a server that is read-only, by the names of all servers.
+/// Privileges that let an account write to a read-only server, in the names of all servers.
 const WRITES_ANYWAY: [&str; 5] =
     ["READ_ONLY ADMIN", "READ ONLY ADMIN", "CONNECTION_ADMIN", "CONNECTION ADMIN", "SUPER"];
 
-/// Fails with everything that is missing for going this way.
+/// Fails with a list of all privileges that this way of loading lacks.
 pub(crate) fn check(
     session: &mut Session,
     request: &Request,
@@ -31,7 +31,7 @@ pub(crate) fn check(
     all.sort_unstable();
     all.dedup();
     let wanted: &[(Scope<'_>, &[&str])] = match (swap, apart) {
-        // The table's name goes to another table of the same database.
+        // The target's name goes to another table of the same database.
         (true, false) => &[(Scope::Schema(work), &all)],
         _ => &[(target, &table), (Scope::Schema(work), &beside)],
     };
@@ -44,7 +44,7 @@ pub(crate) fn check(
     Err(error.into())
 }
 
-/// Privileges on the table, and on what stands beside it.
+/// Privileges on the table, and on the tables beside it.
 fn wanted(request: &Request, way: Way) -> (Vec<&'static str>, Vec<&'static str>) {
     let mut table = vec!["SELECT", "INSERT"];
     let mut beside = vec!["SELECT", "INSERT", "UPDATE", "CREATE", "DROP"];

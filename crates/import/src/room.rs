@@ -1,15 +1,15 @@
-//! How much of the files is in memory at the same time.
+//! Limits how much of the files is in memory at a time.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// A number of bytes, shared by the chunks that are on their way.
+/// A number of bytes, shared by all chunks in memory.
 pub(crate) struct Room {
     bytes: usize,
     taken: Mutex<usize>,
     freed: Condvar,
 }
 
-/// A share of a [`Room`], given back when it is dropped.
+/// A share of a [`Room`], returned when it is dropped.
 pub(crate) struct Share {
     room: Arc<Room>,
     bytes: usize,
@@ -20,8 +20,8 @@ impl Room {
         Arc::new(Room { bytes, taken: Mutex::new(0), freed: Condvar::new() })
     }
 
-    /// Waits until there is room for so many bytes, or until nobody else has any: what is larger than the
-    /// room gets in alone.
+    /// Waits until there is room for this many bytes, or until nobody else has a share: a chunk larger than
+    /// the room gets in alone.
     pub(crate) fn take(self: &Arc<Room>, bytes: usize) -> Share {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |taken: &mut usize| *taken > 0 && taken.saturating_add(bytes) > self.bytes;

@@ -17,17 +17,17 @@ use crate::world::World;
 use crate::{Duplicates, Error, Input, Reject, aside, connect, shadow, target};
 use progress::{Progress, count};
 
-/// How long to wait for the lock of the table: the server may need a moment to notice that its last owner is
+/// How long to wait for the lock of the table: the server may need a moment to notice that the last owner is
 /// gone.
 const LOCK_WAIT_S: u32 = 2;
 
-/// How long purge is put off at most, in seconds.
+/// The most seconds for which purge is held up.
 const SNAPSHOT_MAX_S: u32 = 600;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Rows that are in the table now because of it.
+    /// Rows that are in the table because of it.
     pub rows: u64,
     /// Rows that were set aside, in the order of the files.
     pub rejects: Vec<Reject>,
@@ -37,24 +37,24 @@ pub struct Summary {
     pub bytes: u64,
     /// Rows that an earlier, stopped run had loaded.
     pub resumed_rows: u64,
-    /// Rows whose key was there already, and what became of them.
+    /// Rows whose key already existed, and what happened to them.
     pub duplicates: Duplicates,
 }
 
 /// What an import would do.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// The statement that makes the table, if it is to be made.
+    /// The statement that creates the table, if it will be created.
     pub create: Option<String>,
-    /// What was found about the files, one line.
+    /// What was found out about the files, in one line.
     pub findings: String,
 }
 
-/// Looks at the files and says what an import would make of them. Needs no server when the table is to be
-/// made.
+/// Examines the files and says what an import would do with them. No server is needed when the table will be
+/// created.
 ///
 /// # Errors
-/// As [`import`], for what can be known without the server.
+/// Those of [`import`] that can be known without the server.
 pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Preview, Error> {
     let look = || {
         let files = Files::new(world.disk, &request.inputs, stdin, (true, request.member.as_deref()))?;
@@ -68,8 +68,8 @@ pub fn preview(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Re
 /// Imports files into a table.
 ///
 /// # Errors
-/// [`Error::Rejects`] for bad rows, with the target as before; what passes by itself (see
-/// [`Error::is_passing`]) leaves what is in for `resume`.
+/// [`Error::Rejects`] for bad rows, with the target unchanged; temporary errors (see [`Error::is_passing`])
+/// leave the loaded rows for `resume`.
 pub fn import(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<Summary, Error> {
     begin(request, stdin, world).map_err(|error| world.stopped(error))
 }
@@ -83,13 +83,13 @@ fn begin(request: &Request, stdin: Option<Stdin>, world: &World<'_>) -> Result<S
         return Err(Error::Busy { table: names.table.to_string() });
     }
     let result = locked(request, stdin, world, (&names, &mut session));
-    // The next import need not wait until the server has noticed the end of this session. Where the session
-    // is lost, the lock is too.
+    // The next import then need not wait until the server notices the end of this session. If the session is
+    // lost, so is the lock.
     session.unlock(&names.lock()).ok();
     result
 }
 
-/// The import, with nobody else importing into the table.
+/// The import, while nobody else can import into the table.
 fn locked(
     request: &Request,
     stdin: Option<Stdin>,
@@ -126,7 +126,7 @@ fn locked(
     run.carry_out(session, job, &finished)
 }
 
-/// Keeps the main session out of the binary log, as the others will be, and says what that means.
+/// Keeps the main session out of the binary log, as the others will be, and reports what that means.
 fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Result<(), Error> {
     if session.about.galera {
         return Err(Error::Mismatch(
@@ -145,7 +145,7 @@ fn unlogged(session: &mut Session, names: &Names, progress: &dyn Progress) -> Re
     Ok(())
 }
 
-/// What a load did, when all its rows are in.
+/// The result of a load after all its rows are loaded.
 struct Closed {
     rows: u64,
     rejects: Vec<Reject>,
@@ -153,7 +153,7 @@ struct Closed {
     duplicates: Duplicates,
 }
 
-/// An import being carried out.
+/// A running import.
 struct Run<'a> {
     request: &'a Request,
     world: &'a World<'a>,
@@ -163,13 +163,13 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Decides what to do and makes what stands beside the target.
+    /// Decides what to do and creates the tables beside the target.
     fn begin(&mut self, session: &mut Session) -> Result<Job, Error> {
         let door = Some((&mut *session, Some(self.names)));
         let plan = self.at_rest(plan::make(self.request, self.files, self.world, door))?;
         let Plan { mut job, table, create, .. } = plan;
         let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
-        // A shadow without a ledger is a leftover of a run that died in between.
+        // A shadow table without a ledger is left from a run that died in between.
         shadow::discard(session, self.names)?;
         let result = (|| {
             if let Some(create) = create {
@@ -184,13 +184,13 @@ impl Run<'_> {
             self.ledger.create(session, &job)
         })();
         if result.is_err() {
-            // The first error is the one to tell; a leftover is removed by the next run.
+            // The first error is the one to report; the next run removes what is left.
             shadow::discard(session, self.names).ok();
         }
         result.map(|()| job)
     }
 
-    /// Goes on with an import that was stopped.
+    /// Resumes an import that was stopped.
     fn take_up(
         &mut self,
         session: &mut Session,
@@ -208,7 +208,7 @@ impl Run<'_> {
         Ok((job, FinishedChunks::new()))
     }
 
-    /// Loads, swaps, tidies up. When it can't be done, leaves things as they were or ready to resume.
+    /// Loads, swaps, tidies up. On failure, leaves everything as it was or ready to resume.
     fn carry_out(
         &mut self,
         session: &mut Session,
@@ -275,7 +275,7 @@ impl Run<'_> {
         Ok(Summary { rows, rejects, reject_files, bytes, resumed_rows, duplicates })
     }
 
-    /// What is wrong with a file that somebody is writing to is first of all that.
+    /// If somebody is writing to a file, that is the error to report first.
     fn at_rest<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         match result {
             Err(error) if !error.is_passing() => self.files.unchanged().and(Err(error)),
@@ -298,7 +298,7 @@ impl Run<'_> {
         let connect = || connect::for_rows(self.request, self.world, job);
         let all = finished.is_empty();
         let opening = (job.replace && all).then(|| format!("DELETE FROM {table}"));
-        // Which of two rows with one key is the later one must not depend on which session is faster.
+        // Of two rows with one key, the later one must not depend on which session is faster.
         let in_order = job.on_duplicate != OnDuplicate::Error;
         let one = matches!(job.way, Way::OneTransaction | Way::ShadowUnsafe);
         let load = Load {
@@ -317,8 +317,8 @@ impl Run<'_> {
         load.run()
     }
 
-    /// Keeps the server from purging while rows are loaded into the shadow: after one LOAD DATA of the whole
-    /// file it would begin when that is over, and so it does here.
+    /// Keeps the server from purging while rows are loaded into the shadow table. After one LOAD DATA of the
+    /// whole file purge would begin at the end; this has the same effect.
     fn put_off_purge(&self, job: &Job) -> Result<Option<Session>, Error> {
         if job.way != Way::Shadow {
             return Ok(None);
@@ -326,15 +326,15 @@ impl Run<'_> {
         Ok(snapshot::put_off_purge((self.world.connect)()?, SNAPSHOT_MAX_S)?)
     }
 
-    /// Sessions that help: no more than the files have chunks.
+    /// The number of sessions that help: at most as many as the files have chunks.
     fn sessions(&self, job: &Job) -> usize {
-        // One more than there are cores: while a session waits for its commit, another works.
+        // One more than the number of cores: while a session waits for its commit, another works.
         let wanted = self.request.sessions.unwrap_or(self.world.cores.clamp(1, 8) + 1);
         let chunks = self.files.bytes().map_or(u64::MAX, |bytes| bytes.div_ceil(job.chunk_bytes as u64));
         wanted.min(usize::try_from(chunks).unwrap_or(usize::MAX)).max(1)
     }
 
-    /// Ends the loading: builds what was put off, checks what was not checked, notes that rows are in.
+    /// Ends the loading: builds deferred indexes, makes deferred checks, records that all rows are loaded.
     fn close(&self, session: &mut Session, job: &mut Job, loaded: Loaded) -> Result<Closed, Error> {
         let Loaded { rows, rejects, bytes, duplicates, open } = loaded;
         match open {
@@ -361,8 +361,8 @@ impl Run<'_> {
         Ok(Closed { rows, rejects, bytes, duplicates })
     }
 
-    /// One anti-join for each foreign key that was not checked row by row: the table's own, and those of
-    /// others that point at rows which were replaced.
+    /// One anti-join for each foreign key that was not checked row by row: the table's own keys, and those of
+    /// other tables that reference rows which were replaced.
     fn check_foreign_keys(&self, session: &mut Session) -> Result<(), Error> {
         if !self.request.defer_checks {
             return Ok(());
@@ -385,7 +385,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes the rejects of each file beside it: the rows as they are, and why they were set aside.
+    /// Writes the rejects of each file beside it: the rows unchanged, and why they were set aside.
     fn write_rejects(&self, job: &Job, rejects: &[Reject]) -> Result<Vec<PathBuf>, Error> {
         let mut written = Vec::new();
         for (at, input) in self.request.inputs.iter().enumerate() {
@@ -403,7 +403,7 @@ impl Run<'_> {
     }
 }
 
-/// Settings that a run left relaxed which died.
+/// Restores settings that a dead run left relaxed.
 fn put_back_settings(session: &mut Session, progress: &dyn Progress) -> Result<(), Error> {
     for line in relax::undo(session)?.lines {
         progress.warn(&format!("an earlier run was killed before it put this back: {line}"));
@@ -411,7 +411,7 @@ fn put_back_settings(session: &mut Session, progress: &dyn Progress) -> Result<(
     Ok(())
 }
 
-/// A stopped import that keeps its ledger in another database than this one would is not to be passed over.
+/// Refuses to continue past a stopped import that keeps its ledger in another database than this one would.
 fn stop_elsewhere(session: &mut Session, names: &Names) -> Result<(), Error> {
     let [own, apart] = names.ledgers();
     let mut found = session.strings(&format!(
@@ -436,7 +436,7 @@ fn stop_elsewhere(session: &mut Session, names: &Names) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a stopped import into the same table left, if the user wants to go on with it.
+/// What a stopped import into the same table left, if the user wants to resume it.
 fn earlier(
     session: &mut Session,
     request: &Request,
@@ -444,7 +444,7 @@ fn earlier(
     ledger: &Ledger,
 ) -> Result<Option<(Job, FinishedChunks)>, Error> {
     if request.restart {
-        // A ledger that can't be read is thrown away.
+        // A ledger that can't be read is discarded.
         let mut logged = !request.no_binlog;
         if let Ok(Some((job, finished))) = ledger.read(session) {
             restartable(names, &job, &finished)?;
@@ -483,7 +483,7 @@ fn earlier(
     Err(Error::Unfinished { table: names.table.to_string(), rows })
 }
 
-/// Chunks that went straight into the table are there for good.
+/// Chunks that went straight into the table can't be taken back.
 fn restartable(names: &Names, job: &Job, finished: &FinishedChunks) -> Result<(), Error> {
     let rows: u64 = finished.values().map(|chunk| chunk.loaded).sum();
     if job.way != Way::ByChunk || rows == 0 {

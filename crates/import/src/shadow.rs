@@ -1,4 +1,4 @@
-//! The table that rows wait in until all of them are there, and how it takes the target's name.
+//! The table in which rows wait until all of them are loaded, and how it gets the target's name.
 
 use server::definition::{plain_indexes, sorted};
 use server::{Session, TableName};
@@ -10,11 +10,11 @@ use crate::request::Indexes;
 use crate::target::{self, Table};
 use progress::{Progress, count};
 
-/// From this size of the files on, plain indexes are built when all rows are in: sorting once costs less than
-/// finding the place of each entry (docs/benchmarks.md). For less, the second pass is not worth its start.
+/// For files of at least this size plain indexes are built after all rows are loaded: sorting once costs less
+/// than finding the place of each entry (docs/benchmarks.md). For less, the second pass does not pay.
 const DEFER_FROM_BYTES: u64 = 16 << 20;
 
-/// What making a shadow table decided.
+/// Decisions made when creating a shadow table.
 #[derive(Default)]
 pub(crate) struct Made {
     /// Clauses of the indexes that are built at the end.
@@ -23,7 +23,7 @@ pub(crate) struct Made {
     pub definition: String,
 }
 
-/// Makes the shadow of a table that exists: the same in everything but, perhaps, its plain indexes.
+/// Creates the shadow of an existing table: identical except, perhaps, for its plain indexes.
 pub(crate) fn like(
     session: &mut Session,
     names: &Names,
@@ -41,7 +41,7 @@ pub(crate) fn like(
     let later = match indexes {
         Indexes::Before => false,
         Indexes::After => true,
-        // A stream is as long as it likes.
+        // The length of a stream is unknown.
         Indexes::Auto => bytes.is_none_or(|bytes| bytes >= DEFER_FROM_BYTES),
     };
     let indexes = if later { plain_indexes(&definition) } else { Vec::new() };
@@ -54,21 +54,22 @@ pub(crate) fn like(
     Ok(Made { deferred, definition })
 }
 
-/// The table's definition as the server prints it, its lines sorted: the order of indexes is not part of it.
+/// The table's definition as the server prints it, with sorted lines, because the order of indexes does not
+/// matter.
 fn definition(session: &mut Session, table: &TableName) -> Result<String, Error> {
     let rows = session.strings(&format!("SHOW CREATE TABLE {table}"))?;
     let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
     Ok(sorted(&text).join("\n"))
 }
 
-/// Builds the indexes that were left for the end, and proves that the table is what it was to be.
+/// Builds the deferred indexes, and proves that the table is as intended.
 pub(crate) fn build_indexes(session: &mut Session, names: &Names, job: &Job) -> Result<(), Error> {
     if job.deferred.is_empty() {
         return Ok(());
     }
     let shadow = &names.shadow;
     if definition(session, shadow)? == job.definition {
-        // A run that was stopped here had built them.
+        // A run that was stopped here had already built them.
         return Ok(());
     }
     let adds: Vec<_> = job.deferred.iter().map(|clause| format!("ADD {clause}")).collect();
@@ -83,11 +84,11 @@ pub(crate) fn build_indexes(session: &mut Session, names: &Names, job: &Job) -> 
     )))
 }
 
-/// Gives the shadow, which has `rows` rows, the target's name in one step. Safe to call again after it was
-/// stopped anywhere.
+/// Gives the target's name to the shadow table, which has `rows` rows, in one step. It can be called again
+/// after it was stopped anywhere.
 ///
-/// What somebody did to the target meanwhile is looked for before the names change and once more when the
-/// target has another name, under which nobody can change it any more.
+/// Changes that somebody made to the target meanwhile are searched for twice: before the renames, and again
+/// when the target has another name under which nobody can change it any more.
 pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job, rows: u64) -> Result<(), Error> {
     let Names { table, shadow, old, .. } = names;
     if exists(session, shadow)? {
@@ -100,7 +101,7 @@ pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job, rows: u64) -
                 "{table} was dropped while the import ran, so its rows are not put in; import again with --create"
             )));
         } else {
-            // Not every server renames two tables as one step: a crash may have been in between.
+            // Not every server renames two tables in one step: a crash may have come in between.
             session.execute(&format!("RENAME TABLE {shadow} TO {table}"))?;
         }
     }
@@ -115,7 +116,8 @@ pub(crate) fn swap(session: &mut Session, names: &Names, job: &Job, rows: u64) -
     Ok(())
 }
 
-/// Fails when the target, under its own name or on its way out, is not what it was when the import began.
+/// Fails when the target, under its own name or under its temporary one, is not what it was when the import
+/// began.
 fn refuse_changed(session: &mut Session, place: &TableName, names: &Names, job: &Job) -> Result<(), Error> {
     let table = &names.table;
     if !job.replace && session.value(&format!("SELECT 1 FROM {place} LIMIT 1"))?.is_some() {
@@ -144,7 +146,7 @@ fn refuse_changed(session: &mut Session, place: &TableName, names: &Names, job: 
     )))
 }
 
-/// The first line of a definition that is not in another, in either direction.
+/// The first line of a definition that is missing from the other, in either direction.
 fn first_difference(before: &str, now: &str) -> String {
     let only = |one: &str, other: &str| {
         let line = one.lines().find(|line| !other.lines().any(|known| known == *line));
@@ -155,8 +157,7 @@ fn first_difference(before: &str, now: &str) -> String {
     gone.into_iter().chain(new).collect::<Vec<_>>().join("; ")
 }
 
-/// Rows that somebody put into the shadow in the moment that it had the target's name are not thrown away
-/// with it.
+/// Keeps the rows that somebody inserted into the shadow table in the moment when it had the target's name.
 fn keep_theirs(session: &mut Session, names: &Names, rows: u64, changed: Error) -> Result<Error, Error> {
     let Names { shadow, kept, .. } = names;
     let count = session.value(&format!("SELECT COUNT(*) FROM {shadow}"))?;
@@ -168,8 +169,8 @@ fn keep_theirs(session: &mut Session, names: &Names, rows: u64, changed: Error) 
     Ok(Error::Target(format!("{changed}. Rows that others wrote in that moment are in {kept}")))
 }
 
-/// Removes what an import leaves beside the target, all but the ledger. The target is as before: a
-/// replaced table that a crash left under its other name gets its own back.
+/// Removes everything that an import leaves beside the target, except the ledger. The target stays as before;
+/// if a crash left the replaced table under its temporary name, it gets its own name back.
 pub(crate) fn discard(session: &mut Session, names: &Names) -> Result<(), Error> {
     let Names { table, shadow, old, .. } = names;
     if exists(session, old)? {

@@ -11,13 +11,13 @@ use crate::archive::{self, Member};
 use crate::{Error, Input};
 use progress::Progress;
 
-/// Bytes that are looked at to recognise dialect and encoding.
+/// Bytes that are examined to recognise dialect and encoding.
 pub const SAMPLE_BYTES: usize = 1 << 20;
 
-/// What is read at once.
+/// Bytes per read.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// The inputs of an import, ready to be read, more than once if need be.
+/// The inputs of an import, ready to be read, more than once if necessary.
 pub struct Files<'a> {
     disk: &'a dyn Disk,
     files: Vec<File>,
@@ -31,15 +31,15 @@ struct File {
 enum Body {
     /// A named file and its state when the import began.
     Path(PathBuf, Stat),
-    /// A member of a zip archive that is such a file.
+    /// A member of a zip archive, which is a named file.
     Member(PathBuf, Stat, Member),
-    /// A stream, to be read once.
+    /// A stream, which can be read once.
     Once(Box<Mutex<Option<Raw>>>),
-    /// Standard input, spooled because it has to be read twice.
+    /// Standard input, spooled because it must be read twice.
     Spooled(std::fs::File, u64),
 }
 
-/// Where standard input comes from, and where to spool it.
+/// Standard input, and where to spool it.
 pub struct Stdin {
     /// The stream.
     pub reader: Box<dyn Read + Send>,
@@ -48,12 +48,12 @@ pub struct Stdin {
 }
 
 impl<'a> Files<'a> {
-    /// Notes the state of each file. Standard input is spooled to an unnamed file when `twice` is set: the
-    /// types of a column are known only when its last value was seen.
+    /// Records the state of each file. If `twice` is set, standard input is spooled to an unnamed file: the
+    /// types of a column are known only after its last value.
     ///
     /// # Errors
-    /// When a file is missing, or when standard input is asked for twice or can't be spooled; when an archive
-    /// has several files and `member` names none of them.
+    /// When a file is missing; when standard input is given twice or can't be spooled; when an archive has
+    /// several files and `member` names none of them.
     pub fn new(
         disk: &'a dyn Disk,
         inputs: &[Input],
@@ -70,7 +70,7 @@ impl<'a> Files<'a> {
                         disk.stat(path).map_err(|source| Error::Read { name: name.clone(), source })?;
                     let body = match stat.regular {
                         true => named(disk, path, stat, member)?,
-                        // A pipe or a device gives its bytes once, as standard input does.
+                        // A pipe or a device can be read only once, like standard input.
                         false => {
                             let file = disk.open(path);
                             let reader = file.map_err(|source| Error::Read { name: name.clone(), source })?;
@@ -96,7 +96,7 @@ impl<'a> Files<'a> {
         Ok(Files { disk, files })
     }
 
-    /// How many there are.
+    /// How many files there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.files.len()
@@ -126,7 +126,7 @@ impl<'a> Files<'a> {
         self.files.iter().map(|file| file.bytes()).sum()
     }
 
-    /// The state of each file when the import began: length and time of last change; `None` for a stream.
+    /// The state of each file when the import began: length and modification time; `None` for a stream.
     #[must_use]
     pub fn stat(&self, file: usize) -> Option<Stat> {
         match &self.files.get(file)?.body {
@@ -135,7 +135,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The first decompressed bytes of a file (see [`SAMPLE_BYTES`]), and whether they are all.
+    /// The first decompressed bytes of a file (see [`SAMPLE_BYTES`]), and whether the file has no more.
     ///
     /// # Errors
     /// When it can't be read.
@@ -151,7 +151,7 @@ impl<'a> Files<'a> {
     /// Opens a file from its beginning, decompressed but not yet decoded.
     ///
     /// # Errors
-    /// When it can't be opened, or is a stream and was read before.
+    /// When it can't be opened, or is a stream that was already read.
     pub fn open(&self, file: usize) -> Result<Raw, Error> {
         let named = self.files.get(file).ok_or_else(|| Error::Mismatch("no such file".to_owned()))?;
         let failed = |source| Error::Read { name: named.name.clone(), source };
@@ -177,10 +177,10 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Opens a file with its first bytes read ahead, so that a byte order mark is seen whole.
+    /// Opens a file with its first bytes read ahead, so that a byte order mark is complete.
     ///
     /// # Errors
-    /// As [`Files::open`].
+    /// Those of [`Files::open`].
     pub fn open_sampled(&self, file: usize) -> Result<Raw, Error> {
         let mut raw = self.open(file)?;
         raw.sample()?;
@@ -190,7 +190,7 @@ impl<'a> Files<'a> {
     /// Checks that no file changed since the import began.
     ///
     /// # Errors
-    /// [`Error::Changed`] naming the file.
+    /// [`Error::Changed`], which names the file.
     pub fn unchanged(&self) -> Result<(), Error> {
         for file in &self.files {
             if let Body::Path(path, before) | Body::Member(path, before, _) = &file.body
@@ -214,7 +214,7 @@ impl File {
     }
 }
 
-/// A named file, or the member of it that has the rows.
+/// A named file, or its member that has the rows.
 fn named(disk: &dyn Disk, path: &Path, stat: Stat, member: Option<&str>) -> Result<Body, Error> {
     let name = || path.display().to_string();
     let failed = |source| Error::Read { name: name(), source };
@@ -248,7 +248,7 @@ fn once(name: &str, mut reader: Box<dyn Read + Send>, spool: Option<&Path>) -> R
     Ok(Body::Spooled(spool, bytes))
 }
 
-/// A [`Source`] that is only read.
+/// A [`Source`] for reading only.
 struct Plain(Box<dyn Source>);
 
 impl Read for Plain {
@@ -257,7 +257,7 @@ impl Read for Plain {
     }
 }
 
-/// Counts what is read from disk; the decoder between here and the caller changes the number.
+/// Counts the bytes read from disk; decompression between here and the caller changes the number.
 struct Counted {
     reader: Box<dyn Read + Send>,
     count: Arc<Mutex<u64>>,
@@ -288,7 +288,7 @@ impl Raw {
         Ok(Raw { name: name.to_owned(), reader, count, sample: None })
     }
 
-    /// The first bytes, and whether they are all; taken once and kept for [`Raw::text`].
+    /// The first bytes, and whether the file has no more; they are read once and kept for [`Raw::text`].
     fn sample(&mut self) -> Result<(Vec<u8>, bool), Error> {
         if let Some(sample) = &self.sample {
             return Ok(sample.clone());
@@ -301,7 +301,7 @@ impl Raw {
         Ok((sample, whole))
     }
 
-    /// The file as UTF-8 and as strict text, from its beginning.
+    /// The file as UTF-8, converted to strict text, from its beginning.
     #[must_use]
     pub fn text(
         mut self,
@@ -329,7 +329,7 @@ pub struct Text<'p> {
     raw: Raw,
     decoder: Decoder,
     translator: Option<Translator>,
-    /// Bytes pass unchanged but for a byte order mark at the start: the common case, kept free of copies.
+    /// Bytes pass unchanged, except for a byte order mark at the start: the common case, which avoids copies.
     as_is: bool,
     progress: &'p dyn Progress,
     /// The sample, until it is used.
@@ -339,11 +339,11 @@ pub struct Text<'p> {
 }
 
 impl Text<'_> {
-    /// Appends text to `out` until it holds `want` bytes (a little more where decoding grows it) or the
-    /// file ends. Returns false at the end of the file.
+    /// Appends text to `out` until it has `want` bytes (a few more if decoding lengthens it) or the file
+    /// ends. Returns false at the end of the file.
     ///
     /// # Errors
-    /// What reading reports, and bytes that are not in the encoding.
+    /// Errors of reading, and bytes that are invalid in the encoding.
     pub fn fill(&mut self, out: &mut Buffer, want: usize) -> Result<bool, Error> {
         while out.len() < want && !self.ended {
             if !self.input.is_empty() {
@@ -411,7 +411,7 @@ impl Text<'_> {
         result.map_err(|bad| self.bad(&bad, out))
     }
 
-    /// Appends text, made strict where it is not.
+    /// Appends text, converted to strict text if necessary.
     fn translate(&mut self, text: Vec<u8>, last: bool, out: &mut Buffer) -> Result<(), Error> {
         let Some(translator) = &mut self.translator else {
             out.append(&text);
@@ -434,7 +434,7 @@ impl Text<'_> {
     }
 }
 
-/// Bytes with room behind them that is zeroed once, not at each use.
+/// Bytes followed by spare room that is zeroed once, not for each use.
 #[derive(Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -491,7 +491,7 @@ impl Buffer {
         self.len = end;
     }
 
-    /// Room for reading up to a total of `want` bytes.
+    /// Room for reading, up to a total of `want` bytes.
     fn room(&mut self, want: usize) -> &mut [u8] {
         if self.bytes.len() < want {
             self.bytes.reserve_exact(want - self.bytes.len());

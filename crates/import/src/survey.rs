@@ -1,5 +1,5 @@
-//! Looking at every value of every file before the table is made: the types hold for the whole file, not
-//! for a sample of it.
+//! Examines every value of every file before the table is created: the types hold for the whole file, not for
+//! a sample of it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,47 +21,47 @@ pub(crate) struct Survey<'a> {
     pub files: &'a Files<'a>,
     /// How they are cut.
     pub cut: Cut,
-    /// What stands for NULL.
+    /// The texts that mean NULL.
     pub nulls: &'a Nulls,
-    /// Files whose columns are in an order of their own.
+    /// Files whose columns are in another order.
     pub orders: &'a BTreeMap<usize, Order>,
-    /// Fields of a record.
+    /// The number of fields in a record.
     pub columns: usize,
-    /// A line to leave out wherever it comes again: the header.
+    /// A line to leave out wherever it occurs again: the header.
     pub skipped: Option<&'a [u8]>,
-    /// What of the files' form is a guess.
+    /// Which properties of the files' form are guesses.
     pub watch: &'a Watch,
-    /// Bad rows that are allowed.
+    /// The most bad rows allowed.
     pub rejects_max: u64,
-    /// Threads that look.
+    /// Threads that examine values.
     pub threads: usize,
     /// Set when the user wants to stop.
     pub stop: &'a AtomicBool,
-    /// Where to tell how far it is.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
 }
 
 /// What all values have in common.
 pub(crate) struct Found {
-    /// Each field's values.
+    /// The values of each field.
     pub columns: Vec<ColumnStats>,
     /// The first field as a key.
     pub key: KeyStats,
-    /// Words for NULL that were met, by column.
+    /// Words for NULL that occurred, by column.
     pub words: WordStats,
-    /// Records that count.
+    /// Records that are rows.
     pub rows: u64,
 }
 
-/// What a survey comes to.
+/// The result of a survey.
 pub(crate) enum Surveyed {
-    /// All values were looked at, and nothing speaks against the guess.
+    /// All values were examined, and nothing contradicts the guesses.
     Found(Box<Found>),
-    /// A place that speaks against it.
+    /// A place that contradicts them.
     Doubted(Doubted),
 }
 
-/// The same for one chunk.
+/// The result for one chunk.
 struct Part {
     number: u32,
     columns: Vec<ColumnStats>,
@@ -69,12 +69,12 @@ struct Part {
     words: WordStats,
     rows: u64,
     ragged: Vec<Reject>,
-    /// The first doubt, or bytes that are no text.
+    /// The first contradiction, or bytes that are not text.
     trouble: Option<Result<Doubted, Error>>,
 }
 
 impl Survey<'_> {
-    /// Looks at everything.
+    /// Examines everything.
     pub(crate) fn run(&self) -> Result<Surveyed, Error> {
         let (send_chunk, chunks) = crossbeam_channel::bounded::<Chunk>(1);
         let (send_part, parts) = crossbeam_channel::unbounded::<Part>();
@@ -89,7 +89,7 @@ impl Survey<'_> {
             let merged =
                 merge.join().unwrap_or_else(|_| Err(Error::Mismatch("the survey failed".to_owned())));
             match merged {
-                // What can't be read any further may be so because of it.
+                // A wrong guess may be the reason why the rest can't be read.
                 Ok(Surveyed::Doubted(doubted)) => Ok(Surveyed::Doubted(doubted)),
                 merged => read.and(merged),
             }
@@ -104,7 +104,7 @@ impl Survey<'_> {
                 return Err(Error::Stopped);
             }
             let Some(chunk) = next? else { break };
-            // Nobody takes it any more: too many bad rows, which the merging side reports.
+            // Nobody takes it any more: there are too many bad rows, which the merging side reports.
             if chunks.send(chunk).is_err() {
                 break;
             }
@@ -156,7 +156,7 @@ impl Survey<'_> {
             }
             part.rows += 1;
             if let Some(order) = order {
-                // As the first file has them.
+                // In the order of the first file.
                 let places = order.fields.iter().zip(row.clone());
                 places.for_each(|(at, field)| row.get_mut(*at).into_iter().for_each(|place| *place = field));
             }
@@ -173,12 +173,13 @@ impl Survey<'_> {
         part
     }
 
-    /// What is NULL is in question only where it was guessed.
+    /// The words for NULL need confirmation only if they were guessed.
     fn words(&self) -> WordStats {
         WordStats::new(if self.watch.guessed().nulls { self.columns } else { 0 })
     }
 
-    /// Bytes that are not UTF-8 in a file that is taken for UTF-8: values of no text are asked for by name.
+    /// Finds bytes that are not UTF-8 in a file that should be UTF-8; binary values must be requested
+    /// explicitly.
     fn not_text(&self, chunk: &Chunk) -> Option<Error> {
         if self.cut.encoding == Encoding::Binary {
             return None;
@@ -201,7 +202,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Puts the parts together in the order of the file, which is what a key's order is about.
+    /// Combines the results in the order of the file, on which the order of a key depends.
     fn merge(&self, parts: &Receiver<Part>) -> Result<Surveyed, Error> {
         let mut found = Found {
             columns: vec![ColumnStats::new(); self.columns],

@@ -1,4 +1,4 @@
-//! What the table is like that rows go into.
+//! The table that rows go into.
 
 use server::definition::without_counter;
 use server::{Grants, Scope, Session, TableName, quote_name};
@@ -12,23 +12,24 @@ pub(crate) struct Table {
     pub columns: Vec<Column>,
     /// Storage engine.
     pub engine: String,
-    /// The engine can roll back.
+    /// Whether the engine can roll back.
     pub transactional: bool,
-    /// It keeps the history of its rows (MariaDB's system versioning).
+    /// Whether it keeps the history of its rows (MariaDB's system versioning).
     pub versioned: bool,
     /// Its definition as the server prints it, without its name and its counter.
     pub definition: String,
     /// Names of its triggers.
     pub triggers: Vec<String>,
-    /// The account can't see whether it has triggers.
+    /// Whether the account can't see if it has triggers.
     pub triggers_hidden: bool,
     /// Its own foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
-    /// Tables whose foreign keys point at it.
+    /// Tables whose foreign keys reference it.
     pub referenced_by: Vec<String>,
-    /// Those of them whose rows go or change with the row they point at: ON DELETE CASCADE or SET NULL.
+    /// Those of them whose rows are deleted or changed with the row that they reference: ON DELETE CASCADE or
+    /// SET NULL.
     pub followed_by: Vec<String>,
-    /// No row is in it.
+    /// Whether it has no rows.
     pub empty: bool,
     /// The next AUTO_INCREMENT value, if it has one.
     pub auto_increment: Option<u64>,
@@ -41,11 +42,11 @@ pub(crate) struct Column {
     pub name: String,
     /// Type without length or attributes, in lower case: `int`, `varchar`.
     pub data_type: String,
-    /// May be NULL.
+    /// Whether it may be NULL.
     pub nullable: bool,
-    /// Computed by the server; can't be given a value.
+    /// Whether the server computes it, so that it can't be given a value.
     pub generated: bool,
-    /// Not part of `SELECT *`, and of no import that does not name it.
+    /// Whether it is left out of `SELECT *`, and of any import that does not name it.
     pub invisible: bool,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct ForeignKey {
     pub name: String,
     /// The table it belongs to.
     pub child: TableName,
-    /// The table it points at.
+    /// The table that it references.
     pub parent: TableName,
     /// Pairs of own column and column of the parent.
     pub columns: Vec<(String, String)>,
@@ -81,7 +82,7 @@ impl ForeignKey {
 }
 
 impl Column {
-    /// A column of a table that is to be made, by its name and its type as SQL: `decimal(10,2) NOT NULL`.
+    /// A column of a table that will be created, from its name and its type as SQL: `decimal(10,2) NOT NULL`.
     pub(crate) fn declared(name: &str, sql: &str) -> Column {
         let sql = sql.to_ascii_lowercase();
         let word: String =
@@ -96,7 +97,7 @@ impl Column {
         }
     }
 
-    /// Holds text or bytes, for which an empty value is a value.
+    /// Whether it holds text or bytes, for which an empty value is a value.
     #[must_use]
     pub(crate) fn is_text(&self) -> bool {
         matches!(
@@ -118,9 +119,8 @@ impl Column {
         )
     }
 
-    /// The expression that turns the text in a variable into a value of this column, where LOAD DATA by
-    /// itself would take the text for the bytes of the value. `binary`: the text comes without a character
-    /// set.
+    /// The expression that turns the text in a variable into a value of this column, when LOAD DATA alone
+    /// would take the text for the bytes of the value. `binary`: the text has no character set.
     #[must_use]
     pub(crate) fn conversion(&self, variable: &str, binary: bool) -> Option<String> {
         match self.data_type.as_str() {
@@ -135,10 +135,10 @@ impl Column {
     }
 }
 
-/// Looks a table up; `None` when there is none.
+/// Looks a table up; `None` when it does not exist.
 ///
 /// # Errors
-/// When it is a view or a sequence, or what the server reports.
+/// When it is a view or a sequence; errors of the server.
 pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option<Table>, Error> {
     let place = place(session, name);
     let tables = session.strings(&format!(
@@ -150,7 +150,7 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
     if !matches!(kind.as_str(), "BASE TABLE" | "SYSTEM VERSIONED") {
         return Err(Error::Target(format!("{name} is a {}, not a table", kind.to_lowercase())));
     }
-    // First of all: what is altered after that is noticed before the swap.
+    // This comes first, so that a later ALTER is noticed before the swap.
     let definition = definition(session, name)?;
     let engine = text(1).unwrap_or_default();
     let transactions = session.value(&format!(
@@ -178,7 +178,7 @@ pub(crate) fn describe(session: &mut Session, name: &TableName) -> Result<Option
     }))
 }
 
-/// A table's definition as the server prints it, without its name and without the counter, which moves with
+/// A table's definition as the server prints it, without its name and without the counter, which changes with
 /// the rows.
 pub(crate) fn definition(session: &mut Session, name: &TableName) -> Result<String, Error> {
     let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
@@ -187,7 +187,7 @@ pub(crate) fn definition(session: &mut Session, name: &TableName) -> Result<Stri
     Ok(without_counter(body))
 }
 
-/// The condition that picks a table in `information_schema`.
+/// The condition that selects a table in `information_schema`.
 fn place(session: &Session, name: &TableName) -> String {
     let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
     format!("table_schema = {schema} AND table_name = {table}")
@@ -230,7 +230,7 @@ fn foreign_keys(session: &mut Session, place: &str) -> Result<Vec<ForeignKey>, E
     keys(session, &format!("{place} AND referenced_table_name IS NOT NULL"))
 }
 
-/// The foreign keys of other tables that point at a table, which may be its own.
+/// The foreign keys that reference a table, including its own.
 pub(crate) fn keys_to(session: &mut Session, name: &TableName) -> Result<Vec<ForeignKey>, Error> {
     let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
     keys(session, &format!("referenced_table_schema = {schema} AND referenced_table_name = {table}"))
@@ -258,7 +258,7 @@ fn keys(session: &mut Session, condition: &str) -> Result<Vec<ForeignKey>, Error
     Ok(keys)
 }
 
-/// The tables that point at a table, and whether their rows follow its rows.
+/// The tables that reference a table, and whether their rows follow its rows.
 fn referenced_by(session: &mut Session, name: &TableName) -> Result<Vec<(String, bool)>, Error> {
     let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
     let rows = session.strings(&format!(

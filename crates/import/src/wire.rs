@@ -1,9 +1,8 @@
-//! Sending records to the server: LOAD DATA LOCAL INFILE from memory, or multi-row INSERT where the
-//! server does not allow that.
+//! Sends records to the server: LOAD DATA LOCAL INFILE from memory, or multi-row INSERT if the server does
+//! not allow that.
 //!
-//! A chunk goes as it lies in the file when the server reads it the same way we do; otherwise each
-//! record is rewritten into LOAD DATA's own dialect on the way. Which of the two is decided for each
-//! chunk by looking at its bytes.
+//! A chunk is sent unchanged when the server reads it as this program does; otherwise each record is
+//! rewritten into LOAD DATA's own dialect on the way. The bytes of each chunk decide.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,34 +20,34 @@ use crate::job::{Field, Job};
 use crate::request::FieldTarget;
 use crate::{Duplicates, Error, insert, reject};
 
-/// What is handed to the connection at once, so that a signal is noticed soon.
+/// Bytes handed to the connection at a time, so that a signal is noticed soon.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Some records of a chunk, as ranges of its bytes without line ends; `None` for all of it.
+/// Some records of a chunk, as ranges of its bytes without line ends; `None` for all records.
 pub(crate) type Part = Option<Vec<Range<usize>>>;
 
 /// How the records of a job are sent.
 pub(crate) struct Wire {
     /// The decisions of the import.
     pub job: Job,
-    /// For files in the order of the first one.
+    /// For files with the column order of the first one.
     usual: Layout,
-    /// For files in an order of their own.
+    /// For files with another order.
     others: BTreeMap<usize, Layout>,
     local_infile: bool,
     empty_is_null: bool,
     always_rewrite: bool,
-    /// What is to be confirmed by every chunk.
+    /// The guesses that every chunk must confirm.
     pub watch: Option<Watch>,
-    /// A line to leave out wherever it comes again.
+    /// A line to leave out wherever it occurs again.
     skipped: Option<memmem::Finder<'static>>,
     stop: Arc<AtomicBool>,
 }
 
-/// The statements for records whose fields are in one order.
+/// The statements for records with one order of fields.
 struct Layout {
     fields: Vec<Field>,
-    /// LOAD DATA for text as it lies in the file.
+    /// LOAD DATA for unchanged text.
     as_is: String,
     /// LOAD DATA for rewritten text.
     rewritten: String,
@@ -66,39 +65,39 @@ impl Layout {
     }
 }
 
-/// By which statement records are sent.
+/// Which statement sends records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// LOAD DATA LOCAL: the fastest, but it knows no row whose key may be there already.
+    /// LOAD DATA LOCAL: the fastest, but it does not report which rows have an existing key.
     Load,
     /// INSERT of many rows.
     Insert,
 }
 
-/// What the server said to some records.
+/// The server's answer to some records.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// Records sent and taken without complaint, if all were.
+    /// The number of records, if all were accepted without complaint.
     pub clean: Option<u64>,
     /// Complaints, as far as the server keeps them.
     pub warnings: Vec<Warning>,
-    /// The statement failed as a whole.
+    /// The error, if the statement failed as a whole.
     pub failure: Option<server::Error>,
-    /// Records that were not sent because they are not what they should be: place and reason.
+    /// Records that were not sent because they are malformed: place and reason.
     pub ragged: Vec<(Range<usize>, String)>,
-    /// Of the records taken, those whose key was there already.
+    /// The accepted records whose key already existed.
     pub duplicates: Duplicates,
 }
 
 impl Outcome {
-    /// What the server says of a chunk where nothing can be tried again: the first complaint.
+    /// The server's first complaint about a chunk that can't be tried again.
     pub(crate) fn first_complaint(&self) -> Option<String> {
         let failure = self.failure.as_ref().map(reject::server_words);
         failure.or_else(|| self.warnings.first().map(|warning| warning.message.clone()))
     }
 }
 
-/// What was sent, filled in while sending.
+/// What was sent; filled in while sending.
 #[derive(Default)]
 struct Sent {
     records: u64,
@@ -130,7 +129,7 @@ impl Wire {
         }
     }
 
-    /// How a chunk is sent at first.
+    /// Which statement sends a chunk at first.
     pub(crate) fn first_way(&self) -> Through {
         if self.local_infile { Through::Load } else { Through::Insert }
     }
@@ -142,7 +141,7 @@ impl Wire {
     /// Sends records of a chunk as one statement (or several INSERTs).
     ///
     /// # Errors
-    /// Only what says nothing about the records; a refused record is part of the outcome.
+    /// Only errors that say nothing about the records; a refused record is part of the outcome.
     pub(crate) fn send(
         self: &Arc<Wire>,
         session: &mut Session,
@@ -198,7 +197,7 @@ impl Wire {
         Ok(is_clean(&report, sent.records).then_some(sent.records))
     }
 
-    /// The server reads these bytes exactly as we do.
+    /// Whether the server reads these bytes exactly as this program does.
     fn goes_as_is(&self, bytes: &[u8]) -> bool {
         let dialect = &self.job.dialect;
         let delimiter = dialect.delimiter;
@@ -208,7 +207,7 @@ impl Wire {
             && !dialect.quote.is_some_and(quoted)
             && match dialect.line_end {
                 LineEnd::Lf | LineEnd::Cr => true,
-                // Half a line end at the end of a file is one to us, and data to the server.
+                // Half a line end at the end of a file is a line end to this program, but data to the server.
                 LineEnd::CrLf => !bytes.ends_with(b"\r"),
                 LineEnd::Any => memchr::memchr(b'\r', bytes).is_none(),
             }
@@ -243,7 +242,7 @@ impl Wire {
         Ok(sent)
     }
 
-    /// Rewrites records one after the other into `text`; `each` is called after every one.
+    /// Rewrites records one after the other into `text`; `each` is called after each record.
     fn rewrite(
         &self,
         chunk: &Chunk,
@@ -291,8 +290,8 @@ impl Wire {
         }))
     }
 
-    /// Why the server does not take a record: INSERT says it where LOAD DATA of MySQL 5.6 only counts. May
-    /// leave the record in, so the caller rolls back.
+    /// Why the server refuses a record: INSERT gives the reason when LOAD DATA of MySQL 5.6 only counts. This
+    /// may leave the record in the table, so the caller rolls back.
     pub(crate) fn explain(
         &self,
         session: &mut Session,
@@ -321,8 +320,8 @@ impl Job {
         Rewriter::new(self.dialect, self.nulls.clone(), rules, fields.len())
     }
 
-    /// The records of a chunk as ranges of its bytes. A blank line is no record in a file of several
-    /// columns; people end files with them.
+    /// The records of a chunk as ranges of its bytes. In a file with several columns a blank line is not a
+    /// record, because people end files with them.
     pub(crate) fn records<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
         let start = bytes.as_ptr().addr();
         let several = self.fields.len() > 1;
@@ -339,7 +338,7 @@ fn is_clean(report: &LoadReport, sent: u64) -> bool {
     report.records == sent && report.skipped == 0 && report.warnings == 0 && report.deleted == 0
 }
 
-/// Two delimiters side by side, or one at either end of a line: a field of no bytes.
+/// Whether a line has two adjacent delimiters, or one at either end: an empty field.
 fn has_empty_field(bytes: &[u8], delimiter: u8, line_end: LineEnd) -> bool {
     let end = line_end.bytes();
     let (first, last) = (end.first().copied().unwrap_or(b'\n'), end.last().copied().unwrap_or(b'\n'));
@@ -350,7 +349,7 @@ fn has_empty_field(bytes: &[u8], delimiter: u8, line_end: LineEnd) -> bool {
             .any(|pair| memmem::find(bytes, pair).is_some())
 }
 
-/// The statement for records in a dialect; rewritten ones come without the fields that go nowhere.
+/// The statement for records in a dialect; rewritten records come without the fields that go nowhere.
 fn load_data(
     (job, fields): (&Job, &[Field]),
     table: &TableName,

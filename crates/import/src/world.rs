@@ -12,22 +12,22 @@ use crate::Error;
 
 /// What an import needs from outside.
 pub struct World<'a> {
-    /// The door to files.
+    /// Access to files.
     pub disk: &'a dyn Disk,
-    /// Makes a connection to the server.
+    /// Opens a connection to the server.
     pub connect: &'a (dyn Fn() -> Result<Session, server::Error> + Sync),
     /// Folder for the rejects of standard input.
     pub folder: PathBuf,
-    /// Cores of this machine, which is how many sessions help when the server is here too.
+    /// Cores of this machine: this many sessions help when the server is on this machine too.
     pub cores: usize,
     /// Set when the user wants to stop.
     pub stop: Arc<AtomicBool>,
-    /// Where to tell how far it is.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
 }
 
 impl World<'_> {
-    /// A read or a spool that ended because the user wants to stop is no failure of a file.
+    /// A read or a spool that ended because the user wants to stop is not an error of a file.
     pub(crate) fn stopped(&self, error: Error) -> Error {
         match error {
             Error::Read { .. } | Error::Write { .. } if self.stop.load(Ordering::Relaxed) => Error::Stopped,

@@ -1,4 +1,4 @@
-//! Conditions: which rows a taker wants, in the words of SQL over the columns of the table.
+//! Conditions: which rows a taker wants, written as SQL over the columns of the table.
 //!
 //! ```text
 //! condition = or ; all binary operators of a level group to the left
@@ -15,12 +15,12 @@
 //! atom = number | string | "null" | column | "(" or ")" | "pow" "(" or "," or ")"
 //! ```
 //!
-//! Words are not case-sensitive, columns neither. A value is NULL, an exact number, or a string. Strings are
-//! compared for equality and with LIKE, by the collation of the column; so is ENUM, which beside a number is
-//! its index; temporal columns with strings that are a time, and as numbers as SQL shows them
-//! (20261121235959), but TIMESTAMP as seconds since 1970, and strings for it are UTC. NULL goes as in SQL: a
-//! row matches when the condition is neither NULL nor 0. What does not fit into 128 bits is NULL, so is
-//! division by 0.
+//! Keywords and column names are not case-sensitive. A value is NULL, an exact number, or a string. Strings
+//! are compared for equality and with LIKE, by the collation of the column. An ENUM beside a string is a
+//! string; beside a number it is its index. A temporal column beside a string is a time; beside a number it
+//! is the number that SQL shows for it (20261121235959), but a TIMESTAMP is seconds since 1970, and strings
+//! for it are UTC. NULL works as in SQL: a row matches when the condition is neither NULL nor 0. A number
+//! that does not fit into 128 bits is NULL, and so is a division by 0.
 
 mod evaluate;
 mod lexer;
@@ -37,7 +37,7 @@ use crate::Filter;
 use evaluate::Node;
 pub use schema::{Column, Kind, Place, Schema};
 
-/// Bytes that a condition may have.
+/// The longest condition, in bytes.
 const TEXT_MAX: usize = 1 << 16;
 
 /// What the server knows about strings.
@@ -45,8 +45,8 @@ pub trait Collate: Send + Sync {
     /// Whether two strings of this collation are equal.
     fn equal(&self, collation: u32, one: &[u8], other: &[u8]) -> bool;
 
-    /// A literal of the condition, which is UTF-8, in the character set of the collation; `None` when it has
-    /// no such characters: then nothing is equal to it.
+    /// Converts a literal of the condition from UTF-8 to the character set of the collation. `None` when the
+    /// character set lacks one of its characters: then no value equals it.
     fn encode(&self, collation: u32, literal: &str) -> Option<Vec<u8>>;
 
     /// Whether a string of this collation is LIKE a pattern.
@@ -56,25 +56,25 @@ pub trait Collate: Send + Sync {
 /// What LIKE compares with.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// In the character set of the column.
+    /// The pattern, in the character set of the column.
     pub bytes: Vec<u8>,
-    /// The character that takes the next one as it is.
+    /// The escape character: the character after it stands for itself.
     pub escape: char,
-    /// Texts have spaces at their ends that are none of theirs: those of CHAR.
+    /// Whether values are padded with spaces that do not belong to them, as those of CHAR are.
     pub padded: bool,
 }
 
-/// Why a text is no condition on a table.
+/// Why a text is not a condition on this table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at position {position} of the condition")]
 pub struct ConditionError {
     /// What is wrong.
     pub what: String,
-    /// Characters before it, plus 1.
+    /// Where: the number of characters before the mistake, plus 1.
     pub position: usize,
 }
 
-/// A condition, ready to be asked.
+/// A compiled condition.
 pub struct Condition {
     text: Box<str>,
     root: Node,
@@ -83,7 +83,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Reads a condition on a table.
+    /// Compiles a condition on a table.
     ///
     /// # Errors
     /// What is wrong with it and where.

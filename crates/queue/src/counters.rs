@@ -1,4 +1,4 @@
-//! What happened in a queue since it was opened.
+//! What happened in a queue since it was opened, and what is in it.
 
 /// Counts since the queue was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,21 +7,21 @@ pub struct Counters {
     pub rows_written: u64,
     /// Rows that were acknowledged or deleted.
     pub rows_removed: u64,
-    /// Batches that were written: rows and acknowledgements divided by it is the factor of group commit.
+    /// Batches written. Rows and acknowledgements divided by batches give the factor of group commit.
     pub batches: u64,
-    /// Batches among them that ended rows.
+    /// Batches that ended rows.
     pub removals: u64,
-    /// Reads of files for rows.
+    /// Reads of files to get rows.
     pub reads: u64,
-    /// Rows that were there from an earlier read.
+    /// Rows that an earlier read had already brought into memory.
     pub read_hits: u64,
     /// Writes to the log.
     pub writes: u64,
     /// Syncs of the log.
     pub syncs: u64,
-    /// Conditions that were asked for.
+    /// Conditions that somebody asked for.
     pub compiles: u64,
-    /// Those among them that were known from before.
+    /// Conditions that were already compiled.
     pub compile_hits: u64,
     /// Waits that found a row at once.
     pub wait_immediate: u64,
@@ -29,13 +29,13 @@ pub struct Counters {
     pub wait_delayed: u64,
     /// Waits that ended without a row of this queue.
     pub wait_timeout: u64,
-    /// Rows that were handed to those who waited.
+    /// Rows that were handed to waiting sessions.
     pub handed_over: u64,
     /// Rows given back by their owner.
     pub restored_by_abort: u64,
     /// Rows given back because their owner went away.
     pub restored_by_close: u64,
-    /// Relayed rows that had come before.
+    /// Relayed rows that had already arrived before.
     pub duplicates: u64,
     /// Rows whose contents were compared with a condition.
     pub evaluations: u64,
@@ -48,7 +48,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What happened in both.
+    /// The sum of both.
     pub(crate) fn and(&self, other: &Counters) -> Counters {
         Counters {
             rows_written: self.rows_written + other.rows_written,
@@ -79,11 +79,11 @@ impl Counters {
 /// What is in a queue now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Rows that wait.
+    /// Rows that nobody owns.
     pub waiting: u64,
-    /// Rows that somebody owns.
+    /// Rows that a session owns.
     pub owned: u64,
-    /// When the oldest row was inserted, to the second, milliseconds since 1970.
+    /// When the oldest row was inserted: milliseconds since 1970, exact to the second.
     pub oldest_ms: Option<u64>,
     /// Bytes of the segment files.
     pub bytes: u64,
@@ -93,16 +93,16 @@ pub struct Status {
     pub memory: u64,
     /// Sessions that wait for a row.
     pub waiters: u64,
-    /// Rows that were published in a second, over the last ten.
+    /// Rows published per second, over the last ten seconds.
     pub written_per_s: u64,
-    /// Rows that were ended in a second, over the last ten.
+    /// Rows ended per second, over the last ten seconds.
     pub removed_per_s: u64,
     /// What happened so far.
     pub counters: Counters,
 }
 
 impl Status {
-    /// What is in both.
+    /// The sum of both.
     pub(crate) fn and(&self, other: &Status) -> Status {
         Status {
             waiting: self.waiting + other.waiting,

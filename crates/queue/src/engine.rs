@@ -1,4 +1,4 @@
-//! All queues of a server: which are open, creating, dropping, renaming.
+//! All queues of a server: opening, creating, dropping and renaming them.
 
 mod copy;
 mod emptying;
@@ -28,19 +28,19 @@ use work::work;
 pub struct Engine {
     shared: Arc<Shared>,
     queues: Mutex<BTreeMap<PathBuf, Slot>>,
-    /// A reservation ended.
+    /// Signals that a reservation ended.
     freed: Condvar,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What is known of a folder.
+/// The state of a folder.
 enum Slot {
     Open(Arc<Queue>),
     Reserved,
 }
 
 impl Engine {
-    /// An engine over a disk. Only one may work on a folder at a time.
+    /// Starts an engine on a disk. Only one engine may work on a folder at a time.
     ///
     /// # Errors
     /// When its threads can't be started.
@@ -68,7 +68,7 @@ impl Engine {
             return Err(Error::Exists { folder: folder.to_owned() });
         }
         match disk.create_folder(folder) {
-            // What an earlier attempt left when it was stopped.
+            // An earlier attempt that was stopped left this folder.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => empty_folder(&**disk, folder)?,
             other => other.map_err(Error::disk(folder))?,
         }
@@ -81,8 +81,8 @@ impl Engine {
         disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
     }
 
-    /// The queue in a folder; it stays open until it is dropped or the engine ends. Others are
-    /// opened at the same time.
+    /// Opens the queue in a folder. It stays open until it is dropped or the engine ends. Several queues can
+    /// be opened at the same time.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Corrupt`], [`Error::Version`], [`Error::Disk`].
@@ -103,7 +103,7 @@ impl Engine {
         Ok(queue)
     }
 
-    /// Keeps everybody else from opening, making or removing a queue in this folder.
+    /// Keeps everybody else from opening, creating or removing a queue in this folder.
     fn reserve<'engine>(&'engine self, folder: &Path) -> Reserved<'engine> {
         let mut queues = lock(&self.queues);
         while let Some(Slot::Reserved) = queues.get(folder) {
@@ -116,8 +116,7 @@ impl Engine {
         Reserved { engine: self, folder: folder.to_owned(), queue }
     }
 
-    /// What is in the open queues together, and what happened since the start in these and in those that were
-    /// dropped.
+    /// The sum over the open queues; the counts include the queues that were dropped since the start.
     #[must_use]
     pub fn total(&self) -> Status {
         let open: BTreeSet<u64> = self.queues().iter().map(|queue| queue.number).collect();
@@ -139,7 +138,7 @@ impl Engine {
             .collect()
     }
 
-    /// Removes a queue and all that is in it. Who still uses it gets [`Error::Dropped`]; waits end with
+    /// Removes a queue and all its rows. Callers that still use it get [`Error::Dropped`]; waits end with
     /// [`crate::Waited::Dropped`]. It is no error if a part of it was removed before.
     ///
     /// # Errors
@@ -159,7 +158,7 @@ impl Engine {
         disk.sync_folder(folder.parent().unwrap_or(folder)).map_err(Error::disk(folder))
     }
 
-    /// Gives a queue another folder; it stays in use.
+    /// Moves a queue to another folder; it stays in use.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Exists`], [`Error::Disk`].
@@ -168,7 +167,7 @@ impl Engine {
         if disk.stat(to).is_ok() {
             return Err(Error::Exists { folder: to.to_owned() });
         }
-        // In one order, so that two that rename do not wait for each other.
+        // Always in the same order, so that two renames do not wait for each other.
         let first = self.reserve(from.min(to));
         let second = self.reserve(from.max(to));
         let (mut old, mut new) = if from < to { (first, second) } else { (second, first) };
@@ -179,7 +178,7 @@ impl Engine {
             other => other.map_err(Error::disk(from)),
         };
         match old.queue.take() {
-            // Its copy is not to have its place after all: who opens it again begins with what is on disk.
+            // Its copy does not take its place after all: the next open starts from what is on disk.
             Some(queue) if queue.successor.get().is_some() => moved()?,
             Some(queue) => {
                 let done = queue.undisturbed(|| moved().map(|()| queue.folder.moved(to)));
@@ -196,8 +195,8 @@ impl Engine {
     }
 }
 
-/// A folder in which somebody opens, makes or removes a queue: others wait. What is in `queue` at the end is
-/// open then.
+/// A folder in which somebody opens, creates or removes a queue, while others wait. If `queue` is set at the
+/// end, it is open from then on.
 struct Reserved<'engine> {
     engine: &'engine Engine,
     folder: PathBuf,
@@ -225,7 +224,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.stop();
         for thread in self.threads.drain(..) {
-            // One that panicked has left its queue out of service; there is nobody to tell.
+            // A thread that panicked has put its queue out of service; there is nobody to tell.
             thread.join().ok();
         }
         for slot in std::mem::take(&mut *lock(&self.queues)).into_values() {

@@ -1,4 +1,4 @@
-//! What can go wrong, as far as a caller decides differently.
+//! What can go wrong, in as many kinds as callers treat differently.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub enum Error {
     /// There is no queue in the folder.
     #[error("{}: there is no queue here", folder.display())]
     Missing {
-        /// Where it was looked for.
+        /// Where it was expected.
         folder: PathBuf,
     },
 
@@ -26,7 +26,7 @@ pub enum Error {
     #[error("the queue was dropped")]
     Dropped,
 
-    /// The files are not what was written.
+    /// The files differ from what was written.
     #[error("{}: {what} at byte {place}; restore this queue from a backup, or drop it to give up its rows", file.display())]
     Corrupt {
         /// The file.
@@ -42,11 +42,11 @@ pub enum Error {
     Version {
         /// The file.
         file: PathBuf,
-        /// What is not known.
+        /// What this version does not know.
         what: String,
     },
 
-    /// A read failed, or an operation on files that leaves the queue as it was.
+    /// A read failed, or a file operation whose failure leaves the queue as it was.
     #[error("{}: {source}", file.display())]
     Disk {
         /// The file.
@@ -55,7 +55,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
 
-    /// A write or a sync failed, now or earlier: nothing more is taken or given until the server is
+    /// A write or a sync failed, now or earlier: the queue gives and takes nothing until the server is
     /// restarted.
     #[error(
         "the queue is out of service after an earlier failure ({why}); repair the disk and restart the server"
@@ -76,7 +76,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err` behind an operation on a file.
+    /// For `map_err` after a file operation.
     pub(crate) fn disk(file: &std::path::Path) -> impl FnOnce(io::Error) -> Error + '_ {
         move |source| Error::Disk { file: file.to_owned(), source: Arc::new(source) }
     }

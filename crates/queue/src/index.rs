@@ -1,8 +1,7 @@
-//! Where the rows are: 12 bytes for each that waits, in memory, a list for each segment.
+//! Where the rows are: a list in memory for each segment, with 12 bytes for each waiting row.
 //!
-//! The lists of sealed segments are read from their files when a row in them is wanted, so opening a queue
-//! does not depend on how many rows wait in it. A list holds dead rows too, until they are more than half of
-//! it.
+//! The list of a sealed segment is read from its file when a row of it is needed, so the time to open a queue
+//! does not depend on how many rows wait in it. A list keeps dead rows until they are more than half of it.
 
 mod segment;
 
@@ -15,18 +14,18 @@ use crate::format::record::RowId;
 use crate::store::file::{Location, SegmentFile};
 pub(crate) use segment::Segment;
 
-/// What a row is doing.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// It waits for a taker.
+    /// It waits to be taken.
     Waiting,
     /// Somebody owns it.
     Owned,
-    /// It is gone, or never was.
+    /// It is gone, or never existed.
     Gone,
 }
 
-/// A row that is in no segment yet.
+/// A row that is not in a segment yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) id: RowId,
@@ -38,15 +37,15 @@ pub(crate) struct Arrival {
 /// All rows of a queue that are not gone.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// Segments with rows that are not gone, and the active one once it has rows, by the id of their first.
+    /// Segments with rows that are not gone, by the id of their first row; the active one once it has rows.
     segments: BTreeMap<u64, Segment>,
-    /// No row before this one waits.
+    /// All rows before this one are owned or gone.
     head: u64,
     live: u64,
     owned: u64,
-    /// Files that hold nothing any more.
+    /// Files without rows.
     emptied: Vec<Arc<SegmentFile>>,
-    /// A sealed segment became sparse since this was last asked.
+    /// Whether a sealed segment became sparse since [`Index::take_sparse`] was last called.
     sparse: bool,
 }
 
@@ -70,7 +69,7 @@ impl Index {
         self.segments.values()
     }
 
-    /// Takes in a row that was written.
+    /// Adds a row that was written.
     pub(crate) fn push(&mut self, file: &Arc<SegmentFile>, row: &Arrival) {
         let base = self.segments.last_key_value().filter(|(_, last)| last.is(file)).map(|(base, _)| *base);
         let base = base.unwrap_or(row.id.0);
@@ -79,7 +78,7 @@ impl Index {
         self.live += 1;
     }
 
-    /// Takes in a sealed segment.
+    /// Adds a sealed segment.
     pub(crate) fn insert(&mut self, segment: Segment) {
         self.live += segment.live();
         self.owned += segment.owned();
@@ -91,7 +90,7 @@ impl Index {
         }
     }
 
-    /// Takes out a segment; its rows are gone as far as the index knows.
+    /// Removes a segment; the index then regards its rows as gone.
     pub(crate) fn remove_segment(&mut self, base: RowId) -> Option<Segment> {
         let segment = self.segments.remove(&base.0)?;
         self.live -= segment.live();
@@ -108,8 +107,8 @@ impl Index {
         self.segments.values().next_back().filter(|last| last.is(file))
     }
 
-    /// Lets those rows of the active segment be gone that its index does not list: they were ended before it
-    /// was written, and what recorded that is lost. For replaying.
+    /// Marks the rows of the active segment as gone that its index does not list: they were ended before the
+    /// index was written, and the record of that is lost. For replaying.
     pub(crate) fn keep_listed(&mut self, file: &Arc<SegmentFile>, listed: &[Indexed]) -> Result<(), Error> {
         let there = self.segment_of(file).map(Segment::listed).unwrap_or_default();
         for row in there {
@@ -120,7 +119,7 @@ impl Index {
         Ok(())
     }
 
-    /// Closes the active segment: no row is added to it any more.
+    /// Closes the active segment: no more rows are added to it.
     pub(crate) fn seal(&mut self, file: &Arc<SegmentFile>, stored: Stored) {
         let Some((base, last)) = self.segments.iter_mut().next_back().filter(|(_, last)| last.is(file))
         else {
@@ -137,22 +136,22 @@ impl Index {
         }
     }
 
-    /// Files that hold nothing any more; they are named once.
+    /// Takes the list of files without rows; each file is returned once.
     pub(crate) fn take_emptied(&mut self) -> Vec<Arc<SegmentFile>> {
         std::mem::take(&mut self.emptied)
     }
 
-    /// Puts files back that could not be removed, or that something else emptied.
+    /// Adds files that could not be removed, or that were emptied elsewhere.
     pub(crate) fn add_emptied(&mut self, files: Vec<Arc<SegmentFile>>) {
         self.emptied.extend(files);
     }
 
-    /// How many files hold nothing.
+    /// How many files have no rows.
     pub(crate) fn emptied(&self) -> usize {
         self.emptied.len()
     }
 
-    /// Whether a segment became sparse since this was last asked.
+    /// Whether a segment became sparse since the last call.
     pub(crate) fn take_sparse(&mut self) -> bool {
         std::mem::take(&mut self.sparse)
     }
@@ -161,17 +160,17 @@ impl Index {
         self.segments.range_mut(..=id.0).next_back().map(|(_, segment)| segment)
     }
 
-    /// What a row is doing.
+    /// The state of a row.
     pub(crate) fn doing(&mut self, id: RowId) -> Result<Doing, Error> {
         self.segment_with(id).map_or(Ok(Doing::Gone), |segment| segment.doing(id))
     }
 
-    /// Where a row is that is not gone.
+    /// Where a row is; `None` when it is gone.
     pub(crate) fn locate(&mut self, id: RowId) -> Result<Option<Location>, Error> {
         self.segment_with(id).map_or(Ok(None), |segment| segment.locate(id))
     }
 
-    /// Makes a waiting row owned; false when it does not wait.
+    /// Makes a waiting row owned; false when it is not waiting.
     pub(crate) fn take(&mut self, id: RowId) -> Result<bool, Error> {
         let taken = match self.segment_with(id) {
             Some(segment) => segment.change(id, Doing::Waiting, Doing::Owned)?,
@@ -197,7 +196,7 @@ impl Index {
         Ok(restored)
     }
 
-    /// Lets a row be gone; false when it was.
+    /// Marks a row as gone; false when it was gone already.
     pub(crate) fn remove(&mut self, id: RowId) -> Result<bool, Error> {
         let Some(segment) = self.segment_with(id) else { return Ok(false) };
         let owned = segment.change(id, Doing::Owned, Doing::Gone)?;
@@ -215,7 +214,7 @@ impl Index {
         Ok(true)
     }
 
-    /// Lets `count` rows from `first` on be gone, as far as they are there. For replaying.
+    /// Marks those of `count` rows from `first` on as gone that exist. For replaying.
     pub(crate) fn remove_run(&mut self, first: RowId, count: u64) -> Result<Vec<RowId>, Error> {
         let mut gone = Vec::new();
         let end = first.0.saturating_add(count);
@@ -259,12 +258,12 @@ impl Index {
         Ok(None)
     }
 
-    /// When the oldest row that is not gone was inserted, to the second, milliseconds since 1970.
+    /// When the oldest row that is not gone was inserted: milliseconds since 1970, exact to the second.
     pub(crate) fn oldest_ms(&mut self) -> Option<u64> {
         self.segments.values().find(|segment| segment.live() > 0).map(Segment::oldest_ms)
     }
 
-    /// The times of the active segment's rows, to be written with its index.
+    /// The insertion times of the active segment's rows, to be written with its index.
     pub(crate) fn times_of(&self, file: &Arc<SegmentFile>) -> Vec<Since> {
         self.segment_of(file).map(|segment| segment.times().to_vec()).unwrap_or_default()
     }

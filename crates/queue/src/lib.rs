@@ -1,7 +1,7 @@
 //! A durable message queue: rows are published, waited for, owned, and acknowledged or given back.
 //!
-//! It knows no server and no columns: rows are bytes, a condition is a [`Filter`], an owner is a number. What
-//! is on disk is described in docs/formats/queue.md.
+//! It knows neither servers nor columns: rows are bytes, a condition is a [`Filter`], an owner is a number.
+//! docs/formats/queue.md describes the files.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,7 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// The floors, from the lowest: each knows only those that stand before it here.
+// From the lowest floor up: each module uses only those listed before it.
 mod counters;
 mod error;
 mod sync;
@@ -64,10 +64,10 @@ pub use take::cursor::Cursor;
 pub use take::session::{Interrupter, Session};
 pub use take::wait::{Patience, Target, Waited};
 
-/// Which rows a taker wants. It must answer the same for the same row every time: rows that did not match are
-/// not looked at again.
+/// Which rows a taker wants. It must always answer the same for the same row: a row that did not match is not
+/// looked at again.
 pub trait Filter: Send + std::marker::Sync {
-    /// What it is known by: two filters of one queue with the same text answer the same.
+    /// Identifies the filter: two filters of one queue with the same text must answer the same.
     fn text(&self) -> &str;
 
     /// Whether the taker wants this row.

@@ -1,4 +1,4 @@
-//! One queue: publishing, acknowledging, reading. What is written goes through the group commit.
+//! One queue: publishing, acknowledging, reading. All writes go through the group commit.
 
 pub(crate) mod commit;
 pub(crate) mod copying;
@@ -30,11 +30,11 @@ use owner::{OwnerId, Ownership};
 use shared::Shared;
 use state::State;
 
-/// Bytes that the rows of one statement may have, as they are written: up to ten for each row besides its
-/// own.
+/// The most bytes that the rows of one statement may have as they are written: each row needs up to ten bytes
+/// more than its own.
 pub const PUBLISH_BYTES_MAX: usize = 1 << 29;
 
-/// Without a sync with every batch, acknowledgements are written when they have so many bytes, with the next
+/// Without a sync for every batch, acknowledgements are written when they have this many bytes, with the next
 /// rows, or when [`crate::Options::interval`] is over.
 const DEFERRED_BYTES_MAX: usize = 1 << 15;
 
@@ -47,15 +47,15 @@ pub struct Queue {
     definition: Definition,
     schema: Arc<Schema>,
     pub(crate) state: Mutex<State>,
-    /// How many rows are not gone, as of a moment ago: for those who need no more.
+    /// How many rows are not gone, as of a moment ago: for callers that need nothing else.
     live: AtomicU64,
-    /// When it was used last, by the clock of the engine's files.
+    /// When it was last used, by the clock of the engine's files.
     used: AtomicU64,
-    /// How many want its lock while somebody has it.
+    /// How many callers wait for its lock.
     contenders: AtomicUsize,
-    /// Somebody stopped writing or maintaining.
+    /// Signals that somebody stopped writing or maintaining.
     pub(crate) turn: Condvar,
-    /// What took its place.
+    /// The queue that took its place.
     pub(crate) successor: OnceLock<Successor>,
 }
 
@@ -71,17 +71,17 @@ impl Drop for Queue {
     }
 }
 
-/// What became of rows that were published.
+/// What happened to rows that were published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// They are in; the first has this id, the others follow.
+    /// They are in the queue; the first has this id, and the others have the ids after it.
     New(RowId),
-    /// They came before and are not taken again.
+    /// They had arrived before and are not added again.
     Duplicate,
 }
 
 impl Queue {
-    /// The queue that was found in a folder.
+    /// Makes a queue of what recovery found in a folder.
     pub(crate) fn open(shared: &Arc<Shared>, recovered: Recovered) -> Arc<Queue> {
         Arc::new_cyclic(|me| Queue::new(me.clone(), shared.clone(), recovered))
     }
@@ -92,7 +92,7 @@ impl Queue {
         shared.note_opened(number, &me);
         let live = AtomicU64::new(index.live());
         let state = Mutex::new(State::new(incarnation, (index, journal), (next, active_next), log));
-        // Without a description of its rows every name in a condition is an unknown column.
+        // Without a schema every name in a condition is an unknown column.
         let schema = Arc::new(Schema::decode(&definition.schema).unwrap_or_default());
         let (used, contenders) = (AtomicU64::new(shared.files.now()), AtomicUsize::new(0));
         let (turn, successor) = (Condvar::new(), OnceLock::new());
@@ -112,13 +112,13 @@ impl Queue {
         }
     }
 
-    /// What the queue was created as.
+    /// The definition that the queue was created with.
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// The folder it lives in.
+    /// The folder that the queue is in.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
         self.folder.path()
@@ -139,12 +139,12 @@ impl Queue {
         self.contenders.load(Ordering::Relaxed) > 0
     }
 
-    /// When it was used last.
+    /// When it was last used.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Notes that files are used: before long somebody looks whether they still are.
+    /// Notes that the files are used, and schedules a look whether they still are.
     pub(crate) fn touch(&self, state: &mut State) {
         state.used = true;
         self.used.store(self.shared.files.now(), Ordering::Relaxed);
@@ -154,17 +154,17 @@ impl Queue {
         }
     }
 
-    /// Adds rows behind all others, all or none. When this returns they are as durable as the queue's
-    /// definition says, and were offered to those who wait.
+    /// Appends rows: all or none. When this returns they are as durable as the queue's definition says, and
+    /// were offered to waiting sessions.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Disk`] when they could not be written, and then none of them is there;
-    /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
+    /// [`Error::TooLarge`]; [`Error::Disk`] when they could not be written, and then none of them is in the
+    /// queue; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
     pub fn publish(&self, rows: &[&[u8]], origin: Option<&Origin>) -> Result<Published, Error> {
         self.publish_as(rows, None, origin)
     }
 
-    /// As [`Queue::publish`]; with an owner the rows are its own from the beginning.
+    /// Like [`Queue::publish`]; an owner owns the rows from the beginning.
     pub(crate) fn publish_as(
         &self,
         rows: &[&[u8]],
@@ -178,14 +178,14 @@ impl Queue {
         loop {
             let mut state = self.room()?;
             if let Some(origin) = origin.filter(|origin| state.is_duplicate(origin)) {
-                // The first delivery may still be on its way: what it waits for, this one waits for too.
+                // The first delivery may still be on its way; this one waits for it.
                 self.commit(state)?;
                 let mut state = self.lock();
                 if state.is_duplicate(origin) {
                     state.counters.duplicates += 1;
                     return Ok(Published::Duplicate);
                 }
-                // It could not be written: this one is the first.
+                // The first delivery could not be written, so this one counts as the first.
                 continue;
             }
             let first = state.next;
@@ -201,8 +201,8 @@ impl Queue {
         }
     }
 
-    /// Lets owned rows be gone: when that is written, if the queue's definition wants it on the disk, else at
-    /// once.
+    /// Ends owned rows: they are gone when that is written, if the queue's definition wants it on the disk,
+    /// else at once.
     pub(crate) fn acknowledge(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
         let mut told = false;
         let mut state = loop {
@@ -213,7 +213,7 @@ impl Queue {
             let copying = state.copying.as_ref().filter(|_| !told);
             let Some((copy, there)) = copying.and_then(|copying| copying.there(rows)) else { break state };
             drop(state);
-            // First there: should that fail, nothing has happened.
+            // The copy comes first: if that fails, nothing has happened.
             copy.end_copied(&there)?;
             told = true;
         };
@@ -233,8 +233,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Lets rows be gone that a statement has added which has failed. Should that not be written now, it is
-    /// with what comes next.
+    /// Removes rows that a failed statement has added. If that can't be written now, it is written with the
+    /// next batch.
     pub(crate) fn take_back(&self, epoch: u64, rows: &[RowId]) -> Result<(), Error> {
         let mut state = self.room()?;
         if state.epoch != epoch {
@@ -249,12 +249,12 @@ impl Queue {
         }
     }
 
-    /// Notes how many rows there are for [`Queue::rows`].
+    /// Updates the number that [`Queue::rows`] returns.
     pub(crate) fn note_rows(&self, state: &State) {
         self.live.store(state.index.live(), Ordering::Relaxed);
     }
 
-    /// Reads a row that is not gone; `None` when it is.
+    /// Reads a row; `None` when it is gone.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Disk`]; [`Error::Failed`] and [`Error::Dropped`] when the queue is out of
@@ -269,7 +269,8 @@ impl Queue {
         place.read(id).map(Some)
     }
 
-    /// A condition on this queue's rows; the same text gives the same one as long as it is known.
+    /// Compiles a condition on this queue's rows, or returns the same one again while it is remembered for
+    /// the same text.
     ///
     /// # Errors
     /// What is wrong with it and where.
@@ -291,8 +292,8 @@ impl Queue {
         Ok(condition)
     }
 
-    /// What a relay says of a row of this queue: where it is from, and the lowest row id that may still come
-    /// from there.
+    /// What a relay sends along with a row of this queue: its origin, with the lowest row id that may still
+    /// come from here.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read; [`Error::Failed`] and
@@ -307,7 +308,7 @@ impl Queue {
         Ok(Origin { source, row: row.0, floor: floor.0, overwrite: false })
     }
 
-    /// How many rows are not gone, those that wait and those that somebody owns, as of a moment ago.
+    /// How many rows are not gone, waiting or owned, as of a moment ago.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
@@ -319,8 +320,8 @@ impl Queue {
         self.lock().owners.iter().map(|(id, ownership)| (*id, *ownership)).collect()
     }
 
-    /// Puts the queue out of service until the server is restarted: something about it can't be relied on any
-    /// more.
+    /// Puts the queue out of service until the server is restarted, because something about it can't be
+    /// trusted any more.
     pub fn fail(&self, why: &str) {
         fail(&mut self.lock(), &Error::Failed { why: why.into() });
     }

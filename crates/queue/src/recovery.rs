@@ -1,4 +1,4 @@
-//! Opening a queue: the checkpoint, then what was written after it.
+//! Opens a queue: reads the checkpoint, then what was written after it.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -20,19 +20,19 @@ use crate::store::files::Files;
 use crate::store::folder::Folder;
 use crate::store::log::Log;
 
-/// What replaying builds.
+/// What the replay builds.
 struct Replay {
     index: Index,
     journal: Journal,
     next: RowId,
-    /// The id that the next row had when the last segment was begun.
+    /// The id that the next row had when the last segment began.
     active_next: RowId,
 }
 
 /// A segment after its replay.
 struct Replayed {
     file: Arc<SegmentFile>,
-    /// Where its valid part ends.
+    /// The end of its valid part.
     end: u64,
     sealed: bool,
 }
@@ -46,12 +46,12 @@ pub(crate) struct Recovered {
     pub(crate) journal: Journal,
     /// The id of the next row.
     pub(crate) next: RowId,
-    /// The id that the next row had when the active segment was begun.
+    /// The id that the next row had when the active segment began.
     pub(crate) active_next: RowId,
     pub(crate) log: Log,
 }
 
-/// Reads the queue in a folder, and removes what is not part of it.
+/// Reads the queue in a folder, and removes files that are not part of it.
 pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> Result<Recovered, Error> {
     let checkpoint = Checkpoint::read(&**disk, path)?;
     let folder = Folder::new(disk.clone(), files.clone(), path);
@@ -69,7 +69,7 @@ pub(crate) fn recover(disk: &Arc<dyn Disk>, files: &Arc<Files>, path: &Path) -> 
     Ok(Recovered { folder, definition, incarnation, index, journal, next, active_next, log })
 }
 
-/// Removes what is not part of the queue; the numbers of the segments to replay are returned.
+/// Removes what is not part of the queue. Returns the numbers of the segments to replay.
 fn clean(disk: &dyn Disk, folder: &Path, checkpoint: &Checkpoint) -> Result<BTreeSet<u64>, Error> {
     let listed: BTreeSet<_> = checkpoint.segments.iter().map(|listed| listed.name).collect();
     let mut numbers = BTreeSet::new();
@@ -148,8 +148,8 @@ fn segment_file(folder: &Arc<Folder>, checkpoint: &Checkpoint, number: u64) -> A
     SegmentFile::new(folder, Place { incarnation: checkpoint.incarnation, name })
 }
 
-/// Whether the last segment is part of the log. A crash may leave one of which not even the header is whole,
-/// or that of an emptying which was not decided; nothing was written to it, and it is removed.
+/// Whether the last segment is part of the log. A crash may leave a segment whose header is incomplete, or
+/// one from a truncation that was not decided. Nothing was written to it, and it is removed.
 fn is_begun(file: &SegmentFile) -> Result<bool, Error> {
     let bytes = read_whole(file.disk(), file)?;
     let begun = bytes.len() > SEGMENT_HEADER

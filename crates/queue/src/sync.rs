@@ -1,5 +1,5 @@
-//! Locks and conditions: the standard library's, or those of a scheduler that tries interleavings (feature
-//! `shuttle`).
+//! Locks and condition variables: the standard library's, or those of a scheduler that tries interleavings
+//! (feature `shuttle`).
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
@@ -9,8 +9,8 @@ pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
 use std::sync::{PoisonError, TryLockError};
 
-/// Locks. A panic of another holder has already put its queue out of service, so the lock itself is taken as
-/// it is.
+/// Locks. When another holder panicked, its queue is out of service already, so a poisoned lock is used as it
+/// is.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -24,12 +24,12 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Waits for a condition.
+/// Waits for a condition variable.
 pub(crate) fn wait<'guard, T>(condition: &Condvar, guard: MutexGuard<'guard, T>) -> MutexGuard<'guard, T> {
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a condition, at most so long; without a limit until it is notified.
+/// Waits for a condition variable: at most this long, or, without a limit, until it is notified.
 pub(crate) fn wait_for<'guard, T>(
     condition: &Condvar,
     guard: MutexGuard<'guard, T>,

@@ -1,4 +1,4 @@
-//! Taking rows: a connection, what it owns and sees, and waiting.
+//! Taking rows: a connection, the rows that it owns and sees, and waiting.
 
 pub(crate) mod cursor;
 mod held;

@@ -1,4 +1,4 @@
-//! What the server is and what it can do, asked of the server itself.
+//! What the server is and what it can do, as the server itself says.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Flavour {
     /// MariaDB.
     MariaDb,
-    /// MySQL, Percona Server and everything else that speaks like it.
+    /// MySQL, Percona Server and everything else that behaves like MySQL.
     MySql,
 }
 
@@ -24,8 +24,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads the numbers at the front of a version text. MariaDB announces itself to old clients as
-    /// `5.5.5-10.11.19-MariaDB`; the first number of that is skipped. Missing numbers are 0.
+    /// Reads the numbers at the beginning of a version text. MariaDB announces itself to old clients as
+    /// `5.5.5-10.11.19-MariaDB`; the `5.5.5-` is skipped. Missing numbers are 0.
     pub fn parse(text: &str) -> Version {
         let text = match text.strip_prefix("5.5.5-") {
             Some(rest) if rest.contains("MariaDB") => rest,
@@ -37,9 +37,8 @@ impl Version {
     }
 }
 
-/// A family of servers and a release series of it, within which definitions are printed in the same words:
-/// `10.11` of MariaDB. What else stands in a version's text, such as `-log`, says how a server is run or
-/// packed.
+/// A release series of one family of servers: `10.11` of MariaDB. Servers of one release print definitions in
+/// the same words. The rest of a version's text, such as `-log`, says how a server is run or packaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
     /// Family.
@@ -64,17 +63,17 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a server said about itself when the session began. Variables a server does not have are empty,
-/// 0 or `false`.
+/// What a server said about itself when the session began. Variables that a server lacks are empty, 0 or
+/// `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// Family.
     pub flavour: Flavour,
     /// Version as numbers.
     pub version: Version,
-    /// Version as the server writes it, for example `10.11.19-MariaDB-0+deb12u1`.
+    /// Version as the server prints it, for example `10.11.19-MariaDB-0+deb12u1`.
     pub version_text: String,
-    /// Largest statement the server takes, in bytes.
+    /// Largest statement that the server accepts, in bytes.
     pub max_allowed_packet: u64,
     /// Whether `LOAD DATA LOCAL` is allowed.
     pub local_infile: bool,
@@ -82,7 +81,8 @@ pub struct About {
     pub sql_mode: String,
     /// Whether a binary log is written.
     pub log_bin: bool,
-    /// 0: table names keep their case and matter by it; 1: stored in lower case; 2: compared in lower case.
+    /// 0: table names keep their case and are case-sensitive; 1: stored in lower case; 2: compared in lower
+    /// case.
     pub lower_case_table_names: u8,
     /// Whether the server is read-only for ordinary accounts.
     pub read_only: bool,
@@ -109,8 +109,8 @@ impl About {
         Release::of(self.flavour, self.version)
     }
 
-    /// The statement whose rows [`About::from_rows`] reads. Asking for names that do not exist is no
-    /// error, so one statement serves every server.
+    /// The statement whose rows [`About::from_rows`] reads. Unknown names are not an error, so one statement
+    /// serves every server.
     pub(crate) const STATEMENT: &'static str = "SHOW VARIABLES WHERE Variable_name IN ('version', \
         'version_comment', 'max_allowed_packet', 'local_infile', 'sql_mode', 'log_bin', \
         'lower_case_table_names', 'read_only', 'wsrep_on', 'datadir', 'server_id', 'hostname', 'port', \
@@ -150,7 +150,7 @@ impl About {
     }
 }
 
-/// `read_only` has grown from a switch to a choice of words; everything but off and zero is on.
+/// `read_only` has become a choice of words on newer servers; everything except off and zero means on.
 fn is_on(value: &str) -> bool {
     !matches!(value.to_ascii_uppercase().as_str(), "" | "OFF" | "0" | "FALSE" | "NO")
 }

@@ -1,21 +1,21 @@
-//! Who stands in the way of a lock.
+//! Finds out who blocks a lock.
 
 use std::fmt;
 
 use crate::{Error, Flavour, HoldMode, Session, TableName};
 
-/// A connection that stands in the way of a lock.
+/// A connection that blocks a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     /// The connection's number, for `KILL`.
     pub id: String,
-    /// Whose it is, as `user@host`.
+    /// Its account, as `user@host`.
     pub account: String,
-    /// For how many seconds it has been running its statement or idle.
+    /// For how many seconds it has been running its statement or been idle.
     pub seconds: u64,
-    /// What it runs, shortened; empty for one that is idle.
+    /// Its statement, shortened; empty if it is idle.
     pub statement: String,
-    /// What it holds; empty if the server does not tell.
+    /// The lock that it holds; empty if the server does not tell.
     pub holds: String,
 }
 
@@ -33,18 +33,18 @@ impl fmt::Display for Blocker {
     }
 }
 
-/// What stands in the way of a lock, as far as the server tells.
+/// What blocks a lock, as far as the server tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Obstacle {
-    /// The connection that most likely does.
+    /// The connection that most likely blocks it.
     pub blocker: Option<Blocker>,
-    /// Tables that somebody has locked or is using, when it is not known who.
+    /// Tables that are locked or in use, if nobody knows by whom.
     locked: Vec<String>,
-    /// Connections that may have locked them: those that have been idle the longest.
+    /// Connections that may have locked them: those that have been idle for longest.
     idle: Vec<Blocker>,
 }
 
-/// At most this many tables or connections are named.
+/// At most this many tables or connections are listed.
 const NAMED: usize = 3;
 
 impl fmt::Display for Obstacle {
@@ -76,7 +76,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// The first of them, and how many there are.
+/// The first names, and how many there are.
 fn listed(names: &[String]) -> String {
     let more = names.len().saturating_sub(NAMED);
     let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
@@ -86,7 +86,7 @@ fn listed(names: &[String]) -> String {
 /// A lock that a connection has been given.
 struct Granted {
     by: Blocker,
-    /// What it is on: a table, the backup lock of MariaDB, or the server.
+    /// What the lock is on: a table, the backup lock of MariaDB, or the server.
     kind: String,
     mode: String,
     table: (String, String),
@@ -106,15 +106,15 @@ impl Granted {
     }
 }
 
-/// Locks on more than a table, by the names of both sources.
+/// Locks on more than a table, as both sources call them.
 const WHOLE: [&str; 7] =
     ["BACKUP", "GLOBAL", "COMMIT", "BACKUP LOCK", "Backup lock", "Global read lock", "Commit lock"];
-/// What LOCK TABLES takes to write, and DDL.
+/// Locks of LOCK TABLES ... WRITE, and of DDL.
 const EXCLUSIVE: [&str; 3] = ["SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"];
-/// What keeps others from locking a table against writers.
+/// Locks that keep others from locking a table against writers.
 const WRITING: [&str; 5] =
     ["SHARED_WRITE", "SHARED_WRITE_LOW_PRIO", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE", "EXCLUSIVE"];
-/// Who holds which lock: of MariaDB's plugin, then of the performance schema, where that watches locks.
+/// Who holds which lock: from MariaDB's plugin, then from the performance schema, if that records locks.
 const GRANTED: [&str; 2] = [
     "SELECT p.id, CONCAT(p.user, '@', p.host), p.time, LEFT(p.info, 120), m.lock_type, \
      REPLACE(m.lock_mode, 'MDL_', ''), m.table_schema, m.table_name \
@@ -129,16 +129,17 @@ const GRANTED: [&str; 2] = [
 
 impl Session {
     /// Statements that have been running for at least `seconds` and that a lock against writing would wait
-    /// for, the longest first. On MariaDB reading statements are not among them: locks do not wait for those.
+    /// for, the longest first. On MariaDB reading statements are left out, because locks do not wait for
+    /// them.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Errors of the server.
     pub fn blockers(&mut self, seconds: u64) -> Result<Vec<Blocker>, Error> {
         let reading = match self.about.flavour {
             Flavour::MariaDb => "AND info NOT LIKE 'SELECT%' AND info NOT LIKE 'SHOW%'",
             Flavour::MySql => "",
         };
-        // Who waits for a lock waits for us, or for the one who is looked for.
+        // Whoever waits for a lock waits either for us or for the blocker.
         self.connections(&format!(
             "SELECT id, CONCAT(user, '@', host), time, LEFT(info, 120) FROM information_schema.processlist \
              WHERE command = 'Query' AND info IS NOT NULL AND id <> CONNECTION_ID() AND time >= {seconds} {reading} \
@@ -146,9 +147,9 @@ impl Session {
         ))
     }
 
-    /// Connections without a statement whose transaction has changed rows: a lock on one of the tables that
-    /// they changed waits for their end. The longest idle first; none where this account may not see them
-    /// (PROCESS).
+    /// Connections without a running statement whose transaction has changed rows: a lock on a table that
+    /// they changed waits for the end of the transaction. The longest idle come first. The list is empty if
+    /// this account may not see them (PROCESS).
     ///
     /// # Errors
     /// [`Error::LostConnection`] and the like.
@@ -164,8 +165,8 @@ impl Session {
         }
     }
 
-    /// What stands in the way of a lock that could not be had: who holds another one, if the server tells,
-    /// else who runs a statement, else which tables are locked and who may have done that.
+    /// Finds out what blocks a lock: who holds another lock, if the server tells; else who runs a statement;
+    /// else which tables are locked and who may have locked them.
     ///
     /// # Errors
     /// [`Error::LostConnection`] and the like.
@@ -175,7 +176,7 @@ impl Session {
             found = self.blockers(0)?.into_iter().next();
         }
         if found.is_none() && matches!(mode, HoldMode::Tables(_)) {
-            // They may have changed other tables, so they are named, and never ended.
+            // They may have changed other tables, so they are named but never killed.
             found = self.idle_writers()?.into_iter().next();
             found.iter_mut().for_each(|writer| "rows that it has changed".clone_into(&mut writer.holds));
         }
@@ -193,7 +194,7 @@ impl Session {
         Ok(Obstacle { blocker: None, locked, idle: allowed(idle)? })
     }
 
-    /// Who holds a lock that is in the way; none where the server does not tell, or not us.
+    /// Who holds a blocking lock; none if the server does not tell, or does not tell us.
     fn holder(&mut self, mode: &HoldMode) -> Result<Option<Blocker>, Error> {
         for sql in GRANTED {
             let rows = allowed(self.strings(sql))?;
@@ -219,7 +220,7 @@ impl Session {
     }
 }
 
-/// Nothing, where the server has no such table or lets us not look at it.
+/// An empty result if the server lacks the table or does not let us read it.
 fn allowed<T: Default>(found: Result<T, Error>) -> Result<T, Error> {
     match found {
         Err(error) if error.code().is_some() => Ok(T::default()),

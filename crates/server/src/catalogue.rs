@@ -1,5 +1,5 @@
-//! Everything a server holds, as statements that make it again: databases, sequences, tables, routines,
-//! packages, views, triggers, events, roles and users, each kind in an order in which they can be made.
+//! Everything on a server, as statements that recreate it: databases, sequences, tables, routines, packages,
+//! views, triggers, events, roles and users, each kind in an order in which its objects can be created.
 
 mod account;
 mod program;
@@ -14,13 +14,13 @@ use crate::{Error, Session, TableName, quote_name};
 /// Databases that belong to the server.
 pub const SYSTEM_SCHEMAS: [&str; 4] = ["information_schema", "mysql", "performance_schema", "sys"];
 
-/// What kind of thing an [`Object`] is, in the order in which kinds are made.
+/// The kind of an [`Object`], in the order in which the kinds are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A database.
     Database,
-    /// A sequence of MariaDB's; its statement leaves it as it stood.
+    /// A MariaDB sequence; its statement restores its current position.
     Sequence,
     /// A base table.
     Table,
@@ -28,7 +28,7 @@ pub enum Kind {
     Function,
     /// A stored procedure.
     Procedure,
-    /// The head of a package of MariaDB's Oracle mode.
+    /// The head of a package in MariaDB's Oracle mode.
     Package,
     /// Its body.
     PackageBody,
@@ -42,12 +42,12 @@ pub enum Kind {
     Role,
     /// An account.
     User,
-    /// What a role or an account may do.
+    /// The privileges of a role or an account.
     Grant,
 }
 
 impl Kind {
-    /// The word for it, as in SQL but in lower case.
+    /// The SQL word for it, in lower case.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// Something that is made by statements, with the session settings it was made under.
+/// The session settings under which an object was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// `sql_mode`; `None` where it does not matter.
@@ -80,7 +80,7 @@ pub struct Settings {
     /// `collation_connection`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<String>,
-    /// Default collation of its database when it was made.
+    /// The default collation of its database when it was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database_collation: Option<String>,
     /// `time_zone`, for events.
@@ -88,21 +88,21 @@ pub struct Settings {
     pub time_zone: Option<String>,
 }
 
-/// One object and how it is made.
+/// An object and how to create it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Object {
     /// Its kind.
     pub kind: Kind,
-    /// Its database, which is to be the default one when the statements run; empty for roles and users.
+    /// Its database, which must be the default database when the statements run; empty for roles and users.
     pub schema: String,
-    /// Its name; for roles, users and grants the account, quoted.
+    /// Its name; for roles, users and grants the quoted account.
     pub name: String,
-    /// The table a trigger belongs to.
+    /// The table that a trigger belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
-    /// The statements that make it.
+    /// The statements that create it.
     pub statements: Vec<String>,
-    /// The settings they need.
+    /// The settings that they need.
     #[serde(default)]
     pub settings: Settings,
 }
@@ -120,17 +120,17 @@ impl Object {
     }
 }
 
-/// How a column's values come about.
+/// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// They are given.
+    /// They are stored as given.
     Stored,
     /// They are computed from other columns.
     Generated,
     /// The start or end of a row's validity in a system-versioned table, as a time.
     RowTime,
-    /// The same as a transaction number, which means nothing elsewhere.
+    /// The same as a transaction number, which has no meaning elsewhere.
     RowTransaction,
 }
 
@@ -149,7 +149,7 @@ pub struct Column {
     pub origin: Origin,
 }
 
-/// A partition, with what the server estimates of it.
+/// A partition, with the server's estimates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
     /// Its name.
@@ -165,36 +165,36 @@ pub struct Partition {
 pub struct Table {
     /// Its name.
     pub name: TableName,
-    /// Its storage engine, as the server writes it.
+    /// Its storage engine, as the server calls it.
     pub engine: String,
     /// `CREATE TABLE`, as the server prints it, without the database.
     pub definition: String,
-    /// When it was made or emptied last, as far as the server knows.
+    /// When it was last created or emptied, as far as the server knows.
     pub created: String,
     /// Rows, estimated.
     pub rows: u64,
     /// Bytes of data, estimated.
     pub bytes: u64,
-    /// All columns in order, those of a versioned table's row times included.
+    /// All columns in order, including the row times of a versioned table.
     pub columns: Vec<Column>,
-    /// The columns of a unique key without NULLs that rows can be found in order by; empty without one.
+    /// The columns of a unique key without NULLs, by which rows can be read in order; empty if there is none.
     pub key: Vec<String>,
     /// The name of that key.
     pub key_name: String,
-    /// Its partitions; empty for a table that has none.
+    /// Its partitions; empty for a table without partitions.
     pub partitions: Vec<Partition>,
-    /// Whether it keeps old rows (`WITH SYSTEM VERSIONING`).
+    /// Whether it keeps historical rows (`WITH SYSTEM VERSIONING`).
     pub versioned: bool,
 }
 
 impl Table {
-    /// Whether a snapshot covers it.
+    /// Whether a snapshot covers its rows.
     #[must_use]
     pub fn is_transactional(&self) -> bool {
         ["InnoDB", "ROCKSDB", "TokuDB"].iter().any(|engine| engine.eq_ignore_ascii_case(&self.engine))
     }
 
-    /// Whether its rows are in this server: engines that show another's rows, and one that has none.
+    /// Whether its rows are on this server: some engines show the rows of another server, and one has none.
     #[must_use]
     pub fn holds_rows(&self) -> bool {
         const ELSEWHERE: [&str; 8] =
@@ -203,51 +203,53 @@ impl Table {
     }
 }
 
-/// What a server holds.
+/// The contents of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// Everything but tables, in an order in which it can be made.
+    /// Everything but tables, in an order in which it can be created.
     pub objects: Vec<Object>,
     /// Tables, by name.
     pub tables: Vec<Table>,
-    /// What is there and can't be given as statements, a line for each.
+    /// What exists but can't be given as statements, a line for each.
     pub omitted: Vec<String>,
 }
 
-/// How much is asked about tables.
+/// How much to ask about tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
-    /// What they are, and no more.
+    /// Only their definitions.
     Definitions,
-    /// All there is to know to read their rows.
+    /// Everything that is needed to read their rows.
     All,
 }
 
 /// Which part of a catalogue is wanted.
 pub trait Wanted {
-    /// Whether anything of this database may be.
+    /// Whether anything in this database may be wanted.
     fn schema(&self, schema: &str) -> bool;
-    /// Whether this table, view or sequence is.
+    /// Whether this table, view or sequence is wanted.
     fn table(&self, schema: &str, table: &str) -> bool;
-    /// Whether what belongs to the database as a whole is: the database itself, routines and events.
+    /// Whether the things that belong to the database as a whole are wanted: the database itself, routines
+    /// and events.
     fn programs(&self, schema: &str) -> bool;
-    /// Whether roles and users are.
+    /// Whether roles and users are wanted.
     fn accounts(&self) -> bool;
 }
 
 impl Catalogue {
-    /// Reads it. The session must have no default database: the server leaves its name out of views then.
+    /// Reads the catalogue. The session must have no default database, because the server would leave its
+    /// name out of views.
     ///
     /// # Errors
-    /// What the server reports; [`Error::Privilege`] when a definition is not shown to this account.
+    /// Errors of the server; [`Error::Privilege`] when a definition is hidden from this account.
     pub fn read(session: &mut Session, wanted: &dyn Wanted) -> Result<Catalogue, Error> {
         Catalogue::read_to(session, wanted, Depth::All)
     }
 
-    /// The same, but of tables the definition only: without columns, keys, partitions, times and sizes.
+    /// The same, but tables have only their definitions: no columns, keys, partitions, times and sizes.
     ///
     /// # Errors
-    /// As [`Catalogue::read`].
+    /// Those of [`Catalogue::read`].
     pub fn definitions(session: &mut Session, wanted: &dyn Wanted) -> Result<Catalogue, Error> {
         Catalogue::read_to(session, wanted, Depth::Definitions)
     }
@@ -272,7 +274,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// A database that was looked through for tables, and had none that are wanted, is not wanted itself.
+    /// Removes a database that was searched for tables but has no wanted one.
     fn leave_empty_out(&mut self, wanted: &dyn Wanted) {
         let used: BTreeSet<String> = (self.tables.iter().map(|table| &table.name.schema))
             .chain(
@@ -289,10 +291,10 @@ impl Catalogue {
     }
 }
 
-/// A database by itself.
+/// The database alone, without its contents.
 ///
 /// # Errors
-/// What the server reports.
+/// Errors of the server.
 pub fn database(session: &mut Session, name: &str) -> Result<Object, Error> {
     let rows = session.strings(&format!("SHOW CREATE DATABASE {}", quote_name(name)))?;
     let definition = cell(&rows, 1).unwrap_or_default();
@@ -306,10 +308,10 @@ pub fn database(session: &mut Session, name: &str) -> Result<Object, Error> {
     })
 }
 
-/// A table's definition and the time it was made, to be compared with what they were.
+/// A table's definition and its time of creation, to be compared with earlier ones.
 ///
 /// # Errors
-/// What the server reports; error 1146 when it is gone.
+/// Errors of the server; error 1146 when the table is gone.
 pub fn table_state(session: &mut Session, name: &TableName) -> Result<(String, String), Error> {
     let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
     let definition = cell(&rows, 1).unwrap_or_default();
@@ -327,7 +329,7 @@ fn schemas(session: &mut Session, wanted: &dyn Wanted) -> Result<BTreeSet<String
 }
 
 fn is_system(schema: &str) -> bool {
-    // A folder the server can't decode, or lost+found, is shown with this prefix and can't be used.
+    // A folder that the server can't decode, or lost+found, is listed with this prefix and can't be used.
     SYSTEM_SCHEMAS.iter().any(|system| system.eq_ignore_ascii_case(schema)) || schema.starts_with("#mysql50#")
 }
 

@@ -1,7 +1,7 @@
-//! The server's error codes that a caller acts on, by name, in one place.
+//! The server's error codes that a caller acts on, by name.
 
 /// Codes that say nothing about the statement or its rows: it failed because of a lock, a full disk, a
-/// shutdown or somebody's KILL, and may well succeed later. Names are those of the server's `errmsg` files.
+/// shutdown or a KILL, and may well succeed later. Names are those of the server's `errmsg` files.
 const PASSING: [(u16, &str); 18] = [
     (1020, "ER_CHECKREAD"),
     (1021, "ER_DISK_FULL"),
@@ -32,24 +32,24 @@ const OPTION_PREVENTS: u16 = 1290;
 /// ER_READ_ONLY_MODE.
 const READ_ONLY_MODE: u16 = 1836;
 
-/// ER_TOO_BIG_ROWSIZE: a row as declared, or one that is there, is longer than the engine takes.
+/// ER_TOO_BIG_ROWSIZE: a row, as declared or as stored, is longer than the engine allows.
 pub const TOO_BIG_ROWSIZE: u16 = 1118;
-/// ER_DUP_ENTRY: a row whose key is there already.
+/// ER_DUP_ENTRY: a row whose key already exists.
 pub const DUP_ENTRY: u16 = 1062;
 /// ER_BINLOG_UNSAFE_STATEMENT: a remark about replication, not about rows.
 pub const BINLOG_UNSAFE_STATEMENT: u16 = 1592;
 
-/// Whether an error with this code passes by itself; see [`crate::Error::is_passing`].
+/// Whether an error with this code is temporary; see [`crate::Error::is_passing`].
 pub(crate) fn is_passing(code: u16) -> bool {
     PASSING.iter().any(|(passing, _)| *passing == code)
 }
 
-/// Whether the same transaction may well succeed if it is run again at once.
+/// Whether the same transaction may well succeed if it is repeated at once.
 pub(crate) fn is_retryable(code: u16) -> bool {
     matches!(code, LOCK_WAIT_TIMEOUT | DEADLOCK)
 }
 
-/// Whether the server refused to change anything at all because it is read-only.
+/// Whether the server refused a change because it is read-only.
 pub(crate) fn is_read_only(code: u16, message: &str) -> bool {
     code == READ_ONLY_MODE
         || (code == OPTION_PREVENTS

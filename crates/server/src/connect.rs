@@ -1,4 +1,4 @@
-//! From a target to a connection, and what to say when there is none.
+//! Makes a connection to a target, and explains why when that fails.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -13,8 +13,8 @@ use crate::load::Refused;
 use crate::privilege::quote_account;
 use crate::{Error, Session, SslMode, Target, quote_name};
 
-/// The protocol's own limit for a packet. The driver is given this one, so that a row of several large
-/// values, which may exceed the server's `max_allowed_packet`, still comes through.
+/// The protocol's own limit for a packet. The driver gets this limit, so that it accepts a row of several
+/// large values, which may exceed the server's `max_allowed_packet`.
 const PACKET_BYTES_MAX: usize = 1 << 30;
 
 impl Target {
@@ -23,7 +23,7 @@ impl Target {
     /// # Errors
     ///
     /// [`Error::Unreachable`] when nothing answers within the connect timeout, [`Error::Refused`] when a
-    /// server turns us away, [`Error::Tls`] when TLS was demanded and cannot be had.
+    /// server refuses the connection, [`Error::Tls`] when TLS is required and not available.
     pub fn connect(&self) -> Result<Session, Error> {
         let nowhere = || self.unreachable("the name has no address".into(), "check the name");
         let found = first_answer(self.addresses()?, |host| self.connect_to(host));
@@ -31,7 +31,7 @@ impl Target {
         Session::begin(conn, refused, self.to_string(), encrypted)
     }
 
-    /// The addresses to try, as text. A certificate is checked against the name, so then the name stays.
+    /// The addresses to try, as text. If a certificate is checked against the name, the name is kept.
     fn addresses(&self) -> Result<Vec<String>, Error> {
         if self.socket.is_some() {
             return Ok(vec![String::new()]);
@@ -69,8 +69,8 @@ impl Target {
         }
     }
 
-    /// One attempt, bounded in time as a whole: the driver's own timeout ends with the TCP handshake, and
-    /// a server that accepts and then says nothing would hold us for ever.
+    /// One attempt, with a limit on its whole time: the driver's own timeout covers only the TCP handshake,
+    /// and a server that accepts and then says nothing would block us for ever.
     fn attempt(
         &self,
         host: &str,
@@ -97,7 +97,7 @@ impl Target {
             .user(Some(self.user.as_str()))
             .pass(self.password.as_ref().map(|password| password.expose()))
             .db_name(self.database.as_deref())
-            // The target says whether a socket is meant; the driver must not change over on its own.
+            // The target says whether to use a socket; the driver must not switch on its own.
             .prefer_socket(false)
             .tcp_connect_timeout(Some(self.connect_timeout))
             .max_allowed_packet(Some(PACKET_BYTES_MAX))
@@ -134,7 +134,7 @@ impl Target {
         }
     }
 
-    /// What a failed attempt means.
+    /// Explains a failed attempt.
     fn no_session(&self, error: mysql::Error, with_tls: bool) -> Error {
         match error {
             mysql::Error::MySqlError(said) => self.refused(said),
@@ -159,7 +159,7 @@ impl Target {
         }
     }
 
-    /// An exchange that began and broke off. What TLS has to say comes as invalid data.
+    /// An exchange that broke off. TLS errors come as invalid data.
     fn broke_off(&self, error: &io::Error, with_tls: bool) -> Error {
         if with_tls && matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) {
             return self.tls_error(error.to_string());
@@ -195,8 +195,8 @@ impl Target {
         }
     }
 
-    /// Why there is no result in time. A thread that ended without one has panicked: the driver takes some
-    /// things for granted that a peer may well not do.
+    /// Why there is no result in time. A thread that ended without one has panicked, because the driver
+    /// assumes some things about the peer that need not be true.
     fn missed(&self, missed: RecvTimeoutError, doing: &str) -> Error {
         match missed {
             RecvTimeoutError::Timeout => self.timed_out(doing),
@@ -265,8 +265,8 @@ impl Target {
     }
 }
 
-/// Tries the addresses of a name in turn: it may stand for several, and the server listen on one of them
-/// only. Whatever an address answers, also a refusal, is the answer. `None`: there are no addresses.
+/// Tries the addresses of a name one after the other: a name may have several, and the server may listen on
+/// only one of them. The first answer counts, even a refusal. `None`: there are no addresses.
 fn first_answer<T>(
     hosts: Vec<String>,
     mut attempt: impl FnMut(&str) -> Result<T, Error>,
@@ -291,15 +291,15 @@ fn account_named(message: &str) -> Option<String> {
     Some(format!("{user}@{host}"))
 }
 
-/// Runs `job` for as long as `limit`. A job that takes longer is left behind on its thread: neither name
-/// lookups nor the driver's reads can be called back.
+/// Runs `job` for at most `limit`. A job that takes longer is left on its thread, because neither name
+/// lookups nor the driver's reads can be cancelled.
 fn within<T: Send + 'static>(
     limit: Duration,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RecvTimeoutError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
-        // Nobody may be waiting any more; then the result, a late connection, is closed by dropping it.
+        // Perhaps nobody waits any more; then the result, a late connection, is closed by dropping it.
         drop(sender.send(job()));
     });
     receiver.recv_timeout(limit)

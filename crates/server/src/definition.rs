@@ -1,19 +1,19 @@
-//! A table as `SHOW CREATE TABLE` prints it: what can be told from the text.
+//! Interprets a table's definition as `SHOW CREATE TABLE` prints it.
 
 use std::ops::Range;
 
-/// An index that can be built after the rows.
+/// An index that can be built after the rows are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainIndex<'a> {
     /// Its name, quoted.
     pub name: &'a str,
-    /// The clause that makes it: ``KEY `name` (`a`,`b`(10)) COMMENT 'c'``.
+    /// The clause that creates it: ``KEY `name` (`a`,`b`(10)) COMMENT 'c'``.
     pub clause: &'a str,
 }
 
-/// The indexes of a definition that nothing leans on: neither unique nor FULLTEXT nor SPATIAL, not one that
-/// begins with the AUTO_INCREMENT column, which must be the first of some index at any time, and none of a
-/// table with foreign keys.
+/// The indexes of a definition that nothing depends on. Left out are unique, FULLTEXT and SPATIAL indexes,
+/// any index that begins with the AUTO_INCREMENT column, which must always be the first column of some index,
+/// and all indexes of a table with foreign keys.
 #[must_use]
 pub fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
     let lines = || definition.lines().filter_map(|line| line.strip_prefix("  "));
@@ -31,7 +31,7 @@ pub fn plain_indexes(definition: &str) -> Vec<PlainIndex<'_>> {
     plain.collect()
 }
 
-/// The name in backquotes that a text begins with, its quotes included.
+/// The name in backquotes at the beginning of a text, with its quotes.
 fn quoted(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('`')?;
     let mut from = 0;
@@ -44,8 +44,7 @@ fn quoted(text: &str) -> Option<&str> {
     }
 }
 
-/// The lines of a definition without the counter, in an order of their own: the order of indexes is not part
-/// of what a table is.
+/// The lines of a definition without the counter, sorted, because the order of indexes does not matter.
 #[must_use]
 pub fn sorted(definition: &str) -> Vec<String> {
     let definition = without_counter(definition);
@@ -54,7 +53,7 @@ pub fn sorted(definition: &str) -> Vec<String> {
     lines
 }
 
-/// A definition with another counter.
+/// A definition with another AUTO_INCREMENT counter.
 #[must_use]
 pub fn with_counter(definition: &str, value: u64) -> String {
     let bare = without_counter(definition);
@@ -64,18 +63,18 @@ pub fn with_counter(definition: &str, value: u64) -> String {
     format!("{}{COUNTER}{value}{}", &bare[..to], &bare[to..])
 }
 
-/// The column that the counter is of, in backquotes.
+/// The AUTO_INCREMENT column, in backquotes.
 #[must_use]
 pub fn counted(definition: &str) -> Option<&str> {
     let lines = definition.lines().filter_map(|line| line.strip_prefix("  "));
     lines.filter(|line| line.contains(" AUTO_INCREMENT")).find_map(quoted)
 }
 
-/// The character set and the collation that a database gives to its tables, as far as `SHOW CREATE DATABASE`
-/// tells: older servers leave a character set's usual collation out. `utf8` is called `utf8mb3`.
+/// The default character set and collation of a database, as far as `SHOW CREATE DATABASE` tells: older
+/// servers leave a character set's default collation out. `utf8` is returned as `utf8mb3`.
 #[must_use]
 pub fn database_defaults(statement: &str) -> (Option<String>, Option<String>) {
-    // Behind the name, which may hold any words, and before the comment.
+    // After the name, which may contain any words, and before the comment.
     let from = statement.find('`').map_or(0, |at| at + quoted(&statement[at..]).map_or(0, str::len));
     let options = &statement[from..];
     let options = options.split_once(" COMMENT '").map_or(options, |(before, _)| before);
@@ -87,8 +86,8 @@ pub fn database_defaults(statement: &str) -> (Option<String>, Option<String>) {
     (after("CHARACTER SET "), after("COLLATE "))
 }
 
-/// What of a definition servers of all releases print in the same words: the names of its columns, and its
-/// indexes with what they are on.
+/// The parts of a definition that servers of all releases print in the same words: the names of its columns,
+/// and its indexes with their columns.
 #[must_use]
 pub fn outline(definition: &str) -> Vec<String> {
     const KEYS: [&str; 5] = ["PRIMARY KEY ", "UNIQUE KEY ", "KEY ", "FULLTEXT KEY ", "SPATIAL KEY "];
@@ -120,23 +119,23 @@ pub fn outline(definition: &str) -> Vec<String> {
     lines
 }
 
-/// A definition without the counter, which moves with the rows.
+/// A definition without the counter, which changes with the rows.
 #[must_use]
 pub fn without_counter(definition: &str) -> String {
     let Some(found) = find_counter(definition) else { return definition.to_owned() };
     format!("{}{}", &definition[..found.start], &definition[found.end..])
 }
 
-/// The value that the AUTO_INCREMENT counter is at, if the definition tells.
+/// The value of the AUTO_INCREMENT counter, if the definition has it.
 #[must_use]
 pub fn counter(definition: &str) -> Option<u64> {
     definition[find_counter(definition)?].strip_prefix(COUNTER)?.parse().ok()
 }
 
-/// What stands before the counter's value among a table's options.
+/// The text before the counter's value among a table's options.
 const COUNTER: &str = " AUTO_INCREMENT=";
 
-/// Where the option stands. It comes before the comment, in which the same words mean nothing.
+/// Finds the option. It comes before the comment, which may contain the same words.
 fn find_counter(definition: &str) -> Option<Range<usize>> {
     let at = definition.rfind("\n)")?;
     let options = &definition[at..];

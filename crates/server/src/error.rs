@@ -1,4 +1,4 @@
-//! Everything that can go wrong between us and a server.
+//! Everything that can go wrong between this program and a server.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::code;
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option file could not be understood. `line` counts from 1; 0 means the file as a whole.
+    /// An option file is not valid. `line` counts from 1; 0 means the file as a whole.
     #[error("{}{}: {why}", file.display(), at_line(*line))]
     OptionFile {
         /// The file as it was opened.
@@ -20,14 +20,14 @@ pub enum Error {
         why: String,
     },
 
-    /// A connection URL could not be understood. The URL itself is not repeated: it may hold a password.
+    /// A connection URL is not valid. The URL itself is not repeated, because it may contain a password.
     #[error("connection URL: {why}")]
     BadUrl {
         /// What is wrong and what is expected.
         why: String,
     },
 
-    /// A connection option has a value that cannot be used, or contradicts another one.
+    /// A connection option has an unusable value, or contradicts another option.
     #[error("option {option}: {why}")]
     BadOption {
         /// The option, as on the command line or the name of the environment variable.
@@ -46,7 +46,7 @@ pub enum Error {
     /// Nothing answered.
     #[error("cannot reach {target}: {why}; {hint}")]
     Unreachable {
-        /// Who we tried to be, and where.
+        /// The account and the server that we tried.
         target: String,
         /// No such socket, connection refused, name not found, timeout...
         why: String,
@@ -54,10 +54,10 @@ pub enum Error {
         hint: String,
     },
 
-    /// A server answered and turned us away before the session began.
+    /// A server answered and refused the connection before the session began.
     #[error("{target} refused us: {why}; {hint}")]
     Refused {
-        /// Who we tried to be, and where.
+        /// The account and the server that we tried.
         target: String,
         /// The account the server looked for, as `user@host`.
         account: String,
@@ -72,7 +72,7 @@ pub enum Error {
     /// The account lacks a privilege.
     #[error("{what}; let an administrator run: {grant}")]
     Privilege {
-        /// The missing privilege and on what.
+        /// The missing privilege, and the object it is for.
         what: String,
         /// The statement that grants it, without a semicolon.
         grant: String,
@@ -80,16 +80,16 @@ pub enum Error {
         code: u16,
     },
 
-    /// A lock could not be had in time.
+    /// A lock was not granted in time.
     #[error(
         "no lock ({lock}) within {seconds} s; blocked by {blocker}. --lock-wait waits longer, --kill-long-queries ends statements"
     )]
     LockWait {
-        /// Which, as [`HoldMode::name`](crate::HoldMode::name) says.
+        /// The lock's name, from [`HoldMode::name`](crate::HoldMode::name).
         lock: &'static str,
         /// How long it waited.
         seconds: u64,
-        /// Who most likely holds it up, and what to do.
+        /// Who most likely blocks it, and what to do.
         blocker: String,
     },
 
@@ -100,21 +100,21 @@ pub enum Error {
         code: u16,
         /// Five characters of SQLSTATE.
         state: String,
-        /// The server's words, with secrets blotted out.
+        /// The server's message, without secrets.
         message: String,
-        /// The statement, shortened, with secrets blotted out.
+        /// The statement, shortened and without secrets.
         statement: String,
     },
 
-    /// The server takes no changes.
+    /// The server accepts no changes.
     #[error(
         "{target} is read-only, as replicas are: write to its primary, or let an administrator run \
          SET GLOBAL read_only = OFF"
     )]
     ReadOnly {
-        /// Who we were, and where.
+        /// The account and the server.
         target: String,
-        /// The server's error code; 0 when it was not asked.
+        /// The server's error code; 0 when the server was not asked.
         code: u16,
     },
 
@@ -123,9 +123,9 @@ pub enum Error {
     PacketTooLarge {
         /// What was too large.
         what: String,
-        /// Its size, 0 when the server did not say.
+        /// Its size; 0 when the server did not say.
         size_bytes: u64,
-        /// The limit it broke.
+        /// The limit that it exceeds.
         limit_bytes: u64,
         /// What to type next.
         hint: String,
@@ -134,21 +134,21 @@ pub enum Error {
     /// The connection broke, or was broken, in the middle of a session.
     #[error("lost the connection to {target} ({why}) in: {statement}")]
     LostConnection {
-        /// Who we were, and where.
+        /// The account and the server.
         target: String,
-        /// What the system or the server said about it.
+        /// What the operating system or the server said about it.
         why: String,
-        /// The statement, shortened, with secrets blotted out.
+        /// The statement, shortened and without secrets.
         statement: String,
     },
 
-    /// The server asked for a file that is not the stream this program opened. It got nothing and the
-    /// connection was closed: this is how a hostile server, or a proxy in between, reads a client's files.
+    /// The server asked for a file other than the stream that this program opened. It got nothing and the
+    /// connection was closed: in this way a hostile server, or a proxy in between, reads a client's files.
     #[error(
         "the server asked for the local file {name:?}, which is not ours to give; the connection was closed"
     )]
     ForeignFile {
-        /// The name the server asked for.
+        /// The name that the server asked for.
         name: String,
     },
 
@@ -156,14 +156,14 @@ pub enum Error {
     #[error("reading the data to load")]
     Source(#[source] io::Error),
 
-    /// What the rows of a query were handed to failed; the connection was closed.
+    /// The receiver of a query's rows failed; the connection was closed.
     #[error("taking the rows of a query")]
     Sink(#[source] io::Error),
 
-    /// TLS could not be set up as asked.
+    /// TLS could not be set up as requested.
     #[error("TLS with {target}: {why}; {hint}")]
     Tls {
-        /// Who we tried to be, and where.
+        /// The account and the server that we tried.
         target: String,
         /// What failed.
         why: String,
@@ -171,7 +171,7 @@ pub enum Error {
         hint: String,
     },
 
-    /// The server said something the protocol does not allow or this program does not understand.
+    /// The server sent something that the protocol does not allow or this program does not understand.
     #[error("unexpected answer: {what}")]
     Protocol {
         /// What was expected, and what came.
@@ -184,7 +184,7 @@ fn at_line(line: u32) -> String {
 }
 
 impl Error {
-    /// The server's error code, where a server gave one.
+    /// The server's error code, if a server sent one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Error::Sql { code, .. }
@@ -195,21 +195,21 @@ impl Error {
         }
     }
 
-    /// Whether the same transaction may well succeed if it is run again: deadlock (1213) or lock wait
-    /// timeout (1205).
+    /// Whether the same transaction may well succeed if it is repeated: deadlock (1213) or lock wait timeout
+    /// (1205).
     pub fn is_retryable(&self) -> bool {
         self.code().is_some_and(code::is_retryable)
     }
 
-    /// Whether it says nothing about the statement or its rows, which may well succeed later: lost
-    /// connections, locks, full disks, shutdowns, KILL.
+    /// Whether the error says nothing about the statement or its rows, so that it may well succeed later:
+    /// lost connections, locks, full disks, shutdowns, KILL.
     pub fn is_passing(&self) -> bool {
         self.is_connection_lost()
             || matches!(self, Error::Unreachable { .. })
             || self.code().is_some_and(code::is_passing)
     }
 
-    /// Whether the session is gone and a new one must be opened.
+    /// Whether the session is gone and a new one is needed.
     pub fn is_connection_lost(&self) -> bool {
         matches!(
             self,

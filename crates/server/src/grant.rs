@@ -1,15 +1,16 @@
-//! What an account may do, as `SHOW GRANTS` says: to ask for all that is missing at once, before the work.
+//! The privileges of an account, from `SHOW GRANTS`: to report everything that is missing at once, before the
+//! work.
 //!
-//! It is for good advice, not for security. Where it does not understand what the server says it takes the
-//! account for entitled: the server itself is asked in the end.
+//! This is for good advice, not for security. What it does not understand it takes as a privilege: the server
+//! itself decides in the end.
 
 use crate::privilege::quote_account;
 use crate::{Error, Flavour, Session, TableName, quote_name};
 
-/// What privileges are wanted on.
+/// What privileges are needed on.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope<'a> {
-    /// All tables of a database, those to come included.
+    /// All tables of a database, including future ones.
     Schema(&'a str),
     /// One table.
     Table(&'a TableName),
@@ -20,9 +21,9 @@ pub enum Scope<'a> {
 pub struct Grants {
     account: String,
     grants: Vec<Grant>,
-    /// There is something in them that is not understood.
+    /// Whether some of them were not understood.
     unknown: bool,
-    /// Names of databases and tables are the same in any case.
+    /// Whether names of databases and tables are case-insensitive.
     any_case: bool,
 }
 
@@ -40,7 +41,7 @@ impl Grants {
     /// Asks the server.
     ///
     /// # Errors
-    /// What it reports.
+    /// Errors of the server.
     pub fn of(session: &mut Session) -> Result<Grants, Error> {
         let mut lines = session.strings("SHOW GRANTS")?;
         let about = &session.about;
@@ -48,11 +49,11 @@ impl Grants {
             about.flavour == Flavour::MariaDb && (about.version.major, about.version.minor) >= (10, 11);
         let any_case = about.lower_case_table_names != 0;
         if since_public {
-            // What everybody may is not among what one may. Nobody has to have been granted anything.
+            // PUBLIC's privileges are not listed with the account's. Perhaps nothing was granted to it.
             lines.extend(session.strings("SHOW GRANTS FOR PUBLIC").unwrap_or_default());
         }
         let account = session.value("SELECT CURRENT_USER()")?.unwrap_or_default();
-        // MariaDB shows the grants of a role that is in force; MySQL 8 shows its name.
+        // MariaDB shows the privileges of an active role; MySQL 8 shows its name.
         let shows_roles = session.about.flavour == Flavour::MariaDb;
         let mut grants = Grants { account, any_case, ..Grants::default() };
         for line in lines.into_iter().flatten().flatten() {
@@ -79,7 +80,7 @@ impl Grants {
         self.unknown || self.grants.iter().any(|grant| grant.gives(privilege) && self.covers(grant, scope))
     }
 
-    /// Whether it has any of some privileges that are for the whole server.
+    /// Whether it has any of these global privileges.
     #[must_use]
     pub fn has_global(&self, privileges: &[&str]) -> bool {
         let global = |grant: &&Grant| grant.schema.is_none();
@@ -87,8 +88,8 @@ impl Grants {
             || self.grants.iter().filter(global).any(|grant| privileges.iter().any(|name| grant.gives(name)))
     }
 
-    /// The error that names everything that is missing, with the statements that grant it; `None` if nothing
-    /// is.
+    /// The error that lists everything that is missing, with the statements that grant it; `None` if nothing
+    /// is missing.
     #[must_use]
     pub fn missing(&self, wanted: &[(Scope<'_>, &[&str])]) -> Option<Error> {
         let account = quote_account(&self.account);
@@ -119,7 +120,7 @@ impl Grants {
         let in_schema = match (&grant.schema, &grant.table) {
             (None, _) => true,
             (Some(pattern), None) => is_like(&fold(schema), &fold(pattern)),
-            // Beside a table there are no patterns.
+            // In a grant for a table the database is not a pattern.
             (Some(name), Some(_)) => fold(name) == fold(schema),
         };
         in_schema
@@ -155,7 +156,7 @@ fn parse(line: &str) -> Option<Grant> {
     Some(Grant { privileges: words(privileges), schema, table })
 }
 
-/// A name in backquotes, or `*` for any, and what follows it.
+/// A name in backquotes, or `*` for any, and the rest of the text.
 fn name(text: &str) -> Option<(Option<String>, &str)> {
     if let Some(rest) = text.strip_prefix('*') {
         return Some((None, rest));
@@ -172,7 +173,7 @@ fn name(text: &str) -> Option<(Option<String>, &str)> {
     }
 }
 
-/// The privileges of a list. One that is for some columns counts like one for the table.
+/// The privileges of a list. A privilege on some columns counts like one on the table.
 fn words(list: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut depth) = (String::new(), 0_u32);
@@ -189,7 +190,7 @@ fn words(list: &str) -> Vec<String> {
     words
 }
 
-/// LIKE: `%` is any text, `_` any character, and a backslash takes the meaning from the next one.
+/// LIKE: `%` is any text, `_` any character, and a backslash makes the next character literal.
 fn is_like(text: &str, pattern: &str) -> bool {
     let mut pattern_rest = pattern.chars();
     match pattern_rest.next() {

@@ -1,11 +1,11 @@
-//! Holding a server still for a moment, so that a snapshot of its files or of its rows is one state.
+//! Keeps a server unchanged for a moment, so that a snapshot of its files or rows is one consistent state.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::{Error, Flavour, Position, Session, TableName, Version};
 
-/// How a server is held still.
+/// How to keep a server unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldMode {
     /// `BACKUP STAGE` up to `BLOCK_COMMIT`: MariaDB from 10.4.1. Commits, DDL and writes to tables without
@@ -31,10 +31,10 @@ impl HoldMode {
         }
     }
 
-    /// The gentlest mode that makes a snapshot of all tables' files consistent on this server.
+    /// The mildest mode on this server that makes a snapshot of all tables' files consistent.
     ///
     /// # Errors
-    /// What asking for the tables' engines reports.
+    /// Errors of the query for the tables' engines.
     pub fn best(session: &mut Session) -> Result<HoldMode, Error> {
         let about = &session.about;
         if about.flavour == Flavour::MariaDb || about.version < (Version { major: 8, minor: 0, patch: 0 }) {
@@ -47,7 +47,7 @@ impl HoldMode {
         Ok(if others.as_deref() == Some("0") { HoldMode::Instance } else { HoldMode::Global })
     }
 
-    /// The gentlest mode that keeps everybody from committing on this server.
+    /// The mildest mode on this server that keeps everybody from committing.
     #[must_use]
     pub fn against_commits(session: &Session) -> HoldMode {
         let about = &session.about;
@@ -59,7 +59,7 @@ impl HoldMode {
         }
     }
 
-    /// What takes the lock, and what lets go of it.
+    /// The statements that take the lock, and the one that releases it.
     fn statements(&self) -> (Vec<Cow<'static, str>>, &'static str) {
         let fixed = |statements: &[&'static str]| statements.iter().copied().map(Cow::Borrowed).collect();
         match self {
@@ -82,30 +82,30 @@ impl HoldMode {
     }
 }
 
-/// A server that is held still, until [`Hold::release`] or the end of the session.
+/// A server that is held, until [`Hold::release`] or the end of the session.
 #[derive(Debug)]
 pub struct Hold {
     session: Session,
     release: &'static str,
 }
 
-/// What came of an attempt to hold a server.
+/// The result of an attempt to hold a server.
 #[derive(Debug)]
 pub enum Attempt {
     /// It is held.
     Held(Hold),
-    /// It could not be within the time; here is the session for another try.
+    /// It was not held within the time; here is the session for another attempt.
     Waited(Session),
 }
 
 impl Hold {
-    /// Takes the lock, or gives up after about `wait`, during which others may have to wait behind us.
+    /// Takes the lock, or gives up after about `wait`; meanwhile others may have to wait behind us.
     ///
     /// # Errors
-    /// What the server reports, a missing privilege for one; a time that is up is no error.
+    /// Errors of the server, for example a missing privilege; a timeout is not an error.
     pub fn attempt(mut session: Session, mode: &HoldMode, wait: Duration) -> Result<Attempt, Error> {
         session.execute(&format!("SET SESSION lock_wait_timeout = {}", wait.as_secs().max(1)))?;
-        // Whoever works meanwhile may take long, and our own silence must not end the session.
+        // The work under the lock may take long, and the idle session must not be ended meanwhile.
         session.execute("SET SESSION wait_timeout = 2592000")?;
         let (take, release) = mode.statements();
         for (number, statement) in take.iter().enumerate() {
@@ -123,10 +123,10 @@ impl Hold {
         Ok(Attempt::Held(Hold { session, release }))
     }
 
-    /// Where the server stands while it is held.
+    /// The server's position while it is held.
     ///
     /// # Errors
-    /// As [`Session::position`].
+    /// Those of [`Session::position`].
     pub fn position(&mut self) -> Result<Option<Position>, Error> {
         self.session.position()
     }
@@ -134,25 +134,26 @@ impl Hold {
     /// How far a replica has applied its source's log while it is held.
     ///
     /// # Errors
-    /// As [`Session::source_position`].
+    /// Those of [`Session::source_position`].
     pub fn source_position(&mut self) -> Result<Vec<(String, String)>, Error> {
         self.session.source_position()
     }
 
-    /// Writes out what engines have logged and keep in memory. Without it the last transaction may stand in
-    /// the files as one about which the binary log decides, and several may be missing where a commit does
-    /// not wait for the disk.
+    /// Makes engines write out logs that they keep in memory. Without this the last transaction in the files
+    /// may be one that the binary log decides about, and several may be missing if a commit does not wait for
+    /// the disk.
     ///
     /// # Errors
-    /// What the server reports.
+    /// Errors of the server.
     pub fn flush_logs(&mut self) -> Result<(), Error> {
         self.session.execute("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map(drop)
     }
 
-    /// Lets go. Fails when the lock was lost meanwhile: then nothing that was done under it can be relied on.
+    /// Releases the lock. Fails if the lock was lost meanwhile: then nothing that was done under it can be
+    /// trusted.
     ///
     /// # Errors
-    /// [`Error::LostConnection`], or what the server reports.
+    /// [`Error::LostConnection`], or another error of the server.
     pub fn release(mut self) -> Result<Session, Error> {
         self.session.execute(self.release)?;
         Ok(self.session)

@@ -1,12 +1,12 @@
 //! A MariaDB or MySQL server as a client sees it.
 //!
-//! Option files, URLs and environment values become a [`Target`]; a target becomes a [`Session`];
-//! a session runs statements, streams rows out and LOAD DATA in, and says in [`About`] what the
-//! server is and can do. Errors name what to type next, down to the `GRANT` that is missing.
+//! Option files, URLs and environment values become a [`Target`]; a target becomes a [`Session`]; a session
+//! runs statements, streams rows out and LOAD DATA in, and says in [`About`] what the server is and can do.
+//! Errors name the next step, down to the missing `GRANT`.
 //!
-//! What it deliberately is not: it reads neither the command line nor the environment (the caller
-//! passes both as values), it prints nothing, it never prompts, and it opens no file on behalf of the
-//! server: `LOAD DATA LOCAL` is answered with the one stream the caller opened and nothing else.
+//! What it deliberately does not do: it reads neither the command line nor the environment (the caller passes
+//! both as values), prints nothing, never prompts, and opens no file on behalf of the server: `LOAD DATA
+//! LOCAL` is answered with the one stream that the caller opened and nothing else.
 //!
 //! ```no_run
 //! use server::{Environment, Overrides, Target};

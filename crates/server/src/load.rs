@@ -1,4 +1,4 @@
-//! `LOAD DATA LOCAL`: giving the server the one stream we opened, and nothing else.
+//! `LOAD DATA LOCAL`: gives the server the one stream that the caller opened, and nothing else.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +7,15 @@ use mysql::LocalInfileHandler;
 
 use crate::Error;
 
-/// What produces the bytes of a LOAD. It is called once and writes everything to the writer it is given;
-/// large writes are cheapest, each becomes packets without another copy on our side. Results leave it by
-/// an `Arc` or a channel: the driver keeps it for longer than a borrow could last.
+/// Produces the bytes of a LOAD. It is called once and writes everything to the given writer; large writes
+/// are cheapest, because each becomes packets without another copy on our side. It must return results
+/// through an `Arc` or a channel: the driver keeps it for longer than a borrow could last.
 pub type Source = Box<dyn FnMut(&mut dyn Write) -> io::Result<()> + Send>;
 
-/// The file name under which a session serves its stream.
+/// The file name by which a session serves its stream.
 pub(crate) const STREAM: &str = "remora-stream";
 
-/// The server's count of a LOAD, exact and not cut to 16 bits.
+/// The server's counts of a LOAD, exact and not cut to 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadReport {
     /// Rows read from the stream.
@@ -29,8 +29,8 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Reads the info text of an OK packet: `Records: 3  Deleted: 0  Skipped: 1  Warnings: 2`. The words
-    /// follow the server's `lc_messages`, the order of the four numbers does not.
+    /// Reads the info text of an OK packet: `Records: 3 Deleted: 0 Skipped: 1 Warnings: 2`. The words depend
+    /// on the server's `lc_messages`, the order of the four numbers does not.
     pub(crate) fn parse(info: &str) -> Result<LoadReport, Error> {
         let mut numbers = info.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
         let mut next = || numbers.next().and_then(|digits| digits.parse::<u64>().ok());
@@ -48,16 +48,16 @@ impl LoadReport {
 #[error("the source failed")]
 pub(crate) struct SourceFailed(pub(crate) io::Error);
 
-/// The failure of a sink, likewise.
+/// The failure of a sink, carried in the same way.
 #[derive(Debug, thiserror::Error)]
 #[error("the sink failed")]
 pub(crate) struct SinkFailed(pub(crate) io::Error);
 
-/// Where the names of files are kept that the server asked for and has no business with.
+/// Remembers the names of files that the server asked for without any right.
 ///
-/// Such a request is answered with an empty file and remembered here, and the session closes the
-/// connection over it. Answering with an error would be shorter, but when more results are announced the
-/// driver goes on reading after it, and waits for a server that waits for the file.
+/// Such a request is answered with an empty file and remembered here, and then the session closes the
+/// connection. An error would be a shorter answer, but if more results are announced the driver continues to
+/// read after it, and waits for a server that waits for the file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refused(Arc<Mutex<Option<String>>>);
 
@@ -72,7 +72,7 @@ impl Refused {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The answer to every request for a file outside of a load.
+    /// The answer to every request for a file outside a load.
     pub(crate) fn handler(&self) -> LocalInfileHandler {
         let refused = self.clone();
         LocalInfileHandler::new(move |name, _| {
@@ -81,7 +81,7 @@ impl Refused {
         })
     }
 
-    /// The answer during a load: the stream, once, and only under its name.
+    /// The answer during a load: the stream, once, and only by its name.
     pub(crate) fn handler_with(&self, source: Source) -> LocalInfileHandler {
         let refused = self.clone();
         let mut source = Some(source);
@@ -102,7 +102,7 @@ impl Refused {
     }
 }
 
-/// The way to the server; remembers whether it was the way that failed and not the source.
+/// The way to the server; remembers whether the way failed and not the source.
 struct Wire<'a, W: Write> {
     to: &'a mut W,
     broken: bool,
@@ -113,13 +113,13 @@ impl<W: Write> Write for Wire<'_, W> {
         self.to.write(bytes).inspect_err(|_| self.broken = true)
     }
 
-    /// One loop over the whole buffer behind one virtual call.
+    /// One virtual call, and then one loop over the whole buffer.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.to.write_all(bytes).inspect_err(|_| self.broken = true)
     }
 
-    /// Does nothing: the driver sends full packets by itself and the rest at the end. Obeying would cost a
-    /// packet, and a system call, for every flush of a cautious source.
+    /// Does nothing: the driver sends full packets by itself and the rest at the end. A real flush would cost
+    /// a packet and a system call for every flush of a cautious source.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

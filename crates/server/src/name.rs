@@ -1,4 +1,4 @@
-//! Names of tables and how to write them in SQL.
+//! Names of tables, and how to write them in SQL.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ pub fn quote_name(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A table with the schema (database) it lives in. `Display` writes it quoted for SQL.
+/// A table with its schema (database). `Display` writes it quoted for SQL.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TableName {
     /// Schema, unquoted.
@@ -37,7 +37,7 @@ impl FromStr for TableName {
     }
 }
 
-/// Takes one identifier off the front: the name without quotes, and what follows it.
+/// Splits one identifier off the front. Returns the name without quotes, and the rest.
 fn part(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('`') else {
         let end = text.find('.').unwrap_or(text.len());

@@ -1,8 +1,8 @@
 //! Option files, read exactly as the MariaDB client reads them.
 //!
-//! The rules are those of `mysys/my_default.c` of MariaDB 10.11, odd ones included; the tests hold this
-//! reader against `my_print_defaults` line by line. Where the client goes on after printing a warning,
-//! this reader goes on after a `tracing` event.
+//! The rules are those of `mysys/my_default.c` of MariaDB 10.11, including the odd ones; the tests compare
+//! this reader with `my_print_defaults` line by line. Where the client prints a warning and continues, this
+//! reader emits a `tracing` event and continues.
 
 use std::fmt;
 use std::fs;
@@ -21,15 +21,15 @@ const LINE_BYTES_MAX: usize = 4094;
 /// One option of an option file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OptionLine {
-    /// The file it stands in.
+    /// The file it is in.
     pub file: PathBuf,
     /// Its line, from 1.
     pub line: u32,
-    /// The group it stands under, as written.
+    /// Its group, as written.
     pub group: String,
-    /// The option's name, with `_` turned into `-`.
+    /// The option's name, with `_` replaced by `-`.
     pub name: String,
-    /// The value after the `=`; `None` where there was no `=`.
+    /// The value after the `=`; `None` if there was no `=`.
     pub value: Option<String>,
 }
 
@@ -49,13 +49,13 @@ impl fmt::Debug for OptionLine {
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Whether it is an error when it is not there.
+    /// Whether it is an error if the file does not exist.
     pub required: bool,
 }
 
-/// The files to read, in order; a later file wins over an earlier one.
+/// The files to read, in order; a later file overrides an earlier one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionFiles {
     /// The files, in reading order.
@@ -64,15 +64,15 @@ pub struct OptionFiles {
     pub home: Option<PathBuf>,
 }
 
-/// Reads `files` and returns the options that stand in one of `groups`, or in a group of that name with
-/// `suffix` appended, in the order of reading. Group names match without regard to ASCII case.
+/// Reads `files` and returns, in the order of reading, the options in one of `groups`, or in a group of that
+/// name with `suffix` appended. Group names match without regard to ASCII case.
 ///
 /// # Errors
 ///
-/// [`Error::OptionFile`] where the client would give up: a required file that cannot be read, a group
-/// without `]`, an option before any group, an `!include` without a name, an `!includedir` that cannot be
-/// listed; and for a name or value that is not UTF-8. As with the client, trouble inside an included file
-/// ends that file only.
+/// [`Error::OptionFile`] where the client would give up: a required file that can't be read, a group without
+/// `]`, an option before any group, an `!include` without a name, an `!includedir` that can't be listed; and
+/// for a name or value that is not UTF-8. As in the client, an error inside an included file ends only that
+/// file.
 pub fn read_option_files(
     files: &OptionFiles,
     groups: &[String],
@@ -85,7 +85,7 @@ pub fn read_option_files(
     read(files, Some(wanted))
 }
 
-/// Reads `files` and returns the options of every group, as [`read_option_files`] does those of some.
+/// Reads `files` and returns the options of every group, otherwise like [`read_option_files`].
 ///
 /// # Errors
 ///
@@ -106,14 +106,14 @@ fn read(files: &OptionFiles, wanted: Option<Vec<String>>) -> Result<Vec<OptionLi
 }
 
 struct Reader<'a> {
-    /// None: every group.
+    /// `None` for every group.
     wanted: Option<Vec<String>>,
     home: Option<&'a Path>,
     found: Vec<RawOption>,
 }
 
-/// An option in the file's own bytes. It becomes text only after the reading: that something is not UTF-8
-/// is no reason to leave an included file, as the client's reasons are.
+/// An option in the bytes of the file. It becomes text only after the reading, because invalid UTF-8, unlike
+/// the client's errors, is no reason to leave an included file.
 struct RawOption {
     file: PathBuf,
     line: u32,
@@ -138,7 +138,7 @@ impl RawOption {
     }
 }
 
-/// The line being looked at.
+/// The current line.
 struct Place<'a> {
     file: &'a Path,
     line: u32,
@@ -156,7 +156,7 @@ fn whole_file(file: &Path, why: String) -> Error {
 }
 
 impl Reader<'_> {
-    /// Reads one file. `false`: there is none, or we may not read it.
+    /// Reads one file. `false`: it does not exist, or we may not read it.
     fn file(&mut self, path: &Path, depth: u32) -> Result<bool, Error> {
         let Ok(about) = fs::metadata(path) else { return Ok(false) };
         if about.is_file() && about.permissions().mode() & 0o002 != 0 {
@@ -216,7 +216,7 @@ impl Reader<'_> {
         });
     }
 
-    /// Obeys what follows a `!`. Words other than the two directives are passed over, as the client does.
+    /// Follows the directive after a `!`. Words other than the two directives are ignored, as in the client.
     fn directive(&mut self, place: &Place<'_>, text: &[u8]) -> Result<(), Error> {
         if place.depth >= INCLUDE_DEPTH_MAX {
             let (file, line) = (place.file.display(), place.line);
@@ -257,8 +257,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an included file. The client ends such a file at its first mistake and goes on behind the
-    /// `!include`; so do we, but not in silence.
+    /// Reads an included file. The client ends such a file at its first error and continues after the
+    /// `!include`; so does this reader, but not silently.
     fn included(&mut self, path: &Path, depth: u32) {
         if let Err(error) = self.file(path, depth) {
             tracing::warn!(%error, "the rest of an included option file is ignored");
@@ -272,8 +272,8 @@ fn keyword<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     rest.first().is_some_and(|&b| is_space(b)).then_some(rest)
 }
 
-/// The argument of a directive. The client takes the last byte for the line's end without looking, so a
-/// last line without one loses a byte.
+/// The argument of a directive. The client takes the last byte for the line end without looking, so a last
+/// line without a line end loses a byte.
 fn include_argument(place: &Place<'_>, text: &[u8]) -> Result<String, Error> {
     let text = trim_start(text);
     let argument = trim_end(&text[..text.len().saturating_sub(1)]);
@@ -288,7 +288,7 @@ fn lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     content.split_inclusive(|&b| b == b'\n').flat_map(|line| line.chunks(LINE_BYTES_MAX))
 }
 
-/// White space as Latin-1 has it, which is what the client asks: it includes the no-break space.
+/// White space as in Latin-1, which the client uses: it includes the no-break space.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r' | 0xA0)
 }
@@ -303,8 +303,8 @@ fn trim_end(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Where the comment at the end of an option line begins: at the first `#` outside quotes. Inside quotes
-/// a backslash protects the quote after it.
+/// Where the comment at the end of an option line begins: at the first `#` outside quotes. Inside quotes a
+/// backslash escapes a quote after it.
 fn end_comment(line: &[u8]) -> usize {
     let mut quote = 0;
     let mut escaped = false;
@@ -324,7 +324,7 @@ fn end_comment(line: &[u8]) -> usize {
     line.len()
 }
 
-/// The value behind the `=`: trimmed, freed from one pair of quotes around it, escapes resolved.
+/// The value after the `=`: trimmed, without one pair of quotes around it, with escapes resolved.
 fn value(text: &[u8]) -> Vec<u8> {
     let mut text = trim_end(trim_start(text));
     if let [first @ (b'"' | b'\''), inner @ .., last] = text

@@ -1,4 +1,4 @@
-//! A password that cannot be printed by accident.
+//! A password that can't be printed by accident.
 
 use std::fmt;
 

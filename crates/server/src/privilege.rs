@@ -1,11 +1,11 @@
-//! From "denied" to the `GRANT` that helps.
+//! Finds the `GRANT` that helps against a "denied" error.
 //!
-//! The server says which privilege is missing in five forms of message; what it leaves out (the schema
-//! of a table, the privilege behind "access denied to database") the statement itself tells.
+//! The server reports a missing privilege in five forms of message. What they leave out (the schema of a
+//! table, the privilege behind "access denied to database") is taken from the statement.
 
 use crate::name::quote_name;
 
-/// What the server said, and the circumstances in which it did.
+/// The server's message and its circumstances.
 pub(crate) struct Denial<'a> {
     /// Server error code.
     pub(crate) code: u16,
@@ -13,7 +13,7 @@ pub(crate) struct Denial<'a> {
     pub(crate) message: &'a str,
     /// The statement that was denied.
     pub(crate) statement: &'a str,
-    /// `CURRENT_USER()`: the account the privileges belong to, as `user@host`.
+    /// `CURRENT_USER()`: the account that has the privileges, as `user@host`.
     pub(crate) account: &'a str,
     /// `DATABASE()`.
     pub(crate) database: Option<&'a str>,
@@ -26,15 +26,15 @@ pub(crate) struct Missing {
     pub(crate) grant: String,
 }
 
-/// Privileges that exist for whole schemas only, and are reported for a table all the same.
+/// Privileges that can only be granted on whole schemas, although they are reported for a table.
 const SCHEMA_ONLY: [&str; 4] = ["LOCK TABLES", "CREATE TEMPORARY TABLES", "EVENT", "CREATE ROUTINE"];
 
-/// Whether an error code is about a privilege at all. 1045 is, inside a session: it means `FILE`.
+/// Whether an error code is about a privilege at all. Inside a session 1045 is: it means `FILE`.
 pub(crate) fn is_denial(code: u16) -> bool {
     matches!(code, 1044 | 1045 | 1142 | 1143 | 1227 | 1370)
 }
 
-/// What is missing; `None` if the message is in a form not known here.
+/// What is missing; `None` if the message has an unknown form.
 pub(crate) fn missing(denial: &Denial<'_>) -> Option<Missing> {
     match denial.code {
         1142 => table(denial),
@@ -56,7 +56,7 @@ fn granted(denial: &Denial<'_>, privilege: &str, on: &str) -> Missing {
     Missing { what: format!("{} lacks {privilege} on {on}", denial.account), grant }
 }
 
-/// `GRANT` is not granted by name but by `WITH GRANT OPTION`, beside some other privilege.
+/// `GRANT` is not granted by name but as `WITH GRANT OPTION`, with some other privilege.
 fn without_grant_option(privilege: &str) -> Option<String> {
     let names: Vec<&str> = privilege.split(", ").collect();
     let rest: Vec<&str> = names.iter().copied().filter(|name| !name.starts_with("GRANT")).collect();
@@ -75,9 +75,9 @@ fn table(denial: &Denial<'_>) -> Option<Missing> {
     if let Some(privilege) = names.iter().find(|name| SCHEMA_ONLY.contains(name)) {
         return Some(granted(denial, privilege, &format!("{}.*", quote_name(&schema))));
     }
-    // "SHOW" asks for any privilege on the table, and there is none of that name.
+    // "SHOW" means any privilege on the table; there is no privilege of that name.
     let privileges = if privileges == "SHOW" { "SELECT" } else { privileges };
-    // A table that need not be there yet cannot be granted on by name.
+    // A privilege on a table that need not exist yet can't be granted by the table's name.
     let upper = denial.statement.to_ascii_uppercase();
     let creates = names.iter().any(|name| matches!(*name, "CREATE" | "CREATE VIEW"));
     let may_be_missing = creates || upper.contains("IF EXISTS") || upper.contains("OR REPLACE");
@@ -95,8 +95,8 @@ fn column(denial: &Denial<'_>) -> Option<Missing> {
     Some(granted(denial, &privilege, &format!("{}.{}", quote_name(&schema), quote_name(&table))))
 }
 
-/// "Access denied; you need (at least one of) the SUPER, BINLOG ADMIN privilege(s) for this operation".
-/// The last one named is the narrowest.
+/// "Access denied; you need (at least one of) the SUPER, BINLOG ADMIN privilege(s) for this operation". The
+/// last one is the narrowest.
 fn global(denial: &Denial<'_>) -> Option<Missing> {
     let (_, rest) = denial.message.split_once(" the ")?;
     let (names, _) = rest.split_once(" privilege")?;
@@ -105,7 +105,7 @@ fn global(denial: &Denial<'_>) -> Option<Missing> {
     Some(granted(denial, privilege, "*.*"))
 }
 
-/// "Access denied for user 'a'@'h' to database 'db'": the privilege is the statement's.
+/// "Access denied for user 'a'@'h' to database 'db'": the privilege follows from the statement.
 fn schema(denial: &Denial<'_>) -> Option<Missing> {
     let (_, named) = denial.message.rsplit_once(" to database ")?;
     let on = format!("{}.*", quote_name(unquote(named)));
@@ -147,16 +147,16 @@ fn routine(denial: &Denial<'_>) -> Option<Missing> {
     Some(granted(denial, &privilege.to_ascii_uppercase(), &on))
 }
 
-/// "Access denied for user 'a'@'h' (using password: YES)" in a session: a file on the server's side.
+/// "Access denied for user 'a'@'h' (using password: YES)" in a session: this is about a file on the server.
 fn file(denial: &Denial<'_>) -> Option<Missing> {
     let upper = denial.statement.to_ascii_uppercase();
     let reaches_files = ["OUTFILE", "DUMPFILE", "INFILE", "LOAD_FILE", "DATA DIRECTORY", "LOAD XML"];
     reaches_files.iter().any(|word| upper.contains(word)).then(|| granted(denial, "FILE", "*.*"))
 }
 
-/// The schema and table of a message: `` `db`.`t` ``, or `'t'` with the schema taken from the statement
-/// or the session, or for some statements `'db.t'`. With none of these (a trigger's table is not in
-/// `DROP TRIGGER db.r`) it is the first schema that the statement names.
+/// The schema and table of a message: `` `db`.`t` ``, or `'t'` with the schema taken from the statement or
+/// the session, or for some statements `'db.t'`. If none of these applies (a trigger's table is not in `DROP
+/// TRIGGER db.r`), it is the first schema that the statement names.
 fn table_named(denial: &Denial<'_>, named: &str) -> Option<(String, String)> {
     if let Ok(name) = named.parse::<crate::TableName>()
         && named.starts_with('`')
@@ -202,7 +202,7 @@ fn unquote(text: &str) -> &str {
     text
 }
 
-/// `` `app`@`10.%` `` from `app@10.%`. The host holds no `@`, the user may.
+/// `` `app`@`10.%` `` from `app@10.%`. The host contains no `@`, but the user may.
 pub(crate) fn quote_account(account: &str) -> String {
     let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
     format!("{}@{}", quote_name(user), quote_name(host))

@@ -1,10 +1,10 @@
-//! Statements and messages as they may appear in an error: short, and without secrets.
+//! Shortens statements and messages for errors, and removes secrets.
 
 /// Longest statement shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Words that announce a secret in one of the statement's string literals: accounts, replication,
-/// federated tables, keys.
+/// Words that indicate a secret in one of the statement's string literals: accounts, replication, federated
+/// tables, keys.
 const SECRETIVE: [&str; 4] = ["PASSWORD", "IDENTIFIED", "CONNECTION", "CRYPT"];
 
 const BLOT: &str = "***";
@@ -14,15 +14,15 @@ fn is_secretive(statement: &str) -> bool {
     SECRETIVE.iter().any(|word| upper.contains(word))
 }
 
-/// The statement's beginning in one line. A statement that deals with secrets ends at its first quote:
-/// where a literal ends is a matter of modes, comments and quoting, where the first one begins is not.
+/// The statement's beginning in one line. A statement with secrets is cut at its first quote: where a literal
+/// ends depends on modes, comments and quoting, but where the first one begins does not.
 pub(crate) fn statement(statement: &str) -> String {
     let (head, tail) = match statement.find(['\'', '"']) {
         Some(quote) if is_secretive(statement) => (&statement[..quote], "'***'..."),
         _ => (statement, ""),
     };
     let mut line = String::new();
-    // Four times the limit is enough text for a line of it, however it is indented.
+    // Four times the limit is enough text for one line, however it is indented.
     for word in head.get(..head.floor_char_boundary(4 * SHOWN_CHARS_MAX)).unwrap_or(head).split_whitespace() {
         if !line.is_empty() {
             line.push(' ');
@@ -42,8 +42,8 @@ pub(crate) fn statement(statement: &str) -> String {
     line + tail
 }
 
-/// The server's message about `statement`. Syntax errors quote the statement and other errors quote
-/// values, so for a secretive statement both quotations are blotted out.
+/// The server's message about `statement`. Syntax errors quote the statement and other errors quote values,
+/// so for a statement with secrets both quotations are removed.
 pub(crate) fn message(message: &str, statement: &str) -> String {
     let mut text = message.to_owned();
     if !is_secretive(statement) {

@@ -1,22 +1,22 @@
-//! What an account may do, by what the server says of it: to tell everything that is missing at once, before
-//! the work.
+//! The privileges of an account, as the server lists them: to report everything that is missing at once,
+//! before the work.
 
 use crate::name::quote_name;
 use crate::privilege::quote_account;
 use crate::{Error, Flavour, Session};
 
-/// The rights of a session's account. Where they can't be told for sure, it is taken to have them: the server
-/// itself will say so otherwise.
+/// The privileges of a session's account. If they can't be known for sure, the account is assumed to have
+/// them: the server itself will say otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
     account: String,
-    /// Privileges, and the pattern of databases they hold for.
+    /// Privileges, and the pattern of databases that they apply to.
     lines: Vec<(String, String)>,
     is_known: bool,
 }
 
 impl Rights {
-    /// Reads them.
+    /// Reads the privileges.
     ///
     /// # Errors
     /// [`Error::LostConnection`] and the like.
@@ -31,14 +31,14 @@ impl Rights {
                 Err(error) => return Err(error),
             }
         }
-        // MySQL's roles hold what is not listed, and it may take rights away again.
+        // MySQL's roles have privileges that are not listed, and MySQL can revoke parts of a privilege.
         let roles = session.about.flavour == Flavour::MySql
             && texts.iter().any(|text| !text.contains(" ON ") || text.starts_with("REVOKE "));
         let lines = texts.iter().filter_map(|text| line(text)).collect();
         Ok(Rights { account, lines, is_known: !roles })
     }
 
-    /// Whether it has a privilege on a database, or on anything within.
+    /// Whether it has a privilege on a database, or on anything in it.
     #[must_use]
     pub fn has(&self, privilege: &str, schema: &str) -> bool {
         let grants = |privileges: &str| {
@@ -51,8 +51,8 @@ impl Rights {
         !self.is_known || self.lines.iter().any(holds)
     }
 
-    /// What is missing of these on databases, as one error that names every statement to run; `None` when
-    /// nothing is.
+    /// Which of these privileges on databases are missing, as one error with every statement to run; `None`
+    /// when none is missing.
     #[must_use]
     pub fn missing(&self, wanted: &[(String, Vec<&str>)]) -> Option<Error> {
         let (mut whats, mut grants) = (Vec::new(), Vec::new());
@@ -69,8 +69,8 @@ impl Rights {
     }
 }
 
-/// The privileges of a line of `SHOW GRANTS`, and its database, `*` for all; `None` for what is about no
-/// database.
+/// The privileges in a line of `SHOW GRANTS`, and its database, `*` for all; `None` for a line about anything
+/// else.
 fn line(text: &str) -> Option<(String, String)> {
     let (privileges, rest) = text.strip_prefix("GRANT ")?.split_once(" ON ")?;
     let scope = rest.split(" TO ").next()?;
@@ -85,7 +85,7 @@ fn line(text: &str) -> Option<(String, String)> {
     Some((privileges.to_owned(), pattern))
 }
 
-/// `LIKE`, with backslashes before what is meant literally.
+/// `LIKE`, where a backslash makes the next character literal.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut rest = pattern.chars();
     match rest.next() {

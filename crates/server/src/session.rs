@@ -1,4 +1,4 @@
-//! One connection to a server, and what can be done on it.
+//! One connection to a server, and its operations.
 
 use std::fmt;
 use std::io;
@@ -13,13 +13,13 @@ use crate::privilege::{self, Denial};
 use crate::stream::{self, Broken, RowSink};
 use crate::{About, Error, code, redact};
 
-/// One row of the text protocol: a value per column as the server printed it, `None` for NULL.
+/// One row of the text protocol: for each column the value that the server printed, `None` for NULL.
 pub type Row = Vec<Option<Vec<u8>>>;
 
-/// A borrowed row: a value per column, `None` for NULL.
+/// A borrowed row: a value for each column, `None` for NULL.
 pub type Cells<'a> = [Option<&'a [u8]>];
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
     /// Rows changed.
@@ -28,7 +28,7 @@ pub struct Done {
     pub last_insert_id: u64,
     /// Warnings raised, at most 65535.
     pub warnings: u16,
-    /// The server's remark, for example `Rows matched: 1  Changed: 1  Warnings: 0`; often empty.
+    /// The server's message, for example `Rows matched: 1 Changed: 1 Warnings: 0`; often empty.
     pub info: String,
 }
 
@@ -54,13 +54,13 @@ pub struct Session {
     refused: Refused,
     target: String,
     connection_id: u32,
-    /// Kept here because the driver forgets its own copy at every error.
+    /// Kept here because the driver forgets its own copy after every error.
     no_backslash_escapes: bool,
-    /// Whether the socket carries TLS, which only the driver can read.
+    /// Whether the connection uses TLS, which only the driver can read.
     encrypted: bool,
 }
 
-/// Without the driver's connection, whose own `Debug` shows the password.
+/// Leaves out the driver's connection, whose own `Debug` shows the password.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
@@ -76,7 +76,8 @@ impl Session {
     /// The file name to write into a `LOAD DATA LOCAL INFILE` statement given to [`Session::load`].
     pub const STREAM: &'static str = load::STREAM;
 
-    /// Takes a fresh connection into service: character set first, then the server's description.
+    /// Begins a session on a new connection: sets the character set first, then reads the server's
+    /// description.
     pub(crate) fn begin(
         conn: Conn,
         refused: Refused,
@@ -92,7 +93,7 @@ impl Session {
             no_backslash_escapes: false,
             encrypted,
         };
-        // A server may be set to cut every answer short, also the one to the next question.
+        // A server may be configured to limit every result, even that of the next query.
         session.execute("SET NAMES utf8mb4, sql_select_limit = 18446744073709551615")?;
         session.about = About::from_rows(&session.strings(About::STATEMENT)?);
         Ok(session)
@@ -103,8 +104,8 @@ impl Session {
         self.connection_id
     }
 
-    /// Runs a statement for its effect; rows are read and dropped. Of several statements in one text all
-    /// are run up to the first error, and the last one is reported.
+    /// Runs a statement and discards its rows. Several statements in one text are run up to the first error,
+    /// and the result of the last one is returned.
     pub fn execute(&mut self, sql: &str) -> Result<Done, Error> {
         self.run(sql, |conn| {
             walk(conn, sql, &mut |_, _| ControlFlow::Continue(()))?;
@@ -117,7 +118,7 @@ impl Session {
         })
     }
 
-    /// Runs a query and returns all its rows. Of several result sets the first one.
+    /// Runs a query and returns all its rows; with several result sets, those of the first.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Error> {
         self.run(sql, |conn| {
             let mut rows = Vec::new();
@@ -131,8 +132,8 @@ impl Session {
         })
     }
 
-    /// Runs a query and hands over its rows one by one as they arrive. On `Break` no more rows are handed
-    /// over; those still on their way are read and dropped, so that the session stays usable.
+    /// Runs a query and passes on its rows one by one as they arrive. After `Break` no more rows are passed
+    /// on; the rest is read and discarded, so that the session stays usable.
     pub fn for_each_row(
         &mut self,
         sql: &str,
@@ -156,13 +157,13 @@ impl Session {
         })
     }
 
-    /// Runs a query and hands its values over as they come off the wire; returns the number of rows. It is
-    /// the cheapest way to read many rows, and the only one that reads rows of any size in little memory, but
-    /// on an encrypted connection it costs what [`Session::for_each_row`] does.
+    /// Runs a query and passes its values on as they arrive; returns the number of rows. This is the cheapest
+    /// way to read many rows, and the only one that reads rows of any size in little memory; but on an
+    /// encrypted connection it costs as much as [`Session::for_each_row`].
     ///
     /// # Errors
     ///
-    /// [`Error::Sink`] when the sink fails; the connection is closed then, and the server gives the query up.
+    /// [`Error::Sink`] when the sink fails; the connection is then closed, and the server stops the query.
     pub fn stream<S: RowSink>(&mut self, sql: &str, sink: &mut S) -> Result<u64, Error> {
         let refused = self.refused.clone();
         let encrypted = self.encrypted;
@@ -186,12 +187,12 @@ impl Session {
         Ok(rows.into_iter().map(|row| row.into_iter().map(|cell| cell.map(text)).collect()).collect())
     }
 
-    /// The first row of a query as pairs of column name and text; empty for no row.
+    /// The first row of a query as pairs of column name and text; empty if there is no row.
     pub fn named_row(&mut self, sql: &str) -> Result<Vec<(String, String)>, Error> {
         Ok(self.named_rows(sql)?.into_iter().next().unwrap_or_default())
     }
 
-    /// The rows of a query as pairs of column name and text; NULL is an empty text.
+    /// The rows of a query as pairs of column name and text; NULL becomes an empty text.
     pub fn named_rows(&mut self, sql: &str) -> Result<Vec<Vec<(String, String)>>, Error> {
         self.run(sql, |conn| {
             let rows: Vec<mysql::Row> = conn.query(sql)?;
@@ -206,19 +207,19 @@ impl Session {
         })
     }
 
-    /// The first column of the first row, as text; `None` for no row and for NULL.
+    /// The first column of the first row, as text; `None` if there is no row and for NULL.
     pub fn value(&mut self, sql: &str) -> Result<Option<String>, Error> {
         let row = self.strings(sql)?.into_iter().next();
         Ok(row.and_then(|row| row.into_iter().next()).flatten())
     }
 
-    /// Runs `LOAD DATA LOCAL INFILE 'remora-stream' ...` (see [`Session::STREAM`]), one statement, and feeds
-    /// it from `source`.
+    /// Runs one `LOAD DATA LOCAL INFILE 'remora-stream' ...` statement (see [`Session::STREAM`]) and feeds it
+    /// from `source`.
     ///
     /// # Errors
     ///
-    /// If the source fails, nothing more is sent and the connection is closed, upon which the server rolls
-    /// the statement back (in tables that can); the source's error comes back in [`Error::Source`]. A
+    /// If the source fails, nothing more is sent and the connection is closed; the server then rolls the
+    /// statement back (in tables that support it), and the source's error is returned as [`Error::Source`]. A
     /// request for any other file, or a second one, is [`Error::ForeignFile`].
     pub fn load(&mut self, sql: &str, source: Source) -> Result<LoadReport, Error> {
         let handler = self.refused.handler_with(source);
@@ -231,7 +232,7 @@ impl Session {
         LoadReport::parse(&info)
     }
 
-    /// The warnings of the statement before (`SHOW WARNINGS`; the server keeps `max_error_count` of them).
+    /// The warnings of the previous statement (`SHOW WARNINGS`; the server keeps `max_error_count` of them).
     pub fn warnings(&mut self) -> Result<Vec<Warning>, Error> {
         let rows = self.strings("SHOW WARNINGS")?;
         rows.into_iter()
@@ -244,8 +245,8 @@ impl Session {
             .collect()
     }
 
-    /// `text` as a string literal for this session, quotes included. It follows `NO_BACKSLASH_ESCAPES`
-    /// when the session's `sql_mode` changes.
+    /// `text` as a string literal for this session, with quotes. It depends on `NO_BACKSLASH_ESCAPES` in the
+    /// session's current `sql_mode`.
     pub fn quote(&self, text: &str) -> String {
         let text = text.replace('\'', "''");
         if self.no_backslash_escapes {
@@ -255,9 +256,9 @@ impl Session {
         }
     }
 
-    /// Takes the server-wide lock `name` (`GET_LOCK`), waiting up to `wait_s` seconds. `true`: it is ours
-    /// until the session ends. Names over 64 characters, which servers refuse, are shortened to their
-    /// first 23 and a hash. Before MySQL 5.7 and MariaDB 10.0.2 a session holds one lock at a time.
+    /// Takes the server-wide lock `name` (`GET_LOCK`), waiting up to `wait_s` seconds. `true`: the session
+    /// holds it until its end. Names over 64 characters, which servers refuse, are shortened to their first
+    /// 23 and a hash. Before MySQL 5.7 and MariaDB 10.0.2 a session holds only one lock at a time.
     pub fn lock(&mut self, name: &str, wait_s: u32) -> Result<bool, Error> {
         let name = self.lock_name(name);
         match self.value(&format!("SELECT GET_LOCK({name}, {wait_s})"))?.as_deref() {
@@ -267,15 +268,15 @@ impl Session {
         }
     }
 
-    /// Gives a lock of [`Session::lock`] back, for the next one not to have to wait until the server has
-    /// noticed that this session is over.
+    /// Releases a lock of [`Session::lock`], so that the next session need not wait until the server notices
+    /// the end of this one.
     pub fn unlock(&mut self, name: &str) -> Result<(), Error> {
         let name = self.lock_name(name);
         self.value(&format!("SELECT RELEASE_LOCK({name})"))?;
         Ok(())
     }
 
-    /// The connection that has a lock of [`Session::lock`], if any has.
+    /// The connection that holds a lock of [`Session::lock`], if any does.
     pub fn lock_holder(&mut self, name: &str) -> Result<Option<String>, Error> {
         let name = self.lock_name(name);
         self.value(&format!("SELECT IS_USED_LOCK({name})"))
@@ -290,13 +291,13 @@ impl Session {
         }
     }
 
-    /// The error of a server that takes no changes, for who finds out before trying.
+    /// The error for a server that accepts no changes, for callers who find out before trying.
     pub fn read_only(&self) -> Error {
         Error::ReadOnly { target: self.target.clone(), code: 0 }
     }
 
-    /// Runs `job` on the connection. The connection is put back only when it is known to be in step with
-    /// the server: a panic or a broken exchange closes it.
+    /// Runs `job` on the connection. The connection is kept only when it is known to be in step with the
+    /// server: a panic or a broken exchange closes it.
     fn run<T>(
         &mut self,
         sql: &str,
@@ -326,7 +327,8 @@ impl Session {
         }
     }
 
-    /// The server counts the command byte too, and takes less than its limit, not as much.
+    /// The server counts the command byte too, and the statement must be shorter than the limit, not equal to
+    /// it.
     fn check_size(&self, sql: &str) -> Result<(), Error> {
         let size_bytes = sql.len() as u64 + 1;
         let limit_bytes = self.about.max_allowed_packet;
@@ -381,7 +383,7 @@ impl Session {
         Some(Error::Privilege { what: missing.what, grant: missing.grant, code: said.code })
     }
 
-    /// An exchange that did not end as the protocol wants. The connection has been dropped already.
+    /// The error for an exchange that broke the protocol. The connection was already dropped.
     fn broken(&self, error: mysql::Error, sql: &str) -> Error {
         use mysql::Error as E;
         let what = match error {
@@ -408,8 +410,8 @@ impl Session {
     }
 }
 
-/// Runs `sql` and hands over every row with the number of its result set among those that have columns.
-/// All results are read to their end whatever `each` says; the first error wins.
+/// Runs `sql` and passes on every row with the number of its result set, counting only sets with columns. All
+/// results are read to their end whatever `each` returns; the first error counts.
 fn walk(
     conn: &mut Conn,
     sql: &str,
@@ -431,7 +433,7 @@ fn walk(
     Ok(())
 }
 
-/// The way of [`Session::stream`] where the socket can't be read directly.
+/// Does the work of [`Session::stream`] when the socket can't be read directly.
 fn through_driver<S: RowSink>(conn: &mut Conn, sql: &str, sink: &mut S) -> Result<u64, mysql::Error> {
     let mut rows = 0;
     let mut results = conn.query_iter(sql)?;
@@ -456,7 +458,7 @@ fn through_driver<S: RowSink>(conn: &mut Conn, sql: &str, sink: &mut S) -> Resul
     Ok(rows)
 }
 
-/// The text protocol knows bytes and NULL.
+/// The text protocol has only bytes and NULL.
 fn bytes(value: Value) -> Option<Vec<u8>> {
     match value {
         Value::Bytes(bytes) => Some(bytes),

@@ -1,34 +1,34 @@
-//! One state of the data, seen by several sessions.
+//! One state of the data in several sessions.
 //!
-//! Where the server tells each session the position in the binary log that its snapshot stands at (MariaDB's
-//! `Binlog_snapshot_file` and `_position`), snapshots are begun until all of them stand at the same one: no
-//! lock and no privilege are needed. Elsewhere commits are held off for the moment it takes to begin them.
+//! Some servers tell each session the binary log position of its snapshot (MariaDB's `Binlog_snapshot_file`
+//! and `_position`). There snapshots are begun until all have the same position, which needs no lock and no
+//! privilege. On other servers commits are blocked for the moment that it takes to begin the snapshots.
 
 use std::time::{Duration, Instant};
 
 use crate::{Attempt, Error, Flavour, Hold, HoldMode, Position, Session, TableName, Target};
 
-/// How often snapshots are begun anew until they agree. On a server with a thousand commits a second one of a
-/// few tries succeeds.
+/// How often snapshots are begun until they agree. On a server with a thousand commits per second one of a
+/// few attempts succeeds.
 const TRIES: u32 = 200;
 
-/// What is asked for.
+/// A request for a snapshot.
 #[derive(Clone, Debug)]
 pub struct SnapshotRequest {
-    /// Sessions that are to see the same state.
+    /// How many sessions must see the same state.
     pub sessions: usize,
     /// How long to wait for a lock.
     pub lock_wait: Duration,
-    /// End statements that hold a lock up for longer than that.
+    /// Kill statements that block a lock for longer than that.
     pub kill_long_queries: bool,
-    /// Tables that no snapshot covers: they are locked against writing until the session
-    /// of [`Snapshot::take_locks`] is dropped.
+    /// Tables that no snapshot covers: they are locked against writing until the session of
+    /// [`Snapshot::take_locks`] is dropped.
     pub unversioned: Vec<TableName>,
-    /// All tables, which are locked for a moment where nothing else is allowed.
+    /// All tables; they are locked for a moment if nothing else is allowed.
     pub tables: Vec<TableName>,
 }
 
-/// How it was made sure that all sessions see the same.
+/// How all sessions got the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -55,16 +55,16 @@ impl Way {
     }
 }
 
-/// Sessions in transactions that see one state.
+/// Sessions in transactions that see the same state.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// They are read-only by habit: nothing keeps them from writing.
+    /// They are read-only only by convention: nothing keeps them from writing.
     pub sessions: Vec<Session>,
-    /// Where that state stands in the server's binary log.
+    /// The position of that state in the server's binary log.
     pub position: Option<Position>,
-    /// How they came to agree.
+    /// How they got the same state.
     pub way: Way,
-    /// How long anybody may have been held up.
+    /// The longest time for which anybody may have been blocked.
     pub held: Duration,
     locks: Option<Hold>,
 }
@@ -73,8 +73,8 @@ impl Snapshot {
     /// Begins snapshots.
     ///
     /// # Errors
-    /// [`Error::LockWait`] names the query that stands in the way; [`Error::Privilege`] when no way is
-    /// allowed to this account.
+    /// [`Error::LockWait`] names the query that blocks; [`Error::Privilege`] when this account is allowed
+    /// none of the ways.
     pub fn begin(target: &Target, request: &SnapshotRequest) -> Result<Snapshot, Error> {
         let mut sessions = (0..request.sessions).map(|_| connect(target)).collect::<Result<Vec<_>, _>>()?;
         let wait = format!("SET SESSION lock_wait_timeout = {}", request.lock_wait.as_secs().max(1));
@@ -86,7 +86,7 @@ impl Snapshot {
                 let position = Some(position);
                 return Ok(Snapshot { sessions, position, way: Way::Compared, held: Duration::ZERO, locks });
             }
-            // What follows would wait for these locks.
+            // The next statements would wait for these locks.
             drop(locks);
         }
         let (mut hold, way) = hold(first, target, request)?;
@@ -102,16 +102,16 @@ impl Snapshot {
         Ok(Snapshot { sessions, position, way, held, locks })
     }
 
-    /// What locks the tables that no snapshot covers: they are let go of when it is dropped.
+    /// Takes the locks on tables that no snapshot covers: they are released when the result is dropped.
     pub fn take_locks(&mut self) -> Option<Hold> {
         self.locks.take()
     }
 }
 
-/// A session that reads data as it is: times in UTC, text in the bytes of its column, no limit on time.
+/// A session that reads data unchanged: times in UTC, text in the bytes of its column, no time limits.
 ///
 /// # Errors
-/// What connecting reports.
+/// Errors of connecting.
 pub fn connect(target: &Target) -> Result<Session, Error> {
     let target = Target { database: None, ..target.clone() };
     let mut session = target.connect()?;
@@ -124,14 +124,14 @@ pub fn connect(target: &Target) -> Result<Session, Error> {
         "wait_timeout = 31536000",
         "max_statement_time = 0",
         "max_execution_time = 0",
-        // Also to look at a table takes a lock, which somebody's DDL may hold for ever.
+        // Even reading a table takes a lock, which somebody's DDL may hold for ever.
         "lock_wait_timeout = 60",
         // Rows of queues that somebody owns are data like all others.
         "queue_show_owned = ON",
         "TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     ] {
         match session.execute(&format!("SET SESSION {setting}")) {
-            // A variable this server does not have.
+            // This server does not have the variable.
             Err(error) if error.code() == Some(1193) => {}
             other => drop(other?),
         }
@@ -139,15 +139,15 @@ pub fn connect(target: &Target) -> Result<Session, Error> {
     Ok(session)
 }
 
-/// Begins a snapshot for nothing but that the server keeps old row versions, and returns the session that has
-/// it. `None` where it would not help.
+/// Begins a snapshot only to make the server keep old row versions, and returns its session. `None` if that
+/// would not help.
 ///
-/// MariaDB goes over every committed row once more, to reset the transaction id in it, and begins with the
-/// first transaction that is over: with all cores busy with filling tables that is a fifth of the time.
-/// Nobody's old row versions are to be kept for long, so the server itself ends the snapshot after `seconds`.
+/// MariaDB visits every committed row once more, to reset its transaction id, and begins as soon as the first
+/// transaction is over: when all cores are busy filling tables, this takes a fifth of the time. Old row
+/// versions must not be kept for long, so the server itself ends the snapshot after `seconds`.
 ///
 /// # Errors
-/// What the server reports.
+/// Errors of the server.
 pub fn put_off_purge(mut session: Session, seconds: u32) -> Result<Option<Session>, Error> {
     if session.about.flavour != Flavour::MariaDb {
         return Ok(None);
@@ -165,7 +165,7 @@ fn start(session: &mut Session) -> Result<(), Error> {
     Ok(())
 }
 
-/// Locks the tables that no snapshot covers, in a session of its own.
+/// Locks the tables that no snapshot covers, in a separate session.
 fn lock_unversioned(target: &Target, request: &SnapshotRequest) -> Result<Option<Hold>, Error> {
     if request.unversioned.is_empty() {
         return Ok(None);
@@ -180,7 +180,7 @@ fn is_comparable(session: &mut Session, sessions: usize) -> Result<bool, Error> 
     Ok(logged && sessions > 0 && !writes_unseen(session)?)
 }
 
-/// Begins snapshots until all stand at the same position; `None` when they never do.
+/// Begins snapshots until all have the same position; `None` when they never do.
 fn agreed(sessions: &mut [Session], locker: &mut Session) -> Result<Option<Position>, Error> {
     for _ in 0..TRIES {
         let mut first: Option<(String, String)> = None;
@@ -202,7 +202,7 @@ fn agreed(sessions: &mut [Session], locker: &mut Session) -> Result<Option<Posit
     Ok(None)
 }
 
-/// A replica that does not log what it applies changes without moving the position.
+/// A replica that does not log what it applies changes data without moving its position.
 fn writes_unseen(session: &mut Session) -> Result<bool, Error> {
     if session.value("SELECT @@GLOBAL.log_slave_updates")?.as_deref() == Some("1") {
         return Ok(false);
@@ -214,7 +214,7 @@ fn writes_unseen(session: &mut Session) -> Result<bool, Error> {
     }
 }
 
-/// The same for who is not allowed to look at replicas: whether it may be one, by what everybody may see.
+/// The same for an account that may not look at replicas: judges from what everybody may see.
 fn may_apply(session: &mut Session) -> Result<bool, Error> {
     let applied = session.value("SELECT @@GLOBAL.gtid_slave_pos")?.unwrap_or_default();
     let running = session.strings("SHOW GLOBAL STATUS LIKE 'Slaves_running'")?;
@@ -233,8 +233,7 @@ fn snapshot_status(session: &mut Session) -> Result<Option<(String, String)>, Er
     Ok(of("Binlog_snapshot_file").zip(of("Binlog_snapshot_position")))
 }
 
-/// Keeps everybody from committing, or where that is not allowed from writing to the tables that are asked
-/// for.
+/// Keeps everybody from committing or, if that is not allowed, from writing to the requested tables.
 fn hold(session: Session, target: &Target, request: &SnapshotRequest) -> Result<(Hold, Way), Error> {
     let mode = HoldMode::against_commits(&session);
     let way = if mode == HoldMode::BackupStage { Way::BackupStage } else { Way::GlobalLock };
@@ -248,19 +247,19 @@ fn hold(session: Session, target: &Target, request: &SnapshotRequest) -> Result<
     }
 }
 
-/// Takes a lock; when that takes too long, says who stands in the way, or ends them and tries once more.
+/// Takes a lock. If that takes too long, reports who blocks it, or kills the blockers and tries once more.
 fn insist(session: Session, mode: &HoldMode, request: &SnapshotRequest) -> Result<Hold, Error> {
     let mut session = match Hold::attempt(session, mode, request.lock_wait)? {
         Attempt::Held(hold) => return Ok(hold),
         Attempt::Waited(session) => session,
     };
     let seconds = request.lock_wait.as_secs();
-    // Who was there before us has run for longer than we have waited, but for what rounding takes.
+    // Whoever came before us has been running for longer than we have waited, apart from rounding.
     let running = session.blockers(seconds.saturating_sub(1))?;
     if request.kill_long_queries && !running.is_empty() {
         for blocker in &running {
             match session.execute(&format!("KILL {}", blocker.id)) {
-                // It has ended by itself.
+                // The statement has ended by itself.
                 Err(error) if error.code() == Some(1094) => {}
                 other => drop(other?),
             }

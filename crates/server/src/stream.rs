@@ -1,9 +1,9 @@
-//! Rows as they come off the wire, without a value of their own for each cell.
+//! Rows as they arrive, without an allocated value for each cell.
 //!
-//! The driver makes a vector for every row and every value, which costs more than everything else a dump does
-//! with them. Here the text protocol is read from the connection's own socket into one buffer, and values are
-//! handed over as slices of it; a value larger than the buffer comes in parts, so that no row is too large
-//! for the memory. The protocol is described under "Text Protocol" in the servers' documentation.
+//! The driver allocates a vector for every row and every value, which costs more than everything else that a
+//! dump does with them. Here the text protocol is read from the connection's own socket into one buffer, and
+//! values are passed on as slices of it. A value larger than the buffer comes in parts, so no row is too
+//! large for the memory. The protocol is described under "Text Protocol" in the servers' documentation.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,9 +14,9 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 
 use crate::load::Refused;
 
-/// How much is read at once. Smaller costs system calls, larger does not stay in the second cache level.
+/// Bytes per read. Fewer cost system calls; more do not fit into the second-level cache.
 const BUFFER_BYTES: usize = 256 << 10;
-/// A payload of this length goes on in the next packet.
+/// A payload of this length continues in the next packet.
 const PAYLOAD_MAX: usize = (1 << 24) - 1;
 /// `COM_QUERY`.
 const QUERY: u8 = 0x03;
@@ -24,26 +24,26 @@ const QUERY: u8 = 0x03;
 const MORE_RESULTS: u8 = 0x08;
 
 /// Takes the rows of [`crate::Session::stream`]. An error ends the connection: the rest of the result is not
-/// waited for.
+/// read.
 pub trait RowSink {
-    /// A piece of the current value, which goes on until `end_value`.
+    /// A piece of the current value, which continues until `end_value`.
     ///
     /// # Errors
-    /// What writing the piece reports.
+    /// Errors of writing the piece.
     fn part(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// The current value is whole.
+    /// The current value is complete.
     fn end_value(&mut self);
     /// The next value is NULL.
     fn null(&mut self);
-    /// The row is whole.
+    /// The row is complete.
     ///
     /// # Errors
-    /// What writing the row reports.
+    /// Errors of writing the row.
     fn end_row(&mut self) -> io::Result<()>;
-    /// A row's values at once, as they come off the wire: each behind a byte that is its length. A sink that
-    /// can't take a row in that way, be it because one of these bytes is no length (from 251 on), leaves
-    /// everything as it was and returns `false`: the values are then handed over one by one. The end of the
-    /// row is told in both cases.
+    /// All values of a row as they arrive: each after a byte with its length. A sink that can't take the row
+    /// in this form, for example because one of these bytes is not a length (from 251 on), leaves everything
+    /// as it was and returns `false`; the values are then passed on one by one. `end_row` follows in both
+    /// cases.
     fn packed_row(&mut self, _row: &[u8], _columns: usize) -> bool {
         false
     }
@@ -51,9 +51,9 @@ pub trait RowSink {
 
 /// Why a result was not read to its end.
 pub(crate) enum Broken {
-    /// The server said so; the connection is in step.
+    /// The server sent an error; the connection is in step.
     Server(MySqlError),
-    /// The connection broke, or what came was not the protocol.
+    /// The connection broke, or the bytes violated the protocol.
     Wire(io::Error),
     /// The sink failed.
     Sink(io::Error),
@@ -65,13 +65,13 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// The socket behind a file descriptor of the driver's. `None` where the system does not give it out.
+/// The socket behind a file descriptor of the driver. `None` if the system does not give it out.
 pub(crate) fn socket(fd: RawFd) -> Option<File> {
     let this = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
     pidfd_getfd(this, fd, PidfdGetfdFlags::empty()).ok().map(File::from)
 }
 
-/// Runs a query on a connection that is at rest and gives its rows to the sink; returns how many there were.
+/// Runs a query on an idle connection and passes its rows to the sink; returns their number.
 pub(crate) fn query<S: RowSink>(
     wire: &mut (impl Read + Write),
     sql: &str,
@@ -113,7 +113,7 @@ pub(crate) fn query<S: RowSink>(
     }
 }
 
-/// A row that is in the buffer as a whole.
+/// Passes on a row that is completely in the buffer.
 fn row<S: RowSink>(mut rest: &[u8], columns: usize, sink: &mut S) -> Result<(), Broken> {
     if sink.packed_row(rest, columns) {
         return Ok(());
@@ -143,7 +143,7 @@ fn row<S: RowSink>(mut rest: &[u8], columns: usize, sink: &mut S) -> Result<(), 
     if rest.is_empty() { Ok(()) } else { Err(garbled("a row that is too long")) }
 }
 
-/// Packets of one answer.
+/// The packets of one answer.
 struct Packets<'a, W> {
     wire: &'a mut W,
     buffer: Vec<u8>,
@@ -152,7 +152,7 @@ struct Packets<'a, W> {
 }
 
 impl<W: Read> Packets<'_, W> {
-    /// Reads up to the first row; returns the number of columns.
+    /// Reads up to the first row. Returns the number of columns.
     fn begin(&mut self, refused: &Refused) -> Result<usize, Broken> {
         let head = self.packet()?;
         let (columns, described) = match head {
@@ -166,7 +166,7 @@ impl<W: Read> Packets<'_, W> {
             [0xfc, low, high, rest @ ..] => (usize::from(u16::from_le_bytes([*low, *high])), rest),
             _ => return Err(garbled("a number of columns")),
         };
-        // With MARIADB_CLIENT_CACHE_METADATA a byte tells whether descriptions follow.
+        // With MARIADB_CLIENT_CACHE_METADATA a byte says whether column descriptions follow.
         let descriptions = if described == [0] { 0 } else { columns };
         for _ in 0..descriptions {
             self.packet()?;
@@ -232,7 +232,7 @@ impl<W: Read> Packets<'_, W> {
         Ok(&self.buffer[from..from + length])
     }
 
-    /// A row that does not fit into the buffer, in parts.
+    /// Passes on a row that does not fit into the buffer, in parts.
     fn long_row<S: RowSink>(&mut self, columns: usize, sink: &mut S) -> Result<(), Broken> {
         let mut left = Left { bytes: 0, more: true };
         for _ in 0..columns {
@@ -261,7 +261,7 @@ impl<W: Read> Packets<'_, W> {
             }
             sink.end_value();
         }
-        // A payload that is a multiple of the maximum ends with an empty packet.
+        // A payload whose length is a multiple of the maximum ends with an empty packet.
         if left.bytes == 0 && left.more && self.peek_length()? == 0 {
             self.start += 4;
             left.more = false;
@@ -269,7 +269,7 @@ impl<W: Read> Packets<'_, W> {
         if left.bytes == 0 && !left.more { Ok(()) } else { Err(garbled("a row that is too long")) }
     }
 
-    /// Goes on to the row's next packet when this one is used up.
+    /// Continues in the row's next packet when this one is used up.
     fn enter(&mut self, left: &mut Left) -> Result<(), Broken> {
         if left.bytes > 0 {
             return Ok(());
@@ -293,13 +293,13 @@ impl<W: Read> Packets<'_, W> {
     }
 }
 
-/// What is left of a row that came in several pieces.
+/// The rest of a row that comes in several packets.
 struct Left {
     bytes: usize,
     more: bool,
 }
 
-/// How many bytes of length follow this one.
+/// How many more bytes a length has, judged by its first byte.
 fn length_bytes(first: u8) -> Result<usize, Broken> {
     match first {
         0xfc => Ok(2),

@@ -12,22 +12,22 @@ use crate::tls::{SslMode, Tls, TlsWishes};
 use crate::url::{self, Url};
 use crate::{Error, Password};
 
-/// The groups read from option files; a later file wins, not a later group.
+/// The groups read from option files; a later file overrides an earlier one, a later group does not.
 const GROUPS: [&str; 4] = ["client", "client-server", "client-mariadb", OWN_GROUP];
 
-/// The group in which an unknown option is an error, since it can only be meant for us.
+/// In this group an unknown option is an error, because it can only be meant for this program.
 const OWN_GROUP: &str = "remora";
 
 const PORT_DEFAULT: u16 = 3306;
 
-/// Where servers put their socket: Debian and most others, older layouts, and MySQL's own builds.
+/// Where servers have their socket: on Debian and most others, in older layouts, and in MySQL's own builds.
 pub const SOCKETS: [&str; 3] = ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/tmp/mysql.sock"];
 
-/// The client library would wait for as long as the system does, which is minutes.
+/// The client library would wait as long as the operating system does, which is minutes.
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// What was given on the command line. Everything may be absent; what is present wins over all else, and
-/// its single options win over its URL.
+/// The options of the command line, all optional. They override everything else, and single options override
+/// the URL.
 #[derive(Default, Clone)]
 pub struct Overrides {
     /// `mysql://user:password@host:port/db?ssl-mode=...`, `mariadb://...` or `unix:///path`.
@@ -52,7 +52,7 @@ pub struct Overrides {
     pub defaults_group_suffix: Option<String>,
     /// Read no option file at all.
     pub no_defaults: bool,
-    /// How far TLS goes.
+    /// How TLS is used.
     pub ssl_mode: Option<SslMode>,
     /// CA certificates to trust.
     pub ssl_ca: Option<PathBuf>,
@@ -92,7 +92,7 @@ impl fmt::Debug for Overrides {
 pub struct Environment {
     /// `HOME`, for `~/.my.cnf` and `~/` in option files.
     pub home: Option<PathBuf>,
-    /// The login name, the account to use when nothing else names one.
+    /// The login name, which is the account when nothing else names one.
     pub user: Option<String>,
     /// `MYSQL_PWD`.
     pub mysql_pwd: Option<String>,
@@ -104,11 +104,11 @@ pub struct Environment {
     pub mysql_unix_port: Option<PathBuf>,
     /// `MYSQL_HOME`, a folder with a `my.cnf`.
     pub mysql_home: Option<PathBuf>,
-    /// `MARIADB_HOME`; wins over `MYSQL_HOME`.
+    /// `MARIADB_HOME`; overrides `MYSQL_HOME`.
     pub mariadb_home: Option<PathBuf>,
     /// `MYSQL_GROUP_SUFFIX`.
     pub mysql_group_suffix: Option<String>,
-    /// `MARIADB_GROUP_SUFFIX`; wins over `MYSQL_GROUP_SUFFIX`.
+    /// `MARIADB_GROUP_SUFFIX`; overrides `MYSQL_GROUP_SUFFIX`.
     pub mariadb_group_suffix: Option<String>,
 }
 
@@ -129,18 +129,18 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// A server and how to log in to it. `Debug` and `Display` leave the password out.
+/// A server and how to log in to it. `Debug` and `Display` leave out the password.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Host name or address; `localhost` when a socket is used.
     pub host: String,
     /// TCP port, unless a socket is used.
     pub port: u16,
-    /// Path of the socket; TCP is used when there is none.
+    /// Path of the socket; without one TCP is used.
     pub socket: Option<PathBuf>,
     /// Account name; empty is the anonymous account.
     pub user: String,
-    /// Password; absent is not the same as empty to some authentication plugins.
+    /// Password; some authentication plugins distinguish a missing password from an empty one.
     pub password: Option<Password>,
     /// Schema to use.
     pub database: Option<String>,
@@ -148,8 +148,8 @@ pub struct Target {
     pub tls: Tls,
     /// How long to wait for a server to answer.
     pub connect_timeout: Duration,
-    /// Learned at the first connection and shared by clones: asking a server for TLS that has none costs
-    /// a connection and a line in its error log.
+    /// Learned at the first connection and shared by clones, because a futile request for TLS costs a
+    /// connection and a line in the server's error log.
     pub(crate) offers_no_tls: Arc<AtomicBool>,
 }
 
@@ -164,12 +164,12 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// Merges all sources: the command line wins over option files, the last of which wins over earlier
-    /// ones; these win over the environment, and that over what is built in.
+    /// Merges all sources: the command line overrides option files, later option files override earlier ones,
+    /// these override the environment, and that overrides the built-in defaults.
     ///
     /// # Errors
     ///
-    /// [`Error::OptionFile`], [`Error::BadUrl`] or [`Error::BadOption`] when a source is wrong in itself.
+    /// [`Error::OptionFile`], [`Error::BadUrl`] or [`Error::BadOption`] when a source is invalid in itself.
     pub fn resolve(overrides: &Overrides, env: &Environment) -> Result<Target, Error> {
         let mut wishes = Wishes::from_environment(env)?;
         if !overrides.no_defaults {
@@ -189,7 +189,7 @@ impl Target {
     }
 }
 
-/// The files the MariaDB client would read. A file that is named twice counts at its last place.
+/// The files that the MariaDB client would read. A file that is named twice counts at its last place.
 fn option_files(overrides: &Overrides, env: &Environment) -> OptionFiles {
     let mut files: Vec<OptionFile> = Vec::new();
     let mut push = |path: PathBuf, required: bool| {
@@ -232,7 +232,7 @@ impl FromStr for Protocol {
     }
 }
 
-/// What the sources want so far; each one overwrites what those before it said.
+/// The result of the sources read so far; each overrides those before it.
 #[derive(Default)]
 struct Wishes {
     host: Option<String>,
@@ -264,7 +264,7 @@ impl Wishes {
         })
     }
 
-    /// One line of an option file. Options of other clients are passed over, except in our own group.
+    /// Applies one line of an option file. Options of other clients are ignored, except in our own group.
     fn option(&mut self, line: &OptionLine, suffix: Option<&str>) -> Result<(), Error> {
         let wrong = |why: String| Error::OptionFile { file: line.file.clone(), line: line.line, why };
         let (name, loose) = match line.name.strip_prefix("loose-") {
@@ -285,7 +285,7 @@ impl Wishes {
     }
 
     fn url(&mut self, url: Url) -> Result<(), Error> {
-        // A URL names a place as a whole: what option files say about another place is not mixed in.
+        // A URL names a complete place, so parts of another place from option files are not mixed in.
         (self.host, self.port, self.protocol) = (url.host, url.port, None);
         if url.port.is_some() {
             self.protocol = Some(Protocol::Tcp);
@@ -317,7 +317,8 @@ impl Wishes {
             return Err(Error::BadOption { option: "socket".into(), why });
         }
         if given.host.is_some() {
-            // Another host than the option files' is another place; their protocol is not for it.
+            // A host other than that of the option files is another place, to which their protocol does not
+            // apply.
             (self.host, self.protocol) = (given.host.clone(), None);
         }
         if given.port.is_some() {
@@ -338,7 +339,7 @@ impl Wishes {
         Ok(())
     }
 
-    /// Sets one option by its name in option files and URLs. `false`: not one of ours. The error never
+    /// Sets one option by its name in option files and URLs. `false`: the option is unknown. The error never
     /// repeats a password.
     fn set(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         let (name, value) = match name.split_once('-') {
@@ -411,7 +412,7 @@ fn is_local(host: &str) -> bool {
     host.is_empty() || host.eq_ignore_ascii_case("localhost")
 }
 
-/// The first of the usual places where there is something.
+/// The first of the usual places that exists.
 fn usual_socket() -> PathBuf {
     let found = SOCKETS.iter().find(|path| std::fs::metadata(path).is_ok());
     PathBuf::from(found.unwrap_or(&SOCKETS[0]))

@@ -1,12 +1,12 @@
-//! TLS: how much of it is asked for, in the spelling of both families of clients.
+//! TLS: how it is used, in the spelling of both families of clients.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// How far TLS goes, in MySQL's words. A connection through a socket is never wrapped in TLS: it does not
-/// leave the machine, and servers count it as a secure transport.
+/// How TLS is used, in MySQL's words. A connection through a socket never uses TLS: it does not leave the
+/// machine, and servers consider it a secure transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SslMode {
     /// Never.
@@ -16,9 +16,9 @@ pub enum SslMode {
     Preferred,
     /// Always; the certificate is not checked.
     Required,
-    /// Always, and the certificate must lead to the CA given, or to one of the public CAs built in.
+    /// Always, and the certificate must lead to the given CA, or to one of the built-in public CAs.
     VerifyCa,
-    /// As `VerifyCa`, and the certificate must name the host we asked for.
+    /// Like `VerifyCa`, and the certificate must name the requested host.
     VerifyIdentity,
 }
 
@@ -42,20 +42,20 @@ impl FromStr for SslMode {
     }
 }
 
-/// The TLS part of a [`crate::Target`].
+/// The TLS settings of a [`crate::Target`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tls {
-    /// How far it goes.
+    /// How TLS is used.
     pub mode: SslMode,
     /// PEM or DER file with the CA certificates to trust, for the two `Verify` modes.
     pub ca: Option<PathBuf>,
-    /// PEM or DER file with our own certificate chain. Comes with `key`.
+    /// PEM or DER file with our own certificate chain. Requires `key`.
     pub cert: Option<PathBuf>,
     /// PEM or DER file with the private key of `cert`.
     pub key: Option<PathBuf>,
 }
 
-/// TLS options as they were typed, before they are made sense of together.
+/// TLS options as they were given, before they are interpreted together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TlsWishes {
     pub(crate) mode: Option<SslMode>,
@@ -67,9 +67,9 @@ pub(crate) struct TlsWishes {
 }
 
 impl TlsWishes {
-    /// What the options mean together. MySQL's `ssl-mode` decides when it is there; else MariaDB's rules:
+    /// What the options mean together. MySQL's `ssl-mode` decides if it is present; else MariaDB's rules:
     /// `ssl-verify-server-cert` checks CA and name, `ssl-ca` alone checks the CA, any other `ssl` option
-    /// demands TLS.
+    /// requires TLS.
     pub(crate) fn settle(self) -> Result<Tls, Error> {
         let mode = self.mode.unwrap_or(match (self.ssl, self.verify) {
             (Some(false), _) => SslMode::Disabled,

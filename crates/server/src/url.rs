@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::Error;
 
-/// What a URL says. Option names in `parameters` have `_` turned into `-`.
+/// The contents of a URL. Option names in `parameters` have `_` replaced by `-`.
 #[derive(Default, Clone)]
 pub(crate) struct Url {
     pub(crate) host: Option<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Url {
     pub(crate) parameters: Vec<(String, String)>,
 }
 
-/// Reads a URL. Errors never repeat its text, which may hold a password.
+/// Parses a URL. Errors never repeat its text, which may contain a password.
 pub(crate) fn parse(text: &str) -> Result<Url, Error> {
     let (scheme, rest) =
         text.split_once("://").ok_or_else(|| bad("it has no ://, write mysql://host/database"))?;
@@ -99,7 +99,7 @@ fn host_and_port(place: &str) -> Result<(Option<String>, Option<u16>), Error> {
     Ok((Some(decode(host)?).filter(|host| !host.is_empty()), port))
 }
 
-/// Resolves `%41` and the like.
+/// Decodes `%41` and the like.
 fn decode(text: &str) -> Result<String, Error> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

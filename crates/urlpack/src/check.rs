@@ -1,16 +1,16 @@
-//! The check that a value may end with: steps of the coder after the last symbol, so that order and prefixes
-//! stay.
+//! The optional check at the end of a value: steps of the coder after the last symbol, so that order and
+//! prefixes are kept.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::coder::{Decoder, Encoder};
 
-/// What the values of a model are checked with.
+/// What the check of a model's values depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Check {
-    /// How many bytes, none for no check.
+    /// The check's length in bytes; 0 for no check.
     pub(crate) bytes: u8,
-    /// Checksum of the model's file: a value of another model does not pass.
+    /// Checksum of the model's file, so that a value of another model does not pass.
     pub(crate) model: u64,
 }
 
@@ -20,7 +20,7 @@ impl Check {
         self.bytes == 0
     }
 
-    /// The slots of a string's check, a 256th of the interval for each byte.
+    /// The slots of a string's check: each byte takes a 256th of the interval.
     fn slots(self, string: &[u8]) -> impl Iterator<Item = (u32, u32)> {
         let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
         digest.update(string);

@@ -1,10 +1,11 @@
 //! The range coder: intervals to bytes and back.
 //!
-//! A string is an interval of [0, 1), narrowed symbol by symbol with the same integer steps on both sides.
-//! Its code is the shortest byte string that, read as a fraction with zeros behind it, lies in the interval.
-//! Nested disjoint intervals and zero padding are what makes memcmp of codes memcmp of strings.
+//! A string is an interval of [0, 1). Both sides narrow it symbol by symbol with the same integer steps. Its
+//! code is the shortest byte string that lies in the interval when it is read as a fraction with zeros after
+//! it. Because the intervals are nested and disjoint and codes are padded with zeros, memcmp of codes is
+//! memcmp of strings.
 
-/// Below this width of the interval four bytes are settled, and moved out of the window.
+/// When the interval is narrower than this, its four upper bytes are settled and leave the window.
 const NARROW: u64 = 1 << 32;
 
 /// Narrows an interval and writes its code.
@@ -13,12 +14,12 @@ pub(crate) struct Encoder<'o> {
     low: u64,
     range: u64,
     out: &'o mut Vec<u8>,
-    /// Where this code begins in `out`; a carry never passes it.
+    /// Where this code begins in `out`; a carry never goes beyond it.
     start: usize,
 }
 
 impl<'o> Encoder<'o> {
-    /// Starts at the interval that the model number stands for.
+    /// Starts at the interval of the model's number.
     pub(crate) fn new(out: &'o mut Vec<u8>, range: u64) -> Self {
         let start = out.len();
         Self { low: 0, range, out, start }
@@ -31,7 +32,7 @@ impl<'o> Encoder<'o> {
         self.place(unit * u64::from(lo), unit * u64::from(hi - lo));
     }
 
-    /// Narrows to slots `lo..hi` of the slots `within` alone.
+    /// Narrows to slots `lo..hi`, where only the slots `within` count.
     pub(crate) fn narrow_within(&mut self, (lo, hi): (u32, u32), within: (u32, u32)) {
         let unit = self.range / u64::from(within.1 - within.0);
         self.place(unit * u64::from(lo - within.0), unit * u64::from(hi - lo));
@@ -66,7 +67,7 @@ impl<'o> Encoder<'o> {
     /// Writes the shortest code of the interval. Its last byte is never zero.
     pub(crate) fn finish(mut self) {
         for kept in 0..=8u32 {
-            // What lies below the kept bytes; rounding up must stay inside the interval.
+            // What is below the kept bytes; rounding up must stay inside the interval.
             let rest = u64::MAX.checked_shr(8 * kept).unwrap_or(0);
             let up = self.low.wrapping_neg() & rest;
             if up >= self.range {
@@ -88,7 +89,7 @@ impl<'o> Encoder<'o> {
         self.trim();
     }
 
-    /// Writes the shortest value in the slot that no symbol has, above all others.
+    /// Writes the shortest value in the slot above all symbols, which no symbol uses.
     pub(crate) fn finish_above(mut self, slots: u32) {
         let used = (self.range >> 16) * u64::from(slots);
         let (low, carry) = self.low.overflowing_add(used);
@@ -124,7 +125,7 @@ impl<'p> Decoder<'p> {
         decoder
     }
 
-    /// The next four bytes, zeros behind the end.
+    /// The next four bytes; zeros after the end.
     #[inline(always)]
     fn take(&mut self) -> u32 {
         let rest = self.packed.get(self.read..).unwrap_or(&[]);
@@ -166,12 +167,12 @@ impl<'p> Decoder<'p> {
         self.enter(unit * u64::from(lo), unit * u64::from(hi - lo))
     }
 
-    /// Whether the value has bytes that were never looked at.
+    /// Whether the value has bytes that were never read.
     pub(crate) fn unread(&self) -> bool {
         self.read < self.packed.len()
     }
 
-    /// Offset at which the value stopped making sense.
+    /// Offset where the value became invalid.
     pub(crate) fn place(&self) -> usize {
         self.read.saturating_sub(8).min(self.packed.len())
     }

@@ -1,10 +1,10 @@
-//! What can go wrong, as far as a caller decides differently.
+//! What can go wrong, in as many kinds as callers treat differently.
 
 /// Why a model was refused or a value could not be turned back into a string.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are not a model file of a version this library reads, or they were damaged.
+    /// The bytes are not a model file of a version that this library reads, or they are damaged.
     #[error("model file: {what} at offset {place}; take a fresh copy, or train it again")]
     Model {
         /// What was found wrong.
@@ -12,15 +12,15 @@ pub enum Error {
         /// Byte offset in the model file.
         place: usize,
     },
-    /// The packed value names another model than the one it was given to.
+    /// The packed value names another model than this one.
     #[error("value was packed with model number {found}, this is model number {ours}; load that model")]
     OtherModel {
-        /// Number named by the value.
+        /// Number in the value.
         found: u8,
-        /// Number of the model that was asked.
+        /// Number of this model.
         ours: u8,
     },
-    /// The bytes are not what any string packs to.
+    /// No string packs to these bytes.
     #[error("not a packed value: {what} at byte {place}; was it cut or stored in a text column?")]
     Corrupt {
         /// What was found wrong.
@@ -34,7 +34,7 @@ pub enum Error {
         /// The caller's limit in bytes.
         max_len: usize,
     },
-    /// The registry of models is not as it was written.
+    /// The registry of models is damaged.
     #[error(
         "registry of models: {what} in line {line}; put back a copy of it, or move it away and register every model again"
     )]
@@ -44,7 +44,7 @@ pub enum Error {
         /// Line of the file, from 1.
         line: usize,
     },
-    /// The training options or the training data cannot give a model.
+    /// The training options or the training data can't give a model.
     #[error("cannot train: {what}")]
     Train {
         /// What to change.

@@ -1,4 +1,4 @@
-//! The model file: head, states, note, checksum; and the proof that every offset in it is sound.
+//! The model file: header, states, note, checksum; and the check that every offset in it is valid.
 
 use crc_fast::CrcAlgorithm;
 
@@ -8,25 +8,25 @@ use crate::room::{Room, Space, load};
 
 /// First bytes of every model file.
 const MAGIC: [u8; 8] = *b"urlpack\n";
-/// Layout of file and states that this library writes and reads.
+/// The file version that this library writes and reads.
 const VERSION: u16 = 2;
-/// The same for a model whose values end with a check, which readers of version 2 alone would misread.
+/// The version of a model whose values end with a check; readers that know only version 2 would misread it.
 const VERSION_CHECKED: u16 = 3;
 /// Bytes before the states.
 pub(crate) const HEADER: usize = 64;
-/// Zeros after the states: a part of the format, for readers that load whole words.
+/// Zeros after the states. They are part of the format, for readers that load whole words.
 const PADDING: usize = 32;
 const CHECKSUM: usize = 8;
-/// The states end before this offset: they point at each other with 24 bits.
+/// The states end before this offset, because they refer to each other with 24 bits.
 pub(crate) const NODES_MAX: usize = 1 << 24;
 /// Longest note in bytes.
 pub(crate) const NOTE_MAX: usize = 64 << 10;
 /// Largest model number.
 pub(crate) const NUMBER_MAX: u8 = 15;
-/// Most bytes of the check that a model's values end with.
+/// The longest check at the end of a model's values, in bytes.
 pub(crate) const CHECK_MAX: u8 = 4;
 
-/// What the head of a model file says.
+/// The contents of a model file's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) number: u8,
@@ -78,7 +78,7 @@ fn label(number: u8, check_bytes: u8) -> [u8; 4] {
     [low, high, number, check_bytes]
 }
 
-/// The same states under another number, with another check.
+/// The same states with another number and another check.
 pub(crate) fn relabel(file: &[u8], number: u8, check_bytes: u8) -> Vec<u8> {
     let mut file = file[..file.len() - CHECKSUM].to_vec();
     file[8..12].copy_from_slice(&label(number, check_bytes));
@@ -86,7 +86,7 @@ pub(crate) fn relabel(file: &[u8], number: u8, check_bytes: u8) -> Vec<u8> {
     file
 }
 
-/// Reads the head and checks the whole file.
+/// Reads the header and checks the whole file.
 pub(crate) fn check(room: &Room) -> Result<Header, Error> {
     let (header, space) = (header(room)?, room.space());
     let starts = Starts::scan(space, &header)?;
@@ -103,7 +103,7 @@ pub(crate) fn check(room: &Room) -> Result<Header, Error> {
     Ok(header)
 }
 
-/// The number that the head of a model file names, even if the rest of it is damaged or of another version.
+/// The number in the header of a model file, even if the rest of the file is damaged or of another version.
 pub fn number_in_head(file: &[u8]) -> Option<u8> {
     file.strip_prefix(&MAGIC)?.get(2).copied().filter(|&number| number <= NUMBER_MAX)
 }
@@ -151,7 +151,7 @@ fn header(room: &Room) -> Result<Header, Error> {
     Ok(header)
 }
 
-/// The note: who trained the model, on what, under which licence.
+/// The note: who trained the model, on what, and under which licence.
 pub(crate) fn note<'f>(file: &'f [u8], header: &Header) -> &'f [u8] {
     let start = header.nodes_end + PADDING;
     file.get(start..start + header.note_len).unwrap_or(&[])
@@ -161,7 +161,7 @@ fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// Where states begin: a bit for each offset.
+/// Where states begin, as a bitmap over offsets.
 struct Starts {
     bits: Vec<u64>,
 }
@@ -194,22 +194,23 @@ impl Starts {
         Err(wrong("the root does not know every symbol", HEADER))
     }
 
-    /// Slots in order, room for everything that can come, and every way leads to a state.
+    /// Checks that the slots are in order, that every possible symbol has room, and that every entry leads to
+    /// a state.
     fn node(&self, space: &Space, at: usize, node: &Node<'_>) -> Result<(), Error> {
         let parent = node.head.parent();
         if !self.has(parent) {
             return Err(wrong("a state has no parent", at));
         }
         let above = Node::at(space, parent);
-        // So every way up ends at the root, which knows everything.
+        // So every chain of parents ends at the root, which knows every symbol.
         if above.count() <= node.count() && parent as usize != HEADER {
             return Err(wrong("a parent knows no more than its child", at));
         }
-        // Before the first slot, as if a symbol before the end of the string had none.
+        // Before the first slot: as if the symbol before the end of the string ended at slot 0.
         let (mut following, mut free) = (EOS, 0);
         for slot in node.slots() {
-            // Between neighbouring symbols there is nothing; between others there must be a way to the
-            // parent.
+            // Between adjacent symbols there is no room; between others there must be room for the parent's
+            // symbols.
             let fits = if slot.symbol() == following { slot.lo == free } else { slot.lo > free };
             if slot.symbol() < following || !fits || slot.hi <= slot.lo {
                 return Err(wrong("slots overlap or leave no room", at));
@@ -229,7 +230,7 @@ impl Starts {
         if node.head.has_chain() { self.chain(space, at, node.head) } else { Ok(()) }
     }
 
-    /// A chain is what following the hot symbols gives.
+    /// Checks that a chain is what following the hot symbols yields.
     fn chain(&self, space: &Space, at: usize, head: Head) -> Result<(), Error> {
         let chain = Chain::at(space, offset(at));
         let bad = || wrong("a chain does not follow its states", at);

@@ -1,8 +1,8 @@
-//! URLs in about a quarter of their bytes, each by itself, in order, and found by prefix without unpacking.
+//! URLs in about a quarter of their bytes, each on its own, in order, and found by prefix without unpacking.
 //!
-//! A model is trained once on URLs like the ones to come, and is a file. It turns any string of bytes into a
-//! packed value and back. memcmp of packed values is memcmp of the strings, and the strings that begin with a
-//! prefix are exactly the values of one half-open range. `docs/formats/urlpack.md` describes the bytes.
+//! A model is a file that is trained once, on URLs like those to be packed. It turns any string of bytes into
+//! a packed value and back. memcmp of packed values is memcmp of the strings, and the strings that begin with
+//! a prefix are exactly the values of one half-open range. `docs/formats/urlpack.md` describes the bytes.
 //!
 //! This crate does no I/O, starts no thread and reads no clock: models and strings come in as bytes.
 //!
@@ -46,14 +46,15 @@ pub use registry::{Family, Key, Pin, Registry};
 pub use room::Room;
 pub use train::{Options, Progress, train};
 
-/// Longest string, in bytes, that the SQL functions and the command line pack: what they can give back.
+/// Longest string, in bytes, that the SQL functions and the command line pack, because they can't return a
+/// longer one.
 pub const STRING_MAX: usize = 1 << 20;
 
-/// A model for URLs of the world-wide web, number 0, 2.6 MB. `model/NOTICE` names what it was trained on.
+/// A model for URLs of the World Wide Web, number 0, 2.6 MB. `model/NOTICE` names its training data.
 ///
-/// One trained on your own URLs packs them better.
+/// A model trained on your own URLs packs them better.
 pub static SMALL: &[u8] = include_bytes!("../model/small.urlmodel");
 
 /// A model for short strings of other kinds: words, names, titles, file paths, e-mails, small JSON. Number 0
-/// of the text functions. `model/NOTICE` names what it was trained on.
+/// of the text functions. `model/NOTICE` names its training data.
 pub static TEXT: &[u8] = include_bytes!("../model/text.urlmodel");

@@ -1,41 +1,42 @@
-//! What a model does with a list of strings: size, order, prefix ranges, round trip. No clock: time is the
-//! caller's.
+//! Tests a model on a list of strings: size, order, prefix ranges, round trip. No clock: the caller measures
+//! time.
 
 use crate::model::Model;
 use crate::random::Random;
 
-/// Outcome of [`measure`].
+/// Result of [`measure`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Measured {
     /// Strings measured.
     pub strings: u64,
-    /// Their bytes, line ends not counted.
+    /// Their bytes, without line ends.
     pub raw_bytes: u64,
-    /// Bytes of their packed values, all of them: nothing else is stored for a value.
+    /// Bytes of all their packed values; nothing else is stored for a value.
     pub packed_bytes: u64,
-    /// Strings that did not come back as they were.
+    /// Strings that unpacked to something else.
     pub round_trip_wrong: u64,
-    /// Neighbours in the order of the strings whose packed values are in another order.
+    /// Adjacent strings in sorted order whose packed values are in another order.
     pub order_wrong: u64,
     /// Prefixes probed.
     pub probes: u64,
-    /// Prefixes whose range held other values than those of the strings with the prefix.
+    /// Prefixes whose range held other values than those of the strings with that prefix.
     pub prefix_wrong: u64,
 }
 
 impl Measured {
-    /// Packed bytes over raw bytes; 1 when there is nothing.
+    /// Packed bytes divided by raw bytes; 1 when there are none.
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
     pub fn ratio(&self) -> f64 {
         if self.raw_bytes == 0 { 1.0 } else { self.packed_bytes as f64 / self.raw_bytes as f64 }
     }
 }
 
-/// Packs and unpacks every string, compares all neighbours, and probes `probes` random prefixes.
+/// Packs and unpacks every string, compares all adjacent ones, and probes `probes` random prefixes.
 ///
-/// A probe cuts a random string at a random place, in one of four changes the last byte of what is left, and
-/// compares the values in its range with the strings that have the prefix. `seed` chooses the probes.
+/// A probe cuts a random string at a random place, changes the last remaining byte in one of four probes, and
+/// compares the values in the prefix's range with the strings that have the prefix. `seed` chooses the
+/// probes.
 pub fn measure(model: &Model, strings: &[&[u8]], probes: u64, seed: u64) -> Measured {
     let mut measured = Measured { strings: strings.len() as u64, probes, ..Measured::default() };
     let mut sorted = strings.to_vec();
@@ -62,7 +63,7 @@ pub fn measure(model: &Model, strings: &[&[u8]], probes: u64, seed: u64) -> Meas
     measured
 }
 
-/// Whether a random prefix finds what it should.
+/// Whether a random prefix finds exactly the strings that have it.
 fn probe(model: &Model, sorted: &[&[u8]], values: &[&[u8]], random: &mut Random) -> bool {
     let string = sorted[random.below(sorted.len())];
     let mut prefix = string[..random.below(string.len() + 1)].to_vec();

@@ -10,36 +10,37 @@ use crate::random::Random;
 use crate::room::Room;
 use crate::unpack::{self, Entry};
 
-/// Packed values of model 0 begin with a byte below this; of model n with the byte `OWN_BYTES + n - 1`.
+/// Packed values of model 0 begin with a byte below this; those of model n begin with the byte `OWN_BYTES + n
+/// - 1`.
 ///
-/// So the model that matters costs a tenth of a bit for its name, and another one a byte. A leading 0xff is
-/// kept for what may come.
+/// So the number of the most used model costs a tenth of a bit, and any other number costs a byte. A leading
+/// 0xff is reserved.
 const OWN_BYTES: u8 = 0xf0;
-/// Bytes of a code that a string is drawn by: more than nearly every string packs to.
+/// Bytes of the random code from which a string is drawn: more than nearly every string packs to.
 const DRAWN_CODE: usize = 128;
-/// Longest string that is drawn.
+/// Longest string that [`Model::draw`] returns.
 const DRAWN_LEN: usize = 4_096;
 
-/// A model, checked and ready.
+/// A model that was checked and is ready for use.
 #[derive(Debug)]
 pub struct Model {
     room: Room,
     header: Header,
 }
 
-/// What a model says about itself.
+/// What a model file says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info<'m> {
-    /// Number that packed values name, 0 to 15.
+    /// Number in packed values, 0 to 15.
     pub number: u8,
-    /// Bytes of the check that every value ends with, 0 to 4.
+    /// Bytes of the check at the end of every value, 0 to 4.
     pub check_bytes: u8,
     /// Checksum of the file: two models with the same one are the same.
     pub checksum: u64,
-    /// Size of the file in bytes; it is used as it is, so this is also its size in memory.
+    /// Size of the file in bytes. The file is used as it is, so this is also its size in memory.
     pub size: usize,
-    /// Contexts that have a state of their own.
+    /// Contexts with a state of their own.
     pub states: u32,
     /// Strings it was trained on.
     pub strings: u64,
@@ -50,11 +51,11 @@ pub struct Info<'m> {
 }
 
 impl Model {
-    /// Checks a model file and makes it usable: bytes, which are copied, or a [`Room`] that the file was read
-    /// into.
+    /// Checks a model file and makes it usable. The file is either bytes, which are copied, or a [`Room`]
+    /// that it was read into.
     ///
     /// # Errors
-    /// [`Error::Model`] if the file is not a model, of another version, damaged, or not sound in itself.
+    /// [`Error::Model`] if the file is not a model, has another version, is damaged or contradicts itself.
     pub fn from_bytes(file: impl Into<Room>) -> Result<Self, Error> {
         let room = file.into();
         let header = file::check(&room)?;
@@ -81,20 +82,20 @@ impl Model {
         }
     }
 
-    /// Number that this model's packed values name.
+    /// The number in this model's packed values.
     pub fn number(&self) -> u8 {
         self.header.number
     }
 
-    /// The same model file under another number, 0 to 15, its values with a check of 0 to 4 bytes.
+    /// The same model file with another number, 0 to 15, and with a check of 0 to 4 bytes in its values.
     ///
-    /// A check is a part of the value, so order and prefixes stay. It depends on the string and on the file's
-    /// checksum: what was cut or changed, or packed by any other model, is read as a string with a chance of
-    /// one in 256 for one byte, one in 4,294,967,296 for four. Without it such a value mostly gives another
-    /// string.
+    /// The check is part of the value, so order and prefixes are kept. It depends on the string and on the
+    /// file's checksum. A value that was cut, changed, or packed by another model passes with a chance of one
+    /// in 256 for one byte, and of one in 4,294,967,296 for four. Without a check such a value mostly unpacks
+    /// to another string.
     ///
     /// # Errors
-    /// [`Error::Train`] if the number is above 15, or the check longer than 4 bytes.
+    /// [`Error::Train`] if the number is above 15 or the check is longer than 4 bytes.
     pub fn relabelled(&self, number: u8, check_bytes: u8) -> Result<Vec<u8>, Error> {
         check_label(number, check_bytes)?;
         Ok(file::relabel(self.room.as_ref(), number, check_bytes))
@@ -113,23 +114,25 @@ impl Model {
         encoder.finish();
     }
 
-    /// Appends the least value that a string beginning with `prefix` can have.
+    /// Appends the least value of any string that begins with `prefix`.
     pub fn prefix_min(&self, prefix: &[u8], out: &mut Vec<u8>) {
         self.code(prefix, false, out).0.finish_low();
     }
 
-    /// Appends a value above every string beginning with `prefix` and below all that sort after them.
+    /// Appends a value above every string that begins with `prefix` and below all strings that sort after
+    /// them.
     ///
-    /// No string has it. So a value `v` is of a string with the prefix exactly if `prefix_min <= v` and
-    /// `v < prefix_max`, and just as well with `v <= prefix_max`, which is what SQL's BETWEEN asks.
+    /// No string packs to this value. So a value `v` belongs to a string with the prefix exactly if
+    /// `prefix_min <= v` and `v < prefix_max`, and also exactly if `v <= prefix_max`, which is what SQL's
+    /// BETWEEN tests.
     pub fn prefix_max(&self, prefix: &[u8], out: &mut Vec<u8>) {
         let before = out.len();
         let (encoder, free) = self.code(prefix, false, out);
         if free {
             return encoder.finish_above(SLOTS);
         }
-        // Inside a chain no slot is left over; behind the greatest byte that can follow there is one, at last
-        // when the chain ends.
+        // Inside a chain no slot is free. After the greatest byte that can follow there is a free one, at the
+        // latest when the chain ends.
         let mut longer = prefix.to_vec();
         loop {
             longer.push(u8::MAX);
@@ -151,28 +154,29 @@ impl Model {
         (encoder, free)
     }
 
-    /// Appends the string of a packed value to `out`, at most `max_len` bytes of it.
+    /// Appends the string of a packed value to `out`, if it has at most `max_len` bytes.
     ///
-    /// When it fails `out` is as it was.
+    /// On failure `out` is as it was before.
     ///
     /// # Errors
-    /// [`Error::OtherModel`] if the value names another model, [`Error::Corrupt`] if it is no packed value,
-    /// [`Error::TooLong`] if the string is longer than `max_len`.
+    /// [`Error::OtherModel`] if the value names another model, [`Error::Corrupt`] if it is not a packed
+    /// value, [`Error::TooLong`] if the string is longer than `max_len`.
     #[inline]
     pub fn unpack(&self, packed: &[u8], out: &mut Vec<u8>, max_len: usize) -> Result<(), Error> {
         unpack::unpack(self.entry(), self.body(packed)?, out, max_len)
     }
 
-    /// Unpacks many values at once, which is faster than one after the other.
+    /// Unpacks many values together, which is faster than one after the other.
     ///
-    /// `each` gets the index of a value and its string, or why there is none, in no fixed order.
+    /// `each` is called in no fixed order, with the index of a value and its string or the reason why it has
+    /// none.
     pub fn unpack_batch<P: AsRef<[u8]>>(
         &self,
         packed: &[P],
         max_len: usize,
         mut each: impl FnMut(usize, Result<&[u8], Error>),
     ) {
-        // What names another model is answered first: the lanes take only what is ours.
+        // Values of other models are answered first: the lanes take only values of this model.
         for (index, value) in packed.iter().enumerate() {
             if let Err(error) = self.body(value.as_ref()) {
                 each(index, Err(error));
@@ -193,8 +197,8 @@ impl Model {
         Check { bytes: self.header.check_bytes, model: self.header.checksum }
     }
 
-    /// Calls `each` with strings as the model expects them, drawn by `seed`, until they have `bytes` bytes:
-    /// what it was trained on, but for what was forgotten.
+    /// Calls `each` with random strings as the model expects them, chosen by `seed`, until they have `bytes`
+    /// bytes together: they resemble the training data as far as the model remembers it.
     pub fn draw(&self, bytes: u64, seed: u64, mut each: impl FnMut(&[u8])) {
         let (mut random, mut drawn, mut string) = (Random::new(seed), 0, Vec::new());
         while drawn < bytes {
@@ -203,12 +207,12 @@ impl Model {
             if unpack::draw(self.entry(), &code, &mut string, DRAWN_LEN) {
                 each(&string);
             }
-            // Where nearly every string is empty, or none is short enough, it ends all the same.
+            // This ends even where nearly every string is empty, or none is short enough.
             drawn += string.len().max(1) as u64;
         }
     }
 
-    /// The value without the byte that names the model, if it is ours.
+    /// The value without the byte that names the model, if that is this model.
     fn body<'p>(&self, packed: &'p [u8]) -> Result<&'p [u8], Error> {
         let found = number_of(packed)?;
         if found != self.header.number {
@@ -217,7 +221,7 @@ impl Model {
         Ok(if found == 0 { packed } else { &packed[1..] })
     }
 
-    /// The interval that a value starts with.
+    /// The interval in which this model's values lie.
     fn range(&self) -> u64 {
         if self.header.number == 0 { u64::from(OWN_BYTES) << 56 } else { u64::MAX }
     }
@@ -235,7 +239,7 @@ pub(crate) fn check_label(number: u8, check_bytes: u8) -> Result<(), Error> {
     }
 }
 
-/// The number of the model that a packed value names.
+/// The number of the model in a packed value.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if no model has such values.

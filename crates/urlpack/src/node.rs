@@ -1,35 +1,37 @@
-//! One state of the model as it lies in the file: reading only.
+//! One state of the model as it lies in the file, for reading only.
 //!
-//! The layout is described in `docs/formats/urlpack.md`. Nothing here can fail: no place is
-//! outside a `Space`, also while a model is still being checked (`file.rs`).
+//! `docs/formats/urlpack.md` describes the layout. Nothing here can fail, even while a model is still being
+//! checked (`file.rs`): no offset is outside a `Space`.
 
 use std::hint::select_unpredictable;
 
 use crate::room::{Space, load};
 use crate::search::{WINDOW, run_at_most, run_below};
 
-/// Intervals of a state are counted in slots; the last of 65,536 is never used, so that a bound fits 16 bits.
+/// A state divides its interval into slots. The last of 65,536 is never used, so that a bound fits into 16
+/// bits.
 pub(crate) const SLOTS: u32 = 65_535;
 /// Bytes of a state before its chain and its entries.
 pub(crate) const HEAD: usize = 12;
 /// Bytes of a chain.
 pub(crate) const CHAIN: usize = 16;
-/// Bytes of an entry beside the hot one: 2 for its first slot, 1 symbol, 1 width, 3 next state.
+/// Bytes of an entry, which every symbol but the hot one has: 2 for its first slot, 1 for the symbol, 1 for
+/// the width, 3 for the next state.
 pub(crate) const ENTRY: usize = 7;
-/// Bit of the first byte that says that a chain follows the head.
+/// This bit of the first byte says that a chain follows the head.
 pub(crate) const HAS_CHAIN: u8 = 0x80;
-/// Entry count that says that the true count follows in two bytes.
+/// This entry count says that the true count follows in two bytes.
 pub(crate) const MANY: u8 = 0x7f;
 /// Longest chain in bytes: it is copied as one 64-bit word.
 pub(crate) const CHAIN_LEN_MAX: usize = 8;
-/// A next state of 0 means that the string ends here.
+/// As the next state this means that the string ends here.
 pub(crate) const END: u32 = 0;
 
-/// What follows in a string: 0 is its end, `b + 1` the byte `b`. The end sorts first, as memcmp has it.
+/// What follows in a string: 0 is its end, `b + 1` is the byte `b`. The end sorts first, as in memcmp.
 pub(crate) type Symbol = u16;
 /// Number of different symbols.
 pub(crate) const SYMBOLS: u16 = 257;
-/// Stands where a gap begins or ends with the slots.
+/// Stands for the neighbour of a gap at the first or the last slot.
 pub(crate) const NO_SYMBOL: Symbol = u16::MAX;
 /// The end of the string.
 pub(crate) const EOS: Symbol = 0;
@@ -50,7 +52,7 @@ impl Slot {
     }
 }
 
-/// The interval between two neighbouring slots: symbols that the parent state tells apart.
+/// The interval between two adjacent slots: its symbols are distinguished by the parent state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) lo: u32,
@@ -68,14 +70,14 @@ pub(crate) struct Within {
     pub(crate) hi: u32,
 }
 
-/// Where a slot number or a symbol was found.
+/// What holds a slot number or a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Slot(Slot),
     Gap(Gap),
 }
 
-/// Width in slots of a one-byte width: 4 bits of exponent, 4 of mantissa, within 3 % of any width.
+/// Decodes a one-byte width into slots: 4 bits of exponent, 4 of mantissa, within 3 % of any width.
 #[inline(always)]
 pub(crate) fn width_of(code: u8) -> u32 {
     let (exponent, mantissa) = (u32::from(code >> 4), u32::from(code & 15));
@@ -88,7 +90,7 @@ fn u16_at(space: &Space, at: usize) -> u32 {
     u32::from(u16::from_le_bytes(load(space, at)))
 }
 
-/// The head of a state as one word, so that reading it costs one load.
+/// The head of a state as one word, so that one load reads it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head(u128);
 
@@ -130,7 +132,7 @@ impl Head {
     pub(crate) fn hot_symbol(self) -> Symbol {
         symbol_of(self.hot_byte(), self.hot_next())
     }
-    /// The symbols between which one lies that sorts below or above the hot one, as a gap names them.
+    /// The symbols around one that sorts below or above the hot one, as a gap names them.
     #[inline(always)]
     pub(crate) fn beside_hot(self, below: bool) -> (Symbol, Symbol) {
         if below { (NO_SYMBOL, self.hot_symbol()) } else { (self.hot_symbol(), NO_SYMBOL) }
@@ -141,13 +143,13 @@ impl Head {
     }
 }
 
-/// An entry that leads nowhere is the end of the string; every other one is its byte.
+/// An entry without a next state is the end of the string; every other entry is its byte.
 #[inline(always)]
 fn symbol_of(byte: u8, next: u32) -> Symbol {
     if next == END { EOS } else { Symbol::from(byte) + 1 }
 }
 
-/// The likely continuation of a state, coded in one step: up to eight bytes, perhaps the end after them.
+/// The likely continuation of a state, coded in one step: up to eight bytes, and perhaps the end after them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chain(u128);
 
@@ -170,7 +172,7 @@ impl Chain {
     pub(crate) fn next(self) -> u32 {
         (self.0 >> 32) as u32 & 0xff_ffff
     }
-    /// 1 to 8; the five upper bits of the byte are proven zero when the file is loaded.
+    /// 1 to 8; loading the file has checked that the five upper bits of the byte are zero.
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
         ((self.0 >> 56) as usize & 7) + 1
@@ -178,7 +180,7 @@ impl Chain {
     pub(crate) fn len_byte(self) -> u8 {
         (self.0 >> 56) as u8
     }
-    /// The bytes, first one lowest.
+    /// The bytes, the first one lowest.
     #[inline(always)]
     pub(crate) fn word(self) -> u64 {
         (self.0 >> 64) as u64
@@ -187,16 +189,17 @@ impl Chain {
     pub(crate) fn bytes(self) -> [u8; CHAIN_LEN_MAX] {
         self.word().to_le_bytes()
     }
-    /// The symbol at `index`: a byte of the chain, or the end behind its last byte.
+    /// The symbol at `index`: a byte of the chain, or the end after its last byte.
     pub(crate) fn symbol(self, index: usize) -> Symbol {
         if index < self.len() { Symbol::from(self.bytes()[index & 7]) + 1 } else { EOS }
     }
 }
 
-/// The interval left for a chain after one more of its symbols, and what is cut off on both sides.
+/// The interval that a chain keeps after one more of its symbols; what it loses on both sides is for other
+/// strings.
 ///
-/// `outer` is the interval so far, `hot` the one of the symbol in its own state. Both sides keep at least one
-/// slot when any string lies there, so that nothing becomes uncodable.
+/// `outer` is the interval so far, `hot` that of the symbol in its own state. Each side keeps at least one
+/// slot if any string lies there, so that every string can be coded.
 pub(crate) fn narrow(outer: (u32, u32), hot: (u32, u32)) -> (u32, u32) {
     let span = u64::from(outer.1 - outer.0);
     let share = |slots: u32| if slots == 0 { 0 } else { ((span * u64::from(slots)) >> 16).max(1) };
@@ -205,7 +208,7 @@ pub(crate) fn narrow(outer: (u32, u32), hot: (u32, u32)) -> (u32, u32) {
     (outer.0 + below, outer.1.saturating_sub(above))
 }
 
-/// A state with its entries, for everything that is not the hot path.
+/// A state with its entries, for everything off the hot path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'m> {
     pub(crate) head: Head,
@@ -231,7 +234,7 @@ impl<'m> Node<'m> {
         Self { head, space, count, entries }
     }
 
-    /// Number of entries beside the hot one.
+    /// Number of entries, without the hot one.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -252,14 +255,14 @@ impl<'m> Node<'m> {
         byte
     }
 
-    /// The symbol of an entry, without a look at where it leads unless it may be the end.
+    /// The symbol of an entry. Its next state is read only if the symbol may be the end.
     #[inline(always)]
     fn symbol(&self, index: usize) -> Symbol {
         let byte = self.byte(index);
         if byte == 0 { symbol_of(byte, self.next(index)) } else { Symbol::from(byte) + 1 }
     }
 
-    /// Width and next state, which lie together.
+    /// Width and next state, which are stored together.
     #[inline(always)]
     fn width_and_next(&self, index: usize) -> (u32, u32) {
         let [width, next @ ..] = load::<4>(self.space, self.entries + 3 * self.count + 4 * index);
@@ -272,7 +275,7 @@ impl<'m> Node<'m> {
         self.width_and_next(index).1
     }
 
-    /// The entry at `index`, in symbol order, the hot one left out.
+    /// The entry at `index`, in symbol order, without the hot one.
     #[inline(always)]
     pub(crate) fn slot(&self, index: usize) -> Slot {
         let (lo, (width, next)) = (self.lo(index), self.width_and_next(index));
@@ -288,7 +291,7 @@ impl<'m> Node<'m> {
             return Found::Slot(hot);
         }
         let above = self.count_from(x);
-        // Before the first entry lies nothing that matters.
+        // Slots before the first entry do not matter.
         let below = self.slot(above.saturating_sub(1));
         if (above > 0) & (place < below.hi) {
             Found::Slot(below)
@@ -310,13 +313,13 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// The gap between the entry before index `above` and the one at it, cut at the hot symbol.
+    /// The gap between entry `above` and the entry before it, cut at the hot symbol.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is the symbol")]
     fn gap(&self, above: usize, before_hot: bool) -> Gap {
         let hot = self.head.hot();
-        // Neighbours as bound and symbol in one number: the nearest is the greatest below, the least above.
-        // Which they are cannot be foreseen, so all are read and none is branched to.
+        // Each neighbour is a bound and a symbol in one number: the nearest neighbour is the greatest below
+        // or the least above. Which one it is can't be predicted, so all are read without a branch.
         let joined = |bound: u32, symbol: Symbol| bound << 16 | u32::from(symbol);
         let below = self.slot(above.saturating_sub(1));
         let (first, last) = (joined(0, NO_SYMBOL), joined(SLOTS, NO_SYMBOL));
@@ -331,7 +334,7 @@ impl<'m> Node<'m> {
         Gap { lo, hi, after, before }
     }
 
-    /// The slot of `symbol`, or the gap it lies in.
+    /// The slot of `symbol`, or the gap that it lies in.
     #[inline(always)]
     pub(crate) fn find_symbol(&self, symbol: Symbol) -> Found {
         let hot = self.head.hot();
@@ -361,11 +364,11 @@ impl<'m> Node<'m> {
                 break;
             }
         }
-        // The end is stored as byte 0 and sorts before the true byte 0.
+        // The end is stored as byte 0 and sorts before the real byte 0.
         count.min(self.count) + usize::from(byte == 0 && self.count > 0 && self.next(0) == END)
     }
 
-    /// The slots between two symbols of this state, as a gap of a child has them.
+    /// The slots between two symbols of this state, to which a child's gap refers.
     #[inline(always)]
     pub(crate) fn within(&self, after: Symbol, before: Symbol) -> Within {
         let hot = self.head.hot();
@@ -379,7 +382,7 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// All slots in symbol order, the hot one among them.
+    /// All slots in symbol order, including the hot one.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let hot = self.head.hot();
         let split = (0..self.count).position(|index| self.lo(index) > hot.lo).unwrap_or(self.count);
@@ -390,7 +393,7 @@ impl<'m> Node<'m> {
             .chain(above.map(|index| self.slot(index)))
     }
 
-    /// The end of the string, as an entry, has the byte 0, which is what searching the entries relies on.
+    /// Whether the end of the string, if it is an entry, has byte 0, as the search of the entries requires.
     pub(crate) fn end_is_zero(&self) -> bool {
         self.count == 0 || self.next(0) != END || self.byte(0) == 0
     }

@@ -4,9 +4,9 @@ use crate::coder::Encoder;
 use crate::node::{Chain, END, EOS, Found, Head, Node, Symbol, Within, narrow};
 use crate::room::Space;
 
-/// Narrows `encoder` from state `start` along `bytes`, and along the end of the string if `whole`.
+/// Narrows `encoder` along `bytes` from state `start`, and along the end of the string if `whole`.
 ///
-/// False if `bytes` stop inside a chain: then the interval is cut into slots without one left over.
+/// False if `bytes` stop inside a chain: the chain's interval has no free slot.
 pub(crate) fn encode(
     space: &Space,
     start: u32,
@@ -67,13 +67,13 @@ pub(crate) fn encode(
     }
 }
 
-/// How a string goes on beside a chain.
+/// How a string and a chain agree.
 enum Along {
-    /// It has the whole chain.
+    /// The string contains the whole chain.
     Through,
-    /// It has this many symbols of the chain, then another one.
+    /// It agrees with this many symbols of the chain and continues with another one.
     Leaves(usize),
-    /// It is a prefix that stops after this many symbols of the chain.
+    /// It is a prefix that ends after this many symbols of the chain.
     Prefix(usize),
 }
 
@@ -106,7 +106,7 @@ fn symbol_at(rest: &[u8], index: usize) -> Symbol {
     rest.get(index).map_or(EOS, |&byte| Symbol::from(byte) + 1)
 }
 
-/// The state after `after` symbols of a chain, and the slots of the chain's state that they leave.
+/// The state after `after` symbols of a chain, and the slots of the chain's state that remain.
 pub(crate) fn walk(space: &Space, head: Head, after: usize) -> (u32, (u32, u32)) {
     let (mut state, mut outer) = (head.hot_next(), (head.hot_lo(), head.hot_hi()));
     for _ in 1..after {
@@ -117,7 +117,7 @@ pub(crate) fn walk(space: &Space, head: Head, after: usize) -> (u32, (u32, u32))
     (state, outer)
 }
 
-/// Codes `symbol` where it leaves the chain of the state with `head`, after `after` of its symbols.
+/// Codes `symbol`, which departs from the chain of the state with `head` after `after` of its symbols.
 #[inline(always)]
 fn leave_chain(space: &Space, head: Head, after: usize, symbol: Symbol, encoder: &mut Encoder<'_>) -> u32 {
     let (state, outer) = walk(space, head, after);

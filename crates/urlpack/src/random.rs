@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same for the same seed (Steele, Lea and Flood 2014, SplitMix64).
+//! Pseudo-random numbers, the same for the same seed (Steele, Lea and Flood 2014, SplitMix64).
 
-/// Where the sequence stands.
+/// The state of the sequence.
 pub(crate) struct Random(u64);
 
 impl Random {

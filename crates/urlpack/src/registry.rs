@@ -1,7 +1,8 @@
-//! Which model has which number for a server's values: the registry file in its model folder.
+//! Which model has which number for a server's values: the registry file in the server's model folder.
 //!
-//! A number alone says nothing: a file can be replaced by another that has the same. So each number is pinned
-//! to the checksum of its file, and stays taken when its model is gone, because values may still name it.
+//! A number alone is not enough, because a file can be replaced by another one with the same number. So the
+//! registry pins each number to the checksum of its file. A number stays taken when its model is gone,
+//! because values may still name it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +13,8 @@ use crate::error::Error;
 use crate::file::NUMBER_MAX;
 use crate::{SMALL, TEXT};
 
-/// Which functions a value belongs to. It matters for number 0 alone, which each has a model of its own for.
+/// Which functions a value belongs to. This matters only for number 0, which is another model for each
+/// family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// `url_pack` and its companions.
@@ -25,7 +27,7 @@ impl Family {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Url, Self::Text];
 
-    /// The model that is number 0 where no other was put in its place.
+    /// The model that is number 0 unless another one was put in its place.
     pub fn built_in(self) -> &'static [u8] {
         match self {
             Self::Url => SMALL,
@@ -33,7 +35,7 @@ impl Family {
         }
     }
 
-    /// Name of that model.
+    /// Name of the built-in model.
     pub fn built_in_name(self) -> &'static str {
         match self {
             Self::Url => "small",
@@ -41,7 +43,7 @@ impl Family {
         }
     }
 
-    /// What its functions begin with.
+    /// The prefix of its functions' names.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Url => "url",
@@ -50,12 +52,12 @@ impl Family {
     }
 }
 
-/// What a packed value names.
+/// The model that a packed value names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// Number 0 in values of a family.
+    /// Number 0 in the values of this family.
     Zero(Family),
-    /// 1 to 15, the same in values of all.
+    /// 1 to 15, the same in the values of every family.
     Own(u8),
 }
 
@@ -84,18 +86,18 @@ impl fmt::Display for Key {
     }
 }
 
-/// A number's model.
+/// The model of a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
-    /// What values name.
+    /// The number, as values name it.
     pub key: Key,
     /// Bytes of the model's file.
     pub size: u64,
-    /// The file's checksum, as [`Info`](crate::Info) has it.
+    /// The file's checksum, as in [`Info`](crate::Info).
     pub checksum: u64,
-    /// Name, which its file has too.
+    /// The model's name, which its file also has.
     pub name: String,
-    /// It was taken away; no other model may have the number, for values may name it.
+    /// The model was removed. No other model may get the number, because values may still name it.
     pub retired: bool,
 }
 
@@ -120,7 +122,7 @@ const NAME_MAX: usize = 64;
 impl Registry {
     /// The file's name in the folder of models.
     pub const FILE: &str = "models";
-    /// What the files of models end in; what stands before it is the name.
+    /// The extension of model files; the name stands before it.
     pub const ENDING: &str = "urlmodel";
 
     /// Reads the file.
@@ -186,7 +188,7 @@ impl Registry {
         self.pins.iter().find(|pin| pin.key == key)
     }
 
-    /// The model with a name that was not taken away.
+    /// The model with this name, unless it was removed.
     pub fn named(&self, name: &str) -> Option<&Pin> {
         self.pins.iter().find(|pin| pin.name == name && !pin.retired)
     }
@@ -198,12 +200,12 @@ impl Registry {
         self.pins.sort_by_key(|pin| pin.key);
     }
 
-    /// The least number, from 1 on, that no model has or had.
+    /// The least number from 1 on that no model has or ever had.
     pub fn free(&self) -> Option<u8> {
         (1..=NUMBER_MAX).find(|number| self.pin(Key::Own(*number)).is_none())
     }
 
-    /// Whether a model can have this name: it is a file's, and a word in the registry.
+    /// Whether a model can have this name, which must be a file name and a word in the registry.
     pub fn is_name(name: &str) -> bool {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.')

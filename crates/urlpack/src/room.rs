@@ -1,20 +1,19 @@
-//! Memory that a model file lies in.
+//! Memory for a model file.
 
-/// Size of a large page, which a large model should begin at.
+/// Size of a large page; a large model should begin at one.
 const PAGE: usize = 2 << 20;
-/// Size of a cache line, which every model should begin at.
+/// Size of a cache line; every model should begin at one.
 const LINE: usize = 64;
-/// Places that a reader of a model can name: states end before 2^24, and no state is longer than what is
+/// Offsets that a reader of a model can use: states end before 2^24, and no state is longer than what is
 /// left.
 const PLACES: usize = 1 << 25;
 /// The most bytes a reader loads at once.
 const LOAD_MAX: usize = 32;
 
-/// A model with zeros behind it, as much as a state could ever reach into: reading needs no look at its
-/// length.
+/// A model followed by zeros, as far as a state could ever reach, so that reads need no bounds check.
 pub(crate) type Space = [u8; PLACES + LOAD_MAX];
 
-/// The bytes at a place.
+/// The bytes at an offset.
 #[inline(always)]
 pub(crate) fn load<const N: usize>(space: &Space, at: usize) -> [u8; N] {
     const { assert!(N <= LOAD_MAX) };
@@ -22,7 +21,7 @@ pub(crate) fn load<const N: usize>(space: &Space, at: usize) -> [u8; N] {
     space[at..at + N].first_chunk().copied().unwrap_or([0; N])
 }
 
-/// Asks for the cache lines at a place before they are read. A state rarely goes on behind the second.
+/// Prefetches the cache lines at an offset. A state rarely extends beyond the second one.
 #[inline(always)]
 pub(crate) fn prefetch(space: &Space, at: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -33,8 +32,8 @@ pub(crate) fn prefetch(space: &Space, at: usize) {
     let _ = (space, at);
 }
 
-/// Memory for a model file that begins where the file's layout expects it: at a cache line, and at a large
-/// page if it is as large as one.
+/// Memory for a model file, aligned as the file's layout expects: to a cache line, and to a large page if the
+/// file is at least that large.
 #[derive(Debug)]
 pub struct Room {
     bytes: Vec<u8>,
@@ -46,14 +45,13 @@ impl Room {
     /// Zeros for a file of `len` bytes.
     pub fn new(len: usize) -> Self {
         let step = step(len);
-        // What is never touched of it never becomes memory.
+        // Pages that are never touched take no memory.
         let bytes = vec![0; len.next_multiple_of(step).max(size_of::<Space>()) + step];
         let start = bytes.as_ptr().align_offset(step).min(step);
         Self { bytes, start, len }
     }
 
-    /// The memory with what lies behind the file up to the end of the page: what an operating system may be
-    /// told about.
+    /// The memory up to the end of the page in which the file ends, for advice to the operating system.
     pub fn pages(&mut self) -> &mut [u8] {
         let end = self.start + self.len.next_multiple_of(step(self.len));
         self.bytes.get_mut(self.start..end).unwrap_or_default()
@@ -66,7 +64,7 @@ impl Room {
     }
 }
 
-/// What a file of `len` bytes should begin at.
+/// The alignment for a file of `len` bytes.
 fn step(len: usize) -> usize {
     if len < PAGE { LINE } else { PAGE }
 }

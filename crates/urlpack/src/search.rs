@@ -1,7 +1,6 @@
-//! Where a number stands among ascending ones, a window of 32 bytes at a time: a search by halves would be
-//! mispredicted at every other step.
+//! Searches ascending numbers, 32 bytes at a time: a binary search would be mispredicted at every other step.
 //!
-//! What follows the numbers in a window may be anything: only the run at its start counts.
+//! A window may contain anything after the numbers: only the run at its start counts.
 
 use wide::{u8x32, u16x16};
 

@@ -1,4 +1,4 @@
-//! Training: strings to a model file.
+//! Training: makes a model file from strings.
 
 mod layout;
 mod prune;
@@ -14,11 +14,11 @@ use tree::{Places, Tree};
 
 /// Bytes of a model that are not states.
 const FRAME: usize = 256;
-/// Share of the bytes that go to chains, which cost some ratio and buy speed.
+/// Share of the bytes for chains, which cost some compression and gain speed.
 const CHAIN_SHARE: f64 = 0.06;
-/// Sizes of the selections one after the other, in quarters of the room.
+/// Sizes of the successive selections, in quarters of the room.
 const TARGETS: [usize; 3] = [8, 6, 4];
-/// Most bytes of training data: the numbers of entries must fit 32 bits.
+/// Most bytes of training data, so that the numbers of entries fit into 32 bits.
 const BYTES_MAX: usize = 1 << 28;
 
 /// What to train.
@@ -27,18 +27,18 @@ const BYTES_MAX: usize = 1 << 28;
 pub struct Options {
     /// Largest model in bytes, in the file and in memory.
     pub size_max: usize,
-    /// Number that packed values will name, 0 to 15; 0 is the one that costs nothing.
+    /// Number in packed values, 0 to 15; only 0 takes no space.
     pub number: u8,
     /// Bytes of a check in every value, 0 to 4; see [`Model::relabelled`](crate::Model::relabelled).
     pub check_bytes: u8,
-    /// Words about the data and its licence, kept in the model.
+    /// A note about the data and its licence, kept in the model.
     pub note: String,
 }
 
 impl Options {
     /// The memory that the tables of 2010 took.
     pub const SMALL: usize = 2_600_000;
-    /// Where more bytes begin to buy little.
+    /// From this size on more bytes gain little.
     pub const STANDARD: usize = 16_000_000;
 
     /// A model of at most `size_max` bytes, number 0, without a note.
@@ -47,7 +47,7 @@ impl Options {
     }
 }
 
-/// How far training is.
+/// The progress of training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -73,12 +73,13 @@ pub enum Progress {
     },
 }
 
-/// Trains a model on `strings`, which are taken as they are: strip line ends before.
+/// Trains a model on `strings`, which are used as they are: strip line ends first.
 ///
-/// The result depends on the strings, not on their order. It takes about 60 bytes of memory for each byte.
+/// The result depends on the strings, but not on their order. Training takes about 60 bytes of memory for
+/// each byte of data.
 ///
 /// # Errors
-/// [`Error::Train`] if there is nothing to train on, too much of it, or no room for a model.
+/// [`Error::Train`] if there are no strings, too many bytes, or no room for a model.
 pub fn train<I>(strings: I, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Vec<u8>, Error>
 where
     I: IntoIterator,
@@ -135,7 +136,7 @@ fn states(places: Places, room: usize, progress: &mut dyn FnMut(Progress)) -> Re
     let room = room - for_chains;
     let mut chosen = Chosen::all(&tree);
     let mut smooth = Smooth::estimate(&tree, &chosen);
-    // Every round judges contexts by the counts that the selection before leaves them.
+    // Each round judges contexts by the counts that the selection before it leaves them.
     for share in TARGETS {
         let target = room / 4 * share;
         chosen = select(&tree, &smooth, &chosen, target, progress)
@@ -145,7 +146,7 @@ fn states(places: Places, room: usize, progress: &mut dyn FnMut(Progress)) -> Re
     Ok(layout::lay_out(&tree, &smooth, &chosen, for_chains))
 }
 
-/// The best selection that fits `room` bytes: searches the price of a byte.
+/// The best selection that fits into `room` bytes: searches for the price of a byte.
 fn select(
     tree: &Tree,
     smooth: &Smooth,

@@ -1,4 +1,4 @@
-//! Intervals to strings: one value at a time, or several side by side.
+//! Turns intervals into strings: one value at a time, or several side by side.
 
 use crate::check::Check;
 use crate::coder::Decoder;
@@ -6,14 +6,14 @@ use crate::error::Error;
 use crate::node::{CHAIN_LEN_MAX, Chain, END, Found, Head, Node, SLOTS, Symbol, narrow};
 use crate::room::{Space, prefetch};
 
-/// Bytes gathered before they go to the caller's vector: more than most URLs, and cheap to clear.
+/// Bytes gathered before they go to the caller's vector: longer than most URLs, and cheap to clear.
 const GATHER: usize = 128;
-/// Places of the gathered bytes: one step adds at most a chain's eight and one more.
+/// Size of the gathering buffer: one step adds at most eight bytes of a chain and one more.
 const PLACES: usize = 2 * GATHER;
 /// A step writes whole words.
 const WORD: usize = size_of::<u64>();
 
-/// Bytes of one string on their way out.
+/// Output bytes of one string.
 #[derive(Debug)]
 struct Gather {
     bytes: [u8; PLACES + WORD],
@@ -25,7 +25,7 @@ impl Gather {
         Self { bytes: [0; PLACES + WORD], len: 0 }
     }
 
-    /// Appends the lowest `len` bytes of `word`. The caller made room.
+    /// Appends the lowest `len` bytes of `word`. The caller has made room.
     #[inline(always)]
     fn put(&mut self, word: u64, len: usize) {
         let at = self.len % PLACES;
@@ -41,7 +41,7 @@ impl Gather {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Moves what was gathered to `out`, which held `before` bytes when this value began.
+    /// Moves the gathered bytes to `out`, which held `before` bytes when this value began.
     fn flush(&mut self, out: &mut Vec<u8>, before: usize, max_len: usize) -> Result<(), Error> {
         if out.len() - before + self.len > max_len {
             return Err(Error::TooLong { max_len });
@@ -52,12 +52,12 @@ impl Gather {
     }
 }
 
-/// Where one value's unpacking stands.
+/// The progress in unpacking one value.
 #[derive(Debug, Clone, Copy)]
 struct Cursor<'p> {
     decoder: Decoder<'p>,
     state: u32,
-    /// The symbols between which the next one lies, if a state has left it to this one.
+    /// The symbols between which the next one lies, when the last state has left the choice to this one.
     between: Option<(Symbol, Symbol)>,
 }
 
@@ -67,9 +67,9 @@ impl<'p> Cursor<'p> {
         Self { decoder: Decoder::new(packed, model.range), state: model.start, between: None }
     }
 
-    /// One coding step, its bytes to `gather`. False when the code lies in no interval.
+    /// Does one coding step and appends its bytes to `gather`. False when the code lies in no interval.
     ///
-    /// The next state is asked for at once: in a batch the other lanes work while memory answers.
+    /// The next state is prefetched: in a batch the other lanes work while memory answers.
     #[inline(always)]
     fn step(&mut self, space: &Space, gather: &mut Gather) -> bool {
         let mut sound = self.step_in_state(space, gather);
@@ -100,7 +100,7 @@ impl<'p> Cursor<'p> {
         self.step_aside(space, gather, head, unit)
     }
 
-    /// A step that is not the likely one.
+    /// Does a step that is not the likely one.
     #[inline(always)]
     fn step_aside(&mut self, space: &Space, gather: &mut Gather, head: Head, unit: u64) -> bool {
         let Ok(x) = u16::try_from(self.decoder.code / unit) else { return false };
@@ -124,7 +124,7 @@ impl<'p> Cursor<'p> {
         true
     }
 
-    /// The string shares the first symbols of a chain and leaves it where `x` says.
+    /// The string shares the first symbols of a chain and departs from it where `x` says.
     #[inline(always)]
     fn leave_chain(&mut self, space: &Space, gather: &mut Gather, mut head: Head, x: u32) -> bool {
         let chain = Chain::at(space, self.state);
@@ -179,7 +179,7 @@ impl<'p> Cursor<'p> {
         self.state = next;
     }
 
-    /// The whole value was read, if it is one.
+    /// Checks that the whole value was read and is valid.
     #[inline(always)]
     fn check_end(&mut self, check: Check, string: &[u8]) -> Result<(), Error> {
         if !check.is_none() && !check.decode(string, &mut self.decoder) {
@@ -193,7 +193,7 @@ impl<'p> Cursor<'p> {
     }
 }
 
-/// Where a model's values begin.
+/// Where every string of a model begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'m> {
     pub(crate) space: &'m Space,
@@ -204,7 +204,7 @@ pub(crate) struct Entry<'m> {
 
 const NO_INTERVAL: &str = "the value lies in no interval";
 
-/// Appends the string of one code to `out`; `out` is as before when it fails.
+/// Appends the string of one code to `out`, which stays as it was on failure.
 pub(crate) fn unpack(
     model: Entry<'_>,
     packed: &[u8],
@@ -233,7 +233,7 @@ pub(crate) fn unpack(
     outcome
 }
 
-/// Appends the string that a code of random bytes leads to; false if it is longer than `max_len` or none.
+/// Appends the string of a random code; false if there is none or it is longer than `max_len`.
 pub(crate) fn draw(model: Entry<'_>, code: &[u8], out: &mut Vec<u8>, max_len: usize) -> bool {
     let (mut cursor, mut gather) = (Cursor::new(code, Entry { range: u64::MAX, ..model }), Gather::new());
     while cursor.step(model.space, &mut gather) && cursor.state != END {
@@ -247,7 +247,7 @@ pub(crate) fn draw(model: Entry<'_>, code: &[u8], out: &mut Vec<u8>, max_len: us
 /// Values unpacked side by side: while one waits for memory, the others go on.
 const LANES: usize = 8;
 
-/// A lane of a batch: which value it has, and what did not fit its gathering place.
+/// A lane of a batch: the value that it unpacks, and the output that its buffer could not hold.
 struct Lane<'p> {
     index: usize,
     cursor: Cursor<'p>,
@@ -255,7 +255,7 @@ struct Lane<'p> {
     long: Vec<u8>,
 }
 
-/// Unpacks the values that `next` gives, several at once; `each` gets index and outcome in no fixed order.
+/// Unpacks the values that `next` returns, several at once; `each` gets index and result in no fixed order.
 pub(crate) fn unpack_batch<'p>(
     model: Entry<'_>,
     mut next: impl FnMut() -> Option<(usize, &'p [u8])>,
@@ -283,7 +283,7 @@ pub(crate) fn unpack_batch<'p>(
             if let Some((index, packed)) = next() {
                 lane.restart(index, packed, model);
             } else {
-                // There are no more values: one lane less.
+                // There are no more values: drop this lane.
                 at -= 1;
                 lanes.swap_remove(at);
             }
@@ -299,7 +299,7 @@ impl<'p> Lane<'p> {
         self.long.clear();
     }
 
-    /// After a step that did not simply go on: true when the value is done.
+    /// Handles a step that did not simply continue: true when the value is finished.
     #[inline(never)]
     fn advance(
         &mut self,

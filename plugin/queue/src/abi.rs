@@ -1,20 +1,20 @@
-//! What crosses the boundary to C++: codes, and structures that both sides know.
+//! What both sides of the C interface know: codes and structures.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::Arc;
 
 use queue::Queue;
 
-/// It was done. Every function that returns an `int` returns one of these codes, unless it says otherwise,
-/// and fills the error when it is another one.
+/// Success. Every function that returns an `int` returns one of these codes, unless it says otherwise, and
+/// sets the error with any other code.
 pub const RQ_OK: c_int = 0;
 /// There is no queue in the folder.
 pub const RQ_MISSING: c_int = 1;
-/// There is one already.
+/// There is a queue in the folder already.
 pub const RQ_EXISTS: c_int = 2;
-/// It was dropped meanwhile.
+/// The queue was dropped meanwhile.
 pub const RQ_DROPPED: c_int = 3;
-/// Its files are damaged, or of a later version.
+/// Its files are damaged, or were written by a later version.
 pub const RQ_CORRUPT: c_int = 4;
 /// A read failed.
 pub const RQ_DISK: c_int = 5;
@@ -22,23 +22,23 @@ pub const RQ_DISK: c_int = 5;
 pub const RQ_FAILED: c_int = 6;
 /// Too many bytes in one statement.
 pub const RQ_TOO_LARGE: c_int = 7;
-/// A wrong condition.
+/// The condition is wrong.
 pub const RQ_CONDITION: c_int = 8;
-/// A fault of ours; the queue is out of service.
+/// A bug in the engine; the queue is out of service.
 pub const RQ_PANIC: c_int = 9;
 /// No more rows, or no such row.
 pub const RQ_END: c_int = 10;
 
 /// How a wait ended: rows were taken.
 pub const RQ_TAKEN: c_int = 0;
-/// There was nothing for so long.
+/// Nothing came before the timeout.
 pub const RQ_TIMED_OUT: c_int = 1;
 /// Somebody interrupted it, or its client is gone.
 pub const RQ_INTERRUPTED: c_int = 2;
 /// A table was dropped.
 pub const RQ_GONE: c_int = 3;
 
-/// What a column holds: an integer. `one`: whether it has a sign.
+/// The type of a column: an integer. `one`: whether it is signed.
 pub const RQ_INTEGER: u32 = 0;
 /// `one`: precision, `two`: scale.
 pub const RQ_DECIMAL: u32 = 1;
@@ -46,7 +46,7 @@ pub const RQ_DECIMAL: u32 = 1;
 pub const RQ_YEAR: u32 = 2;
 /// A date.
 pub const RQ_DATE: u32 = 3;
-/// `one`: digits behind the seconds.
+/// `one`: fractional digits.
 pub const RQ_TIME: u32 = 4;
 /// The same.
 pub const RQ_DATETIME: u32 = 5;
@@ -54,19 +54,19 @@ pub const RQ_DATETIME: u32 = 5;
 pub const RQ_TIMESTAMP: u32 = 6;
 /// `one`: collation.
 pub const RQ_TEXT: u32 = 7;
-/// Something that a condition can ask for NULL only.
+/// A type that a condition can only test for NULL.
 pub const RQ_OPAQUE: u32 = 8;
 /// `one`: collation.
 pub const RQ_ENUM: u32 = 9;
 
 /// When a queue is synced: with every write.
 pub const RQ_SYNC_ALWAYS: u32 = 0;
-/// Before long.
+/// Within an interval.
 pub const RQ_SYNC_INTERVAL: u32 = 1;
-/// When the system likes to.
+/// When the operating system does so.
 pub const RQ_SYNC_NONE: u32 = 2;
 
-/// Bytes that belong to the other side, or to us for the duration of a call.
+/// Bytes that belong to the other side, or, for the duration of a call, to this one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RqSlice {
@@ -74,32 +74,32 @@ pub struct RqSlice {
     pub(crate) len: usize,
 }
 
-/// Where the reason of a failure is written, with a 0 behind it.
+/// A buffer for the reason of a failure, which ends with a 0.
 #[repr(C)]
 pub struct RqError {
     pub(crate) text: [c_char; 512],
 }
 
-/// A column of a table that is created.
+/// A column of a table that is being created.
 #[repr(C)]
 pub struct RqColumn {
     pub(crate) name: RqSlice,
-    /// `RQ_INTEGER` and so on; what `one` and `two` are is said there.
+    /// `RQ_INTEGER` and so on, which also say what `one` and `two` mean.
     pub(crate) kind: u32,
     pub(crate) one: u32,
     pub(crate) two: u32,
     pub(crate) is_variable: u32,
-    /// Fixed: offset and length; variable: how many are before it.
+    /// Fixed: offset and length; variable: how many variable columns are before it.
     pub(crate) place: u32,
     pub(crate) len: u32,
-    /// -1: NOT NULL.
+    /// -1 for NOT NULL.
     pub(crate) null_bit: i32,
-    /// Of an ENUM.
+    /// The members of an ENUM.
     pub(crate) members: *const RqSlice,
     pub(crate) member_count: usize,
 }
 
-/// A table that is created.
+/// A table that is being created.
 #[repr(C)]
 pub struct RqDefinition {
     /// `RQ_SYNC_ALWAYS` and so on.
@@ -114,7 +114,7 @@ pub struct RqDefinition {
 #[repr(C)]
 pub struct RqTarget {
     pub(crate) queue: *const Queue,
-    /// Empty: all rows.
+    /// Empty for all rows.
     pub(crate) condition: RqSlice,
 }
 
@@ -122,7 +122,7 @@ pub struct RqTarget {
 #[repr(C)]
 #[derive(Default)]
 pub struct RqStatus {
-    /// When the oldest row came, milliseconds since 1970; 0 when there is none.
+    /// When the oldest row was inserted: milliseconds since 1970; 0 when there is none.
     pub(crate) oldest_ms: u64,
     pub(crate) waiting: u64,
     pub(crate) owned: u64,
@@ -155,27 +155,27 @@ pub struct RqStatus {
     pub(crate) duplicates: u64,
 }
 
-/// What the core asks of the server.
+/// What the core needs from the server.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RqServer {
-    /// For tests: an INSERT of a row that has these bytes panics while it is written; empty: none does.
+    /// For tests: an INSERT of a row with these bytes panics while it is written. Empty for none.
     pub(crate) fault: RqSlice,
     pub(crate) equal: extern "C" fn(collation: u32, one: RqSlice, other: RqSlice) -> c_int,
-    /// Returns the length, or -1 when the literal has no such characters.
+    /// Returns the length, or -1 when the character set lacks a character of the literal.
     pub(crate) encode: extern "C" fn(collation: u32, literal: RqSlice, out: *mut u8, room: usize) -> c_long,
-    /// `padded`: with spaces at its end that are none of the text.
+    /// `padded`: whether the text ends with spaces that do not belong to it.
     pub(crate) like:
         extern "C" fn(collation: u32, text: RqSlice, padded: c_int, pattern: RqSlice, escape: u32) -> c_int,
 }
 
-/// Asked now and then by a wait; 0 ends it.
+/// A wait calls this from time to time; 0 ends the wait.
 pub type RqAlive = extern "C" fn(context: *mut c_void) -> c_int;
 
-/// Told of a queue; other than 0 to be told of no more.
+/// Called with a queue; any result but 0 ends the calls.
 pub type RqEach = extern "C" fn(context: *mut c_void, folder: RqSlice, status: *const RqStatus) -> c_int;
 
-/// Told of a row that somebody owns; other than 0 to be told of no more.
+/// Called with an owned row; any result but 0 ends the calls.
 pub type RqEachOwned =
     extern "C" fn(context: *mut c_void, folder: RqSlice, row: u64, owner: u64, since_ms: u64) -> c_int;
 
@@ -185,7 +185,7 @@ impl RqSlice {
     }
 
     /// # Safety
-    /// The bytes are there as long as the result is used.
+    /// The bytes must live as long as the result is used.
     pub(crate) unsafe fn get<'bytes>(self) -> &'bytes [u8] {
         // SAFETY: the caller promises it.
         unsafe { array(self.bytes, self.len) }
@@ -203,8 +203,8 @@ impl RqError {
 }
 
 /// # Safety
-/// The pointer is to `len` values that stay as they are while the result is used; it may be null when `len`
-/// is 0.
+/// The pointer is to `len` values that do not change while the result is used; it may be null when `len` is
+/// 0.
 pub(crate) unsafe fn array<'values, T>(values: *const T, len: usize) -> &'values [T] {
     if len == 0 {
         return &[];
@@ -214,10 +214,10 @@ pub(crate) unsafe fn array<'values, T>(values: *const T, len: usize) -> &'values
 }
 
 /// # Safety
-/// It is a queue that `rq_open` gave and that was not released.
+/// The queue came from `rq_open` and was not released.
 pub(crate) unsafe fn shared(queue: *const Queue) -> Arc<Queue> {
     // SAFETY: the caller promises it.
     unsafe { Arc::increment_strong_count(queue) };
-    // SAFETY: the count was just raised for it.
+    // SAFETY: the count was just raised for this `Arc`.
     unsafe { Arc::from_raw(queue) }
 }

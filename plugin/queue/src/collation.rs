@@ -1,4 +1,4 @@
-//! Collations, as the server knows them.
+//! Collations, by calls into the server.
 
 use std::sync::OnceLock;
 
@@ -6,10 +6,10 @@ use queue::{Collate, Pattern};
 
 use crate::abi::{RqServer, RqSlice};
 
-/// What the server knows about strings; it does not change while the library is loaded.
+/// The server's functions for strings; they do not change while the library is loaded.
 static SERVER: OnceLock<Functions> = OnceLock::new();
 
-/// What the server is asked of strings.
+/// The server's functions for strings.
 #[derive(Clone, Copy)]
 struct Functions {
     equal: extern "C" fn(u32, RqSlice, RqSlice) -> std::ffi::c_int,
@@ -17,7 +17,7 @@ struct Functions {
     like: extern "C" fn(u32, RqSlice, std::ffi::c_int, RqSlice, u32) -> std::ffi::c_int,
 }
 
-/// Notes whom to ask.
+/// Stores the functions to call.
 pub(crate) fn set(server: &RqServer) {
     SERVER.get_or_init(|| Functions { equal: server.equal, encode: server.encode, like: server.like });
 }

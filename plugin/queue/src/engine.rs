@@ -1,4 +1,4 @@
-//! The engine while the plugin is loaded: starting it, stopping it, and what it gets from outside.
+//! The engine while the plugin is loaded: starting and stopping it, and what it needs from outside.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,8 @@ fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     if filled != Ok(bytes.len()) {
-        // Never seen for so few bytes; the clock and the process make it unlikely to be one that was there.
+        // This has never been seen for so few bytes; the clock and the process id make a repeated value
+        // unlikely.
         bytes[..8].copy_from_slice(&now_ms().to_le_bytes());
         bytes[8..12].copy_from_slice(&std::process::id().to_le_bytes());
     }

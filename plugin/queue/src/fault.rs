@@ -1,20 +1,20 @@
-//! For tests: a row that makes the core panic in the middle of a write.
+//! For tests: makes the core panic in the middle of writing a certain row.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The bytes that such a row has.
+/// The bytes of that row.
 static FAULT: OnceLock<Vec<u8>> = OnceLock::new();
 
-/// The next reading of the clock, in the middle of a write, panics.
+/// Set to make the next reading of the clock, in the middle of a write, panic.
 static ARMED: AtomicBool = AtomicBool::new(false);
 
-/// Notes the bytes; empty for none.
+/// Sets the bytes; empty for none.
 pub(crate) fn set(bytes: &[u8]) {
     FAULT.get_or_init(|| bytes.to_vec());
 }
 
-/// Looks for the row that a test asked to fail with.
+/// Looks for the row that a test has chosen to fail.
 pub(crate) fn arm(rows: &[&[u8]]) {
     let Some(fault) = FAULT.get().filter(|fault| !fault.is_empty()) else { return };
     if rows.iter().any(|row| row.windows(fault.len()).any(|window| window == fault.as_slice())) {
@@ -22,7 +22,7 @@ pub(crate) fn arm(rows: &[&[u8]]) {
     }
 }
 
-/// Panics when such a row is being written.
+/// Panics if that row is being written.
 pub(crate) fn strike() {
     assert!(!ARMED.load(Ordering::Relaxed) || !ARMED.swap(false, Ordering::Relaxed), "the fault of a test");
 }

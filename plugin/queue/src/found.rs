@@ -1,4 +1,4 @@
-//! The queue that a session used last: it mostly uses the same again.
+//! The queue that a session used last, because a session mostly uses the same one again.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,15 +11,15 @@ use queue::Queue;
 use crate::guard::Fault;
 use crate::hold::open;
 
-/// How often a queue went from its folder: what a session found there before is not to be used again.
+/// How often a queue has left its folder: then what a session found there must not be used again.
 static MOVES: AtomicU64 = AtomicU64::new(0);
 
-/// A queue went from its folder, or is about to be found gone.
+/// Counts that a queue has left its folder, or is about to be found gone.
 pub(crate) fn moved() {
     MOVES.fetch_add(1, Ordering::Release);
 }
 
-/// The queue that a session found last, and where.
+/// The queue that a session used last, and its folder.
 #[derive(Default)]
 pub(crate) struct Found {
     moves: u64,
@@ -28,9 +28,9 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The queue in a folder.
+    /// Opens the queue in a folder.
     pub(crate) fn find(&mut self, folder: &[u8]) -> Result<&Arc<Queue>, Fault> {
-        // Asked before the folder is looked into, and counted after it was changed.
+        // Read before the folder is looked up, and raised after the folder has changed.
         let moves = MOVES.load(Ordering::Acquire);
         if self.moves != moves || self.folder != folder {
             self.queue = None;

@@ -1,4 +1,4 @@
-//! Calls from C++: what goes wrong in one, and panics that must not leave it.
+//! Calls from C++: their errors, and panics, which must not cross into C++.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use crate::abi::{
     RqError,
 };
 
-/// Why a call did nothing.
+/// Why a call failed.
 pub(crate) enum Fault {
     Queue(Error),
     Condition(ConditionError),
@@ -53,7 +53,7 @@ impl Fault {
     }
 }
 
-/// Runs `work`; a panic is an error, and puts the queue it was about out of service.
+/// Runs `work`; a panic becomes an error, and puts the queue of the call out of service.
 pub(crate) fn guard(
     error: *mut RqError,
     queue: Option<&Queue>,
@@ -64,13 +64,13 @@ pub(crate) fn guard(
         Ok(Err(fault)) => fault,
         Err(_) => {
             let why = "the queue engine failed inside; please report it";
-            // A second panic, in putting it out of service, leaves it as it is.
+            // If that panics too, the queue stays as it is.
             catch_unwind(AssertUnwindSafe(|| queue.into_iter().for_each(|queue| queue.fail(why)))).ok();
             Fault::Other(RQ_PANIC, why.to_owned())
         }
     };
     if !error.is_null() {
-        // SAFETY: the caller's buffer, which nobody else uses meanwhile.
+        // SAFETY: the caller's buffer, which nobody else uses during the call.
         let error = unsafe { &mut *error };
         error.fill(&fault.text());
     }

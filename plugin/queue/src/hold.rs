@@ -1,4 +1,4 @@
-//! Queues that ALTER is replacing by a changed copy: nobody takes from them, and who opens one waits for its
+//! Queues that ALTER replaces by a changed copy: nobody takes from them, and whoever opens one waits for its
 //! successor.
 
 use std::collections::BTreeSet;
@@ -17,16 +17,16 @@ use crate::walk::RqCursor;
 /// Folders of queues that are being replaced by a changed copy.
 static CHANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// One of them is complete.
+/// Signals that a replacement is complete.
 static CHANGED: Condvar = Condvar::new();
 
-/// How long an opening waits for a queue that is being replaced.
+/// How long opening waits for a queue that is being replaced.
 const CHANGE_WAIT: Duration = Duration::from_secs(10);
 
-/// A queue that nobody takes from.
+/// A queue whose rows nobody takes.
 pub struct RqHold {
     queue: Arc<Queue>,
-    /// Where it was, and where its successor will be.
+    /// Its folder, which will be its successor's.
     folder: PathBuf,
     /// The queue that its rows are copied to.
     copy: Weak<Queue>,
@@ -51,9 +51,9 @@ impl Drop for RqHold {
 }
 
 /// Lets nobody take a row until `rq_let_go`, which may come after `rq_release`. Until then `rq_open` waits
-/// when it finds no queue in this folder: its successor is on the way. Rows are read by `rq_hold_scan` and
-/// told by `rq_hold_read`, and each is told again by `rq_hold_wrote` when it goes to the copy; then
-/// `rq_rename` of the copy lets the owners of rows find theirs there.
+/// when it finds no queue in this folder, because the successor is about to come. Read rows with
+/// `rq_hold_scan` and note each with `rq_hold_read`; call `rq_hold_wrote` for each that goes to the copy.
+/// When `rq_rename` then moves the copy here, owners find their rows in it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_back(
     queue: *const Queue,
@@ -93,8 +93,8 @@ pub unsafe extern "C" fn rq_hold_read(hold: *mut RqHold) {
     unsafe { &mut *hold }.read += 1;
 }
 
-/// Tells that the copy is complete. From now on the server may take either of the two after a crash: what is
-/// ended in the one is ended in the other.
+/// Notes that the copy is complete. From now on a crash may leave the server with either of the two: a row
+/// that is ended in one is ended in the other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_complete(
     hold: *mut RqHold,
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn rq_hold_complete(
     })
 }
 
-/// Notes that the row that was read last goes to the copy; an error when it is another one, and owners would
-/// lose theirs.
+/// Notes that the last row that was read goes to the copy. It is an error when another row goes there: owners
+/// would lose theirs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, error: *mut RqError) -> c_int {
     guard(error, None, || {
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn rq_hold_wrote(hold: *mut RqHold, error: *mut RqError) -
     })
 }
 
-/// Ends what `rq_hold_back` began.
+/// Ends `rq_hold_back`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
     guard(std::ptr::null_mut(), None, || {
@@ -140,7 +140,8 @@ pub unsafe extern "C" fn rq_let_go(hold: *mut RqHold) {
     });
 }
 
-/// The queue in a folder. One that is just being replaced is not there for a moment: then its successor is.
+/// Opens the queue in a folder. A queue that is being replaced is missing for a moment, until its successor
+/// is there.
 pub(crate) fn open(folder: &Path) -> Result<Arc<Queue>, Fault> {
     let started = Instant::now();
     loop {
@@ -151,7 +152,7 @@ pub(crate) fn open(folder: &Path) -> Result<Arc<Queue>, Fault> {
         let mut changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         if !changing.contains(folder) {
             drop(changing);
-            // It may have come between the two looks.
+            // It may have come between the two lookups.
             return Ok(engine()?.open(folder)?);
         }
         while changing.contains(folder) {

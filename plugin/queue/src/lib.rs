@@ -1,13 +1,13 @@
-//! The queue core for ha_queue.cc: a C interface over the `queue` crate. `cargo xtask header` makes
-//! `queue_abi.h` of it.
+//! The queue core for ha_queue.cc: a C interface to the `queue` crate. `cargo xtask header` makes
+//! `queue_abi.h` from it.
 //!
-//! Every exported function runs inside `guard`: a panic becomes an error code, and the queue it was about is
+//! Every exported function runs inside `guard`: a panic becomes an error code, and puts the queue of the call
 //! out of service until the server is restarted. THD, TABLE and everything else of the server stays in C++.
 //!
 //! # Safety
-//! For every function: handles came from the function that gives them and were not ended since; other
-//! pointers are to what their type says, for the duration of the call; handles are used by one thread at a
-//! time, but for the interrupter, which any thread may use, and the queue, which all share.
+//! Every function requires: handles come from the function that makes them and were not freed; other pointers
+//! are to what their type says, for the duration of the call; a handle is used by one thread at a time,
+//! except the interrupter, which any thread may use, and the queue, which all threads share.
 #![expect(unsafe_code, reason = "C++ calls these functions and passes pointers")]
 #![expect(clippy::missing_safety_doc, reason = "said once, for all functions")]
 

@@ -1,4 +1,4 @@
-//! Where the rows of the next publish come from, as a relay says it.
+//! The origin of the rows of the next publish, as a relay states it.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use crate::abi::{RQ_END, RQ_OK, RqError, RqSlice};
 use crate::guard::guard;
 use crate::session::RqSession;
 
-/// The next publish carries this; slot 0 to 63, otherwise `RQ_END`. Row 0: it carries nothing.
+/// Sets the origin of the next publish. The slot is 0 to 63, otherwise `RQ_END`. Row 0: no origin.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_set_origin(
     session: *mut RqSession,
@@ -20,19 +20,19 @@ pub unsafe extern "C" fn rq_set_origin(
     // SAFETY: the caller's handle.
     let session = unsafe { &mut *session };
     let source = Source::Slot(slot);
-    // Row id 0 says that there is none.
+    // Row id 0 stands for no origin.
     session.origin = (row != 0).then_some(Origin { source, row, floor: 0, overwrite: overwrite != 0 });
     RQ_OK
 }
 
-/// Whether the next publish carries an origin: it is one unit then, however large.
+/// Whether the next publish has an origin: it is then one unit, however large.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_has_origin(session: *const RqSession) -> c_int {
     // SAFETY: the caller's handle.
     c_int::from(unsafe { &*session }.origin.is_some())
 }
 
-/// What a relay says of the first owned row, as text; `RQ_END` when there is none.
+/// The origin that a relay sends with the first owned row, as text; `RQ_END` when there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_origin(
     session: *mut RqSession,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn rq_origin(
     })
 }
 
-/// The next publish carries this, which `rq_origin` wrote; `RQ_END` when it is no such text.
+/// Sets the origin of the next publish from a text that `rq_origin` wrote; `RQ_END` when it is another text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_set_origin_text(session: *mut RqSession, text: RqSlice) -> c_int {
     guard(std::ptr::null_mut(), None, || {
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn rq_set_origin_text(session: *mut RqSession, text: RqSli
     })
 }
 
-/// The statement that `rq_set_origin` was for has failed.
+/// Drops the origin, because the statement that `rq_set_origin` was for has failed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_forget_origin(session: *mut RqSession) {
     // SAFETY: the caller's handle.

@@ -34,7 +34,7 @@ pub unsafe extern "C" fn rq_publish(
     })
 }
 
-/// The same for a statement that may fail yet: nobody sees or takes the rows until `rq_settle`.
+/// Adds rows for a statement that may still fail: nobody sees or takes them until `rq_settle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_publish_unsettled(
     session: *mut RqSession,
@@ -57,14 +57,14 @@ pub unsafe extern "C" fn rq_publish_unsettled(
     })
 }
 
-/// Whether the connection has rows that `rq_publish_unsettled` has added.
+/// Whether the connection has rows from `rq_publish_unsettled`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_is_unsettled(session: *const RqSession) -> c_int {
     // SAFETY: the caller's handle.
     c_int::from(unsafe { &*session }.session.is_unsettled())
 }
 
-/// Lets what `rq_publish_unsettled` has added be taken, or without `keep` be gone.
+/// Lets others take the rows from `rq_publish_unsettled`, or, without `keep`, removes them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_settle(session: *mut RqSession, keep: c_int, error: *mut RqError) -> c_int {
     guard(error, None, || {

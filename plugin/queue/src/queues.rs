@@ -1,4 +1,4 @@
-//! Queues: creating, opening, dropping, and what is done to one as a whole.
+//! Queues: creating, opening and dropping them, and operations on a whole queue.
 
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::guard::{Fault, guard};
 use crate::hold::{RqHold, open};
 
 /// # Safety
-/// As [`RqSlice::get`].
+/// Safety as for [`RqSlice::get`].
 unsafe fn path<'bytes>(folder: RqSlice) -> &'bytes Path {
     // SAFETY: the caller promises it.
     Path::new(OsStr::from_bytes(unsafe { folder.get() }))
@@ -41,7 +41,7 @@ fn kind(column: &RqColumn) -> Result<Kind, Fault> {
 }
 
 /// # Safety
-/// As [`RqSlice::get`], for all names.
+/// Safety as for [`RqSlice::get`], for all names.
 unsafe fn schema(definition: &RqDefinition) -> Result<Schema, Fault> {
     let mut columns = Vec::new();
     // SAFETY: the caller promises it.
@@ -102,7 +102,8 @@ pub unsafe extern "C" fn rq_drop(folder: RqSlice, error: *mut RqError) -> c_int 
     })
 }
 
-/// Gives a queue another folder. `hold` is null, or of the queue that is being replaced by a changed copy.
+/// Moves a queue to another folder. `hold` is null, or that of the queue that is being replaced by a changed
+/// copy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_rename(
     from: RqSlice,
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn rq_rename(
     })
 }
 
-/// Opens a queue; `rq_release` lets go of it.
+/// Opens a queue; `rq_release` releases it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_open(folder: RqSlice, queue: *mut *const Queue, error: *mut RqError) -> c_int {
     guard(error, None, || {
@@ -140,7 +141,7 @@ pub unsafe extern "C" fn rq_open(folder: RqSlice, queue: *mut *const Queue, erro
     })
 }
 
-/// Lets go of a queue.
+/// Releases a queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_release(queue: *const Queue) {
     guard(std::ptr::null_mut(), None, || {
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn rq_truncate(queue: *const Queue, error: *mut RqError) -
     guard(error, Some(queue), || Ok(queue.truncate().map(|()| RQ_OK)?))
 }
 
-/// Rewrites what has dead rows.
+/// Rewrites segments that have dead rows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_compact(queue: *const Queue, error: *mut RqError) -> c_int {
     // SAFETY: the caller's handle.
@@ -177,7 +178,7 @@ pub unsafe extern "C" fn rq_pause(queue: *const Queue, error: *mut RqError) -> c
     })
 }
 
-/// Ends what `rq_pause` began.
+/// Ends `rq_pause`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_resume(queue: *const Queue) {
     // SAFETY: the caller's handle.

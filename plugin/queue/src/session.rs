@@ -1,4 +1,4 @@
-//! Connections: what each has, and what it sees.
+//! Connections: the state of each, and which rows it sees.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::walk::RqCursor;
 /// A connection.
 pub struct RqSession {
     pub(crate) session: Session,
-    /// What the next publish carries.
+    /// The origin of the next publish.
     pub(crate) origin: Option<Origin>,
-    /// The queue it named last.
+    /// The queue that it used last.
     found: Found,
-    /// What the next walk over this cursor's queue is to be.
+    /// The next walk over this cursor's queue.
     peek: Option<Cursor>,
 }
 
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn rq_session_new(
     })
 }
 
-/// Ends a connection; what it owned goes back.
+/// Ends a connection; the rows that it owned go back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_session_free(session: *mut RqSession, interrupter: *mut Interrupter) {
     guard(std::ptr::null_mut(), None, || {
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn rq_session_free(session: *mut RqSession, interrupter: *
     });
 }
 
-/// Ends the wait that is going on.
+/// Ends the current wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_interrupt(interrupter: *const Interrupter) {
     guard(std::ptr::null_mut(), None, || {
@@ -68,14 +68,14 @@ pub unsafe extern "C" fn rq_interrupt(interrupter: *const Interrupter) {
     });
 }
 
-/// Whether the connection sees its own rows only.
+/// Whether the connection sees only its own rows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_is_owner(session: *const RqSession) -> c_int {
     // SAFETY: the caller's handle.
     c_int::from(unsafe { &*session }.session.is_owner())
 }
 
-/// The id of the first row that the connection owns, 0 when there is none.
+/// The id of the first row that the connection owns; 0 when there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_owned_row(session: *mut RqSession) -> u64 {
     // SAFETY: the caller's handle.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn rq_count(session: *const RqSession, queue: *const Queue
     count
 }
 
-/// As `rq_open`, quicker when the session asks for the same folder again.
+/// Like `rq_open`, but faster when the session asks for the same folder again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_find(
     session: *mut RqSession,
@@ -116,8 +116,8 @@ pub unsafe extern "C" fn rq_find(
     })
 }
 
-/// The next `rq_scan` of this queue begins at this row and shows rows that somebody owns too, until
-/// `rq_peek_end`. Returns the row before which it will end, 0 after a fault of ours.
+/// The next `rq_scan` of this queue begins at this row and includes rows that others own, until
+/// `rq_peek_end`. Returns the row before which it will end, or 0 after a bug in the engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_peek(session: *mut RqSession, queue: *const Queue, from: u64) -> u64 {
     let mut end = 0;
@@ -133,15 +133,15 @@ pub unsafe extern "C" fn rq_peek(session: *mut RqSession, queue: *const Queue, f
     end
 }
 
-/// Ends what `rq_peek` began.
+/// Ends `rq_peek`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_peek_end(session: *mut RqSession) {
     // SAFETY: the caller's handle.
     unsafe { &mut *session }.peek = None;
 }
 
-/// Begins a walk over the rows that the connection sees. With `all` an owner sees what it owns, and who is
-/// none what somebody owns too.
+/// Begins a walk over the rows that the connection sees. With `all` an owner sees the rows that it owns, and
+/// any other connection sees owned rows too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_scan(
     session: *mut RqSession,

@@ -1,4 +1,4 @@
-//! What is in queues, and what happened in them.
+//! What is in the queues, and what happened in them.
 
 use std::ffi::{c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -57,7 +57,8 @@ pub unsafe extern "C" fn rq_get_status(queue: *const Queue, out: *mut RqStatus) 
     })
 }
 
-/// What is in all open queues, and what happened since the start in these and in those that are open no more.
+/// What is in all open queues, and what happened since the start in these and in queues that are no longer
+/// open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_get_total(out: *mut RqStatus) -> c_int {
     guard(std::ptr::null_mut(), None, || {
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn rq_get_total(out: *mut RqStatus) -> c_int {
     })
 }
 
-/// How many rows are not gone: in no time, unlike the status.
+/// How many rows are not gone; unlike the status, this takes no time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_rows(queue: *const Queue) -> u64 {
     let mut rows = 0;

@@ -1,4 +1,4 @@
-//! Taking rows, and what becomes of them.
+//! Taking rows, ending them and giving them back.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::collation::Server;
 use crate::guard::{Fault, guard};
 use crate::session::RqSession;
 
-/// How often a wait looks whether its client is still there: as the server's own SLEEP does.
+/// How often a wait checks whether its client is still there: as often as the server's own SLEEP.
 const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
 /// # Safety
-/// The pointers are valid.
+/// The pointers must be valid.
 unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     // SAFETY: the caller's handle.
     let queue = unsafe { shared(target.queue) };
@@ -34,8 +34,8 @@ unsafe fn target(target: &RqTarget) -> Result<Target, Fault> {
     Ok(Target { queue, filter: Some(filter) })
 }
 
-/// Takes rows, or waits for them; what was owned is consumed first. `timeout_ms` below 0: for ever. `alive`
-/// is asked now and then. `outcome` is `RQ_TAKEN` and so on, `taken` the place of the target in the list.
+/// Takes rows, or waits for them; owned rows are consumed first. `timeout_ms` below 0: for ever. `alive` is
+/// called from time to time. `outcome` receives `RQ_TAKEN` and so on, `taken` the index of the target.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_wait(
     session: *mut RqSession,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn rq_wait(
     guard(error, None, || {
         // SAFETY: the caller's handle.
         let session = unsafe { &mut (*session).session };
-        // What was owned is consumed whatever becomes of this wait.
+        // The owned rows are consumed whatever the result of this wait.
         session.end()?;
         // SAFETY: the caller's array.
         let given = unsafe { array(targets, count) };
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn rq_wait(
     })
 }
 
-/// Lets the owned rows be gone.
+/// Ends the owned rows: they are gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_end(session: *mut RqSession, error: *mut RqError) -> c_int {
     guard(error, None, || {
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn rq_abort(session: *mut RqSession, error: *mut RqError) 
     })
 }
 
-/// Deletes rows that the connection owns or nobody does.
+/// Deletes rows that the connection owns and rows that nobody owns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_delete(
     session: *mut RqSession,

@@ -1,4 +1,4 @@
-//! Walks over the rows of a queue, and the row that one is at.
+//! Walks over the rows of a queue.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use queue::{Cursor, Queue, RowId};
 use crate::abi::{RQ_END, RQ_OK, RqError, RqSlice};
 use crate::guard::guard;
 
-/// A walk over rows, and the row it is at.
+/// A walk over rows, and its current row.
 pub struct RqCursor {
     queue: Arc<Queue>,
     cursor: Cursor,

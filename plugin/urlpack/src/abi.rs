@@ -1,7 +1,7 @@
-//! The C interface of loadable functions, as MySQL 5.6 to 9 and MariaDB 10.6 to 12 share it.
+//! The C interface of loadable functions, as shared by MySQL 5.6 to 9 and MariaDB 10.6 to 12.
 //!
-//! Layout from `include/mysql_com.h` (`UDF_INIT`, `UDF_ARGS`) of these servers. What is `my_bool` in one and
-//! `bool` in another is one byte, zero or one, in all of them.
+//! Layout from `include/mysql_com.h` (`UDF_INIT`, `UDF_ARGS`) of these servers. Some of them have `my_bool`
+//! where others have `bool`; it is one byte, zero or one, in all of them.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
@@ -9,12 +9,12 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 pub(crate) const STRING_RESULT: c_int = 0;
 /// The server's number for "a whole number".
 const INT_RESULT: c_int = 2;
-/// Bytes that the server has for the text of an error of an `_init` function, the zero included.
+/// Size of the server's buffer for the error text of an `_init` function, including the zero at its end.
 const MESSAGE_SIZE: usize = 512;
-/// The general error number, for errors that have none of their own.
+/// The general error number, for errors without one of their own.
 const ER_UNKNOWN_ERROR: c_uint = 1105;
 
-/// What a function tells the server about itself, and keeps for one statement.
+/// What a function tells the server about itself, and its state for one statement.
 #[repr(C)]
 #[derive(Debug)]
 pub struct UdfInit {
@@ -48,7 +48,7 @@ impl UdfArgs {
     /// Asks the server to turn every argument into a string.
     ///
     /// # Safety
-    /// Only in an `_init` function, with the arguments that the server passed to it.
+    /// To be called only in an `_init` function, with the arguments that the server passed to it.
     pub(crate) unsafe fn want_strings(&mut self) {
         for index in 0..self.count() {
             let kind = self.types.wrapping_add(index);
@@ -68,10 +68,10 @@ impl UdfArgs {
         usize::try_from(length).unwrap_or(usize::MAX)
     }
 
-    /// The value of an argument: `None` for NULL, and in `_init` for what is not constant.
+    /// The value of an argument: `None` for NULL, and, in `_init`, for an argument that is not constant.
     ///
     /// # Safety
-    /// `self` was passed by the server, `index < count`, and the arguments are strings by now.
+    /// `self` was passed by the server, `index < count`, and the arguments are already strings.
     pub(crate) unsafe fn value(&self, index: usize) -> Option<&[u8]> {
         let value = self.values.wrapping_add(index);
         // SAFETY: `values` has `count` elements.
@@ -137,14 +137,14 @@ pub(crate) unsafe fn refuse(message: *mut c_char, text: &str) {
     // SAFETY: the buffer has `MESSAGE_SIZE` bytes, and ours are shorter.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), message.cast::<u8>(), bytes.len()) };
     let end = message.wrapping_add(bytes.len());
-    // SAFETY: one byte is left for the end.
+    // SAFETY: one byte is left for the zero at the end.
     unsafe { end.write(0) };
 }
 
-/// A line for the server's error log, which is where its standard error goes.
+/// Writes a line to the server's error log, which is the server's standard error.
 pub(crate) fn log(text: &str) {
     use std::io::Write as _;
-    // Where it can't be written there is nobody to tell.
+    // If it can't be written there is nobody to tell.
     writeln!(std::io::stderr(), "[Warning] urlpack: {text}").ok();
 }
 
@@ -156,10 +156,10 @@ unsafe extern "C" {
     fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int;
 }
 
-/// That memory may be in large pages (`asm-generic/mman-common.h`).
+/// Advises the kernel to use large pages (`asm-generic/mman-common.h`).
 const MADV_HUGEPAGE: c_int = 14;
 
-/// What `dladdr` finds (POSIX.1-2024, `dlfcn.h`).
+/// The result of `dladdr` (POSIX.1-2024, `dlfcn.h`).
 #[repr(C)]
 struct DlInfo {
     file: *const c_char,
@@ -168,11 +168,11 @@ struct DlInfo {
     address: *mut c_void,
 }
 
-/// Raises an SQL error in the statement that is running.
+/// Raises an SQL error in the current statement.
 ///
-/// The interface of loadable functions has no way to say why a call failed. The servers' own function for it
-/// is there though, under its C name in MariaDB and MySQL before 8, under its C++ name later; a server
-/// without it gets NULL and no reason.
+/// The interface of loadable functions has no way to say why a call failed. The servers' own function for
+/// that can be found, though: by its C name in MariaDB and in MySQL before 8, by its C++ name later. A server
+/// without it returns NULL and no reason.
 pub(crate) fn raise(text: &str) {
     let names = [c"my_printf_error", c"_Z15my_printf_errorjPKciz"];
     let found = names.into_iter().map(|name| {
@@ -181,7 +181,7 @@ pub(crate) fn raise(text: &str) {
     });
     let Some(function) = found.into_iter().find(|function| !function.is_null()) else { return };
     let text = std::ffi::CString::new(text).unwrap_or_default();
-    // SAFETY: the function has this form in every server; the flags are an int or a long, zero in both.
+    // SAFETY: the function has this signature in every server; the flags are an int or a long, zero in both.
     let print = unsafe { std::mem::transmute::<*mut c_void, PrintError>(function) };
     // SAFETY: the format takes one string, which outlives the call.
     unsafe { print(ER_UNKNOWN_ERROR, c"%s".as_ptr(), 0, text.as_ptr()) };
@@ -201,13 +201,12 @@ pub(crate) fn own_file() -> Option<std::path::PathBuf> {
     if known == 0 || found.file.is_null() {
         return None;
     }
-    // SAFETY: the loader keeps the name, ended by a zero, as long as the library is loaded.
+    // SAFETY: the loader keeps the zero-terminated name as long as the library is loaded.
     let name = unsafe { std::ffi::CStr::from_ptr(found.file) };
     Some(std::path::PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
 }
 
-/// Tells the kernel that `memory`, not yet written, may be in large pages. It may refuse, which changes
-/// nothing.
+/// Advises the kernel to use large pages for `memory`, which was not written yet. A refusal changes nothing.
 pub(crate) fn ask_for_large_pages(memory: &mut [u8]) {
     let _refused = if cfg!(target_os = "linux") {
         // SAFETY: the memory is ours, and its contents stay as they are.

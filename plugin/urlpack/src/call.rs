@@ -1,4 +1,4 @@
-//! The functions themselves, over byte slices: no server types here.
+//! The functions themselves, on byte slices, without types of the server.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Function {
         matches!(self.action, Action::Pack | Action::PrefixMin | Action::PrefixMax)
     }
 
-    /// Whether a second argument may say how long the result gets.
+    /// Whether a second argument may give the length of the result.
     pub(crate) fn takes_length(self) -> bool {
         self.action == Action::Unpack
     }
@@ -42,7 +42,7 @@ impl Function {
         }
     }
 
-    /// How it is called.
+    /// How to call it.
     pub(crate) fn usage(self) -> String {
         let call = match self.action {
             Action::Pack => "pack(string [, model])",
@@ -57,30 +57,30 @@ impl Function {
     /// Longest result for a first argument of at most `length` bytes.
     pub(crate) fn result_max(self, length: usize) -> usize {
         match self.action {
-            // What no model expects grows; four times is more than was ever seen, and is checked.
+            // A string that the model does not expect grows. Four times is more than was ever seen, and it is
+            // checked.
             Action::Pack | Action::PrefixMin | Action::PrefixMax => (length.max(64) * 4).min((1 << 24) - 1),
-            // A run of what a model expects is hardly limited; 64 times is more than was ever seen of other
-            // strings.
+            // A run that the model expects can shrink almost without limit. For other strings 64 times is
+            // more than was ever seen.
             Action::Unpack => (length.max(64) * 64).min(STRING_MAX),
             Action::Info => 16_000,
         }
     }
 }
 
-/// What one call site of a statement keeps from row to row.
+/// What a function call in a statement keeps from row to row.
 #[derive(Debug)]
 pub(crate) struct Call {
     function: Function,
     models: Arc<Models>,
-    /// The model that the statement names as a constant, or the usual one.
+    /// The model that the statement names as a constant, or the default one.
     fixed: Option<Shared>,
     result_max: usize,
     out: Vec<u8>,
 }
 
 impl Call {
-    /// Prepares for rows. `name` is the model if it is a constant; `varies` says that it is an argument per
-    /// row.
+    /// Prepares for rows. `name` is the model if it is constant; `varies` says that each row names its model.
     pub(crate) fn new(
         function: Function,
         name: Option<&[u8]>,
@@ -99,8 +99,8 @@ impl Call {
         Ok(Self { function, models, fixed, result_max, out: Vec::with_capacity(1_024) })
     }
 
-    /// One row, without an argument only where the function takes none. `name` is the model of this row if it
-    /// varies.
+    /// Computes one row. `argument` may be missing only if the function takes none. `name` is this row's
+    /// model if it varies.
     pub(crate) fn row(&mut self, argument: Option<&[u8]>, name: Option<&[u8]>) -> Result<&[u8], String> {
         self.out.clear();
         match (self.function.action, argument) {
@@ -142,7 +142,7 @@ impl Call {
         Ok(())
     }
 
-    /// A string that is longer than the result is declared is refused: a temporary table would cut it.
+    /// A string longer than the declared result is refused, because a temporary table would cut it off.
     fn unpack(&mut self, packed: &[u8], max_len: usize) -> Result<(), String> {
         let number = number_of(packed).map_err(|error| error.to_string())?;
         let (_, model) = self.models.keyed(Key::new(self.function.family, number))?;
@@ -161,7 +161,7 @@ impl Call {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// A JSON object, also for what is no packed value.
+    /// A JSON object, even when `packed` is not a packed value.
     fn describe(&mut self, packed: &[u8]) -> String {
         let number = match number_of(packed) {
             Ok(number) => number,
@@ -209,7 +209,7 @@ fn refusal(why: &str) -> String {
     format!("{{\"error\": {}}}", quoted(why))
 }
 
-/// A JSON string.
+/// `text` as a JSON string.
 fn quoted(text: &str) -> String {
     let escaped: String = text
         .chars()

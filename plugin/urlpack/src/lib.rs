@@ -1,6 +1,6 @@
 //! The SQL functions `url_pack`, `url_unpack`, `url_prefix_min`, `url_prefix_max` and `url_pack_info`, and
-//! the same with `text_`, for any MariaDB or MySQL, over the `urlpack` crate. `sql/urlpack.sql` installs
-//! them, `docs/manual/url.md` shows them.
+//! the same with `text_`, for any MariaDB or MySQL, on top of the `urlpack` crate. `sql/urlpack.sql` installs
+//! them, `docs/manual/url.md` explains them.
 //!
 //! Every exported function runs inside `guard`: a panic becomes an SQL error and never crosses into the
 //! server.
@@ -18,7 +18,7 @@ use abi::{UdfArgs, UdfInit, raise, refuse};
 use call::{Action, Call, Function};
 use urlpack::{Family, STRING_MAX};
 
-/// Runs `work`; a panic is an error like any other.
+/// Runs `work`; a panic becomes an error like any other.
 fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err("urlpack failed inside; please report it".to_owned()))
@@ -43,7 +43,7 @@ unsafe fn init(function: Function, init: *mut UdfInit, args: *mut UdfArgs, messa
             0
         }
         Err(text) => {
-            // SAFETY: it is the server's buffer.
+            // SAFETY: the buffer is the server's.
             unsafe { refuse(message, &text) };
             1
         }
@@ -57,14 +57,14 @@ unsafe fn prepare(function: Function, args: &mut UdfArgs) -> Result<(Call, usize
         return Err(format!("use {}", function.usage()));
     }
     let named = function.takes_model() && args.count() == 2;
-    // SAFETY: there are two arguments, of the type that the statement gives them.
+    // SAFETY: there are two arguments, with the types that the statement gives them.
     let name = if named && unsafe { args.is_string(1) } {
         // SAFETY: the same, and it is a string.
         unsafe { args.value(1) }.map(<[u8]>::to_vec)
     } else {
         None
     };
-    // SAFETY: the argument that is asked for is there.
+    // SAFETY: the index is below the number of arguments.
     let length = if args.count() == 0 { 0 } else { unsafe { args.length(0) } };
     let mut result_max = function.result_max(length);
     if function.takes_length() && args.count() == 2 {
@@ -80,7 +80,7 @@ unsafe fn prepare(function: Function, args: &mut UdfArgs) -> Result<(Call, usize
 }
 
 /// # Safety
-/// `init` is the one that an `_init` function of ours filled.
+/// `init` was filled by an `_init` function of this library.
 unsafe fn deinit(init: *mut UdfInit) {
     // SAFETY: the server passes its structure.
     let init = unsafe { &mut *init };
@@ -95,7 +95,7 @@ unsafe fn deinit(init: *mut UdfInit) {
     }
 }
 
-/// Where a row's outcome goes.
+/// Where to write the result of a row.
 struct Outcome {
     length: *mut c_ulong,
     is_null: *mut c_uchar,
@@ -126,19 +126,19 @@ unsafe fn row(init: *mut UdfInit, args: *mut UdfArgs, outcome: Outcome) -> *mut 
     });
     match result {
         Ok(Some((bytes, len))) => {
-            // SAFETY: the server waits for the length there.
+            // SAFETY: the server reads the length there.
             unsafe { *outcome.length = len as c_ulong };
-            // The bytes live in the call, until the next row or `_deinit`.
+            // The bytes are kept in the call until the next row or `_deinit`.
             bytes.cast_mut().cast()
         }
         Ok(None) => {
-            // SAFETY: the server waits for the flag there.
+            // SAFETY: the server reads the flag there.
             unsafe { *outcome.is_null = 1 };
             std::ptr::null_mut()
         }
         Err(text) => {
             raise(&text);
-            // SAFETY: the server waits for the flag there.
+            // SAFETY: the server reads the flag there.
             unsafe { *outcome.is_null = 1 };
             // SAFETY: the same.
             unsafe { *outcome.error = 1 };

@@ -1,8 +1,8 @@
-//! The models that the server has: those built in, and the files in the folder `urlpack` beside this library
-//! that its registry names.
+//! The server's models: the built-in ones, and those in the folder `urlpack` beside this library that its
+//! registry names.
 //!
-//! A value is never read by a model that is not its own. So a file counts only if the registry pins its
-//! checksum, and whatever is wrong with one costs only its own number.
+//! Only its own model may read a value. So a file counts only if the registry pins its checksum, and any
+//! defect of a file affects only its own number.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,34 +21,34 @@ pub(crate) type Shared = Arc<Model>;
 #[derive(Debug)]
 struct Known {
     name: String,
-    /// Or why there is none.
+    /// The model, or why there is none.
     model: Result<Shared, String>,
 }
 
-/// How a model is made known.
+/// The command that registers a model.
 const ADD: &str = "remora url model add";
 
-/// All models, and the files they came from.
+/// All models, and the files that they came from.
 #[derive(Debug, Default)]
 pub(crate) struct Models {
-    /// What the registry pins, and number 0 where something speaks against the built-in model.
+    /// What the registry pins; also number 0, where the built-in model must not be used.
     pinned: BTreeMap<Key, Known>,
-    /// Why numbers that are not pinned have no model either.
+    /// Why numbers that are not pinned have no model.
     otherwise: Option<String>,
-    /// Names of files that the registry does not have.
+    /// Names of files that are not in the registry.
     strangers: Vec<String>,
-    /// The folder, the registry and its files, as they were when they were read.
+    /// The folder, the registry and its files, with their stamps when they were read.
     seen: Vec<(PathBuf, Stamp)>,
 }
 
 static CURRENT: Mutex<Option<Arc<Models>>> = Mutex::new(None);
-/// Held while files are read, which may take a while: others wait only if they miss something.
+/// Held while files are read, which may take a while; other statements wait only if they lack a model.
 static READING: Mutex<()> = Mutex::new(());
 
 impl Models {
-    /// The models as they are now. What has changed is read again; statements under way keep what they have.
+    /// The current models. Changed files are read again; running statements keep their models.
     ///
-    /// `enough` says whether models that are being read anew would do as they were.
+    /// `enough` says whether the previous models would do while others are being read.
     pub(crate) fn current(enough: impl Fn(&Self) -> bool) -> Arc<Self> {
         let known = known();
         if let Some(known) = known.as_ref().filter(|known| known.is_fresh()) {
@@ -59,7 +59,7 @@ impl Models {
             (Err(TryLockError::WouldBlock), Some(known)) if enough(known) => return Arc::clone(known),
             (Err(_), _) => READING.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        // Who had the turn before may have read what is there now.
+        // The previous holder of the lock may already have read the current files.
         let before = self::known();
         if let Some(before) = before.as_ref().filter(|before| before.is_fresh()) {
             return Arc::clone(before);
@@ -78,7 +78,7 @@ impl Models {
 
     fn read(folder: &Path, before: Option<&Self>) -> Self {
         let path = folder.join(Registry::FILE);
-        // Stamps are taken before the files are read: what changes meanwhile is read again.
+        // Stamps are taken before the files are read, so that a file that changes meanwhile is read again.
         let seen = [folder, &path].map(|path| (path.to_owned(), stamp(path))).into();
         let mut models = Self { seen, ..Self::default() };
         match read(&path) {
@@ -92,7 +92,7 @@ impl Models {
         models
     }
 
-    /// Which model a number means can't be told, not even that 0 means the built-in one.
+    /// No number has a known meaning, not even 0, which may not be the built-in model.
     fn refuse_all(&mut self, why: &str) {
         for family in Family::ALL {
             self.pinned.insert(Key::Zero(family), Known { name: String::new(), model: Err(why.to_owned()) });
@@ -100,8 +100,8 @@ impl Models {
         self.otherwise = Some(why.to_owned());
     }
 
-    /// Files that nobody registered have no effect, with one exception: where one has number 0 the registry,
-    /// which may have put it in the place of a built-in model, may be lost.
+    /// Unregistered files have no effect, with one exception: if one of them has number 0, the registry may
+    /// be lost, and it may have put that file in the place of a built-in model.
     fn without_registry(&mut self, folder: &Path) {
         for (name, path) in strangers(folder, &Registry::default()) {
             self.seen.push((path.clone(), stamp(&path)));
@@ -134,7 +134,7 @@ impl Models {
         }
     }
 
-    /// The model of a pin, as it is in memory if its file did not change.
+    /// The model of a pin; the one in memory if its file did not change.
     fn model(&mut self, path: &Path, pin: &Pin, before: Option<&Self>) -> Result<Shared, String> {
         let now = (path.to_owned(), stamp(path));
         let same = before.filter(|before| before.seen.contains(&now));
@@ -163,7 +163,7 @@ impl Models {
         Ok(Arc::new(model))
     }
 
-    /// What is wrong now and was not before, to the server's error log.
+    /// Writes new defects to the server's error log.
     fn warn(&self, before: Option<&Self>) {
         for why in self.problems() {
             if !before.is_some_and(|before| before.problems().any(|known| known == why)) {
@@ -176,11 +176,11 @@ impl Models {
         self.pinned.values().filter_map(|known| known.model.as_ref().err())
     }
 
-    /// The model with a name that `family` packs with.
+    /// The model with this name, which `family` packs with.
     pub(crate) fn named(&self, family: Family, name: &str) -> Result<(Key, &Shared), String> {
         let ours = |key: &Key| matches!(key, Key::Own(_)) || *key == Key::Zero(family);
         let named = self.pinned.iter().filter(|(key, known)| ours(key) && known.name == name);
-        // One that was taken away may have had the name before.
+        // A removed model may have had the same name.
         if let Some((key, known)) = named.min_by_key(|(_, known)| known.model.is_err()) {
             return known.model.as_ref().map(|model| (*key, model)).map_err(Clone::clone);
         }
@@ -208,7 +208,7 @@ impl Models {
         format!("there is no model {name}; there are {}", names.join(", "))
     }
 
-    /// Name and model that packed values with a key name.
+    /// Name and model for the key in packed values.
     pub(crate) fn keyed(&self, key: Key) -> Result<(&str, &Shared), String> {
         match (self.pinned.get(&key), key) {
             (Some(known), _) => {
@@ -221,7 +221,7 @@ impl Models {
         }
     }
 
-    /// Every model that `family` can read, and what is wrong with others.
+    /// Every model that `family` can read, and the defects of the others.
     pub(crate) fn all(&self, family: Family) -> impl Iterator<Item = (Key, Result<(&str, &Shared), String>)> {
         let keys = (1..=15).map(Key::Own).filter(|key| self.pinned.contains_key(key));
         std::iter::once(Key::Zero(family)).chain(keys).map(|key| (key, self.keyed(key)))
@@ -237,7 +237,7 @@ fn is_pinned(model: &Model, pin: &Pin) -> bool {
     info.checksum == pin.checksum && info.size as u64 == pin.size && info.number == pin.key.number()
 }
 
-/// The model that a family has number 0 for, made ready once.
+/// The built-in model of a family for number 0, loaded once.
 fn built_in(family: Family) -> Result<&'static Shared, String> {
     static READY: [OnceLock<Result<Shared, String>>; 2] = [const { OnceLock::new() }; 2];
     let [url, text] = &READY;
@@ -248,8 +248,8 @@ fn built_in(family: Family) -> Result<&'static Shared, String> {
     model.as_ref().map_err(Clone::clone)
 }
 
-/// A model's file in memory as it is read quickest: every value looks at some fifty places that nobody can
-/// foresee.
+/// Puts a model's file into memory in the way that makes reads fastest: every value reads some fifty places
+/// that can't be predicted.
 fn room(file: &[u8]) -> Room {
     let mut room = Room::new(file.len());
     abi::ask_for_large_pages(room.pages());
@@ -261,7 +261,7 @@ fn folder() -> Option<PathBuf> {
     Some(abi::own_file()?.parent()?.join("urlpack"))
 }
 
-/// Names and paths of model files that the registry does not have, in order.
+/// Names and paths of model files that are not in the registry, in order.
 fn strangers(folder: &Path, registry: &Registry) -> Vec<(String, PathBuf)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut strangers: Vec<(String, PathBuf)> = entries

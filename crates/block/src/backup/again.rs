@@ -1,9 +1,9 @@
 //! A second look at what was read: did anybody write to it meanwhile?
 //!
-//! A file tells by its times and its length. A block device tells nothing, and neither does a file of what is
-//! written through a mapping whose pages were not on the disk yet, on file systems that do not say when that
-//! happens. So a sample of the chunks is read again. That proves nothing where it finds nothing, and what
-//! can't be proven is said.
+//! A file shows it by its times and its length. A block device shows nothing. Neither does a file that is
+//! written through a mapping whose pages were not on the disk yet, on file systems that do not record that.
+//! So a sample of the chunks is read again. If it finds nothing, that proves nothing, and the report says
+//! what can't be proven.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::feed::{Feed, Want};
 use crate::format::{BLOCK, CHUNK, CHUNK_BLOCKS, Hash, ZERO, block_hash, chunks_of};
 use crate::{Error, Seen};
 
-/// Of how many chunks one is looked at again.
+/// One in this many chunks is read again.
 const SAMPLE: u64 = 256;
-/// Chunks that are looked at again at least.
+/// The least number of chunks that are read again.
 const SAMPLE_MIN: u64 = 2;
 
-/// Which chunks are looked at again.
+/// Which chunks are read again.
 pub(super) struct Sample {
-    /// One in so many; 0 for none.
+    /// One in this many; 0 for none.
     every: u64,
     seed: u64,
 }
@@ -38,7 +38,7 @@ impl Sample {
     }
 }
 
-/// Fails when the volume is seen to be another one than it was; says what can't be seen.
+/// Fails if the volume is seen to have changed; reports what can't be seen.
 pub(super) fn is_as_it_was(
     feed: &mut dyn Feed,
     before: &Stat,
@@ -69,7 +69,7 @@ pub(super) fn is_as_it_was(
             |source| Error::Source { name: format!("{name} at byte {}", chunk * CHUNK as u64), source };
         let zeros = || vec![ZERO; CHUNK_BLOCKS];
         let was = if was.is_empty() { zeros() } else { was.clone() };
-        // What is the same need not come from another machine.
+        // Unchanged blocks need not come from another machine.
         let want = Want::All(Some(was.clone()));
         feed.expect(*chunk, bytes_of(*chunk, before.len), want).map_err(failed)?;
         let same = match feed.read(&mut buffer).map_err(failed)? {

@@ -9,30 +9,30 @@ use crate::chain::{Chain, Chunk, Walk};
 use crate::feed::{Blocks, Feed, Want};
 use crate::format::{BLOCK, Hash, chunks_of};
 
-/// Most chunks that are thought about ahead of the one that is read.
+/// The most chunks that are announced ahead of the one that is read.
 const ANNOUNCED_MAX: usize = 256;
 
-/// A chunk that is to be read, or is not.
+/// A chunk that will be read, or will not.
 pub(super) enum Announced {
     Same(Hash),
     Read {
         prior: Option<Chunk>,
-        /// The blocks that may have changed, if that is to be proved.
+        /// The blocks that may have changed, if that must be proved.
         claimed: Option<Blocks>,
-        /// How much of it is to be read.
+        /// How many bytes of it will be read.
         bytes: usize,
     },
 }
 
-/// Tells the feed what comes next, as far ahead as it likes.
+/// Tells the feed which chunks come next, as far ahead as it wants.
 pub(super) struct Announcer<'a> {
     walk: Option<Walk<'a>>,
     plan: Option<Plan>,
     /// Bytes of the volume.
     len: u64,
-    /// The next chunk to be announced.
+    /// The next chunk to announce.
     next: u64,
-    /// Chunks that the feed knows of and that were not read.
+    /// Chunks that were announced but not read yet.
     reading: u64,
     announced: VecDeque<Announced>,
 }
@@ -43,7 +43,7 @@ impl<'a> Announcer<'a> {
         Announcer { walk, plan, len, next: 0, reading: 0, announced: VecDeque::new() }
     }
 
-    /// The next chunk; one that is to be read can be.
+    /// The next chunk; if it will be read, it is ready.
     pub(super) fn chunk(&mut self, feed: &mut dyn Feed, pipeline: &Pipeline<'_>) -> Result<Announced, Error> {
         while self.next < chunks_of(self.len)
             && (self.reading <= feed.ahead() || self.announced.is_empty())
@@ -69,7 +69,7 @@ impl<'a> Announcer<'a> {
         let mut prior = self.walk.as_mut().map(|walk| walk.told(number, &mut damages)).transpose()?;
         prior.iter_mut().for_each(|prior| prior.forget(number, pipeline.damage));
         if prior.as_ref().is_some_and(|prior| prior.unknown.is_some()) {
-            // Whatever did not change: it is to be stored again.
+            // This chunk must be stored again, even if nothing changed.
             look = Look::All;
             pipeline.meet(damages);
         }

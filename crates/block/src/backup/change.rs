@@ -1,4 +1,4 @@
-//! What changed in a chunk, and how it is stored.
+//! Finds what changed in a chunk, and stores it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,37 +16,37 @@ use crate::format::{
 use crate::pack::{DeltaPacker, Packer};
 use crate::{CHUNK, Error};
 
-/// Differences that may come to nothing in a chunk before no more are tried.
+/// After this many useless differences in a chunk no more are tried.
 const VAIN_MAX: usize = 4;
 
 /// Finds and stores changes.
 pub(super) struct Changer<'a> {
     fetcher: &'a Fetcher<'a>,
-    /// The volume as it was, if there is a snapshot of that.
+    /// The volume as it was, if a snapshot of that exists.
     before: Option<&'a dyn Source>,
     packer: io::Result<Packer>,
-    /// Damages that were met.
+    /// Damage that was met.
     met: &'a Mutex<BTreeSet<String>>,
 }
 
-/// What was found out about a chunk.
+/// The result for a chunk.
 pub(super) struct Found {
     /// Hash of its content.
     pub(super) content: Hash,
-    /// Hashes of its blocks; none where it was not looked at, or is a hole.
+    /// Hashes of its blocks; none if it was not read or is a hole.
     pub(super) hashes: Vec<Hash>,
     /// Its changes and the bytes of their groups, if there are any.
     pub(super) changes: Option<(Vec<Change>, Vec<u8>)>,
-    /// An interrupted run had stored them.
+    /// Whether an interrupted run had stored them.
     pub(super) reused: bool,
-    /// Blocks among them that are stored again, changed or not, as what is stored of them is damaged.
+    /// How many of them are stored again because their stored copies are damaged, changed or not.
     pub(super) healed: u64,
 }
 
 /// A group that can't be unpacked, and why.
 type BadBase = (Group, Error);
 
-/// A block to be stored.
+/// A block to store.
 #[derive(Clone, Copy)]
 struct New {
     block: usize,
@@ -66,7 +66,7 @@ impl<'a> Changer<'a> {
         Changer { fetcher, before, packer: Packer::new(), met }
     }
 
-    /// Looks at a chunk: its number and its data.
+    /// Examines a chunk, given its number and its data.
     pub(super) fn changes(
         &mut self,
         (chunk, data): (u64, &[u8]),
@@ -107,7 +107,7 @@ impl<'a> Changer<'a> {
                 healed,
             });
         }
-        // What an interrupted run has stored may leave out what was not known to be damaged then.
+        // An interrupted run may have left out blocks whose damage was not known then.
         let salvaged = salvaged.filter(|_| prior.is_none_or(|prior| prior.unknown.is_none()));
         if let Some(found) = salvaged.and_then(|salvaged| salvaged.take(&content)) {
             return Ok(Found { content, hashes, changes: Some(found), reused: true, healed });
@@ -129,8 +129,8 @@ impl<'a> Changer<'a> {
         Ok(Found { content, hashes, changes: Some((changes.collect(), out.bytes)), reused: false, healed })
     }
 
-    /// Stores the blocks that were something else before as differences to that, where it pays. Returns the
-    /// others; or what can't be had that a difference would be made to.
+    /// Stores blocks as differences to what they were before, where that pays. Returns the other blocks; or,
+    /// if a base can't be read, which one.
     fn differences<'p>(
         &self,
         (chunk, data): (u64, &[u8]),
@@ -146,7 +146,7 @@ impl<'a> Changer<'a> {
         let mut packer = DeltaPacker::new().map_err(packing)?;
         let (mut stored, mut paid, mut vain) = ([false; CHUNK_BLOCKS], 0, 0);
         for ((new, was), base) in based.iter().zip(bases.chunks(BLOCK)) {
-            // Where nothing is alike, trying is only slow.
+            // Where nothing is similar, trying is only slow.
             if vain > VAIN_MAX + paid {
                 break;
             }
@@ -163,7 +163,7 @@ impl<'a> Changer<'a> {
         Ok(Ok(new.iter().filter(|new| stored.get(new.block) == Some(&false)).copied().collect()))
     }
 
-    /// What differences to these blocks of a chunk are made to, one after the other.
+    /// The bases for differences of these blocks of a chunk, one after the other.
     fn bases(&self, chunk: u64, blocks: &[(New, &Place)]) -> Result<Result<Vec<u8>, BadBase>, Error> {
         let mut unpacked: Option<(Group, Vec<u8>)> = None;
         let mut bases = vec![0; blocks.len() * BLOCK];
@@ -186,7 +186,8 @@ impl<'a> Changer<'a> {
         Ok(Ok(bases))
     }
 
-    /// Reads a block as it was, if that is the base itself and it can be had without unpacking.
+    /// Reads the former content of a block from the snapshot, if that is the base itself, so that it need not
+    /// be unpacked.
     fn kept(&self, at: u64, was: &Place, target: &mut [u8]) -> bool {
         let Some(before) = self.before.filter(|_| was.base.is_none()) else { return false };
         let read = before.read_full_at(at, target).is_ok_and(|count| count == BLOCK);
@@ -195,7 +196,7 @@ impl<'a> Changer<'a> {
         read && block_hash(target) == was.hash
     }
 
-    /// Stores blocks whole, some together.
+    /// Stores whole blocks, several in a group.
     fn groups(&mut self, data: &[u8], new: &[New], out: &mut Out) -> Result<(), Error> {
         let packer = self.packer.as_mut().map_err(|error| packing(io::Error::other(error.to_string())))?;
         let mut gathered = Vec::new();
@@ -217,10 +218,10 @@ impl<'a> Changer<'a> {
     }
 }
 
-/// What is to be stored of a chunk.
+/// What to store of a chunk.
 struct Out {
     bytes: Vec<u8>,
-    /// For each block that changed, its place; `None` in it for zeros.
+    /// The place of each changed block; the inner `None` stands for zeros.
     places: Vec<Option<Option<Place>>>,
 }
 
@@ -232,7 +233,7 @@ impl Out {
     }
 }
 
-/// What a difference to this block is made to: the block itself, or what it is a difference to. So no
+/// The base for a difference to this block: the block itself, or, if it is a difference, its base. So no
 /// block needs more than one other.
 fn base_of(was: &Place) -> (Group, u8) {
     was.base.unwrap_or((was.group, was.slot))

@@ -1,4 +1,4 @@
-//! What an interrupted run has left: chunks that are stored already need not be compressed again.
+//! What an interrupted run has left: chunks that it has stored need not be compressed again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use crate::file::{self, read_exact_at};
 use crate::format::{Change, Group, Hash, Header, RECORD_FRAME_BYTES, Record, hash, record_len};
 use crate::store::Store;
 
-/// A file that was never finished, read from front to end.
+/// A file that was never finished, read in order.
 pub(super) struct Salvage {
     source: Arc<dyn Source>,
     number: u64,
@@ -18,7 +18,7 @@ pub(super) struct Salvage {
     next: Option<Record>,
 }
 
-/// A chunk of it.
+/// A chunk of such a file.
 pub(super) struct Salvaged {
     source: Arc<dyn Source>,
     number: u64,
@@ -26,7 +26,7 @@ pub(super) struct Salvaged {
 }
 
 impl Salvage {
-    /// What is left of the file of this number, if it builds upon the same parent as `header`.
+    /// What is left of the file with this number, if it builds on the same parent as `header`.
     pub(super) fn open(store: &dyn Store, number: u64, header: &Header) -> Option<Salvage> {
         let source: Arc<dyn Source> = Arc::from(store.leftover(&file::name(number)).ok()??);
         let mut fixed = [0; Header::FIXED_BYTES];
@@ -43,7 +43,7 @@ impl Salvage {
         Some(salvage)
     }
 
-    /// The next record; nothing of what follows one that is damaged is taken.
+    /// The next record. After a damaged record nothing more is used.
     fn read(&mut self) -> Option<Record> {
         let mut frame = [0; RECORD_FRAME_BYTES];
         read_exact_at(&*self.source, self.offset, &mut frame).ok()?;
@@ -56,7 +56,7 @@ impl Salvage {
         Some(record)
     }
 
-    /// What there is of a chunk; none but a later one may be asked for after it.
+    /// The contents for a chunk. Chunks must be asked for in ascending order.
     pub(super) fn chunk(&mut self, number: u64) -> Option<Salvaged> {
         while self.next.as_ref().is_some_and(|record| record.chunk < number) {
             self.next = self.read();
@@ -74,7 +74,7 @@ fn own_groups(record: &Record, number: u64) -> impl Iterator<Item = &Group> {
 
 impl Salvaged {
     /// The changes and the bytes of their groups, if the chunk's content is still the same and all bytes are
-    /// as they were written.
+    /// undamaged.
     pub(super) fn take(self, content: &Hash) -> Option<(Vec<Change>, Vec<u8>)> {
         if self.record.content != *content {
             return None;
@@ -84,7 +84,7 @@ impl Salvaged {
         let Salvaged { source, number, mut record } = self;
         for place in record.changes.iter_mut().filter_map(|(_, place)| place.as_mut()) {
             if place.group.file != number {
-                // Not what a backup writes.
+                // A backup never writes this.
                 return None;
             }
             let group = match moved.get(&place.group.offset) {

@@ -1,4 +1,4 @@
-//! What need not be read, because it is known not to have changed; and the proof of that, by sample.
+//! What need not be read, because it is known to be unchanged; and the proof of that, by sample.
 
 use std::ops::Range;
 
@@ -7,47 +7,47 @@ use crate::feed::Blocks;
 use crate::format::{BLOCK, CHUNK_BLOCKS, chunks_of};
 use crate::{CHUNK, Error};
 
-/// Of how many chunks one is read all the same.
+/// One in this many unchanged chunks is read nevertheless.
 const SAMPLE: u64 = 256;
-/// Chunks that are read all the same at least.
+/// The least number of unchanged chunks that are read.
 const SAMPLE_MIN: u64 = 2;
 
-/// Where a volume may have changed, told by a file system or device that knows.
+/// Where a volume may have changed, according to a file system or device that tracks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// The generation since which.
+    /// The generation since which changes are listed.
     pub since: u64,
-    /// Bytes of the volume that may have changed, in any order. What is not listed has not.
+    /// Bytes of the volume that may have changed, in any order. All other bytes are unchanged.
     pub ranges: Vec<Range<u64>>,
 }
 
-/// How a chunk is looked at.
+/// How to examine a chunk.
 pub(super) enum Look {
-    /// All of it.
+    /// Read all of it.
     All,
-    /// Not at all: it is as it was.
+    /// Read nothing: it is unchanged.
     Not,
-    /// These blocks only.
+    /// Read only these blocks.
     At(Blocks),
-    /// All of it, though only these blocks may have changed.
+    /// Read all of it, although only these blocks may have changed.
     Proof(Blocks),
 }
 
-/// How each chunk is looked at, asked in ascending order.
+/// How to examine each chunk, asked in ascending order.
 pub(super) struct Plan {
-    /// Blocks, ascending, not touching each other.
+    /// Ranges of blocks, ascending, not adjacent.
     ranges: Vec<Range<u64>>,
-    /// The first range that a chunk yet to come may need.
+    /// The first range that a later chunk may need.
     next: usize,
-    /// Chunks from here on are read: the volume ended there, or does now.
+    /// Chunks from here on are read, because the volume ended there or ends there now.
     tail: u64,
     seed: u64,
-    /// One chunk in so many is a sample.
+    /// One chunk in this many is a sample.
     every: u64,
 }
 
 impl Plan {
-    /// Of a volume that had `before` bytes and has `len`. Where the samples lie goes by `seed`.
+    /// For a volume that had `before` bytes and has `len`. `seed` determines the samples.
     pub(super) fn new(changed: &Changed, before: u64, len: u64, seed: u64) -> Plan {
         let block = BLOCK as u64;
         let mut ranges: Vec<Range<u64>> = changed
@@ -94,7 +94,7 @@ impl Plan {
     }
 }
 
-/// Fails when a block outside of `claimed` is not as it was.
+/// Fails if a block outside of `claimed` has changed.
 pub(super) fn prove(
     name: &str,
     chunk: u64,
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_byte_that_may_have_changed_is_looked_at() {
         let block = BLOCK as u64;
-        // Overlapping, touching, empty, in no order, over the end of a chunk.
+        // Overlapping, adjacent, empty, unordered, across the end of a chunk.
         let ranges =
             [5..6, 3 * block - 1..3 * block + 1, 20..20, block..2 * block, 6..9, 400 * block..900 * block];
         let mut plan = plan(&ranges);

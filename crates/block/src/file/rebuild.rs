@@ -1,4 +1,4 @@
-//! A file whose frame is damaged, read by its records: each tells of itself what it is, and proves it.
+//! Reads a file with a damaged frame by its records: each says what it is, and proves it.
 
 use disk::Source;
 
@@ -6,21 +6,21 @@ use super::{File, name, read_exact_at};
 use crate::format::{Header, IndexEntry, RECORD_FRAME_BYTES, Record, TRAILER_BYTES, Trailer, record_len};
 use crate::store::Store;
 
-/// Most chunks that a volume is believed to have when only a damaged header says so: 256 TiB.
+/// The most chunks that a volume can have if only a damaged header says so: 256 TiB.
 const CHUNKS_MAX: u64 = 1 << 26;
 
-/// What takes the place of an index.
+/// Replaces an index.
 pub(super) struct Rebuilt {
     entries: Vec<IndexEntry>,
-    /// There is no record behind the last one that was found.
+    /// Whether no record follows the last one that was found.
     complete: bool,
-    /// The trailer can be read.
+    /// Whether the trailer can be read.
     pub(super) has_trailer: bool,
 }
 
 impl Rebuilt {
-    /// Records lie in the order of their chunks without gaps: what stands between two that were found has
-    /// none.
+    /// Records are in the order of their chunks without gaps, so between two adjacent records no chunk is
+    /// missing.
     pub(super) fn knows(&self, chunk: u64) -> bool {
         self.complete || self.entries.last().is_some_and(|last| chunk <= last.chunk)
     }
@@ -36,9 +36,9 @@ impl Rebuilt {
 }
 
 impl File {
-    /// Opens a file whose frame is damaged. What its records say is proven by their hashes, what its header
-    /// says by nothing: whoever reads it compares the content of the volume in the end, if there is something
-    /// to compare it with. With `len` that is taken for the length of the volume.
+    /// Opens a file with a damaged frame. Hashes prove its records, but nothing proves its header: whoever
+    /// reads the file must compare the content of the volume in the end, if there is something to compare it
+    /// with. `len`, if given, is used as the length of the volume.
     pub(crate) fn rebuild(store: &dyn Store, number: u64, len_told: Option<u64>) -> Option<File> {
         let source = store.open(&name(number)).ok()?;
         let len = source.stat().ok()?.len;
@@ -63,8 +63,8 @@ impl File {
         let mut bytes = [0; TRAILER_BYTES];
         let read = read_exact_at(&*source, len.checked_sub(TRAILER_BYTES as u64)?, &mut bytes);
         let trailer = read.ok().and_then(|()| Trailer::decode(&bytes).ok());
-        // One that was cut is shorter, one whose records end too early is longer than what was found makes
-        // it.
+        // A file that was cut is shorter than what was found implies; one whose records end too early is
+        // longer.
         let complete = end + index_bytes + TRAILER_BYTES as u64 == len;
         let rebuilt = Rebuilt { entries, complete, has_trailer: trailer.is_some() };
         let nothing = Trailer {
@@ -78,7 +78,7 @@ impl File {
         Some(File {
             number,
             header: fixed.header,
-            // Where records end is what was found, whatever the trailer says.
+            // Records end where they were found to end, whatever the trailer says.
             trailer: Trailer { index_offset: end, ..trailer.unwrap_or(nothing) },
             header_len: start as u64,
             len,
@@ -102,7 +102,7 @@ fn record(source: &dyn Source, at: u64) -> Option<(Record, Vec<u8>)> {
     Some((Record::decode(&bytes).ok()?, bytes))
 }
 
-/// What an index would say of the records from `start` on, and where they end.
+/// The index for the records from `start` on, and the end of the records.
 fn entries(source: &dyn Source, file: u64, start: u64, header: &Header) -> (Vec<IndexEntry>, u64) {
     let (mut entries, mut offset): (Vec<IndexEntry>, u64) = (Vec::new(), start);
     while let Some((record, bytes)) = record(source, offset) {

@@ -1,4 +1,4 @@
-//! What frames a file: header, index entries, trailer.
+//! The frame of a file: header, index entries, trailer.
 
 use super::wire::Fields;
 use super::{BLOCK, Corrupt, Hash};
@@ -6,23 +6,23 @@ use super::{BLOCK, Corrupt, Hash};
 const MAGIC: [u8; 8] = *b"remoblk\n";
 const END_MAGIC: [u8; 8] = *b"remoend\n";
 const VERSION: u32 = 1;
-/// Longest note that is written or read.
+/// Longest note.
 const NOTE_MAX: usize = 1 << 16;
 
-/// How a file begins.
+/// The beginning of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Number of the generation, from 1.
     pub generation: u64,
-    /// Generation that this one tells the changes to; 0: none, all is here.
+    /// Generation relative to which this one has changes; 0: none, everything is here.
     pub parent: u64,
     /// Content hash of the parent; zeros if there is none.
     pub parent_content: [u8; 32],
     /// Length of the volume in bytes.
     pub len: u64,
-    /// When the source was as it is here, seconds since the epoch.
+    /// When the source was in this state, seconds since the epoch.
     pub taken_s: i64,
-    /// What it is, for programs and people: JSON, at most 64 KiB.
+    /// A description for programs and people: JSON, at most 64 KiB.
     pub note: String,
 }
 
@@ -32,10 +32,10 @@ impl Header {
     /// Bytes of the longest header.
     pub const BYTES_MAX: usize = Header::FIXED_BYTES + NOTE_MAX;
 
-    /// Bytes of the whole header, given its fixed part.
+    /// Bytes of the whole header, judged by its fixed part.
     ///
     /// # Errors
-    /// When it is no header, or of a version that is not known.
+    /// When the bytes are not a header, or have an unknown version.
     pub fn total_bytes(fixed: &[u8]) -> Result<usize, Corrupt> {
         let mut fields = Fields::new(fixed);
         if fields.array::<8>()? != MAGIC {
@@ -55,7 +55,7 @@ impl Header {
         Ok(Header::FIXED_BYTES + note)
     }
 
-    /// The bytes. A note that is too long is cut.
+    /// Encodes the header. A note that is too long is cut.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut end = self.note.len().min(NOTE_MAX);
@@ -77,7 +77,7 @@ impl Header {
         out
     }
 
-    /// Reads them back.
+    /// Decodes a header.
     ///
     /// # Errors
     /// When they are not a header.
@@ -104,14 +104,14 @@ impl Header {
 /// A header that may be damaged, without its note.
 #[derive(Debug)]
 pub struct FixedHeader {
-    /// What it says; the note is empty.
+    /// Its contents; the note is empty.
     pub header: Header,
-    /// Bytes of the note, at most as many as one may have.
+    /// Bytes of the note, limited to the maximum.
     pub note_bytes: usize,
 }
 
 impl Header {
-    /// The numbers of a header, whatever else it says: for a file that is damaged somewhere.
+    /// The numbers of a header, whatever else it contains: for a file that is damaged somewhere.
     #[must_use]
     pub fn decode_fixed(bytes: &[u8]) -> Option<FixedHeader> {
         let mut fields = Fields::new(bytes);
@@ -145,7 +145,7 @@ impl IndexEntry {
     /// Bytes of an entry.
     pub const BYTES: usize = 56;
 
-    /// The bytes.
+    /// Encodes the entry.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(IndexEntry::BYTES);
@@ -158,7 +158,7 @@ impl IndexEntry {
         out
     }
 
-    /// Reads one back.
+    /// Decodes an entry.
     ///
     /// # Errors
     /// When the bytes are not an entry.
@@ -172,20 +172,20 @@ impl IndexEntry {
     }
 }
 
-/// How a file ends. It is written last, so a file without it is not whole.
+/// The end of a file. It is written last, so a file without it is incomplete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trailer {
     /// Where the index begins.
     pub index_offset: u64,
-    /// Entries of the index.
+    /// Number of entries in the index.
     pub index_count: u64,
     /// Bytes of groups in this file.
     pub stored: u64,
-    /// Blocks that its records tell of and that are not zeros.
+    /// Blocks in its records that are not zeros.
     pub blocks: u64,
-    /// Hash of the volume: of its length and the content hashes of all its chunks.
+    /// Hash of the volume: over its length and the content hashes of all its chunks.
     pub content: [u8; 32],
-    /// Hash of the header, the index and this trailer up to here.
+    /// Hash of the header, the index and this trailer up to this field.
     pub root: [u8; 32],
 }
 
@@ -193,7 +193,7 @@ pub struct Trailer {
 pub const TRAILER_BYTES: usize = 104;
 
 impl Trailer {
-    /// The part that the root covers; the root itself goes behind it.
+    /// The part that the root hash covers; the root hash itself follows.
     #[must_use]
     pub fn encode_covered(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(TRAILER_BYTES);
@@ -206,7 +206,7 @@ impl Trailer {
         out
     }
 
-    /// Reads it back; the root is the caller's to check.
+    /// Decodes a trailer; the caller must check the root hash.
     ///
     /// # Errors
     /// When the bytes are not a trailer.

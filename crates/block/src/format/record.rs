@@ -1,4 +1,4 @@
-//! The record of a chunk: which of its blocks changed, and where they are now.
+//! The record of a chunk: which of its blocks changed, and where they are stored now.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ const GROUP_BYTES: usize = 40;
 const SUM_BYTES: usize = 16;
 const NONE: u16 = u16::MAX;
 
-/// How the bytes of a group are stored.
+/// How a group is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// As they are.
+    /// Uncompressed.
     Raw,
     /// One zstd frame.
     Zstd,
@@ -23,16 +23,16 @@ pub enum Method {
     Delta,
 }
 
-/// Some blocks that are stored together, and where.
+/// Blocks that are stored together, and their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// Number of the file.
     pub file: u64,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// Bytes as stored.
+    /// Bytes in the file.
     pub stored: u32,
-    /// How.
+    /// How it is stored.
     pub method: Method,
     /// Number of blocks in it.
     pub blocks: u8,
@@ -40,20 +40,21 @@ pub struct Group {
     pub sum: Hash,
 }
 
-/// Where the content of a block is.
+/// Where the content of a block is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Hash of the content.
     pub hash: Hash,
-    /// The group that holds it.
+    /// The group that contains it.
     pub group: Group,
-    /// Its number in the group, from 0.
+    /// Its index in the group, from 0.
     pub slot: u8,
-    /// The block it is a difference to: the group and the number in it. That group is no difference itself.
+    /// The block relative to which it is a difference: its group and its index there. That group is not a
+    /// difference itself.
     pub base: Option<(Group, u8)>,
 }
 
-/// A block that is not as in the parent, by its number in the chunk. `None`: it is zeros now.
+/// A block that differs from the parent's, by its index in the chunk. `None`: it is zeros now.
 pub type Change = (u8, Option<Place>);
 
 /// The changes in one chunk.
@@ -63,12 +64,12 @@ pub struct Record {
     pub chunk: u64,
     /// Hash of the whole chunk's content after the changes.
     pub content: Hash,
-    /// The changes in the order of the blocks. None at all: the whole chunk is zeros.
+    /// The changes in the order of the blocks. If empty, the whole chunk is zeros.
     pub changes: Vec<Change>,
 }
 
 impl Record {
-    /// The bytes. The last 16 of them are the hash of those before.
+    /// Encodes the record. Its last 16 bytes are the hash of the bytes before.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut table = Table::default();
@@ -105,10 +106,10 @@ impl Record {
         out
     }
 
-    /// Reads it back.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// When the bytes are not a record, or not the ones that were written.
+    /// When the bytes are not a record, or are damaged.
     pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {
         let (covered, sum) = bytes.split_at(bytes.len().saturating_sub(SUM_BYTES));
         let mut fields = Fields::new(covered);
@@ -141,13 +142,13 @@ impl Record {
     }
 }
 
-/// Bytes from the start of a record that tell its length.
+/// Bytes at the start of a record that give its length.
 pub const RECORD_FRAME_BYTES: usize = 8;
 
-/// The length of a record, given its first bytes.
+/// The length of a record, from its first bytes.
 ///
 /// # Errors
-/// When no record begins with them.
+/// When no record begins with these bytes.
 pub fn record_len(bytes: &[u8]) -> Result<usize, Corrupt> {
     const LEN_MAX: usize = FIXED + CHUNK_BLOCKS * (CHANGE_BYTES + 2 * GROUP_BYTES) + SUM_BYTES;
     let mut fields = Fields::new(bytes);

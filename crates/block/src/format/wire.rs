@@ -1,4 +1,4 @@
-//! Little-endian numbers out of bytes.
+//! Reads little-endian numbers from bytes.
 
 use super::{Corrupt, Hash};
 
@@ -13,7 +13,7 @@ impl<'a> Fields<'a> {
         Fields { bytes, at: 0 }
     }
 
-    /// A complaint about the field that was read last.
+    /// An error about the last field that was read.
     pub(super) fn wrong(&self, what: &'static str) -> Corrupt {
         Corrupt { what, place: self.at }
     }
@@ -52,13 +52,13 @@ impl<'a> Fields<'a> {
         self.array()
     }
 
-    /// Fields that are reserved are zero.
+    /// Checks that reserved fields are zero.
     pub(super) fn zero(&mut self, len: usize) -> Result<(), Corrupt> {
         let bytes = self.bytes(len)?;
         if bytes.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(self.wrong("a reserved field is set")) }
     }
 
-    /// Complains about bytes that are left.
+    /// Fails if bytes are left.
     pub(super) fn end(&self) -> Result<(), Corrupt> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(self.wrong("too long")) }
     }

@@ -1,4 +1,4 @@
-//! Which files of a repository make up a generation, also of one that is damaged.
+//! Finds the files of a repository that make up a generation, even a damaged one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,20 +10,19 @@ use crate::file::File;
 use crate::format::CHUNK;
 use crate::repository::{Loaded, Repository};
 
-/// Times as long as any other a volume is believed to be when only a damaged header says so.
+/// If only a damaged header gives a volume's length, it may be at most this many times that of any other.
 const LONGER_MAX: u64 = 16;
 
-/// What was noted of a generation when it was made, also where its file is damaged: then it may not be what
-/// it was.
+/// The note of a generation. If its file is damaged, the note may be wrong.
 ///
 /// # Errors
-/// When there is no such generation.
+/// When the generation does not exist.
 pub fn note(repository: &Repository, request: Request) -> Result<String, Error> {
     let (_, chain, _) = find(repository, request)?;
     Ok(chain.newest().map(|file| file.header.note.clone()).unwrap_or_default())
 }
 
-/// Hash of the volume as it was: of the file itself, or of one that builds upon it.
+/// Hash of the volume: from the file itself, or from one that builds on it.
 pub(super) fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u8; 32]> {
     let newest = newest?;
     let mut children = loaded.generations.values().filter(|file| file.is_sound());
@@ -31,7 +30,7 @@ pub(super) fn expected(loaded: &Loaded, newest: Option<&Arc<File>>) -> Option<[u
     newest.expected().copied().or_else(|| child().map(|child| child.header.parent_content))
 }
 
-/// The chain to restore, and what of the repository is known to stand in its way.
+/// The chain to restore, and the known damage that affects it.
 pub(crate) fn find(repository: &Repository, request: Request) -> Result<(Loaded, Chain, Vec<String>), Error> {
     if !request.keep_going {
         let loaded = repository.load()?;
@@ -41,7 +40,7 @@ pub(crate) fn find(repository: &Repository, request: Request) -> Result<(Loaded,
     let loaded = repository.load_damaged()?;
     let newest = request.generation.or_else(|| loaded.generations.keys().next_back().copied());
     let Some((chain, why)) = newest.and_then(|number| Chain::partial(&loaded.generations, number)) else {
-        // It says best what there is.
+        // That error describes best what exists.
         return Err(repository.chain(&loaded, request.generation).err().unwrap_or(Error::Worker));
     };
     let chain = with_length(repository, &loaded, chain)?;
@@ -51,7 +50,8 @@ pub(crate) fn find(repository: &Repository, request: Request) -> Result<(Loaded,
     Ok((loaded, chain, damages))
 }
 
-/// The chain, where nothing proves how long the volume is: as long as makes it what was backed up.
+/// The chain, when nothing proves the volume's length: tries the lengths until the content matches what was
+/// backed up.
 fn with_length(repository: &Repository, loaded: &Loaded, chain: Chain) -> Result<Chain, Error> {
     let Some(newest) = chain.newest().filter(|newest| !newest.is_sound()) else { return Ok(chain) };
     let Some(expected) = expected(loaded, Some(newest)) else { return Ok(chain) };
@@ -68,7 +68,7 @@ fn with_length(repository: &Repository, loaded: &Loaded, chain: Chain) -> Result
             return Ok(other);
         }
     }
-    // Nothing is that much larger from one day to the next.
+    // A volume does not grow that much from one day to the next.
     let most = lens.last().map_or(u64::MAX, |longest| longest.saturating_mul(LONGER_MAX).max(CHUNK as u64));
     if chain.len() > most {
         let text = "the length of the volume is damaged, and nothing else tells it";

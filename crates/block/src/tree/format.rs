@@ -1,4 +1,4 @@
-//! How a layout is written. docs/formats/tree.md
+//! Encodes a layout, as docs/formats/tree.md describes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use super::{Layout, Node, blocks_of, places};
 use crate::format::BLOCK;
 
 const MAGIC: &[u8; 8] = b"remotree";
-/// Without extended attributes and second names, which all before had.
+/// The version without extended attributes and hard links, which all earlier layouts had.
 const PLAIN: u32 = 1;
 const VERSION: u32 = 2;
-/// Bytes of a map at most: some million files.
+/// The most bytes of a map: some million files.
 const MAP_MAX: u64 = 1 << 30;
 /// Bytes of a header before the parts of the map.
 const FRONT: usize = 64;
@@ -25,10 +25,10 @@ pub(super) const MAP_PARTS_MAX: usize = (BLOCK - FRONT) / 16;
 const FILE: u8 = 0;
 const FOLDER: u8 = 1;
 const LINK: u8 = 2;
-/// Another name of a file.
+/// A hard link to a file.
 const NAME: u8 = 3;
 
-/// The header of a volume whose map lies in these blocks.
+/// The header of a volume whose map is in these blocks.
 pub(super) fn header(parts: &[Range<u64>], map: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     put_u32(&mut out, VERSION);
@@ -97,7 +97,7 @@ fn put_blocks(out: &mut Vec<u8>, blocks: &[Range<u64>]) {
     }
 }
 
-/// A header that was read.
+/// A decoded header.
 pub(super) struct Front {
     pub(super) parts: Vec<Range<u64>>,
     len: u64,
@@ -124,12 +124,12 @@ impl Front {
         Ok(Front { parts, len, hash, version })
     }
 
-    /// Where the map's bytes lie in the volume.
+    /// The places of the map's bytes in the volume.
     pub(super) fn places(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
         places(&self.parts, self.len)
     }
 
-    /// The layout, of the bytes of the map and of a volume of `blocks` blocks.
+    /// The layout, from the bytes of the map and the number of blocks of the volume.
     pub(super) fn layout(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
         if *blake3::hash(map).as_bytes() != self.hash {
             return Err("the map is not the one of the header");
@@ -148,7 +148,7 @@ impl Front {
         self.placed(nodes, blocks)
     }
 
-    /// The layout as far as the first bytes of a map tell, which are proven in another way.
+    /// The layout as far as the first bytes of a map give it; these bytes are proven in another way.
     pub(super) fn part(self, map: &[u8], blocks: u64) -> Result<Layout, &'static str> {
         let mut input = In(map);
         let count = input.u64()?;
@@ -158,7 +158,7 @@ impl Front {
             check(&nodes, &node)?;
             nodes.push(node);
         }
-        // A name of something that is not known any more is none.
+        // A hard link to a file that is not known is dropped.
         let files: BTreeSet<PathBuf> = files(&nodes).map(Path::to_owned).collect();
         nodes.retain(|node| node.same_as.as_ref().is_none_or(|path| files.contains(path)));
         self.placed(nodes, blocks)
@@ -183,12 +183,12 @@ impl Front {
     }
 }
 
-/// Paths of files that are not other names of others.
+/// Paths of files that are not hard links to others.
 fn files(nodes: &[Node]) -> impl Iterator<Item = &Path> {
     nodes.iter().filter(|node| node.kind == Kind::File && node.same_as.is_none()).map(|node| &*node.path)
 }
 
-/// A path leads nowhere but into a folder that was named before.
+/// Checks that a path leads only into a folder that came before.
 fn check(nodes: &[Node], node: &Node) -> Result<(), &'static str> {
     let Some(last) = nodes.last() else {
         let is_top = node.path.as_os_str().is_empty() && node.kind == Kind::Folder;

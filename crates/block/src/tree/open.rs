@@ -1,14 +1,14 @@
-//! Files of a tree that are open.
+//! Open files of a tree.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files that are open at once at most.
+/// The most files that are open at a time.
 const OPEN_MAX: usize = 100;
 
-/// The files that were used last. A tree may have more than a process may open.
+/// The most recently used files. A tree may have more files than a process may open.
 pub(super) struct OpenFiles<File: ?Sized>(Mutex<State<File>>);
 
 struct State<File: ?Sized> {

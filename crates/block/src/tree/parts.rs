@@ -1,13 +1,13 @@
-//! What lies where in a volume.
+//! The parts of a volume by place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Parts of a volume by where they begin, with nothing between them.
+/// Parts of a volume by their offset; between them is nothing.
 pub(super) struct Parts<What>(BTreeMap<u64, (u64, What)>);
 
-/// A part of a volume that is a file's, from an offset in it on.
+/// A part of a volume that belongs to a file, from an offset in the file on.
 pub(super) struct FilePart {
     pub(super) path: PathBuf,
     pub(super) offset: u64,
@@ -18,13 +18,13 @@ impl<What> Parts<What> {
         Parts(BTreeMap::new())
     }
 
-    /// Puts something at a place where there is nothing yet.
+    /// Adds a part at a free place.
     pub(super) fn add(&mut self, place: Range<u64>, what: What) {
         self.0.insert(place.start, (place.end.saturating_sub(place.start), what));
     }
 
-    /// Parts that a range touches: the place that is both in the range and in the part, the part, and how far
-    /// into the part that place is.
+    /// Parts that overlap a range: for each the place in both, the part, and the offset of that place in the
+    /// part.
     pub(super) fn touched(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, &What, u64)> {
         let first = self.0.range(..=range.start).next_back().map_or(range.start, |(at, _)| *at);
         self.0.range(first..range.end.max(first)).filter_map(move |(at, (len, what))| {

@@ -1,4 +1,4 @@
-//! The files of a tree, read as one volume.
+//! Reads the files of a tree as one volume.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::Layout;
 use super::open::OpenFiles;
 use super::parts::{FilePart, Parts};
 
-/// A volume made of files and bytes at places of their own, with zeros between them.
+/// A volume made of files and bytes at their places, with zeros between them.
 pub struct Reader {
     disk: Arc<dyn Disk>,
     len: u64,
@@ -20,20 +20,20 @@ pub struct Reader {
     position: u64,
 }
 
-/// Something that lies in the volume.
+/// The contents of a part.
 enum What {
     Bytes(Vec<u8>),
     File(FilePart),
 }
 
 impl Reader {
-    /// A volume of `len` bytes, all of them zeros.
+    /// A volume of `len` bytes, all zeros.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>, len: u64) -> Reader {
         Reader { disk, len, parts: Parts::new(), open: OpenFiles::new(), position: 0 }
     }
 
-    /// The volume of a layout, whose files are below `top`.
+    /// The volume of a layout, with the files below `top`.
     #[must_use]
     pub fn of(disk: Arc<dyn Disk>, layout: &Layout, top: &Path) -> Reader {
         let mut reader = Reader::new(disk, layout.volume_len());
@@ -46,12 +46,12 @@ impl Reader {
         reader
     }
 
-    /// Puts bytes at a place where there is nothing yet.
+    /// Adds bytes at a free place.
     pub fn add_bytes(&mut self, at: u64, bytes: Vec<u8>) {
         self.parts.add(at..at + bytes.len() as u64, What::Bytes(bytes));
     }
 
-    /// Puts a part of a file, from `offset` on, at a place where there is nothing yet.
+    /// Adds a part of a file, from `offset` on, at a free place.
     pub fn add_file(&mut self, place: Range<u64>, path: PathBuf, offset: u64) {
         self.parts.add(place, What::File(FilePart { path, offset }));
     }
@@ -60,8 +60,8 @@ impl Reader {
         self.open.get(path, |path| self.disk.open(path))
     }
 
-    /// Does something with each file that a range touches: the file, the range in it, and where that begins
-    /// in the volume.
+    /// Calls a function for each file that overlaps a range: with the file, the range in it, and the start of
+    /// that in the volume.
     fn files(
         &self,
         range: Range<u64>,
@@ -133,7 +133,7 @@ impl Source for Reader {
             match file.skip_hole(start)? {
                 Some(data) if data < end => return Ok(Some(place.start + (data - start))),
                 Some(_) => {}
-                // Behind the end of a file there is no data either.
+                // After the end of a file there is no data either.
                 None if file.stat()?.len < end => return Err(shorter(path)),
                 None => {}
             }
@@ -146,7 +146,7 @@ impl Source for Reader {
             file.prefetch(range.start, range.end - range.start);
             Ok(())
         };
-        // Only advice: what can't be opened is told when it is read.
+        // This is only advice: a file that can't be opened is reported when it is read.
         self.files(at..at + len, advise).ok();
     }
 

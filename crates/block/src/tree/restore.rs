@@ -1,4 +1,4 @@
-//! Bringing a tree of files back.
+//! Restores a tree of files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,31 +21,30 @@ use crate::repository::Repository;
 use crate::restore::{Loss, Request, Summary, find, in_place_fresh};
 use crate::{Error, chain};
 
-/// How names of access control lists begin.
+/// The prefix of attributes that are access control lists.
 const LISTS: &[u8] = b"system.posix_acl_";
-/// Most things that are told one by one that a target can't hold.
+/// The most things that are listed one by one because the target can't store them.
 const BENT_MAX: usize = 1000;
 
-/// The layout of a generation, of the newest one if none is named.
+/// The layout of a generation, or of the newest one if none is named.
 ///
 /// # Errors
-/// When there is no such generation, when it has no tree of files, or when it can't be read as it was
-/// written.
+/// When the generation does not exist, has no tree of files, or can't be read as it was written.
 pub fn layout_of(repository: &Repository, generation: Option<u64>) -> Result<Layout, Error> {
     let _stays = repository.reading()?;
     let (loaded, chain, _) = find(repository, Request::new(generation, 1))?;
     read_layout(&chain, &Copies::new(repository.store(), &loaded.files), false).map(|found| found.layout)
 }
 
-/// What is known of the list of files.
+/// The list of files, as far as it is known.
 pub(crate) struct Found {
     pub(crate) layout: Layout,
-    /// Bytes of it from which on nothing is.
+    /// Bytes of the list that are lost, up to its end.
     lost: Option<Range<u64>>,
     damages: Vec<Error>,
 }
 
-/// The layout that a chain ends in; the first part of it will do, if that is said.
+/// The layout at the end of a chain; with `keep_going` its first part is enough.
 pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) -> Result<Found, Error> {
     let corrupt = |what: &str| {
         let shown = chain.newest().map(|file| file.shown.clone()).unwrap_or_default();
@@ -79,13 +78,13 @@ pub(crate) fn read_layout(chain: &Chain, copies: &Copies<'_>, keep_going: bool) 
 /// Bytes of a volume.
 struct Bytes {
     bytes: Vec<u8>,
-    /// The first of them that can't be had.
+    /// The first of them that can't be read.
     lost: Option<usize>,
     damages: Vec<Error>,
 }
 
 impl Bytes {
-    /// Fails unless all of them are there.
+    /// Fails unless all of them were read.
     fn whole(&self) -> Result<(), Error> {
         match (self.lost, self.damages.first()) {
             (None, _) => Ok(()),
@@ -98,13 +97,13 @@ impl Bytes {
     }
 }
 
-/// Bytes of a volume: each range of it at an offset of what is returned.
+/// Bytes of a volume: each range goes to an offset in the result.
 fn bytes(
     chain: &Chain,
     copies: &Copies<'_>,
     places: impl Iterator<Item = (Range<u64>, u64)>,
 ) -> Result<Bytes, Error> {
-    // A chain is walked from front to end, so the chunks come in order.
+    // A chain is walked in order, so the chunks come in order.
     let mut wanted: BTreeMap<u64, Vec<(Range<u64>, u64)>> = BTreeMap::new();
     let (mut len, size) = (0, CHUNK as u64);
     for (place, offset) in places {
@@ -140,7 +139,7 @@ fn bytes(
 }
 
 impl Layout {
-    /// The first bytes of these of the volume that the list of files lies in.
+    /// The first of these bytes of the volume that belong to the list of files.
     pub(crate) fn of_list(&self, ranges: &[Range<u64>]) -> Option<Range<u64>> {
         let list = self.map.iter().map(|range| range.start * BLOCK as u64..range.end * BLOCK as u64);
         let own: Vec<Range<u64>> = std::iter::once(0..BLOCK as u64).chain(list).collect();
@@ -149,12 +148,13 @@ impl Layout {
         ranges.iter().find(touched).cloned()
     }
 
-    /// What parts of the volume are of the files: those, by their paths. What belongs to no file is left out.
+    /// Translates lost parts of the volume into parts of files, by path. Parts that belong to no file are
+    /// left out.
     pub(crate) fn losses(&self, ranges: &[Range<u64>]) -> Vec<Loss> {
         let mut losses = Vec::new();
         for node in &self.nodes {
             for (place, offset) in node.places() {
-                // They are in order and do not touch.
+                // They are in order and not adjacent.
                 let first = ranges.partition_point(|range| range.end <= place.start);
                 let here = ranges.iter().skip(first).take_while(|range| range.start < place.end);
                 losses.extend(here.map(|range| {
@@ -169,11 +169,11 @@ impl Layout {
     }
 }
 
-/// Restores a tree into a new folder, which has its name only when all of it is there and durable.
+/// Restores a tree into a new folder, which gets its name only when everything in it is complete and durable.
 ///
 /// # Errors
-/// When there is something at `path`, when it can't be written, or when the generation can't be read as it
-/// was written. Nothing has the name then.
+/// When `path` exists, when it can't be written, or when the generation can't be read as it was written. Then
+/// nothing has the name.
 pub fn restore(
     repository: &Repository,
     (disk, tree): (&Arc<dyn Disk>, &dyn Tree),
@@ -189,12 +189,12 @@ pub fn restore(
     let (loaded, chain, _) = find(repository, request)?;
     let copies = Copies::new(repository.store(), &loaded.files);
     let found = read_layout(&chain, &copies, request.keep_going)?;
-    // The same one, also when a newer one has come.
+    // The same generation, even if a newer one has been added meanwhile.
     let generation = chain.newest().map(|file| file.header.generation);
     let request = Request { generation, ..request };
     drop(stays);
     let partial = Output::partial(path);
-    // A leftover of a run that was killed.
+    // A killed run may have left it.
     remove(&**disk, tree, &partial).map_err(failed)?;
     let restored = fill(repository, (disk, tree), (&found.layout, &partial), request, world);
     let restored = restored.map(|summary| found.tell(summary));
@@ -202,7 +202,7 @@ pub fn restore(
 }
 
 impl Found {
-    /// What was lost of the volume, said of its files.
+    /// Translates what was lost of the volume into losses of its files.
     fn tell(self, mut summary: Summary) -> Summary {
         let ranges: Vec<Range<u64>> = summary.losses.into_iter().map(|loss| loss.bytes).collect();
         summary.losses = self.layout.losses(&ranges);
@@ -225,7 +225,7 @@ fn fill(
         let name = path.display().to_string();
         |source| Error::Target { name, source }
     };
-    // Before anything is written: what can't be written from now on is told.
+    // This comes before anything is written, so that what can't be written from now on is reported.
     let above = top.parent().unwrap_or(Path::new(""));
     let batch = disk.batch(above).map_err(failed(above))?;
     for node in layout.nodes.iter().filter(|node| node.same_as.is_none()) {
@@ -248,7 +248,7 @@ fn fill(
             name_again(&**disk, tree, (&join(top, file), &path), &mut summary).map_err(failed(&path))?;
         }
     }
-    // What is in a folder before the folder itself, whose time changes with it.
+    // The contents of a folder come before the folder itself, because they change its time.
     for node in layout.nodes.iter().rev() {
         let path = join(top, &node.path);
         if node.kind == Kind::Folder && batch.is_none() {
@@ -262,7 +262,7 @@ fn fill(
     Ok(Summary { len: layout.bytes(), ..summary })
 }
 
-/// Gives a file another name; a copy of it where it can't have two.
+/// Makes a hard link to a file, or a copy if that is impossible.
 fn name_again(
     disk: &dyn Disk,
     tree: &dyn Tree,
@@ -277,8 +277,8 @@ fn name_again(
     Ok(())
 }
 
-/// Gives something its owner, rights, times and extended attributes. What it can't have is told; nobody gets
-/// more rights for that.
+/// Sets owner, permissions, times and extended attributes. What can't be set is reported; nobody gets more
+/// permissions because of that.
 fn describe(tree: &dyn Tree, node: &Node, path: &Path, summary: &mut Summary) -> io::Result<()> {
     let list = node.extended.iter().find(|(name, _)| name == ACCESS_LIST);
     let mode = node.attributes.mode;
@@ -304,12 +304,12 @@ impl Summary {
     }
 }
 
-/// `Path::join` would end the path of the top itself with a slash.
+/// `Path::join` would append a slash to the path of the top itself.
 fn join(top: &Path, path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { top.to_owned() } else { top.join(path) }
 }
 
-/// Removes a folder and all that is in it; that there is none is no error.
+/// Removes a folder and everything in it; it is no error if it does not exist.
 fn remove(disk: &dyn Disk, tree: &dyn Tree, folder: &Path) -> io::Result<()> {
     let entries = match tree.entries(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -325,14 +325,14 @@ fn remove(disk: &dyn Disk, tree: &dyn Tree, folder: &Path) -> io::Result<()> {
     disk.remove_folder(folder)
 }
 
-/// The files of a tree, written as one volume. What belongs to no file is let go.
+/// The files of a tree, written as one volume. Bytes that belong to no file are dropped.
 struct Target {
     disk: Arc<dyn Disk>,
     len: u64,
     parts: Parts<FilePart>,
     open: OpenFiles<dyn Volume>,
     files: Vec<PathBuf>,
-    /// Each file is to be synced; otherwise that is done for all at once.
+    /// Whether each file must be synced; otherwise all are synced at once.
     syncs: bool,
 }
 

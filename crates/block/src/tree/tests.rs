@@ -22,7 +22,7 @@ fn folder(path: &str) -> Node {
     Node { kind: Kind::Folder, ..file(path, 0) }
 }
 
-/// The files `f0`, `f1`, ... of these lengths in blocks and bytes; none where there is none.
+/// The files `f0`, `f1`, ... with these lengths in blocks and bytes; `None` leaves a file out.
 fn nodes(lens: &[Option<u64>]) -> Vec<Node> {
     let files =
         lens.iter().enumerate().filter_map(|(number, len)| Some(file(&format!("f{number}"), (*len)?)));
@@ -44,7 +44,7 @@ proptest! {
         let mut before: Option<Layout> = None;
         for lens in lives {
             let layout = Layout::new(nodes(&lens), before.as_ref());
-            // It reads as it was written, which also says that no two files have a block in common.
+            // It decodes to the same layout, which also proves that no two files share a block.
             prop_assert_eq!(decoded(&layout), Ok(layout.clone()));
             for node in &layout.nodes {
                 let old = before.iter().flat_map(|before| &before.nodes).find(|old| old.path == node.path);
@@ -56,7 +56,7 @@ proptest! {
         }
     }
 
-    /// Whatever a map says, no path leads out of the tree, and nothing panics.
+    /// Whatever a map contains, no path leads out of the tree, and nothing panics.
     #[test]
     fn a_hostile_map_is_refused_or_harmless(at in 0usize..400, bytes in proptest::collection::vec(any::<u8>(), 1..9)) {
         let mut all = nodes(&[Some(5), Some(BLOCK_U64 * 3)]);
@@ -101,7 +101,7 @@ fn extents() -> impl Strategy<Value = Vec<Extent>> {
     })
 }
 
-/// What lies at a byte: a place on the device, or zeros.
+/// What is at a byte: a place on the device, or zeros.
 fn of(extents: &[Extent], at: u64) -> Option<u64> {
     let here = extents.iter().find(|extent| (extent.logical..extent.logical + extent.len).contains(&at))?;
     (here.flags & 0x800 == 0).then_some(here.physical + (at - here.logical))
@@ -113,7 +113,7 @@ fn what_is_compressed_or_lies_in_the_list_itself_may_always_have_changed() {
         let extents = [Extent { logical: 0, physical: 4096, len: 10, flags }];
         assert_eq!(differing(&extents, &extents, 10), std::iter::once(0..10).collect::<Vec<_>>());
     }
-    // A list that makes no sense is no reason to leave anything out.
+    // An invalid list is no reason to leave anything out.
     let odd = [Extent { logical: 0, physical: 0, len: 0, flags: 0 }; 2];
     assert!(differing(&odd, &odd, 10).iter().any(|range| range.end == 10));
 }
@@ -139,7 +139,7 @@ fn paths_that_no_tree_has_are_refused() {
 fn another_name_of_a_file_has_no_bytes_of_its_own_and_they_stay_where_they_were() {
     let before = Layout::new(vec![folder(""), file("b", 3 * BLOCK_U64)], None);
     let name = |path: &str, of: &str| Node { same_as: Some(of.into()), ..file(path, 0) };
-    // The new name comes first, and the blocks stay with the old one.
+    // The new name comes first, but the blocks stay with the old one.
     let now = vec![folder(""), file("a", 3 * BLOCK_U64), name("b", "a"), name("c", "a")];
     let layout = Layout::new(now, Some(&before));
     assert_eq!(layout.nodes[2].blocks, before.nodes[1].blocks);
@@ -174,7 +174,7 @@ fn a_growing_file_leaves_the_others_alone() {
     assert!(layout.volume_len() < CHUNK as u64);
 }
 
-/// What lies behind the end of a file in its last block is zeros, and was something else before.
+/// In its last block the bytes after the end of a file are zeros, and were something else before.
 #[test]
 fn the_end_of_a_file_that_was_cut_or_has_grown_may_have_changed() {
     for (was, is) in [(3 * BLOCK_U64, 2 * BLOCK_U64 + 5), (2 * BLOCK_U64 + 5, 3 * BLOCK_U64), (7, 5)] {

@@ -1,4 +1,4 @@
-//! What of a tree may have changed since the generation before.
+//! Which parts of a tree may have changed since the generation before.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use disk::{Extent, Kind};
 
 use super::{BLOCK_U64, Layout, Node, blocks_of};
 
-/// Extents that say where data are, and that they are there as they are: none of these flags of
-/// linux/fiemap.h. `UNKNOWN`, `DELALLOC`, `ENCODED`, `DATA_ENCRYPTED`, `NOT_ALIGNED`, `DATA_INLINE`,
+/// An extent is reliable, with a known place and stored unchanged, only without these flags of
+/// linux/fiemap.h: `UNKNOWN`, `DELALLOC`, `ENCODED`, `DATA_ENCRYPTED`, `NOT_ALIGNED`, `DATA_INLINE`,
 /// `DATA_TAIL`.
 const UNSURE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400;
 /// `FIEMAP_EXTENT_UNWRITTEN`: it reads as zeros.
 const UNWRITTEN: u32 = 0x800;
 
 impl Layout {
-    /// Bytes of the volume that may not be as they were `before`. `of_file` tells that of a file that was
-    /// there already: ranges of its bytes.
+    /// Bytes of the volume that may differ from `before`. For a file that already existed, `of_file` returns
+    /// the ranges of its bytes that may have changed.
     ///
     /// # Errors
     /// Those of `of_file`.
@@ -38,7 +38,7 @@ impl Layout {
             };
             old.remove(&*node.path);
             let kept = common(&node.blocks, &was.blocks);
-            // The last block that both have is filled up with zeros, or was.
+            // The last common block is padded with zeros, or was.
             let kept = if node.len == was.len {
                 kept
             } else {
@@ -60,13 +60,13 @@ impl Layout {
                 }
             }
         }
-        // What is gone has left zeros, or its room to somebody else.
+        // Removed files have left zeros, or their blocks went to other files.
         changed.extend(old.values().flat_map(|gone| &gone.blocks).map(bytes));
         Ok(changed)
     }
 }
 
-/// How many blocks two lists have in common, from the front.
+/// How many blocks two lists share at their beginning.
 fn common<'a>(one: &'a [Range<u64>], other: &'a [Range<u64>]) -> u64 {
     let each = |blocks: &'a [Range<u64>]| blocks.iter().cloned().flatten();
     let (mut count, mut others) = (0, each(other));
@@ -90,8 +90,8 @@ fn behind(blocks: &[Range<u64>], mut skip: u64, changed: &mut Vec<Range<u64>>) {
     }
 }
 
-/// Bytes of a file of `len` bytes that do not lie where they lay before. Both lists are of copies that nobody
-/// writes to and that are there still: what lies in the same place is the same.
+/// Bytes of a file of `len` bytes that have moved. Both lists are of copies that still exist and that nobody
+/// writes to, so bytes at the same place are the same.
 #[must_use]
 pub fn differing(before: &[Extent], now: &[Extent], len: u64) -> Vec<Range<u64>> {
     let mut differing = Vec::new();
@@ -104,7 +104,7 @@ pub fn differing(before: &[Extent], now: &[Extent], len: u64) -> Vec<Range<u64>>
         let (was, is) = (place(before.peek().copied(), at), place(now.peek().copied(), at));
         let end = was.end.min(is.end).min(len);
         if end <= at {
-            // A list that goes back: nothing it says counts.
+            // A list that goes backwards: nothing in it counts.
             differing.push(at..len);
             break;
         }
@@ -116,7 +116,7 @@ pub fn differing(before: &[Extent], now: &[Extent], len: u64) -> Vec<Range<u64>>
     differing
 }
 
-/// What is at a place of a file, and up to where.
+/// What is at a place of a file, and where that ends.
 struct Place {
     of: Of,
     end: u64,
@@ -125,7 +125,7 @@ struct Place {
 #[derive(PartialEq, Eq)]
 enum Of {
     Zeros,
-    /// As far from the place in the file.
+    /// On the device, at this distance from the place in the file.
     Device(u64),
     Unsure,
 }

@@ -1,4 +1,4 @@
-//! What a damage costs: which generations can't be brought back whole, and what of them.
+//! What damage costs: which generations can't be restored completely, and which parts of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,20 +16,20 @@ use crate::restore::Loss;
 use crate::tree::{Layout, read_layout};
 use crate::view::{View, Views};
 
-/// Most losses that are told of one damage in one generation.
+/// The most losses that are listed for one damage in one generation.
 const LOSSES_MAX: usize = 1000;
 
-/// What one damage costs one generation.
+/// What one damage costs in one generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
     /// The generation.
     pub generation: u64,
-    /// Bytes of the volume, or of the files of a tree, that can't be brought back. None: that can't be told
-    /// one by one, and maybe all of them can.
+    /// Bytes of the volume, or of the files of a tree, that can't be restored. Empty: they can't be listed
+    /// one by one, and perhaps everything is lost.
     pub losses: Vec<Loss>,
 }
 
-/// Says of each damage what it costs.
+/// Finds out for each damage what it costs.
 pub(super) fn tell(
     repository: &Repository,
     known: &Known,
@@ -43,7 +43,7 @@ pub(super) fn tell(
             damage.costs = chains(&loaded, *number);
         }
     }
-    // A damage at its place, and which of those told it is.
+    // The listed damage by its place, with its index in the list.
     let told: BTreeMap<Bad, usize> = damages
         .iter()
         .enumerate()
@@ -74,9 +74,9 @@ pub(super) fn tell(
     Ok(())
 }
 
-/// Generations whose chain goes through a file.
+/// Generations whose chain includes a file.
 fn chains(loaded: &Loaded, number: u64) -> Vec<Cost> {
-    // One of which nothing can be read leaves chains that end in nothing.
+    // A file of which nothing can be read leaves incomplete chains.
     let is_read = loaded.files.contains_key(&number);
     let through = |generation: &&u64| {
         let chain = Chain::partial(&loaded.generations, **generation);
@@ -86,7 +86,7 @@ fn chains(loaded: &Loaded, number: u64) -> Vec<Cost> {
     all.map(|generation| Cost { generation: *generation, losses: Vec::new() }).collect()
 }
 
-/// Blocks of a chunk that a generation has lost, by the damage that is the reason.
+/// Blocks of a chunk that a generation has lost, by the damage that caused it.
 fn lost(
     chunk: u64,
     view: &View,
@@ -118,7 +118,7 @@ fn lost(
 struct Teller<'a> {
     loaded: &'a Loaded,
     copies: &'a Copies<'a>,
-    /// Those of generations that are trees of files; none for the others.
+    /// The layouts of generations that are trees of files; none for the others.
     layouts: BTreeMap<u64, Option<Layout>>,
 }
 
@@ -141,7 +141,7 @@ impl Teller<'_> {
 
 fn layout(loaded: &Loaded, copies: &Copies<'_>, generation: u64) -> Option<Layout> {
     let (chain, _) = Chain::partial(&loaded.generations, generation)?;
-    // What is no tree has no list of files.
+    // What is not a tree has no list of files.
     read_layout(&chain, copies, true).ok().map(|found| found.layout)
 }
 

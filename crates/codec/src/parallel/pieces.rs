@@ -7,9 +7,9 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 use crate::Codec;
 use crate::decode::explain;
 
-/// What is larger than this, packed or plain, is no piece: it goes through one core as a stream.
+/// A larger piece, compressed or plain, is not treated as one: one core reads it as a stream.
 pub(super) const BYTES_MAX: usize = 128 << 20;
-/// What is read at once to find a piece's end.
+/// Bytes per read when looking for a piece's end.
 const READ_BYTES: usize = 1 << 18;
 
 /// Plain bytes of a piece: large enough that hardly any match is lost.
@@ -28,12 +28,12 @@ pub(super) fn bytes(codec: Codec, level: u32) -> usize {
     }
 }
 
-/// One piece, which is a stream of its own.
+/// Compresses one piece, which becomes a stream of its own.
 pub(super) fn compress(codec: Codec, level: u32, piece: &[u8]) -> io::Result<Vec<u8>> {
     match codec {
         Codec::Gzip => gzip(level, piece),
         Codec::Zstd => {
-            // All at once, so that the frame says how long it is.
+            // In one call, so that the frame says how long it is.
             let level = i32::try_from(level.clamp(1, 22)).unwrap_or(22);
             let mut compressor = zstd::bulk::Compressor::new(level)?;
             compressor.include_checksum(true)?;
@@ -47,13 +47,13 @@ pub(super) fn compress(codec: Codec, level: u32, piece: &[u8]) -> io::Result<Vec
     }
 }
 
-/// The name of our field in a member's header, as RFC 1952 has them: how many bytes the member has.
+/// The id of our subfield in a member's header (RFC 1952): the member's length in bytes.
 const FIELD: [u8; 2] = *b"RM";
-/// Magic, method, flags (a field is there), time, extra flags, system (unknown), and the field.
+/// Magic, method, flags (with an extra field), time, extra flags, system (unknown), and the field.
 const GZIP_HEAD: [u8; 16] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255, 8, 0, FIELD[0], FIELD[1], 4, 0];
 const GZIP_HEAD_BYTES: usize = GZIP_HEAD.len() + 4;
 
-/// A member that says in its header how long it is, so that the next one is found without reading it.
+/// A member whose header gives its length, so that the next one is found without decompressing it.
 fn gzip(level: u32, piece: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(piece.len() / 2 + 64);
     out.extend(GZIP_HEAD);
@@ -76,11 +76,11 @@ fn gzip(level: u32, piece: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Finds the pieces of a stream that say how long they are.
+/// Finds the pieces of a stream whose headers give their lengths.
 pub(super) struct Pieces {
     codec: Codec,
     source: Box<dyn Read + Send>,
-    /// What was read of the next one.
+    /// The bytes of the next one that were read.
     held: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl Pieces {
         Pieces { codec, source, held: Vec::new() }
     }
 
-    /// The next piece; none at the end, and where nothing tells how long it is.
+    /// The next piece; none at the end, or when its length is not given.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let end = match self.codec {
@@ -118,7 +118,7 @@ impl Pieces {
         }
     }
 
-    /// What is left behind the last piece, if there is anything.
+    /// What follows the last piece, if anything does.
     pub(super) fn rest(mut self) -> io::Result<Option<Box<dyn Read + Send>>> {
         if self.held.is_empty() {
             self.source.by_ref().take(1).read_to_end(&mut self.held)?;
@@ -132,9 +132,9 @@ impl Pieces {
 /// Where a piece ends.
 enum Found {
     At(usize),
-    /// It is known when there are this many bytes.
+    /// The end is known when there are this many bytes.
     After(usize),
-    /// It is not said, or there is no piece.
+    /// The length is not given, or there is no piece.
     Unknown,
 }
 
@@ -153,7 +153,7 @@ fn gzip_end(held: &[u8]) -> Found {
     }
 }
 
-/// RFC 8878, section 3.1.1: the header says what follows it, and each block how long it is.
+/// RFC 8878, section 3.1.1: the header says what follows it, and each block says how long it is.
 fn zstd_end(held: &[u8]) -> Found {
     let Some(head) = held.get(..5) else { return Found::After(5) };
     if head[..4] != [0x28, 0xb5, 0x2f, 0xfd] {
@@ -176,7 +176,7 @@ fn zstd_end(held: &[u8]) -> Found {
     loop {
         let Some(block) = held.get(at..at + 3) else { return Found::After(at + 3) };
         let header = le(block);
-        // A block of one repeated byte holds it once.
+        // A block that repeats one byte stores it once.
         let size = if header >> 1 & 3 == 1 { 1 } else { header >> 3 };
         at += 3 + size;
         if header & 1 == 1 {

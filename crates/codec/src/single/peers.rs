@@ -4,7 +4,7 @@ use std::io::{self, Cursor, Read as _};
 
 use super::{Peer, Single};
 
-/// brotli and FSST, trained on `values`. Only a comparison needs them.
+/// brotli and FSST, trained on `values`.
 #[must_use]
 pub fn peers(values: &[&[u8]]) -> Vec<Peer> {
     let brotli = Box::new(Brotli::new(&evenly(values)));
@@ -14,7 +14,7 @@ pub fn peers(values: &[&[u8]]) -> Vec<Peer> {
     ]
 }
 
-/// Brotli has no trainer; its dictionary is text like the values, evenly taken.
+/// Brotli has no trainer; its dictionary is a sample of the values at even distances.
 fn evenly(values: &[&[u8]]) -> Vec<u8> {
     const SIZE: usize = 112_000;
     let bytes: usize = values.iter().map(|value| value.len() + 1).sum();
@@ -26,16 +26,16 @@ fn evenly(values: &[&[u8]]) -> Vec<u8> {
     dictionary
 }
 
-/// Brotli at its best quality, with a shared dictionary beside its built-in one.
+/// Brotli at its best quality, with a shared dictionary besides its built-in one.
 struct Brotli {
     dictionary: Vec<u8>,
 }
 
-/// Bytes of brotli's work space while it reads and writes.
+/// Bytes of brotli's buffers for reading and writing.
 const BROTLI_BUFFER: usize = 4096;
 
 impl Brotli {
-    /// With a raw dictionary: text like the values.
+    /// Takes a raw dictionary: text similar to the values.
     fn new(dictionary: &[u8]) -> Brotli {
         Brotli { dictionary: dictionary.to_vec() }
     }
@@ -77,7 +77,7 @@ struct Fsst {
 }
 
 impl Fsst {
-    /// With a table learned from values.
+    /// Learns a table from values.
     fn new(values: &[&[u8]]) -> Fsst {
         Fsst { compressor: fsst::Compressor::train(&values.to_vec()) }
     }

@@ -1,4 +1,4 @@
-//! Roles, users and what they may do. Whoever is on the target already keeps what they have, and gets
+//! Roles, users and their privileges. Accounts that are already on the target stay as they are and get
 //! nothing: a dump must not widen anybody's rights.
 
 use std::collections::BTreeSet;
@@ -11,13 +11,13 @@ use super::ledger::ACCOUNTS;
 use crate::Error;
 use crate::definer::closing;
 
-/// There is an account of that name.
+/// An account of that name exists.
 const EXISTS: u16 = 1396;
-/// Everybody's role, which is always there.
+/// The role of everybody, which always exists.
 const PUBLIC: &str = "`PUBLIC`";
 
 impl Load<'_> {
-    /// Makes a role or a user, or gives it what it may do.
+    /// Creates a role or a user, or grants it its privileges.
     pub(super) fn account(&mut self, session: &mut Session, object: &Object) -> Result<(), server::Error> {
         if object.kind == Kind::Grant {
             return self.grant(session, object);
@@ -25,7 +25,7 @@ impl Load<'_> {
         let Some(statement) = object.statements.first() else { return Ok(()) };
         match session.execute(statement) {
             Err(error) if error.code() == Some(EXISTS) => {
-                // Before MySQL 5.7 the grants hold all there is to an account, and of a role they always do.
+                // Before MySQL 5.7 the grants contain everything about an account; for a role they always do.
                 let there = session.value(&format!("SHOW CREATE USER {}", object.name)).unwrap_or_default();
                 let is_user = object.kind == Kind::User && !self.is_made(session, &object.name)?;
                 if is_user && there.is_some_and(|there| there != *statement) {
@@ -38,7 +38,8 @@ impl Load<'_> {
                 Ok(())
             }
             Err(error) => Err(error),
-            // A run that is killed between the two takes the account for somebody else's, and says so.
+            // If a run is killed between the two statements, the next one takes the account for somebody
+            // else's, and reports that.
             Ok(_) => self.ledger.add(session, ACCOUNTS, mark(&object.name)),
         }
     }
@@ -47,7 +48,7 @@ impl Load<'_> {
         self.summary.omitted.push(format!("{} {name}: {why}", kind.word()));
     }
 
-    /// Whether an account is named as one that stays as it is.
+    /// Whether an account is listed as one that stays as it is.
     fn is_left(&self, name: &str) -> bool {
         let begins = |line: &String| {
             [Kind::Role, Kind::User].iter().any(|kind| line.starts_with(&format!("{} {name}: ", kind.word())))
@@ -55,7 +56,7 @@ impl Load<'_> {
         self.summary.omitted.iter().any(begins)
     }
 
-    /// Whether this load, maybe an earlier run of it, has made an account.
+    /// Whether this load, perhaps in an earlier run, has created an account.
     pub(super) fn is_made(&self, session: &mut Session, name: &str) -> Result<bool, server::Error> {
         self.ledger.has(session, ACCOUNTS, mark(name))
     }
@@ -73,7 +74,7 @@ impl Load<'_> {
             for line in more.chain(less) {
                 let role = line.strip_prefix("GRANT ").and_then(|rest| rest.split(" TO ").next());
                 let role = role.filter(|role| role.starts_with('`')).unwrap_or_default();
-                // A role that this load has made is new to everybody.
+                // A role that this load has created is new to everybody.
                 if !self.is_made(session, role)? {
                     let kind = if is_role(&object.name) { Kind::Role } else { Kind::User };
                     self.leave(
@@ -85,12 +86,13 @@ impl Load<'_> {
                 }
             }
         }
-        // What an account has already is not given again: MariaDB would then list GRANT PROXY twice.
+        // Privileges that an account already has are not granted again: MariaDB would then list GRANT PROXY
+        // twice.
         let missing = object.statements.iter().filter(|statement| !there.contains(*statement));
         missing.into_iter().try_for_each(|statement| session.execute(statement).map(drop))
     }
 
-    /// Whoever makes a role may give it to others; that is taken back where the dump does not say so.
+    /// Whoever creates a role may grant it to others; this is revoked unless the dump says so.
     pub(super) fn give_roles_back(&self, session: &mut Session, objects: &[Object]) -> Result<(), Error> {
         let account = session.value("SELECT CURRENT_USER()")?.unwrap_or_default();
         let (user, host) = account.rsplit_once('@').unwrap_or((&account, "%"));
@@ -103,7 +105,7 @@ impl Load<'_> {
                 continue;
             }
             match session.execute(&format!("REVOKE {} FROM {own}", role.name)) {
-                // It was not given.
+                // It had not been granted.
                 Err(error) if error.code().is_some() => {}
                 other => drop(other?),
             }
@@ -112,7 +114,7 @@ impl Load<'_> {
     }
 }
 
-/// What an account may do by itself, without what its roles may; nothing where this account may not see it.
+/// The privileges of an account itself, without those of its roles; none if our account may not see them.
 fn grants(session: &mut Session, name: &str) -> Result<BTreeSet<String>, server::Error> {
     let shown = if name == PUBLIC { "PUBLIC" } else { name };
     let rows = match session.strings(&format!("SHOW GRANTS FOR {shown}")) {
@@ -127,12 +129,12 @@ fn grants(session: &mut Session, name: &str) -> Result<BTreeSet<String>, server:
     Ok(lines.filter(own).collect())
 }
 
-/// Whether a quoted account is a name without a host.
+/// Whether a quoted account has no host.
 fn is_role(name: &str) -> bool {
     closing(name, '`') == name.len()
 }
 
-/// The number that an account has in the ledger.
+/// The number of an account in the ledger.
 fn mark(name: &str) -> i64 {
     let hash = blake3::hash(name.as_bytes());
     let (first, _) = hash.as_bytes().split_at(8);

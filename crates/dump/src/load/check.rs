@@ -1,4 +1,4 @@
-//! What would go wrong halfway is refused before anything is changed.
+//! Refuses what would fail halfway before anything is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::manifest::Manifest;
 use crate::world::World;
 use crate::{Error, Format};
 
-/// Takes out what is not wanted.
+/// Removes what is not selected from the manifest.
 pub(crate) fn select(manifest: &mut Manifest, selection: &dyn Wanted) -> Result<(), Error> {
     manifest.tables.iter_mut().enumerate().for_each(|(at, entry)| entry.place = at);
     let count = manifest.tables.len() + manifest.objects.len();
@@ -35,7 +35,7 @@ pub(crate) fn select(manifest: &mut Manifest, selection: &dyn Wanted) -> Result<
     Ok(())
 }
 
-/// Every data file is there and as long as the manifest says.
+/// Checks that every data file exists and is as long as the manifest says.
 pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
     let mut last = None;
     for entry in manifest.tables.iter().filter(|entry| entry.data && request.data) {
@@ -59,7 +59,7 @@ pub(super) fn files(world: &World, request: &LoadRequest, manifest: &Manifest) -
     Ok(())
 }
 
-/// The target can hold everything, and has none of it yet.
+/// Checks that the target can hold everything, and has none of it yet.
 pub(super) fn target(
     session: &mut Session,
     request: &LoadRequest,
@@ -123,7 +123,7 @@ pub(super) fn target(
     Ok(())
 }
 
-/// The account may do all that this load will ask of the server, before the first of it is done.
+/// Checks, before the first step, that the account may do everything that this load will ask of the server.
 pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
     let mut wanted: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let mut all = BTreeSet::new();
@@ -137,7 +137,7 @@ pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Ma
     for object in &manifest.objects {
         let privileges: &[&str] = match object.kind {
             Kind::Function | Kind::Procedure | Kind::Package | Kind::PackageBody => &["CREATE ROUTINE"],
-            // What was made is looked at in the end.
+            // The load looks at what it has created in the end.
             Kind::View => &["CREATE VIEW", "SHOW VIEW"],
             Kind::Trigger => &["TRIGGER"],
             Kind::Event => &["EVENT"],
@@ -151,7 +151,7 @@ pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Ma
         wanted.insert("_remora".to_owned(), ["CREATE", "DROP", "INSERT", "SELECT"].into());
     }
     if session.about.release() != manifest.source.release() {
-        // Definitions are tried there; the name is a pattern of GRANT's.
+        // Definitions are tried there; in GRANT the name is a pattern.
         all.extend(["CREATE", "DROP"]);
         wanted.insert("_remora_trial_%".to_owned(), all);
     }
@@ -160,7 +160,7 @@ pub(super) fn rights(session: &mut Session, request: &LoadRequest, manifest: &Ma
     Rights::read(session)?.missing(&wanted).map_or(Ok(()), |error| Err(Error::Server(error)))
 }
 
-/// Databases that are there already are those of the dump.
+/// Checks that databases which already exist are like those of the dump.
 fn databases(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
     let exact = session.about.release() == manifest.source.release();
     let rows = session.strings("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")?;
@@ -183,7 +183,7 @@ fn databases(session: &mut Session, manifest: &Manifest) -> Result<(), Error> {
     Ok(())
 }
 
-/// The data files are of a format that can be sent to this server.
+/// Checks that the format of the data files can be sent to this server.
 fn format(session: &Session, request: &LoadRequest, manifest: &Manifest) -> Result<(), Error> {
     let refusal = match manifest.data_format {
         Format::Sql => {
@@ -199,7 +199,7 @@ fn format(session: &Session, request: &LoadRequest, manifest: &Manifest) -> Resu
     if request.data { Err(Error::Mismatch(refusal.to_owned())) } else { Ok(()) }
 }
 
-/// What this server has no place for.
+/// What this server can't hold.
 fn lacking(session: &mut Session, manifest: &Manifest) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     let rows = session

@@ -1,4 +1,4 @@
-//! Rows into tables: several sessions, each chunk a transaction with its ledger line.
+//! Loads rows into tables: several sessions, each chunk in one transaction with its ledger line.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -18,16 +18,16 @@ use crate::verify::{self, Part};
 use crate::{Error, World, select};
 use progress::count;
 
-/// What to do after a signal.
+/// What to do after the load was stopped by a signal.
 pub(super) const AGAIN: &str = "start again with --resume";
-/// Times a chunk is tried again after a deadlock with another.
+/// How often a chunk is tried again after a deadlock with another.
 const TRIES: u32 = 20;
 
-/// So many small tables are committed at once.
+/// This many small tables are committed at once.
 const TOGETHER_MAX: usize = 50;
 
-/// What one session does at a time, with the numbers of tables: a chunk, all chunks of a table where the
-/// engine can't roll back, or some small tables that share a file.
+/// What one session does at a time, by the numbers of tables: a chunk, all chunks of a table whose engine
+/// can't roll back, or some small tables that share a file.
 pub(super) struct Task {
     pieces: Vec<(usize, Chunk)>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Feed<'a> {
 }
 
 impl Load<'_> {
-    /// Loads everything that is not in yet.
+    /// Loads everything that is not loaded yet.
     pub(super) fn load_rows(&mut self, session: &mut Session) -> Result<(), Error> {
         let done = self.ledger.read(session)?;
         let local_infile = session.about.local_infile;
@@ -102,7 +102,7 @@ impl Load<'_> {
 }
 
 impl Feed<'_> {
-    /// All that is left to do of a dump that is complete, largest tables first.
+    /// Hands on all that is left of a complete dump, largest tables first.
     fn everything(&self) -> Result<(), Error> {
         let tables = &self.load.manifest.tables;
         let bytes = |entry: &TableEntry| entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>();
@@ -127,7 +127,7 @@ impl Feed<'_> {
         small.chunks(TOGETHER_MAX).try_for_each(|tables| self.together(tables))
     }
 
-    /// Small tables, as far as they are not in.
+    /// Hands on small tables that are not loaded yet.
     fn together(&self, tables: &[usize]) -> Result<(), Error> {
         let mut pieces = Vec::new();
         for table in tables {
@@ -142,7 +142,7 @@ impl Feed<'_> {
         if pieces.is_empty() { Ok(()) } else { self.give(Task { pieces }) }
     }
 
-    /// A chunk of a table whose engine can roll back.
+    /// Hands on a chunk of a table whose engine can roll back.
     pub(super) fn chunk(&self, table: usize, chunk: Chunk) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), i64::from(chunk.number))) {
             self.shared.committed(table, &chunk);
@@ -152,7 +152,7 @@ impl Feed<'_> {
         Ok(())
     }
 
-    /// All chunks of one whose engine can't.
+    /// Hands on all chunks of a table whose engine can't roll back.
     pub(super) fn whole(&self, table: usize, chunks: Vec<Chunk>) -> Result<(), Error> {
         if self.done.contains(&(self.place(table), WHOLE)) {
             chunks.iter().for_each(|chunk| self.shared.committed(table, chunk));
@@ -168,12 +168,12 @@ impl Feed<'_> {
     }
 
     fn give(&self, task: Task) -> Result<(), Error> {
-        // When nobody takes it any more, the reason is known already.
+        // If nobody takes it any more, the reason is already known.
         self.send.send(task).ok();
         self.go_on()
     }
 
-    /// Fails when there is no use in handing on more.
+    /// Fails when it is useless to hand on more.
     pub(super) fn go_on(&self) -> Result<(), Error> {
         if self.load.world.is_stopped() || self.shared.failure.is_there() {
             return Err(Error::Stopped(AGAIN));
@@ -231,8 +231,8 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Reads back what was just loaded, while it is in memory and other sessions wait for each other or the
-    /// disk. What is not right is read again in the end, and judged then.
+    /// Reads back the chunks of a task right after loading, while they are in memory and other sessions wait
+    /// for each other or the disk. A chunk that differs is read again in the end, and judged then.
     fn prove(&self, reader: &mut Session, task: &Task) -> Result<(), Error> {
         for (table, chunk) in &task.pieces {
             let entry = &self.load.manifest.tables[*table];
@@ -282,7 +282,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Notes a chunk that is in.
+    /// Records a chunk that is committed.
     fn committed(&self, table: usize, chunk: &Chunk) {
         let rows = chunk.sum.rows;
         self.rows.fetch_add(rows, Ordering::Relaxed);
@@ -292,7 +292,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Sends a chunk; returns the rows that the server took.
+    /// Sends a chunk. Returns the number of rows that the server accepted.
     fn chunk(
         &self,
         session: &mut Session,
@@ -321,8 +321,8 @@ impl Shared<'_> {
         if report.warnings > 0 {
             let first = session.warnings()?.into_iter().next();
             let words = first.map(|warning| warning.message).unwrap_or_default();
-            // Not a failure by itself: the rows are compared. A warning of a kept value, as of the empty
-            // ENUM, is none.
+            // Not a failure in itself, because the rows are compared. A warning about a value that was kept,
+            // like that about the empty ENUM, does not count.
             self.load.world.progress.note(&format!(
                 "table {name}, chunk {}: {}, the first: {words}",
                 chunk.number,
@@ -332,7 +332,7 @@ impl Shared<'_> {
         Ok(report.records.saturating_sub(report.skipped).saturating_sub(report.deleted))
     }
 
-    /// The text of a chunk's file, as LOAD DATA takes it.
+    /// The text of a chunk's file, in the form that LOAD DATA takes.
     fn source(&self, (at, entry): (usize, &TableEntry), chunk: &Chunk) -> Source {
         let world = &self.load.world;
         let (disk, stop, progress) =
@@ -353,7 +353,7 @@ impl Shared<'_> {
         })
     }
 
-    /// The way without LOAD DATA LOCAL.
+    /// Loads without LOAD DATA LOCAL.
     fn insert(&self, session: &mut Session, entry: &TableEntry, chunk: &Chunk) -> Result<u64, Error> {
         let load = self.load;
         let file = load.manifest.data_file(&load.request.folder, entry, chunk);

@@ -1,4 +1,4 @@
-//! Loading a dump while it is made: its journal tells which data files are whole.
+//! Loads a dump while it is being made: its journal tells which data files are complete.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,24 @@ use crate::{Error, World};
 
 /// How long to wait before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long a dump may take to begin: both are often started by one script.
+/// How long a dump may take to begin, because one script often starts both.
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 
 /// A dump that is being made.
 pub(crate) struct Follow {
     folder: PathBuf,
     id: String,
-    /// Its tables, as the journal numbers them.
+    /// Its tables, as numbered in the journal.
     names: Vec<TableName>,
     reader: Reader,
-    /// Steps that were read and not handled yet.
+    /// Steps that were read but not handled yet.
     steps: Vec<Step>,
 }
 
-/// How far a table is.
+/// The progress of a table.
 #[derive(Default)]
 struct State {
-    /// The chunks of a table that is loaded at once.
+    /// The chunks of a table that is loaded as a whole.
     all: Vec<Chunk>,
     /// Numbers of chunks that were handed on.
     given: BTreeSet<u32>,
@@ -39,8 +39,8 @@ struct State {
 }
 
 impl Follow {
-    /// Waits until the dump has begun; returns its manifest as far as it is known then, and no follower for a
-    /// dump that is complete already.
+    /// Waits until the dump has begun. Returns its manifest as far as it is known then, and no follower if
+    /// the dump is already complete.
     pub(super) fn begin(world: &World, folder: &Path) -> Result<(Manifest, Option<Follow>), Error> {
         world.progress.phase("waiting for the dump to begin", None);
         let began = Instant::now();
@@ -57,7 +57,7 @@ impl Follow {
                 let (folder, id, steps) = (folder.to_owned(), manifest.id.clone(), steps.collect());
                 return Ok((*manifest, Some(Follow { folder, id, names, reader, steps })));
             }
-            // While somebody has the lock, it only takes long to read the catalogue.
+            // As long as somebody holds the lock, the dump is only slow to read the catalogue.
             if !alive && began.elapsed() >= BEGIN_WITHIN {
                 return Err(Error::Mismatch(format!(
                     "{}: no dump into it has begun within {} s",
@@ -72,13 +72,13 @@ impl Follow {
         }
     }
 
-    /// Hands on chunks as they become whole, until the dump is complete.
+    /// Hands on chunks as they are completed, until the dump is complete.
     pub(super) fn feed(&mut self, feed: &Feed<'_>) -> Result<(), Error> {
         let wanted = &feed.manifest().tables;
         let place = |name: &TableName| wanted.iter().position(|entry| entry.table.name == *name);
         let places: Vec<Option<usize>> = self.names.iter().map(place).collect();
         let mut states: Vec<State> = wanted.iter().map(|_| State::default()).collect();
-        // What an earlier run of the dump has done is there from the begin.
+        // What an earlier run of the dump has completed is there from the beginning.
         for (at, entry) in wanted.iter().enumerate().filter(|(_, entry)| entry.earlier.is_some()) {
             states[at].rest(feed, (at, entry), &entry.chunks)?;
         }
@@ -114,7 +114,7 @@ impl Follow {
         }
     }
 
-    /// Takes over what is known of the complete dump only.
+    /// Takes over what is known only from the complete dump.
     pub(super) fn finish(&self, world: &World, into: &mut Manifest) -> Result<(), Error> {
         let manifest = Manifest::read(&*world.disk, &self.folder)?;
         for entry in &mut into.tables {
@@ -156,7 +156,7 @@ impl State {
         Ok(())
     }
 
-    /// Hands on what was not yet, of a table that is whole.
+    /// Hands on the remaining chunks of a complete table.
     fn rest(
         &mut self,
         feed: &Feed<'_>,

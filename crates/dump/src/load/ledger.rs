@@ -1,4 +1,5 @@
-//! Which chunks are in: a table on the target whose line for a chunk commits with the chunk's rows.
+//! The ledger: a table on the target that tells which chunks are loaded. The line for a chunk commits
+//! together with the chunk's rows.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use server::{Session, TableName};
 
 use crate::Error;
 
-/// The database of ledgers; it goes with the last of them.
+/// The database of ledgers; it is removed with the last of them.
 const SCHEMA: &str = "_remora";
 
 /// The ledger of one dump on one target.
@@ -15,10 +16,10 @@ pub(crate) struct Ledger {
     table: TableName,
 }
 
-/// The line of a table that is loaded as a whole.
+/// The chunk number in the line of a table that is loaded as a whole.
 pub(crate) const WHOLE: i64 = -1;
 
-/// Stands in a line instead of a table's number, with the mark of an account that this load has made.
+/// Replaces the table's number in a line that marks an account which this load has created.
 pub(crate) const ACCOUNTS: usize = 0xffff_ffff;
 
 impl Ledger {
@@ -26,7 +27,7 @@ impl Ledger {
         Ledger { table: TableName { schema: SCHEMA.to_owned(), table: format!("load_{id}") } }
     }
 
-    /// The name of the lock that its owner holds.
+    /// The name of the lock that the ledger's owner holds.
     pub(crate) fn lock_name(&self) -> String {
         format!("remora.{}", self.table.table)
     }
@@ -39,13 +40,13 @@ impl Ledger {
         Ok(found.is_some())
     }
 
-    /// Makes the database of ledgers.
+    /// Creates the database of ledgers.
     pub(crate) fn create_database(&self, session: &mut Session) -> Result<(), Error> {
         session.execute(&format!("CREATE DATABASE IF NOT EXISTS {SCHEMA}"))?;
         Ok(())
     }
 
-    /// The name of something beside the ledger that goes again at once.
+    /// A name beside the ledger for something temporary.
     pub(crate) fn trial(&self) -> TableName {
         TableName { schema: SCHEMA.to_owned(), table: format!("{}_trial", self.table.table) }
     }
@@ -61,24 +62,25 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes a chunk. Part of the session's transaction.
+    /// Records a chunk, as part of the session's transaction.
     pub(crate) fn add(&self, session: &mut Session, table: usize, chunk: i64) -> Result<(), server::Error> {
         self.add_all(session, &[(table, chunk)])
     }
 
-    /// Notes several.
+    /// Records several chunks.
     pub(crate) fn add_all(&self, session: &mut Session, lines: &[(usize, i64)]) -> Result<(), server::Error> {
         let lines: Vec<_> = lines.iter().map(|(table, chunk)| format!("({table}, {chunk})")).collect();
         session.execute(&format!("INSERT INTO {} VALUES {}", self.table, lines.join(","))).map(drop)
     }
 
-    /// Whether a line is there.
+    /// Whether a line exists.
     pub(crate) fn has(&self, session: &mut Session, table: usize, chunk: i64) -> Result<bool, server::Error> {
         let sql = format!("SELECT 1 FROM {} WHERE `table` = {table} AND chunk = {chunk}", self.table);
         Ok(session.value(&sql)?.is_some())
     }
 
-    /// What is in. A locking read: the server may still be committing a chunk of a run that was just killed.
+    /// The chunks that are loaded. This is a locking read, because the server may still be committing a chunk
+    /// of a run that was just killed.
     pub(crate) fn read(&self, session: &mut Session) -> Result<BTreeSet<(usize, i64)>, Error> {
         let rows =
             session.strings(&format!("SELECT `table`, chunk FROM {} LOCK IN SHARE MODE", self.table))?;
@@ -95,13 +97,13 @@ impl Ledger {
             .collect()
     }
 
-    /// Ends the load for good.
+    /// Removes the ledger: the load is over.
     pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
         session.execute(&format!("DROP TABLE IF EXISTS {}", self.table))?;
         Ok(())
     }
 
-    /// Removes the database of ledgers when none is left in it.
+    /// Removes the database of ledgers if it is empty.
     pub(crate) fn remove_database(&self, session: &mut Session) -> Result<(), Error> {
         let left = session.value(&format!(
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"

@@ -1,4 +1,4 @@
-//! A definition with other databases in the place of the dump's.
+//! Rewrites a definition to use other databases than the dump's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use server::quote_name;
 
 use crate::definer::closing;
 
-/// The text with the databases that stand for others. Names that are joined by dots are looked at as one: of
-/// three the first is a database, and of two it is one unless they are a column behind a table, or behind
-/// another name of it, that is called like a database. It may find a name where it is none, in a text or a
-/// comment: that makes no difference to whether the server understands it.
+/// Replaces the names of databases in a text. Names joined by dots are looked at as one chain: of three names
+/// the first is a database; of two it is a database unless they are a column after a table, or after an
+/// alias, that has the name of a database. A name may be found in a string or a comment too, but then the
+/// server understands the text just the same.
 pub(super) fn moved(
     text: &str,
     schemas: &BTreeMap<String, String>,
     names: &BTreeSet<(String, String)>,
 ) -> String {
     let chains = chains(text);
-    // What stands alone, or behind a database, may be a table or its other name.
+    // A name that stands alone, or after a database, may be a table or an alias.
     let tables: BTreeSet<&str> = chains
         .iter()
         .filter_map(|chain| if chain.names.len() == 1 { chain.names.first() } else { chain.names.get(1) })
@@ -40,7 +40,7 @@ pub(super) fn moved(
     out
 }
 
-/// Names in backquotes, joined by dots: where each begins, and what it is.
+/// Names in backquotes, joined by dots: the offset and the text of each.
 struct Chain {
     names: Vec<(usize, String)>,
 }
@@ -50,7 +50,7 @@ fn chains(text: &str) -> Vec<Chain> {
     let (mut at, mut joined) = (0, false);
     while let Some(start) = text[at..].find('`').map(|start| at + start) {
         let end = start + closing(&text[start..], '`');
-        // One without an end is none, and no database is called like it.
+        // A name without an end is not a name, and no database is called that.
         let name = text.get(start + 1..end.saturating_sub(1)).unwrap_or_default().replace("``", "`");
         match found.last_mut().filter(|_| joined && start == at) {
             Some(chain) => chain.names.push((start, name)),

@@ -1,4 +1,4 @@
-//! Making databases, tables and programs.
+//! Creates databases, tables and programs.
 
 use server::catalogue::{Kind, Object, Settings};
 use server::definition::{counter, plain_indexes};
@@ -9,22 +9,23 @@ use super::{Load, connect};
 use crate::manifest::TableEntry;
 use crate::{Error, parallel};
 
-/// From this size on plain indexes of a table are built when its rows are in; below, that costs more than it
-/// saves.
+/// For tables of at least this size plain indexes are built after the rows are loaded; for smaller ones that
+/// costs more than it saves.
 const DEFER_FROM_BYTES: u64 = 4 << 20;
 
-/// The settings tables are made under.
+/// The SQL mode under which tables are created.
 const SQL_MODE: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
 
-/// What a view is on is not there: database, table, function, or part of it.
+/// Something that a view needs is missing: database, table, function, or part of it.
 const LACKS: [u16; 4] = [1049, 1146, 1305, 1356];
 
-/// There is one of that name already: database, table, trigger, routine, event, account, package, sequence.
+/// Something of that name exists already: database, table, trigger, routine, event, account, package,
+/// sequence.
 const EXISTS: [u16; 7] = [1007, 1050, 1359, 1304, 1537, 1396, 4127];
 
 impl Load<'_> {
-    /// Makes the objects of some kinds. What needs another that is not there yet is tried again after it:
-    /// views on views, triggers that precede others.
+    /// Creates the objects of some kinds. An object that needs another one is tried again after it: views on
+    /// views, triggers that precede others.
     pub(super) fn make(&mut self, session: &mut Session, wanted: fn(Kind) -> bool) -> Result<(), Error> {
         let objects = std::mem::take(&mut self.manifest.objects);
         let mut open: Vec<&Object> = objects.iter().filter(|object| wanted(object.kind)).collect();
@@ -48,7 +49,7 @@ impl Load<'_> {
                 continue;
             }
             if let Some((object, source)) = first {
-                // A dump of a part of a server may have views on what is not in it.
+                // A dump of a part of a server may have views that need things outside of it.
                 let lacks =
                     object.kind == Kind::View && source.code().is_some_and(|code| LACKS.contains(&code));
                 let may_lack = |open: &&Object| open.kind >= Kind::Role || (lacks && open.kind == Kind::View);
@@ -67,8 +68,8 @@ impl Load<'_> {
         made
     }
 
-    /// Names what this server does not take: accounts with another's ways to log in, views without their
-    /// tables.
+    /// Lists what this server does not accept: accounts with authentication that it lacks, views without
+    /// their tables.
     fn leave_out(&mut self, session: &mut Session, open: &[&Object]) {
         for object in open {
             let why = self.one(session, object).err().map(|error| error.to_string()).unwrap_or_default();
@@ -91,7 +92,7 @@ impl Load<'_> {
         made.and(left)
     }
 
-    /// Makes the tables, without the indexes that are built later.
+    /// Creates the tables, without the indexes that are built later.
     pub(super) fn make_tables(&self) -> Result<(), Error> {
         let entries: Vec<&TableEntry> = self.manifest.tables.iter().collect();
         let connect = || connect(self.target, self.request);
@@ -115,7 +116,7 @@ impl Load<'_> {
         let indexes = plain_indexes(&entry.table.definition);
         if worthwhile && !indexes.is_empty() && entry.table.is_transactional() {
             let drops: Vec<_> = indexes.iter().map(|index| format!("DROP KEY {}", index.name)).collect();
-            // A foreign key of another table may lean on one of them; then they stay.
+            // A foreign key of another table may need one of the indexes; then they stay.
             match session.execute(&format!("ALTER TABLE {name} {}", drops.join(", "))) {
                 Err(error) if error.code().is_none() => return Err(told(error)),
                 _ => {}
@@ -124,7 +125,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Builds the indexes that tables have not, of several tables at a time.
+    /// Builds the indexes that tables lack, for several tables at a time.
     pub(super) fn build_indexes(&self) -> Result<(), Error> {
         self.world.progress.phase("building indexes", None);
         let mut entries: Vec<&TableEntry> = self.manifest.tables.iter().collect();
@@ -142,8 +143,8 @@ impl Load<'_> {
         })
     }
 
-    /// Puts back the AUTO_INCREMENT counters that filling a table has moved: MyISAM's goes behind the largest
-    /// value then.
+    /// Restores the AUTO_INCREMENT counters that loading has moved: MyISAM sets the counter after the largest
+    /// value.
     pub(super) fn set_counters(&self, session: &mut Session) -> Result<(), Error> {
         for entry in self.manifest.tables.iter().filter(|entry| !entry.table.is_transactional()) {
             let name = &entry.table.name;
@@ -158,7 +159,7 @@ impl Load<'_> {
     }
 }
 
-/// Builds the indexes that a table has not.
+/// Builds the indexes that a table lacks.
 fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
     let name = &entry.table.name;
     let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
@@ -176,8 +177,8 @@ fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a table is large enough for its plain indexes to be built when its rows are in. What is still
-/// being dumped has no chunks yet, and is judged by what the source's server estimates.
+/// Whether a table is large enough for its plain indexes to be built after its rows are loaded. A table that
+/// is still being dumped has no chunks yet, and is judged by the estimate of the source server.
 fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
     if followed {
         return entry.table.bytes >= DEFER_FROM_BYTES;
@@ -185,7 +186,7 @@ fn may_be_deferred(entry: &TableEntry, followed: bool) -> bool {
     entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>() >= DEFER_FROM_BYTES
 }
 
-/// Sets what an object is to be made under; returns the collation its database is to have again.
+/// Sets the session as an object needs it. Returns the collation that its database must get back.
 pub(super) fn enter(session: &mut Session, object: &Object) -> Result<Option<String>, server::Error> {
     if !matches!(object.kind, Kind::Database | Kind::Role) {
         session.execute(&format!("USE {}", quote_name(&object.schema)))?;
@@ -214,7 +215,7 @@ pub(super) fn enter(session: &mut Session, object: &Object) -> Result<Option<Str
     Ok(old)
 }
 
-/// Puts the settings back.
+/// Restores the settings.
 pub(super) fn leave(
     session: &mut Session,
     object: &Object,
@@ -231,8 +232,8 @@ pub(super) fn leave(
     Ok(())
 }
 
-/// A program remembers its database's collation: where that was another when the program was made, it is
-/// another for a moment.
+/// A program records its database's collation. If that was another one when the program was created, the
+/// database gets it for a moment.
 fn alter_database(
     session: &mut Session,
     schema: &str,

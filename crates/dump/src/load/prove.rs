@@ -1,4 +1,4 @@
-//! Making sure that everything of the dump is on the server, and is what it was.
+//! Proves that everything of the dump is on the server and unchanged.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::Load;
 use crate::Error;
 
 impl Load<'_> {
-    /// Everything of the dump is on the server, and, where both are of one release, is the same to the
-    /// letter.
+    /// Checks that every object of the dump is on the server, and, when both servers are of one release, is
+    /// identical to the letter.
     pub(super) fn prove_objects(&self) -> Result<(), Error> {
-        // Without a default database, in which the server would leave names out.
+        // A session without a default database, because the server would leave that name out.
         let mut session = snapshot::connect(self.target)?;
         let there = Catalogue::definitions(&mut session, &self.request.selection)?;
         let exact = session.about.release() == self.manifest.source.release();
@@ -38,7 +38,8 @@ impl Load<'_> {
             if exact && sorted(&found.definition) != sorted(wanted) {
                 differences.push(format!("the definition of table {name} is another"));
             }
-            // A higher one gives no number twice; rows that came while the dump was made may have moved it.
+            // A higher counter gives no number twice; rows that were inserted during the dump may have moved
+            // it.
             let (found, wanted) = (counter(&found.definition).unwrap_or(1), counter(wanted).unwrap_or(1));
             if found < wanted {
                 differences
@@ -52,8 +53,8 @@ impl Load<'_> {
         }
     }
 
-    /// Whether an object is not what this load answers for: it was left out and named, or was there before
-    /// and stays as it is, or this account may not look at it.
+    /// Whether this load does not answer for an object: it was left out and listed, or it existed before and
+    /// stays as it is, or this account may not see it.
     fn is_for_others(
         &self,
         session: &mut Session,
@@ -72,25 +73,26 @@ impl Load<'_> {
     }
 }
 
-/// Whether two are of the same kind and name.
+/// Whether two objects have the same kind and name.
 pub(crate) fn is_one(one: &Object, other: &Object) -> bool {
     one.kind == other.kind && one.schema == other.schema && one.name == other.name
 }
 
-/// Whether two objects of one name are the same, as far as servers of one release, or of two, tell.
+/// Whether two objects of one name are the same, as far as servers of the same release, or of different ones,
+/// show it.
 pub(crate) fn same(one: &Object, other: &Object, exact: bool) -> bool {
     match one.kind {
         Kind::Database if !exact => same_defaults(one, other),
         Kind::Grant if exact => {
             one.statements.iter().collect::<BTreeSet<_>>() == other.statements.iter().collect::<BTreeSet<_>>()
         }
-        // Where it stands moves all the time.
+        // A sequence's position changes all the time.
         Kind::Sequence if exact => one.statements.first() == other.statements.first(),
         _ => !exact || (&one.statements, &one.settings) == (&other.statements, &other.settings),
     }
 }
 
-/// Whether two databases give new tables the same character set and collation, as far as both say it.
+/// Whether two databases give new tables the same character set and collation, as far as both state them.
 fn same_defaults(one: &Object, other: &Object) -> bool {
     let of = |object: &Object| database_defaults(object.statements.first().map_or("", String::as_str));
     let ((set, collation), (other_set, other_collation)) = (of(one), of(other));

@@ -1,4 +1,4 @@
-//! What another server calls otherwise: names of character sets and collations.
+//! Rewrites what another server calls by other names: character sets and collations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::Error;
 use crate::definer::closing;
 use crate::manifest::Manifest;
 
-/// Rewrites what the target does not know; returns a line for each object and name.
+/// Rewrites the names that the target does not know. Returns a line for each object and name.
 pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Vec<String>, Error> {
     if session.about.release() == manifest.source.release() {
         return Ok(Vec::new());
@@ -58,8 +58,8 @@ pub(super) fn apply(session: &mut Session, manifest: &mut Manifest) -> Result<Ve
     )))
 }
 
-/// Text comes to us, and goes from us, in utf8mb4. That is the same as in any client's character set for
-/// plain ASCII only; the rest is made as by a client that speaks utf8mb4, with the same meaning.
+/// This program exchanges text with servers in utf8mb4. For plain ASCII that equals any client's character
+/// set; everything else is created as by a utf8mb4 client, with the same meaning.
 pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
     let mut lines = Vec::new();
     for object in &mut manifest.objects {
@@ -77,7 +77,7 @@ pub(super) fn clients(manifest: &mut Manifest) -> Vec<String> {
 /// The names of character sets and collations that a server knows.
 ///
 /// # Errors
-/// What the server says.
+/// Errors of the server.
 pub(crate) fn known(session: &mut Session) -> Result<BTreeSet<String>, Error> {
     let mut known = BTreeSet::new();
     for sql in [
@@ -87,7 +87,7 @@ pub(crate) fn known(session: &mut Session) -> Result<BTreeSet<String>, Error> {
         known.extend(session.strings(sql)?.into_iter().flatten().flatten());
     }
     if session.about.flavour == server::Flavour::MariaDb {
-        // Collations for any character set are listed without one.
+        // Collations that fit any character set are listed without one.
         let bare: Vec<String> = known.iter().filter(|name| name.starts_with("uca1400_")).cloned().collect();
         for set in ["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32"] {
             known.extend(bare.iter().map(|name| format!("{set}_{name}")));
@@ -103,13 +103,12 @@ pub(crate) fn known(session: &mut Session) -> Result<BTreeSet<String>, Error> {
     Ok(known)
 }
 
-/// A statement with the names that a server knows in the place of those that it does not, as a load writes
-/// it.
+/// A statement as a load writes it: names that the server does not know are replaced by names that it knows.
 pub(crate) fn as_known(statement: &str, known: &BTreeSet<String>) -> String {
     replace(statement, &mut |name| substitute(name, known).flatten())
 }
 
-/// `None`: the name is known. Otherwise one that is like it, if there is one.
+/// `None`: the name is known. Otherwise a similar name, if there is one.
 fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
     let lower = name.to_ascii_lowercase();
     if known.contains(&lower) || lower == "binary" || lower == "default" {
@@ -122,7 +121,7 @@ fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
         _ => lower.clone(),
     };
     let (set, rest) = swapped.split_once('_').unwrap_or((&swapped, ""));
-    // Sensitive to accents and case or not is kept; the version of the rules is not.
+    // Sensitivity to accents and case is kept; the version of the rules is not.
     let likes: &[&str] = if rest.contains("as_cs") || rest.ends_with("_bin") || rest == "bin" {
         &["uca1400_as_cs", "0900_as_cs", "bin"]
     } else if rest.contains("0900_ai_ci") || rest.contains("uca1400") && rest.ends_with("ai_ci") {
@@ -136,8 +135,8 @@ fn substitute(name: &str, known: &BTreeSet<String>) -> Option<Option<String>> {
     Some(if known.contains(&swapped) { Some(swapped.clone()) } else { like.filter(|_| !rest.is_empty()) })
 }
 
-/// Gives every name of a character set or collation outside of quotes to a function, and puts in what it
-/// returns.
+/// Calls a function with every name of a character set or collation outside of quotes, and puts in the name
+/// that it returns.
 fn replace(sql: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut rest = sql;

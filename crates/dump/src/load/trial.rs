@@ -1,5 +1,5 @@
-//! Trying definitions on another server before anything is changed: whatever it does not understand, or this
-//! account may not make, is refused up front, in the server's own words, and not halfway.
+//! Tries definitions on another server before anything is changed. What that server does not understand, or
+//! what this account may not create, is refused at the start in the server's own words, and not halfway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::Error;
 use crate::definer::definer_of;
 use crate::manifest::Manifest;
 
-/// What is not there, or not there yet, is no reason: tables and routines that the dump does not have, tables
-/// that a MERGE table is on, accounts; nor is a trigger that names the database its table is in.
+/// These errors do not count: something is missing, perhaps only for now (tables and routines that the dump
+/// does not have, tables of a MERGE table, accounts), or a trigger names the database of its table.
 const LACKS: [u16; 8] = [1049, 1146, 1168, 1305, 1356, 1435, 1449, 4089];
-/// A function that is nowhere.
+/// A function does not exist.
 const NO_FUNCTION: u16 = 1305;
-/// A statement that can't be prepared; it was parsed all the same.
+/// A statement can't be prepared; it was parsed nevertheless.
 const NOT_PREPARED: u16 = 1295;
-/// How many refusals are told.
+/// How many refusals are reported.
 const TOLD_MAX: usize = 10;
 
-/// Makes what the dump has, without rows, in databases of its own that go again. On a server of the same
-/// version only the rights to make somebody else the definer may be missing.
+/// Creates the objects of the dump, without rows, in temporary databases. On a server of the same version
+/// only the right to set another definer can be missing.
 pub(super) fn run(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Result<(), Error> {
     if session.about.release() == manifest.source.release() {
         return definers(session, manifest, ledger);
@@ -50,7 +50,7 @@ pub(super) fn run(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -
     )))
 }
 
-/// What names with a database in front stand for.
+/// The names that may follow a database and a dot.
 fn names(manifest: &Manifest) -> BTreeSet<(String, String)> {
     let tables = manifest.tables.iter().map(|entry| (&entry.table.name.schema, &entry.table.name.table));
     let objects =
@@ -59,7 +59,7 @@ fn names(manifest: &Manifest) -> BTreeSet<(String, String)> {
     tables.chain(objects).map(|(schema, name)| (schema.clone(), name.clone())).collect()
 }
 
-/// Makes a view for each definer that is somebody else.
+/// Creates a view for each definer who is not the current user.
 fn definers(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Result<(), Error> {
     let mut definers = BTreeMap::new();
     for object in manifest.objects.iter().filter(|object| object.kind < Kind::Role) {
@@ -94,7 +94,7 @@ fn definers(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Resu
 
 struct Trial<'a> {
     session: &'a mut Session,
-    /// The database that stands for each of the dump's.
+    /// The temporary database for each of the dump's.
     schemas: BTreeMap<String, String>,
     /// Tables, views, sequences and routines of the dump.
     names: BTreeSet<(String, String)>,
@@ -128,11 +128,11 @@ impl Trial<'_> {
         self.objects(manifest, &programs)
     }
 
-    /// Makes a database for each of these.
+    /// Creates a temporary database for each of these.
     fn begin<'s>(&mut self, schemas: impl Iterator<Item = &'s str>, id: &str) -> Result<(), Error> {
         for (at, schema) in schemas.enumerate() {
             let own = format!("_remora_trial_{id}_{at}");
-            // One that was killed may have left it.
+            // A killed run may have left it.
             self.session.execute(&format!("DROP DATABASE IF EXISTS {}", quote_name(&own)))?;
             self.session.execute(&format!("CREATE DATABASE {} CHARACTER SET utf8", quote_name(&own)))?;
             self.schemas.insert(schema.to_owned(), own);
@@ -142,7 +142,7 @@ impl Trial<'_> {
 
     /// Removes them.
     fn end(&mut self) -> Result<(), Error> {
-        // Nothing can be removed once the connection is lost, and that is told already.
+        // Nothing can be removed once the connection is lost, and that is already reported.
         if self.session.execute("DO 0").is_ok() {
             for own in self.schemas.values() {
                 self.session.execute(&format!("DROP DATABASE {}", quote_name(own)))?;
@@ -151,8 +151,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The text with the databases that stand for others. It may find a name where it is none, in a text or a
-    /// comment: that makes no difference to whether the server understands it.
+    /// The text with its databases replaced. A name may be found in a string or a comment too, but then the
+    /// server understands the text just the same.
     fn moved_text(&self, text: &str) -> String {
         super::moved::moved(text, &self.schemas, &self.names)
     }
@@ -164,7 +164,7 @@ impl Trial<'_> {
         moved
     }
 
-    /// Tries objects, again and again as long as some are made: views may be on views.
+    /// Tries objects, again and again as long as some succeed, because views may need other views.
     fn objects(&mut self, manifest: &Manifest, objects: &[Object]) -> Result<(), Error> {
         let mut open: Vec<&Object> = objects.iter().collect();
         loop {
@@ -184,7 +184,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The title of what an object stands for.
+    /// The title of the object for which this one stands.
     fn title(&self, manifest: &Manifest, object: &Object) -> String {
         let found = manifest.objects.iter().find(|known| {
             known.kind == object.kind
@@ -204,7 +204,7 @@ impl Trial<'_> {
             }
         };
         let made = object.statements.iter().try_for_each(|sql| {
-            // An event that is made may fire.
+            // An event, once created, may fire.
             if object.kind != Kind::Event {
                 return session.execute(sql).map(drop);
             }
@@ -217,8 +217,8 @@ impl Trial<'_> {
         made
     }
 
-    /// Whether an object only lacks another. Stored functions are written with their database; one without is
-    /// the server's own, which this one does not have.
+    /// Whether an object only needs another one. A stored function is written with its database; a function
+    /// without a database is built-in, and this server lacks it.
     fn is_lacking(&self, error: &server::Error, object: &Object) -> bool {
         let Some(code) = error.code().filter(|code| LACKS.contains(code)) else { return false };
         let server::Error::Sql { message, .. } = error else { return true };
@@ -242,7 +242,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The server's words, with the dump's databases in them.
+    /// The server's message, with the dump's names of databases.
     fn named_back(&self, message: &str) -> String {
         self.schemas.iter().fold(message.to_owned(), |text, (schema, own)| text.replace(own, schema))
     }

@@ -1,11 +1,11 @@
-//! The manifest's hash of itself: its last member, over all that stands before it.
+//! The manifest's hash of itself: its last member, over everything before it.
 
-/// What stands between the rest and the digits. No text within the rest has a line's end in it.
+/// The text between the rest and the digits. No string in the rest contains a line break.
 const BEFORE: &str = ",\n  \"blake3\": \"";
-/// What stands behind them.
+/// The text after the digits.
 const BEHIND: &str = "\"\n}";
 
-/// Adds the hash to an object as `serde_json` prints it with indentation.
+/// Appends the hash to an object that `serde_json` has printed with indentation.
 pub(super) fn add(mut text: Vec<u8>) -> Vec<u8> {
     if text.ends_with(b"\n}") {
         text.truncate(text.len() - 2);
@@ -18,7 +18,7 @@ pub(super) fn add(mut text: Vec<u8>) -> Vec<u8> {
 /// Whether there is a hash.
 ///
 /// # Errors
-/// When it is not that of the text.
+/// When the hash does not match the text.
 pub(super) fn check(text: &[u8]) -> Result<bool, String> {
     let Some(at) = memchr::memmem::rfind(text, BEFORE.as_bytes()) else { return Ok(false) };
     let found = text[at + BEFORE.len()..].trim_ascii_end().strip_suffix(BEHIND.as_bytes());

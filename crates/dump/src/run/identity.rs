@@ -1,7 +1,7 @@
-//! Whether a table is still the very one it was: then a snapshot has its rows also after an ALTER.
+//! Tells whether a table is still the same table: then a snapshot has its rows even after an ALTER.
 //!
-//! The server refuses to read a table that is younger than the snapshot (error 1412), but it may not know
-//! that any more of one that it has put out of its memory meanwhile. A table's number tells for sure.
+//! The server refuses to read a table that is younger than the snapshot (error 1412). But it may have
+//! forgotten that about a table which was evicted from its memory meanwhile. A table's number is reliable.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use server::{Session, TableName};
 
 use crate::Error;
 
-/// The numbers that InnoDB gives to tables: a table that is built anew, emptied or replaced has another.
+/// InnoDB's numbers of tables: a table that is rebuilt, emptied or replaced gets another one.
 #[derive(Default)]
 pub(super) struct Identities(BTreeMap<String, String>);
 
 impl Identities {
-    /// Reads them; there are none where this account may not see them.
+    /// Reads the numbers; there are none if this account may not see them.
     pub(super) fn read(session: &mut Session) -> Result<Identities, Error> {
         for table in ["INNODB_SYS_TABLES", "INNODB_TABLES"] {
             match session.strings(&format!("SELECT NAME, TABLE_ID FROM information_schema.{table}")) {
@@ -33,13 +33,13 @@ impl Identities {
 
     /// The number of a table.
     fn of(&self, name: &TableName) -> Option<&String> {
-        // Other letters are written otherwise here.
+        // This view encodes all other letters.
         let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let known = plain(&name.schema) && plain(&name.table);
         self.0.get(&format!("{}/{}", name.schema, name.table)).filter(|_| known)
     }
 
-    /// Whether a table is surely the one it was.
+    /// Whether a table is certainly the same.
     pub(super) fn same(&self, later: &Identities, name: &TableName) -> bool {
         self.of(name).is_some() && self.of(name) == later.of(name)
     }

@@ -1,19 +1,19 @@
-//! How large the next chunk is: so that one takes neither so long that somebody's DDL waits for it, nor so
-//! short that beginning it costs more than reading it.
+//! Chooses the size of the next chunk: it should not take so long that somebody's DDL waits for it, nor be so
+//! short that starting it costs more than reading it.
 
 use std::time::Duration;
 
-/// What a chunk should take.
+/// How long a chunk should take.
 const CHUNK_TIME: Duration = Duration::from_secs(2);
-/// A chunk is at most so many times as large as the one it is judged by, and at least that part of it: one
-/// slow chunk may be chance.
+/// A chunk is at most this many times as large as the one before it, and at least that fraction of it,
+/// because one slow chunk may be chance.
 const CHANGE_MAX: u64 = 2;
 
-/// The size chunks begin with, in bytes of a table as the server estimates them.
+/// The smallest and largest size of the first chunks, in bytes of a table as the server estimates them.
 const BEGIN_BYTES: (u64, u64) = (4 << 20, 64 << 20);
-/// They become no smaller, and no larger, of themselves.
+/// The smallest and largest size that chunks reach by themselves.
 const BYTES: (u64, u64) = (1 << 20, 256 << 20);
-/// How many chunks each session gets at least, so that the last ones end together.
+/// The least number of chunks per session, so that the last ones end at about the same time.
 const CHUNKS_PER_SESSION: u64 = 8;
 
 /// The size of the next chunk, and its limits.
@@ -36,7 +36,7 @@ impl Pace {
         }
     }
 
-    /// Always the same size.
+    /// A constant size.
     pub(super) fn fixed(bytes: u64) -> Pace {
         Pace { bytes, least: bytes, most: bytes }
     }
@@ -46,7 +46,7 @@ impl Pace {
         self.bytes
     }
 
-    /// Takes in how long a chunk took that was planned with this many bytes; 0 for one of unknown size.
+    /// Records how long a chunk took that was planned with this many bytes, or 0 if its size is unknown.
     pub(super) fn note(&mut self, bytes: u64, took: Duration) {
         if bytes == 0 {
             return;
@@ -65,7 +65,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The sizes of chunks on a server that reads so many bytes a second.
+    /// The sizes of chunks on a server that reads `rate` bytes per second.
     fn sizes(mut pace: Pace, rate: u64, count: usize) -> Vec<u64> {
         let mut sizes = Vec::new();
         for _ in 0..count {
@@ -87,7 +87,7 @@ mod tests {
         let large = Pace::new(1 << 40, 2);
         assert_eq!(sizes(large, MIB / 10, 9).last(), Some(&MIB));
         assert_eq!(sizes(large, 10_000 * MIB, 9).last(), Some(&(256 * MIB)));
-        // Every session is to have some.
+        // Every session should get some.
         assert_eq!(sizes(Pace::new(512 * MIB, 2), 10_000 * MIB, 9).last(), Some(&(32 * MIB)));
         assert_eq!(Pace::new(0, 0).bytes(), 4 * MIB);
         assert_eq!(sizes(Pace::fixed(7), 1, 3), [7, 7, 7]);
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_chunk_is_judged_by_its_own_size() {
         let mut pace = Pace::new(1 << 40, 2);
-        // Two sessions tell of chunks that were planned at the same size.
+        // Two sessions report chunks that were planned with the same size.
         pace.note(64 * MIB, Duration::from_secs(8));
         pace.note(64 * MIB, Duration::from_secs(8));
         assert_eq!(pace.bytes(), 32 * MIB);

@@ -1,4 +1,4 @@
-//! What is read as one: parts of a large table, several partitions, many small tables.
+//! Units of reading: parts of a large table, several partitions, many small tables.
 
 use server::Session;
 use server::catalogue::{Partition, Table};
@@ -8,17 +8,17 @@ use crate::plan::Cut;
 use crate::range::Range;
 use crate::{Error, plan};
 
-/// From so many small tables on they share files: below that a file for each is easier to find.
+/// With at least this many small tables they share files; with fewer, a file for each is easier to find.
 const TOGETHER_FROM: usize = 200;
-/// A table is small up to so many bytes. An empty one of InnoDB's has 16 KiB.
+/// A table with at most this many bytes is small. An empty InnoDB table has 16 KiB.
 const SMALL_BYTES: u64 = 128 << 10;
-/// So many small tables share a file. When one of them is altered, or the dump is stopped, all are read
+/// This many small tables share a file. When one of them is altered, or the dump is stopped, all are read
 /// again.
 const TOGETHER_MAX: usize = 250;
-/// The server is asked for so many partitions at once and no more.
+/// The most partitions in one query.
 const PARTITIONS_MAX: usize = 500;
 
-/// Groups of small tables that share a file, and all other tables, in the order they came.
+/// Groups of small tables that share a file, and all other tables, in the given order.
 pub(super) fn split(manifest: &Manifest, order: Vec<usize>) -> (Vec<Vec<usize>>, Vec<usize>) {
     let is_small = |at: &usize| {
         let table = &manifest.tables[*at].table;
@@ -31,10 +31,10 @@ pub(super) fn split(manifest: &Manifest, order: Vec<usize>) -> (Vec<Vec<usize>>,
     (small.chunks(TOGETHER_MAX).map(<[usize]>::to_vec).collect(), large)
 }
 
-/// Takes the partitions of a chunk, none for the whole table, its range and its estimated bytes.
+/// Takes the partitions of a chunk, none for the whole table, its range, and its estimated bytes.
 pub(super) type HandOn<'a> = &'a mut dyn FnMut(Vec<String>, Option<Range>, u64) -> Result<(), Error>;
 
-/// Cuts a table into chunks. The session is in a transaction that has the [`plan::MARK`].
+/// Cuts a table into chunks. The session must be in a transaction that has the [`plan::MARK`].
 pub(super) fn plan(
     table: &Table,
     session: &mut Session,
@@ -64,7 +64,7 @@ pub(super) fn plan(
     Ok(())
 }
 
-/// How many of the first partitions make a chunk of about that size; `None` when there are none left.
+/// How many of the first partitions make a chunk of about that size; `None` when none are left.
 fn group(partitions: &[Partition], chunk_bytes: u64) -> Option<usize> {
     let mut bytes = 0_u64;
     let fits = |part: &&Partition| {

@@ -1,4 +1,4 @@
-//! Going on with a dump that was stopped: its whole tables are kept, all others are dumped in a new snapshot.
+//! Resumes a dump that was stopped: its complete tables are kept, all others are dumped in a new snapshot.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,12 +13,12 @@ use crate::manifest::{self, Manifest, Source, TableEntry};
 use crate::{Error, World, journal};
 use progress::count;
 
-/// What is kept of a stopped dump.
+/// What a stopped dump has left.
 pub(super) struct Left {
     manifest: Manifest,
 }
 
-/// Whether there is a folder that a dump may go on in.
+/// Checks that the folder contains a dump that can be resumed.
 pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let what = if disk.list(folder).is_err() {
         "no such folder; leave --resume out"
@@ -30,7 +30,8 @@ pub(super) fn check_folder(disk: &dyn Disk, folder: &Path) -> Result<(), Error> 
     Err(Error::Mismatch(format!("{}: {what}", folder.display())))
 }
 
-/// Finds what a stopped dump left in the folder, which is ours; `None` when it had not come to anything yet.
+/// Finds what a stopped dump left in the folder, which is locked for us; `None` when it had not written
+/// anything yet.
 pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error> {
     check_folder(disk, folder)?;
     journal::set_aside(disk, folder)?;
@@ -38,7 +39,7 @@ pub(super) fn find(disk: &dyn Disk, folder: &Path) -> Result<Option<Left>, Error
 }
 
 impl Left {
-    /// The dump was begun on this server, and in the form this request asks for.
+    /// Checks that the dump was begun on this server, with the format that this request asks for.
     pub(super) fn check(&self, request: &DumpRequest, session: &Session) -> Result<(), Error> {
         let (begun, about) = (&self.manifest, &session.about);
         let Source { host, server_id, server_version, .. } = &begun.source;
@@ -64,8 +65,8 @@ impl Left {
         Ok(())
     }
 
-    /// Puts the chunks of tables that are whole into the entries of those that are still the same; removes
-    /// the files of all others.
+    /// Moves the chunks of complete tables into the entries of those that have not changed; removes the files
+    /// of all others.
     pub(super) fn keep(
         self,
         world: &World,
@@ -93,7 +94,7 @@ impl Left {
         Ok(self.manifest)
     }
 
-    /// Removes files of many tables of which none is kept.
+    /// Removes shared files of small tables if none of their tables is kept.
     fn clear_together(
         &self,
         world: &World,
@@ -113,7 +114,7 @@ impl Left {
         Ok(())
     }
 
-    /// Whether a table's files are all there and as long as they were.
+    /// Whether all files of a table exist with their former lengths.
     fn has_files(&self, world: &World, request: &DumpRequest, entry: &TableEntry) -> bool {
         entry.chunks.iter().all(|chunk| {
             let file = self.manifest.data_file(&request.folder, entry, chunk);
@@ -122,10 +123,10 @@ impl Left {
     }
 }
 
-/// Whether what was dumped of a table would be dumped in the same way now.
+/// Whether a table would be dumped in the same way now.
 fn is_same(old: &TableEntry, new: &TableEntry) -> bool {
     without_counter(&old.table.definition) == without_counter(&new.table.definition)
-        // Of one that nobody knows when it was made nobody knows either whether it was made anew.
+        // If the time of creation is unknown, a re-creation would go unnoticed.
         && (old.table.created == new.table.created && !new.table.created.is_empty())
         && (old.data, old.history, &old.condition) == (new.data, new.history, &new.condition)
 }

@@ -1,4 +1,4 @@
-//! Leaving room for others: a rate, and a limit to how busy the server may be.
+//! Leaves room for others: limits the rate, and waits while the server is busy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use crate::Error;
 /// How long to wait before looking again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What bounds a dump.
+/// The limits of a dump.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Bytes of text a second, all sessions together.
+    /// Bytes of text per second, all sessions together.
     pub bytes_per_second: Option<u64>,
-    /// No chunk is begun while more threads than this run in the server, our own left out.
+    /// No chunk is started while more threads than this are running in the server, not counting our own.
     pub threads_running: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Throttle {
         Throttle { limits, sessions: sessions as u64, began: Instant::now(), bytes: AtomicU64::new(0) }
     }
 
-    /// Waits as long as these bytes have come too early.
+    /// Waits as long as these bytes are ahead of the rate.
     pub(super) fn pass(&self, bytes: u64, is_over: &dyn Fn() -> bool) {
         let Some(rate) = self.limits.bytes_per_second else { return };
         let all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -60,9 +60,9 @@ impl Throttle {
     }
 }
 
-/// Waits.
+/// Sleeps.
 pub(crate) fn pause(wait: Duration) {
-    // Nobody ever sends.
+    // Nobody ever sends on this channel.
     crossbeam_channel::never::<()>().recv_timeout(wait).ok();
 }
 

@@ -1,4 +1,4 @@
-//! One session plans, the others read: chunks of the largest tables first.
+//! One session plans, the others read; chunks of the largest tables come first.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -32,20 +32,20 @@ enum Task {
     Chunk {
         table: usize,
         chunk: Chunk,
-        /// What it was planned with, to judge the time it takes by.
+        /// The bytes it was planned with, by which the time it takes is judged.
         bytes: u64,
     },
-    /// Small tables to be read into one file, and its number.
+    /// Small tables to be read into one file, and the file's number.
     Together { tables: Vec<usize>, file: u32 },
 }
 
-/// How far a table is.
+/// The progress of a table.
 #[derive(Default)]
 struct State {
     planned: bool,
     open: usize,
     chunks: Vec<Chunk>,
-    /// The AUTO_INCREMENT counter, where rows have moved it since the catalogue was read.
+    /// The AUTO_INCREMENT counter, if rows have moved it since the catalogue was read.
     counter: Option<u64>,
 }
 
@@ -59,14 +59,14 @@ struct Shared<'a> {
     pace: Mutex<Pace>,
     states: Vec<Mutex<State>>,
     tallies: Vec<Tally>,
-    /// Tables that are locked because no snapshot covers them, until all are read.
+    /// Tables that are locked until all are read, because no snapshot covers them.
     locked: Mutex<(usize, Option<Hold>)>,
-    /// Tables that DDL got hold of, and what was seen of it.
+    /// Tables that DDL changed, and what was observed.
     altered: Mutex<BTreeMap<usize, String>>,
     failure: Failure,
 }
 
-/// Reads the rows of all tables into files, and notes the chunks in the manifest.
+/// Reads the rows of all tables into files, and records the chunks in the manifest.
 pub(super) fn run(
     world: &World,
     request: &DumpRequest,
@@ -111,9 +111,8 @@ pub(super) fn run(
     })
 }
 
-/// Reads a table once more that was altered, in one piece and under its new definition, if the snapshot
-/// allows that. When it does not, all others are whole by now, and a dump that goes on has to read this one
-/// only.
+/// Reads an altered table once more, in one piece and under its new definition, if the snapshot allows that.
+/// If not, all other tables are complete by now, and a resumed dump has to read only this one.
 fn again(
     world: &World,
     request: &DumpRequest,
@@ -149,7 +148,7 @@ fn again(
     Ok(())
 }
 
-/// One table.
+/// Selects one table.
 struct Only<'a>(&'a TableName);
 
 impl Wanted for Only<'_> {
@@ -171,7 +170,7 @@ impl Wanted for Only<'_> {
 }
 
 impl State {
-    /// What was found out about a table that was read.
+    /// Stores in the manifest what was found out about a table that was read.
     fn give(self, entry: &mut TableEntry) {
         if let Some(counter) = self.counter {
             entry.table.definition = with_counter(&entry.table.definition, counter);
@@ -209,7 +208,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Goes on without a table that was altered; it is looked at again in the end.
+    /// Continues without a table that was altered; it is tried again in the end.
     fn survive(&self, at: usize, done: Result<(), Error>) -> Result<(), Error> {
         match done {
             Err(Error::Altered { what, .. }) => {
@@ -261,7 +260,7 @@ impl<'a> Shared<'a> {
             let closed = self.close(session, at, None);
             self.survive(at, closed)?;
         }
-        // Behind the files that a stopped dump has left.
+        // The numbers continue after those of files that a stopped dump has left.
         let chunks = self.manifest.tables.iter().flat_map(|entry| &entry.chunks);
         let kept = chunks.filter_map(|chunk| Some(chunk.within?.file + 1)).max().unwrap_or(0);
         for (file, tables) in (kept..).zip(small) {
@@ -275,7 +274,7 @@ impl<'a> Shared<'a> {
     }
 
     fn give(&self, tasks: &Sender<Task>, task: Task) -> Result<(), Error> {
-        // When nobody takes it any more, the reason is in `error`.
+        // If nobody takes it any more, the reason is in `error`.
         tasks.send(task).ok();
         if self.must_end() { Err(Error::Stopped(STOPPED)) } else { Ok(()) }
     }
@@ -309,7 +308,7 @@ impl<'a> Shared<'a> {
         self.close(session, table, Some(chunk))
     }
 
-    /// Reads small tables into one file, one behind the other. When one was altered the file is begun anew
+    /// Reads small tables into one file, one after the other. If one was altered the file is started again
     /// without it.
     fn together(&self, session: &mut Session, mut tables: Vec<usize>, file: u32) -> Result<(), Error> {
         let path = self.manifest.path_together(&self.request.folder, file);
@@ -358,7 +357,7 @@ impl<'a> Shared<'a> {
         output.finish().map_err(Error::file(path))
     }
 
-    /// Reads a chunk into a file, and says what is wrong in the user's words.
+    /// Reads a chunk into a file, and explains errors in the user's words.
     fn read<W: Write>(
         &self,
         session: &mut Session,
@@ -415,8 +414,7 @@ impl<'a> Shared<'a> {
         Ok((chunk, output))
     }
 
-    /// Notes a chunk; with a table's last one makes sure that the table is still the one that the catalogue
-    /// told of.
+    /// Records a chunk. After a table's last chunk, checks that the table is still the one in the catalogue.
     fn close(&self, session: &mut Session, at: usize, chunk: Option<Chunk>) -> Result<(), Error> {
         if let Some(chunk) = &chunk {
             self.journal.add(&Step::Chunk(at, chunk.clone()))?;
@@ -437,7 +435,7 @@ impl<'a> Shared<'a> {
         if without_counter(&definition) != without_counter(&table.definition) {
             return Err(altered("its definition is another"));
         }
-        // While somebody has the table open in some ways the server does not know when it was made.
+        // While somebody has the table open in certain ways the server does not know its time of creation.
         let known = !created.is_empty() && !table.created.is_empty();
         if table.is_transactional() && known && created != table.created {
             return Err(altered("it was made anew"));
@@ -460,7 +458,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The counter that a table with the rows of the snapshot goes on with.
+/// The counter for a table with the rows of the snapshot.
 fn counter_of_rows(session: &mut Session, table: &Table) -> Result<Option<u64>, Error> {
     let Some(column) = counted(&table.definition) else { return Ok(None) };
     let last = session.value(&format!("SELECT MAX({column}) FROM {}", table.name))?;
@@ -471,9 +469,10 @@ fn counter_of_rows(session: &mut Session, table: &Table) -> Result<Option<u64>, 
 
 pub(super) const STOPPED: &str = "the folder has no manifest: remove it, or dump into it again with --resume, which keeps its whole tables";
 
-/// What errors of a table mean that is not as it was.
+/// Explains errors that mean that a table has changed.
 fn explain(error: Error, table: &Table) -> Error {
-    /// Definition changed since the snapshot; no such table, column, partition or index; engine's table gone.
+    /// Definition changed since the snapshot; no such table, column, partition or index; the engine lost the
+    /// table.
     const ALTERED: [u16; 8] = [1412, 1146, 1054, 1735, 1176, 1932, 1105, 1030];
     match error {
         Error::Server(source) if source.code().is_some_and(|code| ALTERED.contains(&code)) => {

@@ -7,11 +7,11 @@ use std::str::FromStr;
 use regex::Regex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// `db` or `db.table`, each with `*` for any characters and `?` for one, in backquotes where a name has a
-/// dot; or `/expression/`, which is looked for anywhere in `db.table`.
+/// `db` or `db.table`, each with `*` for any characters and `?` for one, in backquotes when a name has a dot;
+/// or `/expression/`, which is searched for anywhere in `db.table`.
 ///
-/// An expression stands for a database as a whole, its routines and events, when it is found in the
-/// database's name and a dot: `/^shop\./` is all of shop, `/orders/` only tables.
+/// An expression matches a database as a whole, with its routines and events, when it is found in the
+/// database's name followed by a dot: `/^shop\./` matches all of shop, `/orders/` only tables.
 #[derive(Clone, Debug)]
 pub struct Pattern(Form);
 
@@ -56,7 +56,7 @@ impl FromStr for Pattern {
     }
 }
 
-/// A name off the front, and what follows it.
+/// Splits a name off the front. Returns it and the rest.
 fn part(text: &str) -> Option<(String, &str)> {
     let (name, rest) = match text.strip_prefix('`') {
         None => text.split_at(text.find('.').unwrap_or(text.len())),
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Pattern {
 }
 
 impl Pattern {
-    /// Whether it stands for this table, view or sequence.
+    /// Whether it matches this table, view or sequence.
     pub(super) fn covers(&self, schema: &str, table: &str) -> bool {
         match &self.0 {
             Form::Glob { schema: wanted, table: tables } => {
@@ -112,7 +112,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it stands for what belongs to the database as a whole.
+    /// Whether it matches what belongs to the database as a whole.
     pub(super) fn covers_database(&self, schema: &str) -> bool {
         match &self.0 {
             Form::Glob { schema: wanted, table } => table.is_none() && matches(wanted, schema),
@@ -120,7 +120,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it may stand for anything in this database.
+    /// Whether it may match anything in this database.
     pub(super) fn may_touch(&self, schema: &str) -> bool {
         match &self.0 {
             Form::Glob { schema: wanted, .. } => matches(wanted, schema),
@@ -128,13 +128,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it is known to stand for everything in this database.
+    /// Whether it certainly matches everything in this database.
     pub(super) fn is_all_of(&self, schema: &str) -> bool {
         matches!(&self.0, Form::Glob { schema: wanted, table: None } if matches(wanted, schema))
     }
 }
 
-/// Whether a text is what a pattern stands for.
+/// Whether a text matches a pattern.
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut to) = (0, 0);

@@ -1,4 +1,4 @@
-//! A condition as a tree, and what it is for a row.
+//! A condition as a tree, and its value for a row.
 
 use super::number::Number;
 use super::schema::{Value, Values};
@@ -48,7 +48,7 @@ pub(crate) enum Node {
     Not(Box<Node>),
     Negate(Box<Node>),
     Invert(Box<Node>),
-    /// `(what, whether it is asked for the contrary, of what)`.
+    /// `(what, negated, operand)`.
     Is(Is, bool, Box<Node>),
     /// A column and an encoded literal.
     SameText {
@@ -68,7 +68,7 @@ pub(crate) enum Node {
         two: usize,
         collation: u32,
     },
-    /// A column that is NULL or not and equal to nothing.
+    /// A column compared with something that it can't equal: NULL when the column is NULL, else false.
     NeverSame(usize),
 }
 
@@ -123,7 +123,7 @@ impl Node {
         }
     }
 
-    /// The value of a part without columns.
+    /// This part, replaced by its value if it has no columns.
     pub(crate) fn folded(self, collate: &dyn Collate) -> Node {
         if self.has_columns() {
             return self;
@@ -148,7 +148,7 @@ impl Node {
         }
     }
 
-    /// How many operations it has.
+    /// How many operations this part has.
     pub(crate) fn size(&self) -> usize {
         match self {
             Node::Binary(_, one, two) => 1 + one.size() + two.size(),
@@ -168,7 +168,7 @@ fn binary(
 ) -> Option<Number> {
     match operation {
         Operation::Or | Operation::And => {
-            // One side may decide alone, NULL or not: true for OR, false for AND.
+            // One operand may decide alone, even when the other is NULL: true for OR, false for AND.
             let decides = operation == Operation::Or;
             let first = one.truth(row, collate);
             if first == Some(decides) {

@@ -2,7 +2,7 @@
 
 use super::number::Number;
 
-/// A piece of a condition.
+/// A token of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
     /// A bare word, as written.
@@ -15,7 +15,7 @@ pub(crate) enum Token {
     End,
 }
 
-/// A literal number; comparable, which [`Number`] is not.
+/// A literal number. Unlike [`Number`] it can be compared with `==`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Digits {
     digits: i128,
@@ -28,13 +28,13 @@ impl From<Digits> for Number {
     }
 }
 
-/// All signs; of two that begin alike the longer comes first.
+/// All signs. When two begin alike, the longer one comes first.
 const SIGNS: [&str; 22] = [
     "<=>", "||", "&&", "<<", ">>", "<=", ">=", "!=", "<>", "=", "<", ">", "|", "&", "+", "-", "*", "%", "^",
     "~", "(", ")",
 ];
 
-/// Reads the next piece from `at` on: the piece, where it begins, where it ends.
+/// Reads the next token from `at` on. Returns the token, where it begins, and where it ends.
 pub(crate) fn next(text: &str, at: usize) -> Result<(Token, usize, usize), (usize, String)> {
     let rest = text.get(at..).unwrap_or_default();
     let start = at + (rest.len() - rest.trim_start().len());
@@ -61,7 +61,8 @@ pub(crate) fn next(text: &str, at: usize) -> Result<(Token, usize, usize), (usiz
     }
 }
 
-/// A quoted piece: a doubled quote is one, and in strings a backslash takes the next character as it is.
+/// Reads a quoted token. A doubled quote stands for one quote; in strings a backslash takes the next
+/// character as it is.
 fn quoted(rest: &str, start: usize, quote: char) -> Result<(String, usize), (usize, String)> {
     let mut out = String::new();
     let mut chars = rest.char_indices().skip(1).peekable();
@@ -73,7 +74,7 @@ fn quoted(rest: &str, start: usize, quote: char) -> Result<(String, usize), (usi
         } else if c == '\\' && quote != '`' {
             let Some((_, next)) = chars.next() else { break };
             if matches!(next, '%' | '_') {
-                // For LIKE, as SQL keeps it.
+                // LIKE needs the backslash, so it stays, as in SQL.
                 out.push('\\');
             }
             out.push(match next {

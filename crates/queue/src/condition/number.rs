@@ -1,8 +1,8 @@
-//! Exact numbers: 128 bits and a decimal point somewhere in them.
+//! Exact numbers: 128 bits with a decimal point.
 
 use std::cmp::Ordering;
 
-/// Digits behind the point at most; as many as a DECIMAL may have.
+/// The most digits after the decimal point, as for a DECIMAL.
 pub(crate) const SCALE_MAX: u8 = 38;
 
 /// `digits / 10^scale`.
@@ -29,7 +29,7 @@ impl Number {
         self.digits == 0
     }
 
-    /// The whole part, if there is nothing behind the point; bits are operated on in whole numbers only.
+    /// The number rounded to a whole one, as operations on bits need it.
     pub(crate) fn rounded(self) -> Option<i128> {
         let unit = 10i128.checked_pow(u32::from(self.scale))?;
         let half = unit / 2;
@@ -50,7 +50,7 @@ impl Number {
     pub(crate) fn compare(self, other: Number) -> Ordering {
         match self.aligned(other) {
             Some((one, two, _)) => one.cmp(&two),
-            // One has so many digits that only the whole parts fit beside each other.
+            // One number has so many digits that only the whole parts can be compared.
             None => {
                 let whole = |number: Number| {
                     let unit = 10i128.checked_pow(u32::from(number.scale)).unwrap_or(i128::MAX);
@@ -78,7 +78,7 @@ impl Number {
         Some(Number { digits: self.digits.checked_mul(other.digits)?, scale })
     }
 
-    /// The quotient without what is behind its point.
+    /// The whole part of the quotient.
     pub(crate) fn divide(self, other: Number) -> Option<Number> {
         let (one, two, _) = self.aligned(other)?;
         one.checked_div(two).map(Number::from)
@@ -103,7 +103,7 @@ impl Number {
         Some(Number { digits: self.digits.checked_pow(exponent)?, scale })
     }
 
-    /// As the 64 bits that SQL operates on.
+    /// The number as the 64 bits that SQL's bit operators work on.
     pub(crate) fn bits(self) -> Option<u64> {
         let whole = self.rounded()?;
         let signed = i64::try_from(whole).ok().map(|value| u64::from_le_bytes(value.to_le_bytes()));

@@ -1,4 +1,4 @@
-//! From text to tree, by precedence; what is compared with what is checked on the way.
+//! Parses the text of a condition into a tree, by precedence, and checks the types of what is compared.
 
 mod range;
 
@@ -8,28 +8,28 @@ use super::schema::{Kind, Schema};
 use super::time::{Shape, literal};
 use super::{Collate, Column};
 
-/// Parentheses, signs and operators inside each other at most: a server's thread has 292 KiB of stack.
+/// The deepest nesting of parentheses, signs and operators: a server's thread has 292 KiB of stack.
 const DEPTH_MAX: usize = 60;
 
-/// Operations in a condition at most: evaluation may go as deep, and a row may cost so many.
+/// The most operations in a condition: evaluation may recurse as deep, and each row may cost as many.
 const OPERATIONS_MAX: usize = 200;
 
-/// What is wrong: the byte where, and what.
+/// A mistake: its byte offset, and what is wrong.
 type Wrong = (usize, String);
 
-/// A part of a condition that is not yet known to be a number.
+/// A part of a condition whose type is not settled yet.
 #[derive(Clone)]
 enum Part {
     Number(Node),
-    /// A string literal and where it is.
+    /// A string literal and its byte offset.
     Literal(String, usize),
     /// A column of strings.
     Text(usize, u32),
-    /// A column of ENUM: a string beside a literal, else the number of the member.
+    /// An ENUM column: a string beside a literal, else the index of the member.
     Enum(usize, u32),
-    /// A temporal column: it may stand beside a literal.
+    /// A temporal column, which can be compared with a literal.
     Time(usize, Shape),
-    /// A column that can only be asked for NULL.
+    /// A column that a condition can only test for NULL.
     Opaque(usize),
 }
 
@@ -38,7 +38,7 @@ struct Parser<'text> {
     schema: &'text Schema,
     collate: &'text dyn Collate,
     token: Token,
-    /// Where the token begins and ends.
+    /// Where the current token begins and ends.
     start: usize,
     end: usize,
     depth: usize,
@@ -57,7 +57,7 @@ pub(crate) fn parse(text: &str, schema: &Schema, collate: &dyn Collate) -> Resul
     Ok(root.folded(collate))
 }
 
-/// The binary operators of each level, loosest first; `not` and comparisons have levels between.
+/// The binary operators of each level, loosest first. NOT and the comparisons have levels in between.
 const NOT_LEVEL: usize = 3;
 const COMPARISON_LEVEL: usize = 4;
 const LEVELS: usize = 11;
@@ -127,7 +127,7 @@ impl Parser<'_> {
         self.advance().map(|_| ())
     }
 
-    /// One more level down.
+    /// Parses something one level deeper, and refuses what is too deep.
     fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -146,7 +146,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Operands joined by operators of this level or tighter ones.
+    /// Parses operands that are joined by operators of this level or tighter ones.
     fn expression(&mut self, loosest: usize) -> Result<Part, Wrong> {
         self.nested(|parser| parser.joined(loosest))
     }
@@ -157,7 +157,7 @@ impl Parser<'_> {
             self.count()?;
             self.advance()?;
             let inside_at = self.start;
-            // Once: what follows is a comparison.
+            // NOT applies once: what follows it is a comparison.
             let inside = self.expression(COMPARISON_LEVEL)?;
             Part::Number(Node::Not(Box::new(self.number(inside, inside_at)?)))
         } else {
@@ -363,7 +363,7 @@ impl Parser<'_> {
         match operation {
             Operation::Equal => Ok(same),
             Operation::Unequal => Ok(Node::Not(Box::new(same))),
-            // A literal is not NULL, so NULL is not the same.
+            // A literal is never NULL, so a NULL value differs from it.
             Operation::SameOrNull if !matches!(same, Node::SameColumns { .. }) => {
                 Ok(Node::Is(Is::True, false, Box::new(same)))
             }

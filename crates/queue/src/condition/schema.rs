@@ -1,4 +1,4 @@
-//! What the core knows of a row: which columns there are, what they are, where their bytes lie.
+//! What the core knows about a row: its columns, their types, and where their bytes lie.
 
 use crate::format::wire::{Reader, put_varint};
 
@@ -10,10 +10,10 @@ use super::time;
 pub enum Kind {
     /// A whole number of 1, 2, 3, 4 or 8 bytes, little-endian.
     Integer {
-        /// Whether it has a sign.
+        /// Whether it is signed.
         signed: bool,
     },
-    /// DECIMAL of so many digits, so many of them behind the point.
+    /// DECIMAL.
     Decimal {
         /// All digits.
         precision: u8,
@@ -24,27 +24,26 @@ pub enum Kind {
     Year,
     /// DATE of 3 bytes.
     Date,
-    /// TIME with so many digits behind the seconds.
+    /// TIME with this many fractional digits.
     Time(u8),
-    /// DATETIME with so many digits behind the seconds.
+    /// DATETIME with this many fractional digits.
     DateTime(u8),
-    /// TIMESTAMP with so many digits behind the seconds.
+    /// TIMESTAMP with this many fractional digits.
     Timestamp(u8),
     /// A string with this collation.
     Text(u32),
-    /// ENUM, stored as the number of a member in as many bytes as that takes; the members have this
-    /// collation.
+    /// ENUM, stored as the index of a member in 1 or 2 bytes; the members have this collation.
     Enum(u32),
-    /// Something that conditions can only ask for NULL.
+    /// A type that a condition can only test for NULL.
     Opaque,
 }
 
 /// Where a column's bytes are in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// `(offset, length)` behind the bytes of the NULL bits.
+    /// `(offset, length)`, counted from the end of the NULL bits.
     Fixed(u32, u32),
-    /// So many strings with a length in front are before it, behind the fixed part.
+    /// A value after the fixed part, with its length in front; this many such values are before it.
     Variable(u32),
 }
 
@@ -57,19 +56,19 @@ pub struct Column {
     pub kind: Kind,
     /// Where it is.
     pub place: Place,
-    /// The number of its NULL bit, from the lowest of the first byte; none for NOT NULL.
+    /// The number of its NULL bit, counted from the lowest bit of the first byte; none for NOT NULL.
     pub null_bit: Option<u32>,
     /// The members of an ENUM, in order, in its character set.
     pub members: Vec<Vec<u8>>,
 }
 
-/// The layout of a table's rows: bytes of NULL bits; the columns of fixed length; for each other column the
-/// length of its value (varint) and the value.
+/// The layout of a table's rows: the NULL bits; the columns of fixed length; for each other column the length
+/// of its value (varint) and the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
     /// Bytes of the NULL bits.
     pub null_bytes: u32,
-    /// Bytes of the columns of fixed length together.
+    /// Bytes of all columns of fixed length.
     pub fixed_bytes: u32,
     /// All columns, in order.
     pub columns: Vec<Column>,
@@ -78,7 +77,7 @@ pub struct Schema {
 const VERSION: u8 = 1;
 
 impl Schema {
-    /// As bytes: what a queue's definition keeps.
+    /// The schema as bytes, as it is stored in a queue's definition.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
@@ -119,7 +118,7 @@ impl Schema {
         out
     }
 
-    /// The schema in these bytes; `None` when there is none, or one that later versions write.
+    /// Reads a schema from bytes; `None` when there is none, or one that a later version wrote.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Schema> {
         let mut reader = Reader::new(bytes);
@@ -167,7 +166,7 @@ impl Schema {
         reader.is_empty().then_some(Schema { null_bytes, fixed_bytes, columns })
     }
 
-    /// A row's parts; `None` when it is too short.
+    /// Splits a row into its parts; `None` when it is too short.
     pub(crate) fn read<'row>(&'row self, row: &'row [u8]) -> Option<Values<'row>> {
         let (nulls, rest) = row.split_at_checked(usize::try_from(self.null_bytes).ok()?)?;
         let (fixed, variable) = rest.split_at_checked(usize::try_from(self.fixed_bytes).ok()?)?;
@@ -181,11 +180,11 @@ pub(crate) enum Value<'row> {
     Null,
     Number(Number),
     Text(&'row [u8]),
-    /// Neither NULL nor anything to calculate with.
+    /// Not NULL, but of a type that conditions can't use.
     Opaque,
 }
 
-/// A row, by its columns.
+/// The values of a row, by column.
 pub(crate) struct Values<'row> {
     schema: &'row Schema,
     nulls: &'row [u8],
@@ -194,7 +193,7 @@ pub(crate) struct Values<'row> {
 }
 
 impl<'row> Values<'row> {
-    /// A column's value; what can't be read is NULL.
+    /// The value of a column; a value that can't be read is NULL.
     pub(crate) fn get(&self, column: usize) -> Value<'row> {
         let Some(column) = self.schema.columns.get(column) else { return Value::Null };
         let is_null = |bit: u32| {
@@ -246,11 +245,11 @@ fn integer(bytes: &[u8], signed: bool) -> Option<Number> {
     Some(Number::from(if negative { value - (1i128 << bits) } else { value }))
 }
 
-/// Bytes of a group of so many digits.
+/// Bytes of a group, by its number of digits.
 const GROUP_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 
-/// The server's packed decimal: groups of nine digits in four bytes, shorter groups at both ends, big-endian,
-/// the first bit inverted, all bits inverted when negative.
+/// The server's packed decimal: groups of nine digits in four bytes, shorter groups at both ends, big-endian.
+/// The first bit is inverted, and all bits are inverted when the number is negative.
 fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<Number> {
     if scale > SCALE_MAX || precision > SCALE_MAX {
         return None;
@@ -264,7 +263,7 @@ fn decimal(bytes: &[u8], precision: u8, scale: u8) -> Option<Number> {
     let mut digits = 0i128;
     for (nth, group) in groups.into_iter().enumerate() {
         let (taken, left) = rest.split_at_checked(*GROUP_BYTES.get(group)?)?;
-        // The sign bit is in the first byte there is, whichever group has it.
+        // The sign bit is in the first byte, whichever group that byte belongs to.
         let first = rest.len() == bytes.len();
         let byte = |(at, byte): (usize, &u8)| {
             let byte = if first && at == 0 { byte ^ 0x80 } else { *byte };

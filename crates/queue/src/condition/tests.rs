@@ -7,7 +7,7 @@ use proptest::prelude::{any, prop, proptest};
 use super::{Collate, Column, Condition, Kind, Pattern, Place, Schema};
 use crate::Filter;
 
-/// Case does not matter in collation 1.
+/// Collation 1 ignores case.
 struct Simple;
 
 impl Collate for Simple {
@@ -69,7 +69,8 @@ fn row(nulls: [u8; 2]) -> Vec<u8> {
     let mut row = nulls.to_vec();
     row.extend((-7i32).to_le_bytes());
     row.extend(u16::MAX.to_le_bytes());
-    // 001234567 in four bytes, 89 in one; negative: all inverted, and the first bit once more.
+    // 001234567 in four bytes, 89 in one. The number is negative, so all bits are inverted, and the first bit
+    // once more.
     row.extend([0x80 ^ 0xff, !0x12, !0xd6, !0x87, !89]);
     row.extend(&((2026u32 << 9) | (11 << 5) | 21).to_le_bytes()[..3]);
     let packed = ((2026u64 * 13 + 11) << 5 | 21) << 17 | 23 << 12 | 59 << 6 | 58;

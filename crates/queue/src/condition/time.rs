@@ -2,18 +2,19 @@
 
 use super::number::Number;
 
-/// Big-endian, as the server stores packed times.
+/// Reads a big-endian number, as in the server's packed times.
 fn big_endian(bytes: &[u8]) -> i128 {
     bytes.iter().fold(0, |value, byte| value << 8 | i128::from(*byte))
 }
 
-/// Microseconds of `digits` digits behind the point, as stored in half as many bytes.
+/// Microseconds from a fraction of `digits` digits, which is stored in half as many bytes.
 fn micros(bytes: &[u8]) -> i128 {
     let scale = [1_000_000, 10_000, 100, 1];
     big_endian(bytes) * scale.get(bytes.len()).copied().unwrap_or(1)
 }
 
-/// A time with microseconds as a number with as many digits behind its point as the column has.
+/// Puts a time and its microseconds into one number, with as many digits after the decimal point as the
+/// column has.
 fn with_fraction(whole: i128, micros: i128, digits: u8) -> Number {
     let digits = digits.min(6);
     let unit = 10i128.pow(u32::from(6 - digits));
@@ -44,7 +45,7 @@ pub(crate) fn date_time(bytes: &[u8], digits: u8) -> Option<Number> {
     Some(with_fraction(date * 1_000_000 + clock(time), micros(fraction), digits))
 }
 
-/// Hours, minutes and seconds from 6 bits each to two decimal digits each.
+/// Turns hours, minutes and seconds of 6 bits each into two decimal digits each.
 fn clock(time: i128) -> i128 {
     (time >> 12) * 10_000 + (time >> 6 & 63) * 100 + (time & 63)
 }
@@ -67,7 +68,7 @@ pub(crate) fn time(bytes: &[u8], digits: u8) -> Option<Number> {
     if packed < 0 { number.negated() } else { Some(number) }
 }
 
-/// What a literal for a temporal column may be.
+/// The type of a temporal column, which decides what its literals may look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Date,
@@ -110,7 +111,8 @@ impl Day {
         self.year * 10_000 + self.month * 100 + self.day
     }
 
-    /// Days since 1970-01-01 in the Gregorian calendar: years begin in March, so that the leap day is last.
+    /// Days since 1970-01-01 in the Gregorian calendar. A year begins in March here, so that the leap day is
+    /// its last.
     fn since_1970(&self) -> i128 {
         let year = self.year - i128::from(self.month <= 2);
         let month = (self.month + 9) % 12;

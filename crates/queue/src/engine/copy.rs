@@ -1,5 +1,6 @@
-//! A queue that is copied and then replaced by its copy, as ALTER TABLE does: nobody takes a row meanwhile,
-//! owners find theirs in the copy, and what they end while it is made does not come back with it.
+//! A queue that is copied and then replaced by its copy, as ALTER TABLE does. Meanwhile nobody takes a row.
+//! Owners find their rows in the copy, and rows that they end while the copy is made do not come back with
+//! it.
 
 use std::sync::Arc;
 
@@ -17,8 +18,7 @@ use crate::sync::MutexGuard;
 use crate::take::cursor::Cursor;
 
 impl Queue {
-    /// Lets nobody take a row until [`Queue::let_go`], so that what is there can be copied by
-    /// [`Queue::copy_cursor`].
+    /// Lets nobody take a row until [`Queue::let_go`], so that [`Queue::copy_cursor`] can copy the rows.
     ///
     /// # Errors
     /// [`Error::Failed`] and [`Error::Dropped`] when the queue is out of service.
@@ -28,7 +28,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends what [`Queue::hold_back`] began; those who wait look again.
+    /// Ends [`Queue::hold_back`]; waiting sessions look again.
     pub fn let_go(&self) {
         self.lock().copying = None;
         self.resume();
@@ -45,15 +45,15 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends what [`Queue::pause`] began; those who wait look again.
+    /// Ends [`Queue::pause`]; waiting sessions look again.
     pub fn resume(&self) {
         let mut state = self.lock();
         state.held_back = state.held_back.saturating_sub(1);
         tell_all(&mut state, &News::Again);
     }
 
-    /// All rows of a queue that is held back, also those that somebody owns. They are to be published to the
-    /// copy in this order, each of them, and nothing else.
+    /// All rows of a queue that is held back, including owned ones. The caller must publish each of them to
+    /// the copy in this order, and nothing else.
     #[must_use]
     pub fn copy_cursor(self: &Arc<Queue>) -> Cursor {
         let state = self.lock();
@@ -66,9 +66,9 @@ impl Queue {
         self.lock().copying.as_ref().is_some_and(|copying| !copying.rows.is_empty())
     }
 
-    /// Notes that the copy has all rows. From now on either of the two may be the one that a crash leaves:
-    /// what was ended and relayed here is so there too when this returns, and what is ended later is ended in
-    /// both.
+    /// Notes that the copy has all rows. From now on a crash may leave either of the two queues. When this
+    /// returns, everything that was ended and relayed here is so in the copy too; what is ended later is
+    /// ended in both.
     ///
     /// # Errors
     /// Those of [`Queue::publish`], on both.
@@ -80,8 +80,8 @@ impl Queue {
         result
     }
 
-    /// The state while nobody writes or tidies up, and nothing waits to be written: should the queue come
-    /// back in the end, what was ended is not to.
+    /// The state at a moment when nobody writes or tidies up and nothing waits to be written. If this queue
+    /// comes back in the end, the rows that were ended must not come back with it.
     fn settled(&self) -> Result<MutexGuard<'_, State>, Error> {
         loop {
             self.flush()?;
@@ -94,10 +94,10 @@ impl Queue {
         }
     }
 
-    /// Has `replace` put the copy into this queue's place. Who owns a row here owns it there from then on;
-    /// what was ended here is gone there; what was relayed here is known there. This queue then answers as
-    /// one that was dropped. [`Engine::rename`](crate::Engine::rename) of its folder undoes that: what nobody
-    /// had ended waits in it again.
+    /// Has `replace` put the copy into this queue's place. From then on whoever owns a row here owns it
+    /// there; rows that were ended here are gone there; rows that were relayed here are known there. This
+    /// queue then answers as a dropped one does. [`Engine::rename`](crate::Engine::rename) of its folder
+    /// undoes that: the rows that nobody had ended wait in it again.
     ///
     /// # Errors
     /// What `replace` fails with, and those of [`Queue::publish`] on the copy: both queues are then as
@@ -108,7 +108,7 @@ impl Queue {
         replace: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut state = self.settled()?;
-        // Nobody ends a row meanwhile: it would take this queue's lock.
+        // Nobody can end a row meanwhile, because that takes this queue's lock.
         let result = complete(&mut state, copy).and_then(|()| {
             let owned = state.owned_copies();
             let epoch = copy.adopt_owners(&owned)?;
@@ -126,7 +126,7 @@ impl Queue {
         result.map(|_| ())
     }
 
-    /// Takes over what became of rows, and what came by relay.
+    /// Takes over which rows are gone, and which rows came by relay.
     fn adopt(&self, gone: &[RowId], journal: Journal) -> Result<(), Error> {
         if journal != Journal::default() {
             let _tidying = self.tidy()?;
@@ -136,8 +136,8 @@ impl Queue {
         self.end_copied(gone)
     }
 
-    /// Lets rows have the owners they have in the queue that this one replaces; returns which life of the
-    /// queue they are in.
+    /// Gives rows the owners that they have in the queue which this one replaces. Returns the epoch of this
+    /// queue.
     fn adopt_owners(&self, owned: &[(RowId, Ownership)]) -> Result<u64, Error> {
         let mut state = self.lock();
         state.usable()?;
@@ -153,13 +153,13 @@ impl Queue {
     fn disown_all(&self, owned: &[(RowId, Ownership)]) {
         let mut state = self.lock();
         for (id, ownership) in owned {
-            // It is about to be dropped by whoever made it.
+            // The queue is about to be dropped by whoever made it.
             state.disown(&[*id], ownership.owner).ok();
         }
     }
 }
 
-/// Has the copy take over what became of the rows that were copied, unless it has.
+/// Has the copy take over which of its rows are gone, unless it already has.
 fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
     state.usable()?;
     let Some(copying) = &state.copying else { return Ok(()) };
@@ -178,7 +178,7 @@ fn complete(state: &mut State, copy: &Arc<Queue>) -> Result<(), Error> {
 }
 
 impl State {
-    /// The rows that are owned and were copied, as the copy numbers them.
+    /// The owned rows that were copied, with their ids in the copy.
     fn owned_copies(&self) -> Vec<(RowId, Ownership)> {
         let rows = self.copying.iter().flat_map(|copying| &copying.rows);
         rows.filter_map(|(old, new)| self.owners.get(old).map(|ownership| (*new, *ownership))).collect()

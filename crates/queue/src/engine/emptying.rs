@@ -1,4 +1,4 @@
-//! Emptying a queue, and putting one out of use that is dropped.
+//! Empties a queue, and puts a queue that is dropped out of use.
 
 use crate::Error;
 use crate::format::checkpoint::Checkpoint;
@@ -15,11 +15,11 @@ use crate::store::file::unlink;
 use crate::store::log::Log;
 
 impl Queue {
-    /// Removes all rows at once, also those that are owned. Row ids start over, and the journal of relayed
-    /// rows too. Those who wait go on waiting.
+    /// Removes all rows at once, including owned ones. Row ids start over, and so does the journal of relayed
+    /// rows. Waiting sessions go on waiting.
     ///
     /// # Errors
-    /// [`Error::Disk`]: all rows are there still, or the queue is out of service when that can't be told.
+    /// [`Error::Disk`]: all rows are still there, or, when that can't be known, the queue is out of service.
     pub fn truncate(&self) -> Result<(), Error> {
         let mut state = self.quiet();
         let result = state.usable().and_then(|()| self.start_over(&mut state));
@@ -36,11 +36,11 @@ impl Queue {
         let log = Log::create(&self.folder, incarnation, number, RowId(1))?;
         let written = checkpoint.begin(disk, &folder).map_err(Error::disk(&folder));
         let begun = written.inspect_err(|_| {
-            // Nothing is decided: the segment that was begun is no part of the queue, and its end is not to
-            // look like one.
+            // Nothing is decided yet: the new segment is not part of the queue, and must not look like its
+            // last one.
             disk.remove(&log.file().path()).ok();
         })?;
-        // From here on a failure leaves it open which of the two states a crash would find.
+        // After a failure from here on nobody knows which of the two states a crash would leave.
         let decided = begun.finish().map_err(Error::disk(&folder));
         decided.inspect_err(|error| fail(state, error))?;
         let old = state.log.replace(log).into_iter().map(|log| log.file().clone());
@@ -62,7 +62,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts a queue out of use whose files are about to be removed.
+    /// Puts a queue out of use before its files are removed.
     pub(crate) fn drop_rows(&self) {
         let mut state = self.quiet();
         state.dropped = true;

@@ -1,5 +1,4 @@
-//! What happens behind publishers and takers: sparse segments are rewritten, checkpoints written, empty files
-//! removed.
+//! Work in the background: rewrites sparse segments, writes checkpoints, removes empty files.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,25 +21,26 @@ use crate::store::folder::Folder;
 use crate::store::log::Log;
 use crate::sync::wait;
 
-/// Bytes of a batch of moved rows.
+/// Bytes of a batch of rewritten rows.
 const MOVED_BATCH: usize = 1 << 20;
 
-/// Segments with less than one part in so many of a full one are put together with their neighbours...
+/// A segment is small when it has less than 1/`SMALL` of the bytes of a full one. Small segments are
+/// merged...
 const SMALL: u64 = 8;
 
-/// ...when there are so many of them.
+/// ...when this many of them are neighbours.
 const MANY: usize = 8;
 
-/// What to rewrite: segments that follow each other, and the rows in them.
+/// What to rewrite: consecutive segments, and the rows in them.
 struct Plan {
     epoch: u64,
-    /// First ids, under which the index has them.
+    /// The first ids of the segments, which are their keys in the index.
     bases: Vec<RowId>,
     file: Arc<SegmentFile>,
     rows: Vec<(Indexed, Arc<SegmentFile>, u64)>,
 }
 
-/// Somebody compacts or writes a checkpoint, as long as this lives.
+/// Marks that somebody compacts or writes a checkpoint, as long as this value lives.
 pub(crate) struct Tidying<'queue>(&'queue Queue);
 
 impl Drop for Tidying<'_> {
@@ -58,13 +58,13 @@ impl Queue {
     /// Rewrites sparse segments, writes a checkpoint and removes files that hold nothing.
     ///
     /// # Errors
-    /// [`Error::Disk`], [`Error::Corrupt`]: the queue goes on, and it will be tried again;
+    /// [`Error::Disk`], [`Error::Corrupt`]: the queue stays in service, and this is tried again later;
     /// [`Error::Failed`] and [`Error::Dropped`] when it is out of service.
     pub fn maintain(&self) -> Result<(), Error> {
         self.maintain_with(Segment::is_sparse)
     }
 
-    /// As [`Queue::maintain`], for every sealed segment that has a dead row.
+    /// Like [`Queue::maintain`], but rewrites every sealed segment that has a dead row.
     ///
     /// # Errors
     /// Those of [`Queue::maintain`].
@@ -114,7 +114,7 @@ impl Queue {
         }
     }
 
-    /// Writes the rows of a plan into their new file, without the lock.
+    /// Writes the rows of a plan into a new file, without holding the lock.
     fn rewrite(&self, plan: &Plan) -> Result<Segment, Error> {
         let (disk, path, place) = (self.folder.disk(), plan.file.path(), *plan.file.place());
         let first = plan.rows.first().map_or(RowId(0), |(row, ..)| row.id);
@@ -149,17 +149,17 @@ impl Queue {
         Ok(segment)
     }
 
-    /// Writes a checkpoint of what is applied, after making it durable, then removes files that it does not
-    /// list. One at a time: [`Queue::tidy`].
+    /// Syncs what is applied, writes a checkpoint of it, and removes the files that the checkpoint does not
+    /// list. Only one may run at a time: [`Queue::tidy`].
     pub(crate) fn checkpoint(&self) -> Result<(), Error> {
-        // So that the log is not behind what the checkpoint tells.
+        // So that the log is not behind the checkpoint.
         self.flush()?;
         let mut state = self.take_turn(self.lock());
         let snapshot =
             state.usable().map(|()| (snapshot(&mut state, self.definition()), state.index.take_emptied()));
         let mut log = state.log.take();
         drop(state);
-        // What the checkpoint tells must not be more durable than the rows it tells of.
+        // A checkpoint must not be more durable than the rows that it lists.
         let synced = log.as_mut().map_or(Ok(()), Log::sync);
         let mut state = self.lock();
         state.log = log;
@@ -189,7 +189,7 @@ fn place_of(row: &Indexed, file: &Arc<SegmentFile>) -> Location {
     Location { file: file.clone(), offset: row.offset, len, opened: None }
 }
 
-/// The next segments from `from` on that are worth rewriting and fit into one of `limit` bytes.
+/// The next segments from `from` on that are worth rewriting and fit into one segment of `limit` bytes.
 fn plan(
     state: &mut State,
     folder: &Arc<Folder>,
@@ -233,12 +233,12 @@ fn plan(
     Ok(Some(Plan { epoch: state.epoch, bases, file, rows }))
 }
 
-/// Puts the rewritten segment in the place of the old ones, with what became of the rows meanwhile.
+/// Puts the rewritten segment in the place of the old ones, and applies what happened to the rows meanwhile.
 fn exchange(index: &mut Index, plan: &Plan, mut segment: Segment) -> Result<(), Error> {
     let mut now = BTreeMap::new();
     let mut old = Vec::new();
     for base in &plan.bases {
-        // One that became empty meanwhile is not there any more.
+        // A segment that became empty meanwhile is already gone.
         if let Some(mut gone) = index.remove_segment(*base) {
             now.extend(gone.rows()?.into_iter().map(|(row, doing)| (row.id, doing)));
             old.push(gone.file().clone());

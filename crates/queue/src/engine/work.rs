@@ -1,15 +1,15 @@
-//! The threads that tidy up behind publishers and takers.
+//! The threads that work in the background.
 
 use std::sync::Weak;
 
 use crate::queue::shared::{Job, Shared};
 
-/// Does what is to be done, until the engine stops.
+/// Does the jobs of the queue until the engine stops.
 pub(crate) fn work(shared: &Shared) {
     loop {
         match shared.next_job() {
             Job::Stop => return,
-            // Failures are counted by the queue; one that must stop it has put it out of service.
+            // The queue counts failures; a failure that must stop it has put it out of service.
             Job::Maintain(queue, _maintaining) => queue.upgrade().into_iter().for_each(|queue| {
                 queue.maintain().ok();
             }),

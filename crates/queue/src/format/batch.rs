@@ -1,4 +1,4 @@
-//! Segment headers and batches: what a write carries, and how a reader knows that it is whole.
+//! Segment headers and batches: what one write carries, and how a reader knows that it is complete.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const VERSION: u16 = 1;
 /// Where the checksum of the segment's header is.
 const HEADER_SUM: std::ops::Range<usize> = 12..16;
 
-/// One life of a queue: new with its creation and each emptying.
+/// One life of a queue: it begins anew when the queue is created and each time it is emptied.
 pub(crate) type Incarnation = [u8; 16];
 
 /// A segment file's name within its queue.
@@ -46,7 +46,7 @@ impl SegmentName {
     }
 }
 
-/// What the checksums of a segment are bound to.
+/// What the checksums of a segment depend on besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) incarnation: Incarnation,
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// The header of a segment whose first row, if any comes, will have the id `next`.
+/// The header of a segment whose first row, if any, will have the id `next`.
 pub(crate) fn encode_segment_header(place: &Place, next: RowId) -> Vec<u8> {
     let mut out = Vec::with_capacity(SEGMENT_HEADER);
     out.extend(SEGMENT_MAGIC);
@@ -77,7 +77,7 @@ pub(crate) fn encode_segment_header(place: &Place, next: RowId) -> Vec<u8> {
     out
 }
 
-/// Reads a segment's header: the id its first row has. `file` is for messages.
+/// Reads a segment's header: the id of its first row. `file` is for messages.
 pub(crate) fn decode_segment_header(file: &Path, bytes: &[u8], place: &Place) -> Result<RowId, Error> {
     let corrupt = |what: &str| Error::Corrupt { file: file.to_owned(), what: what.to_owned(), place: 0 };
     let version = |what: String| Error::Version { file: file.to_owned(), what };
@@ -120,7 +120,7 @@ pub(crate) enum Kind {
     Index,
 }
 
-/// A batch's header, without what the place says.
+/// A batch's header, without the part that depends on its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
@@ -129,7 +129,7 @@ pub(crate) struct Header {
     pub(crate) time_ms: u64,
 }
 
-/// Fills the header at the start of `batch`, whose body is behind [`BATCH_HEADER`] bytes left free.
+/// Fills the header at the start of `batch`; its body follows [`BATCH_HEADER`] bytes that were left free.
 pub(crate) fn seal(batch: &mut [u8], place: &Place, offset: u64, header: &Header) {
     let body = u32::try_from(batch.len() - BATCH_HEADER).unwrap_or(u32::MAX);
     let mut out = Vec::with_capacity(BATCH_HEADER);
@@ -145,8 +145,8 @@ pub(crate) fn seal(batch: &mut [u8], place: &Place, offset: u64, header: &Header
     batch[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The batch at the start of `bytes`, which lie at `offset` of the segment: its header and body, or `None`
-/// when it is not whole.
+/// Reads the batch at the start of `bytes`, which lie at `offset` of the segment: its header and body, or
+/// `None` when it is incomplete.
 pub(crate) fn open<'bytes>(
     bytes: &'bytes [u8],
     place: &Place,
@@ -170,8 +170,8 @@ pub(crate) fn open<'bytes>(
     Some((Header { kind, first: RowId(first), synced, time_ms }, body))
 }
 
-/// Whether a valid batch behind the invalid bytes at `from` says that more than these had been synced: then
-/// they are damage, not the end of the log.
+/// Whether a valid batch after the invalid bytes at `from` says that the file had been synced beyond them:
+/// then the bytes are damaged, and not the end of the log.
 pub(crate) fn was_synced(bytes: &[u8], place: &Place, from: usize) -> bool {
     let tail = bytes.get(from + 1..).unwrap_or_default();
     tail.windows(BATCH_MAGIC.len()).enumerate().any(|(skip, window)| {
@@ -181,7 +181,7 @@ pub(crate) fn was_synced(bytes: &[u8], place: &Place, from: usize) -> bool {
     })
 }
 
-/// A row of an index: its id, where its checksum is in the segment, the length of checksum and row.
+/// A row of an index: its id, the offset of its checksum in the segment, and the length of checksum and row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Indexed {
     pub(crate) id: RowId,
@@ -189,7 +189,7 @@ pub(crate) struct Indexed {
     pub(crate) len: u64,
 }
 
-/// From a row on, rows were inserted at this time or later.
+/// Rows from this one on were inserted at this time or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Since {
     pub(crate) id: RowId,
@@ -228,7 +228,7 @@ pub(crate) fn encode_index(
     }
 }
 
-/// The index in a body; `None` when it is not one.
+/// Reads an index from a body; `None` when the body is not an index.
 pub(crate) fn decode_index(body: &[u8], first: RowId) -> Option<(Vec<Indexed>, Vec<Since>)> {
     let mut reader = Reader::new(body);
     let count = reader.count().filter(|count| *count <= body.len())?;

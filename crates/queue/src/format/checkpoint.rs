@@ -1,4 +1,4 @@
-//! The checkpoint: what a queue is, which files hold it, and what was gone at some point of the log.
+//! The checkpoint: the queue's definition, its files, and the rows that were gone at some point of the log.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -18,38 +18,38 @@ pub(crate) const FILE: &str = "checkpoint";
 const MAGIC: [u8; 8] = *b"RMQCHECK";
 const VERSION: u16 = 1;
 
-/// Bytes in front of those that the checksum covers.
+/// Bytes before those that the checksum covers.
 const PREFIX: usize = 16;
 
-/// What has to be durable when an INSERT or an acknowledgement returns.
+/// What must be durable when an INSERT or an acknowledgement returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// The rows: a loss of power loses nothing that returned.
+    /// The rows: a loss of power loses nothing that has returned.
     #[default]
     Always,
-    /// Nothing: a loss of power loses the last second, a kill of the server nothing.
+    /// Nothing: a loss of power loses the last second; a kill of the server loses nothing.
     Interval,
-    /// Nothing: a loss of power loses the end of the log, a kill of the server nothing.
+    /// Nothing: a loss of power loses the end of the log; a kill of the server loses nothing.
     Never,
 }
 
-/// What a queue is, from its creation on.
+/// The definition of a queue, fixed when it is created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     /// When rows become durable.
     pub sync: Sync,
-    /// How rows are laid out: for whoever reads conditions, opaque to the log.
+    /// The layout of the rows, for those who read conditions; the log does not interpret it.
     pub schema: Vec<u8>,
 }
 
-/// A sealed segment as the checkpoint tells of it.
+/// A sealed segment, as the checkpoint lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Listed {
     pub(crate) name: SegmentName,
     pub(crate) stored: Stored,
     pub(crate) live_bytes: u64,
     pub(crate) oldest_ms: u64,
-    /// `(first, count)`, ids that are not gone and perhaps some that never were.
+    /// `(first, count)`: ids that are not gone, and perhaps some that never existed.
     pub(crate) runs: Vec<(u64, u64)>,
     pub(crate) live: u64,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// That of an empty queue whose log begins with this segment.
+    /// The checkpoint of an empty queue whose log begins with this segment.
     pub(crate) fn first(incarnation: Incarnation, segment: u64, definition: Definition) -> Checkpoint {
         let (segments, journal) = (Vec::new(), Journal::default());
         Checkpoint { incarnation, replay_from: segment, next: RowId(1), definition, segments, journal }
@@ -150,7 +150,7 @@ impl Checkpoint {
         self.begin(disk, folder)?.finish()
     }
 
-    /// Writes the checkpoint beside the one in a folder, which it replaces when it is finished.
+    /// Writes a new checkpoint beside the one in a folder, and replaces that one when it is finished.
     pub(crate) fn begin<'disk>(&self, disk: &'disk dyn Disk, folder: &Path) -> io::Result<Output<'disk>> {
         let mut output = Output::create(disk, &folder.join(FILE))?;
         output.write_all(&self.encode())?;

@@ -1,4 +1,4 @@
-//! Where relayed rows came from, and which of them came: the journal that makes a relay exactly-once.
+//! Where relayed rows came from, and which of them have arrived: the journal that makes a relay exactly-once.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ pub enum Source {
     Incarnation([u8; 16]),
 }
 
-/// What a relayed row says about where it came from.
+/// Where a relayed row came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Who sent it.
     pub source: Source,
     /// Its row id there.
     pub row: u64,
-    /// The lowest row id that still waits there: smaller ones never come again. Slots do not use it.
+    /// The lowest row id that still waits there: smaller ones never arrive again. Slots do not use it.
     pub floor: u64,
-    /// Take it whatever came before, and for a slot begin to count from here.
+    /// Accept the row whatever came before; for a slot, also begin to count from here.
     pub overwrite: bool,
 }
 
 impl std::fmt::Display for Origin {
-    /// As text that [`Origin::from_str`](std::str::FromStr::from_str) reads.
+    /// The text that [`Origin::from_str`](std::str::FromStr::from_str) reads.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.source {
             Source::Slot(slot) => write!(formatter, "{slot}")?,
@@ -45,7 +45,7 @@ impl std::fmt::Display for Origin {
 impl std::str::FromStr for Origin {
     type Err = ();
 
-    /// A source (a slot in decimal, or 32 hexadecimal digits), the row id there, the floor.
+    /// Reads a source (a slot in decimal, or 32 hexadecimal digits), the row id there, and the floor.
     fn from_str(text: &str) -> Result<Origin, ()> {
         let mut parts = text.split(':');
         let (Some(source), Some(row), Some(floor), None) =
@@ -69,8 +69,7 @@ impl std::str::FromStr for Origin {
 }
 
 impl Origin {
-    /// Whether this row is one that the earlier one makes a duplicate; `None` when the earlier one does not
-    /// tell.
+    /// Whether the earlier origin shows that this row is a duplicate; `None` when it can't tell.
     pub(crate) fn repeats(&self, earlier: &Origin) -> Option<bool> {
         if self.overwrite {
             return Some(false);
@@ -111,14 +110,14 @@ impl Origin {
     }
 }
 
-/// What came from each source.
+/// What has arrived from each source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Journal {
     slots: BTreeMap<u8, u64>,
     sources: BTreeMap<[u8; 16], Received>,
 }
 
-/// Row ids that came from one life of a queue: all below the floor, and ranges from first to last.
+/// Row ids that have arrived from one life of a queue: all below the floor, and ranges from first to last.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Received {
     floor: u64,
@@ -149,7 +148,7 @@ impl Received {
             if *entry.key() > self.floor {
                 break;
             }
-            // A range that the floor touches is part of it.
+            // A range that touches the floor becomes part of it.
             self.floor = self.floor.max(entry.get().saturating_add(1));
             entry.remove();
         }
@@ -157,7 +156,7 @@ impl Received {
 }
 
 impl Journal {
-    /// Whether this row came already.
+    /// Whether this row has already arrived.
     pub(crate) fn has(&self, origin: &Origin) -> bool {
         if origin.overwrite {
             return false;
@@ -170,7 +169,7 @@ impl Journal {
         }
     }
 
-    /// Notes that this row came.
+    /// Notes that this row has arrived.
     pub(crate) fn add(&mut self, origin: &Origin) {
         match origin.source {
             Source::Slot(slot) => {

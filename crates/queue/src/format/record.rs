@@ -16,16 +16,16 @@ const MOVED: u8 = 4;
 /// Bytes of the checksum in front of a row.
 pub(crate) const ROW_SUM: usize = 4;
 
-/// Bytes that a row without an origin takes in a batch beside its own, at most: kind, length, checksum.
+/// The most bytes that a row without an origin takes in a batch besides its own: kind, length, checksum.
 pub(crate) const ROW_OVERHEAD_MAX: usize = 1 + 5 + ROW_SUM;
 
 /// A decoded record.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Record {
-    /// A row: its id, where its checksum is within the body, the length of checksum and row, and for one that
-    /// was moved the time when it was inserted.
+    /// A row: its id, the offset of its checksum within the body, the length of checksum and row, and, for a
+    /// moved row, the time when it was inserted.
     Row { id: RowId, at: usize, len: usize, time_ms: Option<u64>, origin: Option<Origin> },
-    /// So many rows from this one on are gone.
+    /// This many rows from `first` on are gone.
     Acknowledge { first: RowId, count: u64 },
 }
 
@@ -35,7 +35,7 @@ fn put_row(out: &mut Vec<u8>, id: RowId, row: &[u8]) {
     out.extend(row);
 }
 
-/// The row in bytes that begin with its checksum; `None` when they are not this row.
+/// The row in bytes that begin with its checksum; `None` when the checksum does not match this row.
 pub(crate) fn checked_row(id: RowId, bytes: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(bytes);
     let sum = reader.u32()?;
@@ -43,7 +43,7 @@ pub(crate) fn checked_row(id: RowId, bytes: &[u8]) -> Option<&[u8]> {
     (sum == checksum(&[&id.0.to_le_bytes(), row])).then_some(row)
 }
 
-/// Appends a row and returns where its checksum is.
+/// Appends a row and returns the offset of its checksum.
 pub(crate) fn encode_row(out: &mut Vec<u8>, id: RowId, row: &[u8], origin: Option<&Origin>) -> usize {
     let mut source = Vec::new();
     out.push(if origin.is_some() { RELAYED } else { ROW });
@@ -65,7 +65,7 @@ pub(crate) fn encode_acknowledge(out: &mut Vec<u8>, first: RowId, count: u64) {
     out.extend(payload);
 }
 
-/// Appends a row that compaction moved here; `before` is the one moved before it, or the batch's first.
+/// Appends a row that compaction moved here; `before` is the row moved before it, or the batch's first.
 pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms: u64, row: &[u8]) -> usize {
     let mut head = Vec::new();
     put_varint(&mut head, id.0 - before.0);
@@ -78,7 +78,7 @@ pub(crate) fn encode_moved(out: &mut Vec<u8>, id: RowId, before: RowId, time_ms:
     at
 }
 
-/// The records of a body, in order. An error is what is wrong and where.
+/// The records of a body, in order. An error says what is wrong and where.
 pub(crate) fn decode(body: &[u8], first: RowId) -> Result<Vec<Record>, (&'static str, usize)> {
     let mut reader = Reader::new(body);
     let mut records = Vec::new();

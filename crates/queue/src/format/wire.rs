@@ -2,11 +2,11 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// CRC-32C over several pieces.
+/// CRC-32C over several slices.
 pub(crate) fn checksum(pieces: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     pieces.iter().for_each(|piece| digest.update(piece));
-    // The algorithm has 32 bits; the crate returns all widths in 64.
+    // The algorithm yields 32 bits; the crate returns every width as 64.
     u32::try_from(digest.finalize()).unwrap_or(u32::MAX)
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// Bytes that are read from the front; every read is `None` when they do not suffice.
+/// A reader that takes bytes from the front; a read is `None` when too few are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'bytes> {
     bytes: &'bytes [u8],
@@ -31,7 +31,7 @@ impl<'bytes> Reader<'bytes> {
         Reader { bytes, at: 0 }
     }
 
-    /// How many bytes were read.
+    /// How many bytes have been read.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -89,7 +89,7 @@ impl<'bytes> Reader<'bytes> {
         None
     }
 
-    /// A varint that counts things in memory.
+    /// Reads a varint that counts things in memory.
     pub(crate) fn count(&mut self) -> Option<usize> {
         usize::try_from(self.varint()?).ok()
     }

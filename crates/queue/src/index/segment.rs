@@ -8,29 +8,29 @@ use crate::format::batch::{Indexed, Since, Stored};
 use crate::format::record::RowId;
 use crate::store::file::SegmentFile;
 
-/// Upper two bits of `Entry::len`: what the row is doing.
+/// The upper two bits of `Entry::len` are the row's state.
 const GONE: u32 = 1 << 31;
 const OWNED: u32 = 1 << 30;
 
-/// Rows inserted within so many milliseconds share a time.
+/// Rows inserted within this many milliseconds share one time.
 const SAME_TIME_MS: u64 = 1000;
 
 /// Lists shorter than this keep their dead rows.
 const TRIM_MIN: usize = 256;
 
-/// A segment is sparse when its live rows need less than one part in so many of its bytes...
+/// A segment is sparse when its live rows need less than 1/`SPARSE` of its bytes...
 const SPARSE: u64 = 4;
 
-/// ...not counting these: headers, and an index without rows.
+/// ...not counting these, for headers and an index without rows.
 const ALLOWED: u64 = 1024;
 
-/// Bytes around a row in a rewritten segment at most: record, index.
+/// The most bytes around a row in a rewritten segment: record, index.
 const ROW_OVERHEAD: u64 = 24;
 
 /// A row: 12 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Id less the segment's first.
+    /// Its id minus the segment's first.
     delta: u32,
     offset: u32,
     len: u32,
@@ -53,7 +53,7 @@ impl Entry {
 #[derive(Debug)]
 enum List {
     Loaded(Vec<Entry>),
-    /// In the file; of the ids there only those in these runs, `(first, count)`, are not gone.
+    /// Still in the file; only the ids in these runs, `(first, count)`, are not gone.
     Unread(Vec<(u64, u64)>),
 }
 
@@ -62,7 +62,7 @@ enum List {
 pub(crate) struct Segment {
     file: Arc<SegmentFile>,
     base: u64,
-    /// One more than the last id, as far as it is known.
+    /// One more than the last known id.
     end: u64,
     list: List,
     live: u64,
@@ -80,7 +80,7 @@ impl Segment {
         Segment { file, base, end, list, live: 0, owned: 0, live_bytes: 0, times: Vec::new(), stored: None }
     }
 
-    /// A sealed segment of which only the checkpoint was read.
+    /// A sealed segment of which only the entry in the checkpoint was read.
     pub(crate) fn unread(
         file: Arc<SegmentFile>,
         stored: Stored,
@@ -95,7 +95,7 @@ impl Segment {
         Segment { file, base, end, list, live, owned: 0, live_bytes, times, stored: Some(stored) }
     }
 
-    /// Notes when the oldest row came; for a segment that was not read.
+    /// Notes when the oldest row was inserted; for a segment that was not read.
     pub(crate) fn with_oldest(mut self, time_ms: u64) -> Segment {
         self.times = vec![Since { id: RowId(self.base), time_ms }];
         self
@@ -109,7 +109,7 @@ impl Segment {
         &self.file
     }
 
-    /// The id under which the index has this segment: no row is before it.
+    /// The segment's key in the index: no row of it has a lower id.
     pub(crate) fn base(&self) -> RowId {
         RowId(self.base)
     }
@@ -151,12 +151,12 @@ impl Segment {
         self.stored.is_some_and(|stored| self.needed() + ALLOWED < stored.file_len)
     }
 
-    /// Bytes that the rows would need in a file of their own, without what does not depend on them.
+    /// Bytes that the rows would need in a file of their own, without its fixed parts.
     fn needed(&self) -> u64 {
         self.live_bytes + self.live * ROW_OVERHEAD
     }
 
-    /// When a row was inserted, to the second.
+    /// When a row was inserted, exact to the second.
     pub(crate) fn time_ms(&self, id: RowId) -> u64 {
         let after = self.times.partition_point(|since| since.id <= id);
         self.times.get(after.saturating_sub(1)).map_or(0, |since| since.time_ms)
@@ -177,7 +177,7 @@ impl Segment {
         size_of::<Segment>() + list + self.times.capacity() * size_of::<Since>()
     }
 
-    /// Adds a row behind all others.
+    /// Adds a row at the end.
     pub(crate) fn push(&mut self, row: &Arrival) {
         let List::Loaded(entries) = &mut self.list else { return };
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -243,7 +243,7 @@ impl Segment {
         }))
     }
 
-    /// Changes what a row is doing; false when it was doing something else.
+    /// Changes a row from one state to another; false when it was not in the first.
     pub(crate) fn change(&mut self, id: RowId, from: Doing, to: Doing) -> Result<bool, Error> {
         if id.0 >= self.end {
             return Ok(false);
@@ -284,10 +284,10 @@ impl Segment {
         }
     }
 
-    /// The first row from `from` on that waits, or that is not gone.
+    /// The first row from `from` on that waits, or, unless `waiting`, that is not gone.
     pub(crate) fn next(&mut self, from: RowId, waiting: bool) -> Result<Option<RowId>, Error> {
         let base = self.base;
-        // A segment has no ids so far apart that this is not exact.
+        // The ids of a segment are never so far apart that this is inexact.
         let skip = u32::try_from(from.0.saturating_sub(base)).unwrap_or(u32::MAX);
         let entries = self.entries()?;
         let start = lower_bound(entries, skip);
@@ -300,7 +300,7 @@ impl Segment {
         Ok(found.map(|entry| RowId(base + u64::from(entry.delta))))
     }
 
-    /// The rows that are not gone, with what they are doing.
+    /// The rows that are not gone, with their states.
     pub(crate) fn rows(&mut self) -> Result<Vec<(Indexed, Doing)>, Error> {
         self.entries()?;
         let List::Loaded(entries) = &self.list else { return Ok(Vec::new()) };
@@ -308,7 +308,7 @@ impl Segment {
         Ok(live.map(|entry| (self.indexed(entry), entry.doing())).collect())
     }
 
-    /// The rows that are not gone, as far as the list was read: all of them in the active segment.
+    /// The rows that are not gone, as far as the list was read; in the active segment these are all.
     pub(crate) fn listed(&self) -> Vec<Indexed> {
         let List::Loaded(entries) = &self.list else { return Vec::new() };
         let live = entries.iter().filter(|entry| entry.doing() != Doing::Gone);
@@ -320,7 +320,8 @@ impl Segment {
         Indexed { id, offset: u64::from(entry.offset), len: entry.bytes() }
     }
 
-    /// The ids that are not gone as runs `(first, count)`; ids that the segment never had may be in them.
+    /// The ids that are not gone, as runs `(first, count)`; some of these ids may never have existed in the
+    /// segment.
     pub(crate) fn runs(&self) -> Vec<(u64, u64)> {
         match &self.list {
             List::Unread(runs) => runs.clone(),
@@ -350,9 +351,9 @@ impl Segment {
     }
 }
 
-/// Where the first entry is that has this delta or a greater one.
+/// The position of the first entry with this delta or a greater one.
 fn lower_bound(entries: &[Entry], delta: u32) -> usize {
-    // Ids follow each other as long as none was forgotten: then the place is known without a search.
+    // As long as no row was forgotten the ids are consecutive, and the position is known without a search.
     let skip = entries.first().map_or(0, |first| delta.saturating_sub(first.delta) as usize);
     if entries.get(skip).is_some_and(|entry| entry.delta == delta) {
         return skip;

@@ -1,8 +1,8 @@
-//! The group commit that everything written to a queue goes through.
+//! The group commit: everything that is written to a queue goes through it.
 //!
-//! There is no writer thread. Whoever comes while nothing is being written writes; whoever comes meanwhile
-//! adds to the batch that is written next, and the first of those writes it. So one sync covers everything
-//! that came together, and nobody is woken but those whose batch is done.
+//! There is no writer thread. A caller that arrives while nothing is being written writes; callers that
+//! arrive meanwhile add to the next batch, and the first of them writes it. So one sync covers everything
+//! that came together, and only those whose batch is done are woken.
 
 use std::sync::Arc;
 
@@ -21,18 +21,18 @@ use crate::store::log::Log;
 use crate::sync::{MutexGuard, pass};
 use crate::{Error, Sync};
 
-/// With so many bytes in the batch to come, others wait for the one after it.
+/// When the next batch has this many bytes, further callers wait for the one after it.
 const GATHER_BYTES_MAX: usize = 1 << 26;
 
-/// A segment has no more bytes before the last batch, whatever the options say.
+/// The most bytes of a segment before its last batch, whatever the options say.
 const SEGMENT_BYTES_MAX: u64 = 1 << 31;
 
-// What the index has room for: 30 bits for a row's length, 32 for its offset.
+// The index has 30 bits for a row's length and 32 for its offset.
 const _: () = assert!(PUBLISH_BYTES_MAX + 64 < 1 << 30);
 const _: () =
     assert!(SEGMENT_BYTES_MAX + (2 * PUBLISH_BYTES_MAX + GATHER_BYTES_MAX) as u64 <= u32::MAX as u64);
 
-/// What the next write does, beside the batch.
+/// What the next write does besides writing the batch.
 struct Roll {
     index: Vec<u8>,
     header: Header,
@@ -40,7 +40,7 @@ struct Roll {
 }
 
 impl Queue {
-    /// The state, with room in the batch to come.
+    /// The state, once the next batch has room.
     pub(crate) fn room(&self) -> Result<MutexGuard<'_, State>, Error> {
         self.shared.make_room();
         let mut state = self.lock();
@@ -50,7 +50,7 @@ impl Queue {
                 Some(batch) if state.gather.bytes.len() > GATHER_BYTES_MAX => {
                     let batch = batch.clone();
                     drop(state);
-                    // Whoever had part in it is told what became of it.
+                    // Those who took part in the batch are told its result.
                     batch.wait().ok();
                     state = self.lock();
                 }
@@ -62,7 +62,7 @@ impl Queue {
         }
     }
 
-    /// Waits until what was gathered is written; writes it if nobody else does.
+    /// Waits until what was gathered is written, and writes it if nobody else does.
     pub(crate) fn commit(&self, mut state: MutexGuard<'_, State>) -> Result<(), Error> {
         if let Some(batch) = state.open.clone() {
             state.joined += 1;
@@ -75,7 +75,7 @@ impl Queue {
         let watch = Watch { queue: self, batch: &batch };
         let mut state = self.take_turn(state);
         if self.definition().sync == Sync::Always && state.crowded {
-            // Those whom the batch before has let go may be about to come again: one sync for them too.
+            // Callers whom the last batch has just released may be about to come back: one sync for them too.
             drop(state);
             pass();
             state = self.lock();
@@ -88,8 +88,7 @@ impl Queue {
                 let roll = roll(&state, &self.shared, &gather);
                 let mut log = state.log.take();
                 let mut sealed = None;
-                // A write that is not followed by a sync takes less time than letting others in and waking
-                // them.
+                // A write without a sync takes less time than admitting others and waking them.
                 let written = if self.definition().sync == Sync::Always || roll.is_some() {
                     drop(state);
                     let written = self.write(&mut log, &mut gather, roll, &mut sealed);
@@ -99,7 +98,7 @@ impl Queue {
                     self.write(&mut log, &mut gather, roll, &mut sealed)
                 };
                 state.log = log;
-                // Also when what was to follow it could not be written.
+                // Even when what was to follow it could not be written.
                 sealed.into_iter().for_each(|sealed| self.seal(&mut state, sealed));
                 written
             }
@@ -110,7 +109,7 @@ impl Queue {
                 self.apply(&mut state, &gather, written).inspect_err(|error| fail(&mut state, error))
             }
             Err(error) => {
-                // Nothing of it is there; the next batch may be luckier.
+                // Nothing of the batch was written; the next one may succeed.
                 fail_if_lost(&mut state, &error);
                 state.give_up(&gather);
                 if !state.gather.bytes.is_empty() {
@@ -126,8 +125,8 @@ impl Queue {
         outcome
     }
 
-    /// The part that happens without the lock. A segment that it closes is told in `sealed`, whatever comes
-    /// after.
+    /// The part that runs without the lock. A segment that it closes is pushed to `sealed`, whatever happens
+    /// afterwards.
     fn write(
         &self,
         log: &mut Option<Log>,
@@ -157,7 +156,7 @@ impl Queue {
         self.shared.schedule(self);
     }
 
-    /// Makes what was written visible, and hands rows to those who wait.
+    /// Makes what was written visible, and hands rows to waiting sessions.
     fn apply(&self, state: &mut State, gather: &Gather, written: Written) -> Result<(), Error> {
         let now_ms = self.shared.now_ms();
         let Some(file) = written.file else { return Ok(()) };
@@ -215,7 +214,7 @@ struct Sealed {
     next: RowId,
 }
 
-/// What seals the active segment, when the batch to come does not fit in it.
+/// How to seal the active segment when the next batch does not fit in it.
 fn roll(state: &State, shared: &Shared, gather: &Gather) -> Option<Roll> {
     let log = state.log.as_ref()?;
     let limit = shared.options.segment_bytes.min(SEGMENT_BYTES_MAX);
@@ -233,7 +232,7 @@ fn roll(state: &State, shared: &Shared, gather: &Gather) -> Option<Roll> {
     Some(Roll { index, header, next })
 }
 
-/// Takes the queue out of service, and tells those who wait in it.
+/// Takes the queue out of service, and tells its waiting sessions.
 pub(crate) fn fail(state: &mut State, error: &Error) {
     let why = match error {
         Error::Dropped => return,
@@ -244,15 +243,15 @@ pub(crate) fn fail(state: &mut State, error: &Error) {
     tell_all(state, &News::Broken(error.clone()));
 }
 
-/// Takes the queue out of service if its log can't be relied on any more: after a sync that failed. A write
-/// that failed is cut off again.
+/// Takes the queue out of service after a failed sync, because its log can't be trusted any more. The rest of
+/// a failed write is cut off instead.
 pub(crate) fn fail_if_lost(state: &mut State, error: &Error) {
     if state.log.as_ref().is_none_or(Log::is_lost) {
         fail(state, error);
     }
 }
 
-/// Notices when the writer does not come back: a panic must not leave the others waiting.
+/// Notices when the writer does not return: a panic must not leave the others waiting.
 struct Watch<'queue> {
     queue: &'queue Queue,
     batch: &'queue Batch,

@@ -1,4 +1,4 @@
-//! What a queue knows of its copy, while that is made and once it has taken its place.
+//! What a queue knows about its copy, both while the copy is made and after it took the queue's place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use crate::Error;
 use crate::format::record::RowId;
 use crate::queue::Queue;
 
-/// What is known of a copy that is being made.
+/// The state of a copy that is being made.
 #[derive(Debug, Default)]
 pub(crate) struct Copying {
-    /// How many rows were read for it.
+    /// How many rows were read for the copy.
     read: u64,
-    /// Rows that somebody owned when they were read, and their ids in the copy, which counts from 1.
+    /// Rows that were owned when they were read, and their ids in the copy, which start at 1.
     pub(crate) rows: BTreeMap<RowId, RowId>,
-    /// The copy, once it is complete: what is ended here is ended there first.
+    /// The copy, once it is complete: rows that are ended here are ended in the copy first.
     pub(crate) copy: Option<Arc<Queue>>,
 }
 
@@ -27,25 +27,25 @@ impl Copying {
         }
     }
 
-    /// A complete copy, and which rows these are in it.
+    /// The copy, if it is complete, and the ids of these rows in it.
     pub(crate) fn there(&self, rows: &[RowId]) -> Option<(Arc<Queue>, Vec<RowId>)> {
         let there = rows.iter().filter_map(|row| self.rows.get(row).copied());
         self.copy.clone().map(|copy| (copy, there.collect()))
     }
 }
 
-/// The queue that took the place of another.
+/// The queue that took another's place.
 pub(crate) struct Successor {
     pub(crate) queue: Arc<Queue>,
     pub(crate) epoch: u64,
-    /// Which life of the other was copied.
+    /// The epoch of the other queue in which it was copied.
     pub(crate) of: u64,
-    /// What became of the rows that were owned.
+    /// The ids of the owned rows here, by their ids there.
     pub(crate) rows: BTreeMap<RowId, RowId>,
 }
 
 impl Successor {
-    /// The same rows here; none when they are of an earlier life of the other queue.
+    /// The ids of these rows here; none when they are from an earlier epoch of the other queue.
     pub(crate) fn translate(&self, epoch: u64, rows: &[RowId]) -> Option<Vec<RowId>> {
         let rows = rows.iter().filter_map(|row| self.rows.get(row).copied());
         (epoch == self.of).then(|| rows.collect())
@@ -53,7 +53,7 @@ impl Successor {
 }
 
 impl Queue {
-    /// Ends rows that were ended in the queue that this one is a copy of.
+    /// Ends rows that were ended in the queue which this one copies.
     pub(crate) fn end_copied(&self, rows: &[RowId]) -> Result<(), Error> {
         if rows.is_empty() {
             return Ok(());
@@ -63,7 +63,7 @@ impl Queue {
             self.commit(state)
         });
         match written {
-            // The copy is not to be after all.
+            // The copy was given up.
             Err(Error::Dropped) => Ok(()),
             other => other,
         }

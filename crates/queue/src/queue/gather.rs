@@ -1,4 +1,4 @@
-//! What comes together to be written at once, and what those wait for who put something into it.
+//! What is gathered for one write, and the result that its contributors wait for.
 
 use crate::Error;
 use crate::format::batch::BATCH_HEADER;
@@ -11,22 +11,22 @@ use crate::sync::{Condvar, Mutex, lock, wait};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gathered {
     pub(crate) id: RowId,
-    /// Where its checksum is in the batch, header included.
+    /// The offset of its checksum in the batch, header included.
     pub(crate) at: usize,
     pub(crate) len: usize,
-    /// Who has it from the beginning: a statement that is not over.
+    /// The owner that it has from the beginning: a statement that has not ended.
     pub(crate) owner: Option<OwnerId>,
 }
 
-/// What comes together while a batch is being written: the next batch.
+/// The next batch, gathered while the current one is written.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     /// Room for the header, then records.
     pub(crate) bytes: Vec<u8>,
     pub(crate) rows: Vec<Gathered>,
-    /// Rows that are gone when this is written.
+    /// Rows that will be gone when this batch is written.
     pub(crate) acknowledged: Vec<(RowId, u64)>,
-    /// Rows that are gone already, whether this can be written or not.
+    /// Rows that are gone already, whether this batch can be written or not.
     gone: Vec<(RowId, u64)>,
     pub(crate) origins: usize,
 }
@@ -38,7 +38,7 @@ impl Gather {
         }
     }
 
-    /// Takes over what is gone already of a batch that could not be written.
+    /// Takes over the rows that are gone already from a batch that could not be written.
     pub(crate) fn inherit(&mut self, other: &Gather) {
         if !other.gone.is_empty() {
             self.encode(&other.gone);
@@ -58,35 +58,35 @@ impl Gather {
         runs.iter().for_each(|(first, count)| encode_acknowledge(&mut self.bytes, *first, *count));
     }
 
-    /// Records that rows are gone; who calls applies it.
+    /// Records that rows are gone; the caller applies it.
     pub(crate) fn record(&mut self, rows: &[RowId]) {
         let runs: Vec<_> = runs(rows).collect();
         self.encode(&runs);
         self.gone.extend(runs);
     }
 
-    /// Records that rows are gone, to be applied when that is written.
+    /// Records that rows are gone; this is applied when the batch is written.
     pub(crate) fn acknowledge(&mut self, rows: &[RowId]) {
         let runs: Vec<_> = runs(rows).collect();
         self.encode(&runs);
         self.acknowledged.extend(runs);
     }
 
-    /// The rows that nobody has yet, with their bytes.
+    /// The rows without an owner, with their bytes.
     pub(crate) fn contents(&self) -> impl Iterator<Item = (RowId, &[u8])> {
         let bytes = |row: &Gathered| self.bytes.get(row.at + ROW_SUM..row.at + row.len).unwrap_or_default();
         self.rows.iter().filter(|row| row.owner.is_none()).map(move |row| (row.id, bytes(row)))
     }
 }
 
-/// Rows that follow each other as `(first, count)`.
+/// Consecutive rows as `(first, count)`.
 fn runs(rows: &[RowId]) -> impl Iterator<Item = (RowId, u64)> {
     let runs = rows.chunk_by(|one, next| one.0 + 1 == next.0);
     runs.filter_map(|run| run.first().map(|first| (*first, run.len() as u64)))
 }
 
-/// What those wait for who put something into a batch. Its lock is its own: who is woken need not wait for
-/// the queue's.
+/// The result of a batch, which its contributors wait for. It has its own lock, so that those who are woken
+/// need not wait for the queue's lock.
 #[derive(Default)]
 pub(crate) struct Batch {
     outcome: Mutex<Option<Result<(), Error>>>,
@@ -94,7 +94,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Waits for what became of it.
+    /// Waits for the result.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let mut outcome = lock(&self.outcome);
         loop {
@@ -105,7 +105,7 @@ impl Batch {
         }
     }
 
-    /// Says what became of it; the first word counts.
+    /// Sets the result; only the first call counts.
     pub(crate) fn finish(&self, result: Result<(), Error>) {
         lock(&self.outcome).get_or_insert(result);
         self.done.notify_all();

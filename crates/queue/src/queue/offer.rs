@@ -1,8 +1,8 @@
-//! How a row is handed to exactly one of those who wait, in the order they came.
+//! How a row is handed to exactly one of the waiting sessions, in the order in which they came.
 //!
-//! A waiter is registered in every queue it waits on, in the same critical section in which all of them were
-//! found to have nothing for it. Whoever makes a row available offers it to the waiters of that queue before
-//! letting go of the queue's lock. So a row that matches a registered waiter is never left lying.
+//! A waiter is registered in every queue it waits on, in the same critical section in which all of them had
+//! nothing for it. Whoever makes a row available offers it to the waiters of that queue before releasing the
+//! queue's lock. So a row that matches a registered waiter never stays behind.
 
 use crate::format::record::RowId;
 use crate::queue::owner::Ownership;
@@ -10,7 +10,7 @@ use crate::queue::state::State;
 use crate::queue::waiter::{Given, News, Registration};
 use crate::{Error, Filter};
 
-/// Tells all who wait.
+/// Tells all waiting sessions.
 pub(crate) fn tell_all(state: &mut State, news: &News) {
     for (_, waiter) in std::mem::take(&mut state.waiters) {
         waiter.bell.tell(Some(waiter.round), news.clone());
@@ -23,7 +23,7 @@ pub(crate) struct Candidate<'bytes> {
     pub(crate) row: Option<&'bytes [u8]>,
 }
 
-/// Hands rows that became available to those who wait, in order.
+/// Hands rows that became available to waiting sessions, in order.
 pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_ms: u64) -> Result<(), Error> {
     if state.held_back > 0 {
         return Ok(());
@@ -40,13 +40,13 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
                 continue;
             }
             Err(_) => {
-                // It looks for itself, and is told what is wrong if that has not passed.
+                // The waiter looks for itself, and gets the error if it is still there.
                 waiter.bell.tell(Some(waiter.round), News::Again);
                 continue;
             }
         };
-        // Told before the rows are marked, but the session can't look at the queue before we let go of its
-        // lock.
+        // The session is told before the rows are marked, but it can't look at the queue before we release
+        // its lock.
         let given = Given { target, epoch: state.epoch, rows: rows.clone() };
         if waiter.bell.tell(Some(waiter.round), News::Rows(given)) {
             let mut gone = rows.iter().peekable();
@@ -58,7 +58,7 @@ pub(crate) fn offer(state: &mut State, mut candidates: Vec<Candidate<'_>>, now_m
     Ok(())
 }
 
-/// What a waiter takes of the candidates: the first of its alternatives that has any.
+/// The candidates that a waiter takes: those of the first of its alternatives that has any.
 fn choose(
     state: &mut State,
     waiter: &Registration,

@@ -1,10 +1,10 @@
 //! Who owns a row.
 
-/// Who owns rows: the number of a connection.
+/// The owner of rows: the number of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OwnerId(pub u64);
 
-/// Who has a row. A record of its own: the row and its place in the index do not know it.
+/// Who owns a row. It is kept apart from the row and its entry in the index, which do not know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// The connection.

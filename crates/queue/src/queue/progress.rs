@@ -6,21 +6,22 @@ use std::sync::Arc;
 use crate::format::record::RowId;
 use crate::{Condition, Filter};
 
-/// Conditions whose progress is kept.
+/// How many conditions have their progress kept.
 const CONDITIONS_MAX: usize = 256;
 
-/// Rows that came back behind a condition's progress, before it starts over from the first of them.
+/// The most rows that may come back before a condition's progress; with more, it starts over from the first
+/// of them.
 const LATE_MAX: usize = 4096;
 
 /// How far a condition has looked through the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Rows before this one do not match, but for those that were not looked at: they are in `late`.
+    /// Rows before this one do not match, except those in `late`, which were not looked at.
     pub(crate) next: u64,
     /// Rows before `next` that came back to the queue.
     pub(crate) late: BTreeSet<RowId>,
     used: u64,
-    /// What it was compiled to.
+    /// The compiled condition.
     compiled: Option<Arc<Condition>>,
 }
 
@@ -32,17 +33,17 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// A condition that was compiled before.
+    /// A condition that was already compiled.
     pub(crate) fn compiled(&mut self, text: &str) -> Option<Arc<Condition>> {
         self.known.get(text).and_then(|progress| progress.compiled.clone())
     }
 
-    /// Keeps a condition, to be compiled once.
+    /// Keeps a condition, so that it is compiled only once.
     pub(crate) fn keep(&mut self, condition: &Arc<Condition>) {
         self.of(condition.text()).compiled = Some(condition.clone());
     }
 
-    /// How far a condition has come.
+    /// The progress of a condition.
     pub(crate) fn progress(&mut self, filter: &dyn Filter) -> &mut Progress {
         self.of(filter.text())
     }
@@ -60,7 +61,7 @@ impl Conditions {
         progress
     }
 
-    /// A row came back: whoever has passed it must look at it.
+    /// A row came back: conditions that have passed it must look at it again.
     pub(crate) fn came_back(&mut self, id: RowId) {
         for progress in self.known.values_mut().filter(|progress| id.0 < progress.next) {
             progress.late.insert(id);

@@ -1,10 +1,10 @@
-//! How often something happens in a second.
+//! How often something happens per second.
 
-/// How long what happened counts, at most twice that.
+/// The length of a window; an event counts for at most two.
 const WINDOW_MS: u64 = 10_000;
 
-/// Counts over the last ten seconds: those of the window that is under way, and the part of the one before
-/// that is still within ten seconds.
+/// Counts over the last ten seconds: those of the current window, and the part of the one before it that is
+/// still within ten seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rate {
     since_ms: u64,
@@ -18,7 +18,7 @@ impl Rate {
         self.now += times;
     }
 
-    /// Times in a second, rounded up: 0 only when it did not happen.
+    /// Events per second, rounded up: 0 only when there were none.
     pub(crate) fn per_second(&mut self, now_ms: u64) -> u64 {
         self.turn(now_ms);
         let left = WINDOW_MS - now_ms.saturating_sub(self.since_ms).min(WINDOW_MS);
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(rate.per_second(1_040_000), 0);
         rate.count(2_000_000, 1);
         assert_eq!(rate.per_second(2_000_000), 1);
-        // A clock that goes back does no harm.
+        // A clock that goes backwards does no harm.
         assert_eq!(rate.per_second(1_000_000), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What was put off: writing acknowledgements, syncing, closing files that nobody uses.
+//! What was deferred: writing acknowledgements, syncing, closing unused files.
 
 use crate::queue::Queue;
 use crate::queue::commit::fail_if_lost;
@@ -9,7 +9,7 @@ use crate::sync::try_lock;
 use crate::{Error, Sync};
 
 impl Queue {
-    /// Has what is not written written, and synced if the definition says so, when the interval is over.
+    /// After the interval, writes what is not written yet, and syncs it if the definition says so.
     pub(crate) fn settle_later(&self, state: &mut State) {
         if !state.unsettled {
             state.unsettled = true;
@@ -17,31 +17,31 @@ impl Queue {
         }
     }
 
-    /// Writes acknowledgements that were not written yet.
+    /// Writes the acknowledgements that are not written yet.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         let state = self.lock();
         state.usable()?;
         if state.gather.bytes.is_empty() { Ok(()) } else { self.commit(state) }
     }
 
-    /// What [`Queue::settle_later`] put off.
+    /// Does what [`Queue::settle_later`] deferred.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         self.lock().unsettled = false;
         let settled = if self.definition.sync == Sync::Interval { self.sync() } else { self.flush() };
         if settled.is_err() {
             let mut state = self.lock();
             if state.usable().is_ok() {
-                // What could not be written now can be later.
+                // What could not be written now may be written later.
                 self.settle_later(&mut state);
             }
         }
         settled
     }
 
-    /// Writes and syncs what was put off, for queues that do not sync with every batch.
+    /// Writes and syncs what was deferred, for queues that do not sync with every batch.
     ///
     /// # Errors
-    /// [`Error::Disk`]; after a sync that failed the queue is out of service.
+    /// [`Error::Disk`]; after a failed sync the queue is out of service.
     pub fn sync(&self) -> Result<(), Error> {
         self.lock().unsettled = false;
         self.flush()?;
@@ -64,7 +64,7 @@ impl Queue {
         synced
     }
 
-    /// Closes the files when the queue was not used since this was last asked.
+    /// Closes the files when the queue was not used since the last call.
     pub(crate) fn rest_if_idle(&self) -> Result<(), Error> {
         let mut state = self.lock();
         if std::mem::take(&mut state.used) {
@@ -85,17 +85,17 @@ impl Queue {
         flushed.and(closed)
     }
 
-    /// Whether a file is open for writing and nobody uses the queue now.
+    /// Whether a file is open for writing while nobody uses the queue.
     pub(crate) fn can_rest(&self) -> bool {
         try_lock(&self.state).is_some_and(|state| is_free(&state))
     }
 
-    /// As [`Queue::rest`], if [`Queue::can_rest`]. It waits for nobody: its caller may have the lock of this
-    /// queue, or what somebody waits for who has it.
+    /// Does [`Queue::rest`] if [`Queue::can_rest`]. It waits for nobody, because its caller may hold this
+    /// queue's lock, or something that the lock's holder waits for.
     pub(crate) fn rest_if_free(&self) {
         let Some(mut state) = try_lock(&self.state) else { return };
         if is_free(&state) {
-            // What can't be closed is told of by the next use.
+            // If a file can't be closed, the next use returns the error.
             close_files(&mut state).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! What all queues of an engine share, and what is to be done for them before long.
+//! What all queues of an engine share, and the work that is due for them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +15,25 @@ use crate::sync::{Condvar, Mutex, lock, wait_for};
 /// How an engine works. The defaults are right for a server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes after which a segment is sealed. An opening reads about so much.
+    /// Bytes after which a segment is sealed. Opening a queue reads about this much.
     pub segment_bytes: u64,
-    /// Threads that compact, write checkpoints, and write and sync what was put off. With none, nothing of
-    /// this happens by itself.
+    /// Threads that compact, write checkpoints, and write and sync what was deferred. With none, this happens
+    /// only on request.
     pub threads: usize,
-    /// How long what was written to a queue with [`crate::Sync::Interval`] may stay unsynced, and an
-    /// acknowledgement unwritten without [`crate::Sync::Always`].
+    /// How long rows of a queue with [`crate::Sync::Interval`] may stay unsynced, and how long an
+    /// acknowledgement may stay unwritten without [`crate::Sync::Always`].
     pub interval: Duration,
-    /// A checkpoint is written, and their files are removed, when so many segments are empty.
+    /// When this many segments are empty, a checkpoint is written and their files are removed.
     pub emptied_max: usize,
-    /// A queue that nobody used for so long, or up to twice as long, closes its files until it is used again.
+    /// A queue that was not used for this long closes its files until the next use; it may take up to twice
+    /// as long.
     pub idle: Duration,
-    /// Files that may be open at once for all queues together, or some more; when there are too many, those
-    /// that were used longest ago are closed until they are used again.
+    /// How many files all queues together may have open, or a few more. When there are too many, the least
+    /// recently used are closed until they are used again.
     pub files_max: usize,
     /// The time, milliseconds since 1970.
     pub now_ms: fn() -> u64,
-    /// Random bytes: the incarnation of a new queue.
+    /// Random bytes, for the incarnation of a new queue.
     pub random: fn() -> [u8; 16],
 }
 
@@ -64,10 +65,10 @@ pub(crate) struct Shared {
     past: Mutex<Past>,
 }
 
-/// What happened since the start, whatever became of the queue that it happened in.
+/// What happened since the start, including queues that no longer exist.
 #[derive(Default)]
 struct Past {
-    /// In queues that nobody uses any more.
+    /// The sum over queues that nobody uses any more.
     counters: Counters,
     /// All other queues, open or not.
     alive: BTreeMap<u64, Weak<Queue>>,
@@ -83,12 +84,12 @@ struct Jobs {
     due: Option<Instant>,
     /// Queues with open files.
     used: BTreeMap<u64, Weak<Queue>>,
-    /// When the queues in `used` are looked at.
+    /// When to look at the queues in `used`.
     look: Option<Instant>,
     stop: bool,
 }
 
-/// What is to be done next, without being asked.
+/// The next job for a background thread.
 pub(crate) enum Job<'shared> {
     Maintain(Weak<Queue>, Maintaining<'shared>),
     Settle(Vec<Weak<Queue>>),
@@ -96,7 +97,7 @@ pub(crate) enum Job<'shared> {
     Stop,
 }
 
-/// A thread compacts or writes a checkpoint, as long as this lives.
+/// Counts a thread that compacts or writes a checkpoint, as long as this value lives.
 pub(crate) struct Maintaining<'shared>(&'shared Shared);
 
 impl Drop for Maintaining<'_> {
@@ -112,14 +113,14 @@ impl Shared {
         Shared { disk, options, files, numbers, jobs, bell, past }
     }
 
-    /// No more is to be done.
+    /// Tells the threads that there are no more jobs.
     pub(crate) fn stop(&self) {
         lock(&self.jobs).stop = true;
         self.bell.notify_all();
     }
 
-    /// What happened in queues that are gone, and all others, open or not: under one lock, so that a queue
-    /// that goes meanwhile is in one of the two.
+    /// The counters of queues that are gone, and all other queues, open or not. Both are read under one lock,
+    /// so that a queue that goes meanwhile is in exactly one of them.
     pub(crate) fn past(&self) -> (Counters, Vec<Arc<Queue>>) {
         let past = lock(&self.past);
         (past.counters, past.alive.values().filter_map(Weak::upgrade).collect())
@@ -143,8 +144,7 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Closes the files of queues that were used longest ago, when there are too many, as far as nobody uses
-    /// them now.
+    /// When too many files are open, closes those of the least recently used queues, except queues in use.
     pub(crate) fn make_room(&self) {
         if !self.files.is_full() {
             return;
@@ -160,7 +160,7 @@ impl Shared {
         }
     }
 
-    /// Has a queue compacted as far as it is sparse, and a checkpoint of it written.
+    /// Schedules a queue to be compacted where it is sparse, and its checkpoint to be written.
     pub(crate) fn schedule(&self, queue: &Queue) {
         if self.options.threads > 0 {
             lock(&self.jobs).maintain.insert(queue.number, queue.me.clone());
@@ -168,7 +168,7 @@ impl Shared {
         }
     }
 
-    /// Has a queue write and sync what it put off, when the interval is over.
+    /// Schedules a queue to write and sync, after the interval, what it deferred.
     pub(crate) fn schedule_settling(&self, queue: &Queue) {
         if self.options.threads > 0 {
             let mut jobs = lock(&self.jobs);
@@ -178,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// Has a queue close its files when it is not used for a while.
+    /// Schedules a queue to close its files when it is not used for a while.
     pub(crate) fn schedule_rest(&self, queue: &Queue) {
         if self.options.threads > 0 {
             let mut jobs = lock(&self.jobs);
@@ -188,7 +188,7 @@ impl Shared {
         }
     }
 
-    /// Waits for something to do.
+    /// Waits for a job.
     pub(crate) fn next_job(&self) -> Job<'_> {
         let mut jobs = lock(&self.jobs);
         loop {
@@ -206,7 +206,7 @@ impl Shared {
             }
             let next = jobs.due.into_iter().chain(jobs.look).min();
             let left = next.map(|next| next.saturating_duration_since(now));
-            // One thread stays free for what is due.
+            // One thread stays free for jobs with a due time.
             let free = jobs.maintaining == 0 || jobs.maintaining + 1 < self.options.threads;
             if let Some((_, queue)) = free.then(|| jobs.maintain.pop_first()).flatten() {
                 jobs.maintaining += 1;

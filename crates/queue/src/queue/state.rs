@@ -1,4 +1,4 @@
-//! What a queue knows, behind its one lock.
+//! The state of a queue, behind its one lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,44 +16,44 @@ use crate::queue::waiter::Registration;
 use crate::store::log::Log;
 use crate::{Counters, Error};
 
-/// What a queue knows.
+/// The state of a queue.
 pub(crate) struct State {
     pub(crate) incarnation: Incarnation,
-    /// How often the queue was emptied since it was opened.
+    /// How often the queue was emptied since it was opened; this number names one life of the queue.
     pub(crate) epoch: u64,
     pub(crate) index: Index,
     /// The id of the next row.
     pub(crate) next: RowId,
-    /// The id after the last row that has arrived; rows from it to `next` are still being written.
+    /// The id after the last applied row; the rows from here to `next` are still being written.
     pub(crate) arrived: RowId,
-    /// The id that the next row had when the active segment was begun.
+    /// The id that the next row had when the active segment began.
     pub(crate) active_next: RowId,
     pub(crate) journal: Journal,
-    /// Sources of rows that are not written yet, in order.
+    /// Origins of rows that are not written yet, in order.
     pub(crate) pending: Vec<Origin>,
     pub(crate) gather: Gather,
     pub(crate) open: Option<Arc<Batch>>,
-    /// How many have a part in that batch beside the one who will write it.
+    /// How many contribute to that batch besides the one who will write it.
     pub(crate) joined: u64,
-    /// Several had a part in the batch before.
+    /// Whether several contributed to the batch before.
     pub(crate) crowded: bool,
-    /// Somebody has the log: writes, syncs, or empties the queue.
+    /// Somebody uses the log: writes, syncs, or empties the queue.
     pub(crate) writing: bool,
     /// Somebody compacts or writes a checkpoint.
     pub(crate) maintaining: bool,
     /// Absent while somebody writes.
     pub(crate) log: Option<Log>,
-    /// Something is not written yet, or not synced, and somebody sees to it before long.
+    /// Something is not written or synced yet, and is scheduled to be.
     pub(crate) unsettled: bool,
     pub(crate) waiters: BTreeMap<u64, Registration>,
     pub(crate) tickets: u64,
     pub(crate) owners: BTreeMap<RowId, Ownership>,
     pub(crate) conditions: Conditions,
-    /// Its files were used since somebody looked.
+    /// Whether its files were used since the last look.
     pub(crate) used: bool,
-    /// Somebody looks now and then whether its files are used.
+    /// Whether somebody looks from time to time whether its files are used.
     pub(crate) watched: bool,
-    /// How many want that no row is taken.
+    /// How many callers want no row to be taken.
     pub(crate) held_back: usize,
     /// The copy that is being made meanwhile.
     pub(crate) copying: Option<Copying>,
@@ -65,7 +65,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// That of a queue which nobody uses yet.
+    /// The state of a queue that nobody uses yet.
     pub(crate) fn new(
         incarnation: Incarnation,
         (index, journal): (Index, Journal),
@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    /// An error when the queue is out of service.
+    /// Returns an error when the queue is out of service.
     pub(crate) fn usable(&self) -> Result<(), Error> {
         match &self.failed {
             Some(why) => Err(Error::Failed { why: why.clone() }),
@@ -114,20 +114,20 @@ impl State {
         }
     }
 
-    /// Takes note that what was gathered could not be written: its rows never came, and nothing has become of
-    /// those that it would have ended. What is gone already is recorded with the next batch.
+    /// Notes that a batch could not be written: its rows never existed, and the rows that it would have ended
+    /// stay as they are. Rows that are gone already are recorded with the next batch.
     pub(crate) fn give_up(&mut self, gather: &Gather) {
         self.pending.drain(..gather.origins);
         self.gather.inherit(gather);
     }
 
-    /// Whether a relayed row came already, or is on its way.
+    /// Whether a relayed row has already arrived or is being written.
     pub(crate) fn is_duplicate(&self, origin: &Origin) -> bool {
         let repeated = self.pending.iter().rev().find_map(|earlier| origin.repeats(earlier));
         repeated.unwrap_or_else(|| self.journal.has(origin))
     }
 
-    /// Gives rows to somebody who was found to have a right to them.
+    /// Gives rows to an owner who was found to have a right to them.
     pub(crate) fn own(&mut self, rows: &[RowId], ownership: Ownership) -> Result<(), Error> {
         for id in rows {
             self.index.take(*id)?;
@@ -136,8 +136,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes rows from their owner and puts them back in their places; those that were still owned are
-    /// returned.
+    /// Takes rows from their owner and puts them back in their places. Returns those that were still owned.
     pub(crate) fn disown(&mut self, rows: &[RowId], owner: OwnerId) -> Result<Vec<RowId>, Error> {
         let mut back = Vec::new();
         for id in rows {
@@ -153,7 +152,7 @@ impl State {
         Ok(back)
     }
 
-    /// Whether a row is there for somebody else than an owner.
+    /// Whether a row waits.
     pub(crate) fn is_waiting(&mut self, id: RowId) -> Result<bool, Error> {
         Ok(self.index.doing(id)? == Doing::Waiting)
     }

@@ -1,4 +1,4 @@
-//! Taking turns: who writes or tidies up keeps others from it.
+//! Taking turns: one caller at a time writes or tidies up.
 
 use crate::queue::Queue;
 use crate::queue::state::State;
@@ -25,7 +25,7 @@ impl Queue {
     /// The state while nobody writes or tidies up.
     pub(crate) fn quiet(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        // Whoever has something in the batch to come is let go first.
+        // Contributors to the next batch go first.
         while state.writing || state.maintaining || state.open.is_some() {
             state = wait(&self.turn, state);
         }

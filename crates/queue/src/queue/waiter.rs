@@ -1,4 +1,4 @@
-//! Who waits for rows, and how each is told.
+//! Who waits for rows, and how each waiter is told.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,9 +11,9 @@ use crate::{Error, Filter};
 /// Rows that a session owns from now on.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
-    /// The place of their queue in the list of targets.
+    /// The index of their queue in the list of targets.
     pub(crate) target: usize,
-    /// Which life of the queue they are from.
+    /// The epoch of the queue that they are from.
     pub(crate) epoch: u64,
     pub(crate) rows: Vec<RowId>,
 }
@@ -23,17 +23,17 @@ pub(crate) struct Given {
 pub(crate) enum News {
     /// It has rows.
     Rows(Given),
-    /// It shall stop waiting.
+    /// It must stop waiting.
     Interrupted,
-    /// A queue that it waited on was held back and is no more: it shall look again.
+    /// A queue that it waited on was held back, and no longer is: it must look again.
     Again,
     /// A queue that it waited on was dropped.
     Dropped,
-    /// A queue it waited on is out of service.
+    /// A queue that it waited on is out of service.
     Broken(Error),
 }
 
-/// Where a session waits and is told.
+/// Where a session waits for news.
 #[derive(Default)]
 pub(crate) struct Bell {
     inside: Mutex<Inside>,
@@ -42,14 +42,14 @@ pub(crate) struct Bell {
 
 #[derive(Default)]
 struct Inside {
-    /// Which wait this is: what was registered for an earlier one is void.
+    /// The number of this wait: registrations for an earlier one are void.
     round: u64,
     waiting: bool,
     news: Option<News>,
 }
 
 impl Bell {
-    /// Begins a wait; news of earlier ones do not reach it.
+    /// Begins a wait; news for earlier ones do not reach it.
     pub(crate) fn begin(&self) -> u64 {
         let mut inside = lock(&self.inside);
         inside.round += 1;
@@ -58,8 +58,8 @@ impl Bell {
         inside.round
     }
 
-    /// Tells the session, if it still waits in this round; says whether it was told. What must be true before
-    /// the session goes on is done by the caller under the queue's lock.
+    /// Tells the session, if it still waits in this round; returns whether it did. The caller, under the
+    /// queue's lock, sees to what must be true before the session goes on.
     pub(crate) fn tell(&self, round: Option<u64>, news: News) -> bool {
         let mut inside = lock(&self.inside);
         if !inside.waiting || round.is_some_and(|round| round != inside.round) {
@@ -71,8 +71,8 @@ impl Bell {
         true
     }
 
-    /// Waits for news until the deadline, or until `pause` is over; `None` means neither came to an end of
-    /// the wait.
+    /// Waits for news until the deadline, or until `pause` is over; `None` when there were none and the wait
+    /// goes on.
     pub(crate) fn listen(&self, until: Option<Instant>) -> Option<News> {
         let mut inside = lock(&self.inside);
         loop {
@@ -87,7 +87,7 @@ impl Bell {
         }
     }
 
-    /// Stops waiting; news that came at the last moment are returned.
+    /// Stops waiting; returns news that came at the last moment.
     pub(crate) fn end(&self) -> Option<News> {
         let mut inside = lock(&self.inside);
         inside.waiting = false;
@@ -95,9 +95,9 @@ impl Bell {
     }
 }
 
-/// One of the things a waiter would take from a queue.
+/// What a waiter would take from a queue.
 pub(crate) struct Alternative {
-    /// Its place in the list of targets.
+    /// Its index in the list of targets.
     pub(crate) target: usize,
     pub(crate) filter: Option<Arc<dyn Filter>>,
 }
@@ -108,6 +108,6 @@ pub(crate) struct Registration {
     pub(crate) round: u64,
     pub(crate) owner: OwnerId,
     pub(crate) rows_max: usize,
-    /// In the order in which the waiter prefers them.
+    /// In the waiter's order of preference.
     pub(crate) alternatives: Vec<Alternative>,
 }

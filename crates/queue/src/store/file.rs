@@ -1,4 +1,5 @@
-//! A sealed or active segment as a file that is read: opened when it is needed, closed when the queue rests.
+//! The file of a segment, sealed or active, for reading: it is opened on demand and closed when the queue
+//! rests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::store::files::{Permit, Readable};
 use crate::store::folder::{Folder, count};
 use crate::sync::{Mutex, lock};
 
-/// Bytes that are read at once at most by who reads rows one after the other.
+/// The most bytes that one read fetches ahead when rows are read in sequence.
 const AHEAD_MAX: usize = 1 << 16;
 
 /// One segment's file.
@@ -21,12 +22,12 @@ pub(crate) struct SegmentFile {
     folder: Arc<Folder>,
     place: Place,
     open: Mutex<Option<Arc<Opened>>>,
-    /// When it was used last, by the clock of [`Files`](crate::store::files::Files).
+    /// When it was last used, by the clock of [`Files`](crate::store::files::Files).
     used: AtomicU64,
 }
 
-/// An open file, and what was last read of it: rows are mostly taken one after the other, and a call of the
-/// system for each would cost more than the row.
+/// An open file, and the bytes that were last read from it: rows are mostly taken in sequence, and a system
+/// call for each would cost more than the row.
 pub(crate) struct Opened {
     source: Box<dyn Source>,
     folder: Arc<Folder>,
@@ -45,7 +46,8 @@ impl Window {
         self.bytes.get(from..from.checked_add(len)?)
     }
 
-    /// How much to read for `len` bytes at an offset: ever more as long as one follows the other.
+    /// How many bytes to read for `len` bytes at an offset: more and more as long as the reads are
+    /// sequential.
     fn next_len(&self, offset: u64, len: usize) -> usize {
         let end = self.offset + self.bytes.len() as u64;
         let follows = (end.saturating_sub(AHEAD_MAX as u64)..end + AHEAD_MAX as u64).contains(&offset);
@@ -115,7 +117,7 @@ impl SegmentFile {
         self.folder.disk()
     }
 
-    /// The open file. Who has it can read it also after it was unlinked.
+    /// The open file. Its holder can read it even after it was unlinked.
     pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<Opened>, Error> {
         let mut open = lock(&self.open);
         let files = &self.folder.files;
@@ -160,7 +162,7 @@ impl SegmentFile {
     }
 }
 
-/// Where a row is: its checksum and itself.
+/// Where a row is: the place of its checksum and its bytes.
 #[derive(Clone)]
 pub(crate) struct Location {
     pub(crate) file: Arc<SegmentFile>,
@@ -177,14 +179,14 @@ impl Location {
         Ok(())
     }
 
-    /// Reads the row that is here.
+    /// Reads the row at this location.
     pub(crate) fn read(&self, id: RowId) -> Result<Vec<u8>, Error> {
         let mut row = Vec::new();
         self.read_into(id, &mut row)?;
         Ok(row)
     }
 
-    /// Reads the row that is here in place of what is in `row`.
+    /// Reads the row at this location into `row`, replacing its contents.
     pub(crate) fn read_into(&self, id: RowId, row: &mut Vec<u8>) -> Result<(), Error> {
         let opened = match &self.opened {
             Some(opened) => opened.clone(),
@@ -218,7 +220,7 @@ impl Readable for SegmentFile {
     }
 }
 
-/// Removes files; those that could not be removed are returned.
+/// Removes files. Returns those that could not be removed.
 pub(crate) fn unlink(disk: &dyn Disk, files: Vec<Arc<SegmentFile>>) -> Vec<Arc<SegmentFile>> {
     let there = |path: &Path| disk.stat(path).is_ok();
     files.into_iter().filter(|file| disk.remove(&file.path()).is_err() && there(&file.path())).collect()

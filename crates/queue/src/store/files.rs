@@ -1,5 +1,5 @@
-//! How many files are open at once. A server has a bound on them, and its own tables need some: when queues
-//! have too many, those that were used longest ago are closed until they are used again.
+//! How many files are open at once. A server limits them, and its own tables need some: when queues have too
+//! many open, the least recently used are closed until they are used again.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,27 +10,27 @@ use crate::sync::{Mutex, lock};
 pub(crate) trait Readable: Send + Sync {
     fn is_open(&self) -> bool;
 
-    /// When it was used last, by the clock of [`Files`].
+    /// When it was last used, by the clock of [`Files`].
     fn used(&self) -> u64;
 
-    /// Closes the file, as soon as nobody reads it any more.
+    /// Closes the file as soon as nobody reads it.
     fn close(&self);
 }
 
 /// The files of all queues of an engine.
 #[derive(Default)]
 pub(crate) struct Files {
-    /// How many may be open for reading, and as many for writing.
+    /// How many may be open for reading, and also how many for writing.
     max: usize,
     reading: AtomicUsize,
     writing: AtomicUsize,
-    /// Openings so far: the time by which uses are ordered.
+    /// The number of openings so far: the clock that orders uses.
     clock: AtomicU64,
-    /// What may be open for reading.
+    /// The files that may be open for reading.
     sources: Mutex<Vec<Weak<dyn Readable>>>,
 }
 
-/// A file that is open, as long as this lives.
+/// Counts a file as open, as long as this value lives.
 pub(crate) struct Permit {
     files: Arc<Files>,
     count: fn(&Files) -> &AtomicUsize,
@@ -61,25 +61,25 @@ impl Files {
         self.permit(|files| &files.reading)
     }
 
-    /// The time: it goes on when a file is opened.
+    /// The time, which advances when a file is opened.
     pub(crate) fn now(&self) -> u64 {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// Whether one more file for writing is one too many.
+    /// Whether another file for writing would be too many.
     pub(crate) fn is_full(&self) -> bool {
         self.writing.load(Ordering::Relaxed) >= self.max
     }
 
-    /// How many files for writing are to be closed when it is full: several, so that it is not asked each
-    /// time.
+    /// How many files for writing to close when there are too many: several, so that not every opening has to
+    /// close one.
     pub(crate) fn surplus(&self) -> usize {
         let open = self.writing.load(Ordering::Relaxed);
         open.saturating_sub(self.max - self.max.div_ceil(8))
     }
 
-    /// Notes that a file was opened for reading, and closes others when there are too many. Who reads from
-    /// one that is closed here goes on reading.
+    /// Notes that a file was opened for reading, and closes others when there are too many. A reader of a
+    /// file that is closed here can go on reading.
     pub(crate) fn note(&self, file: &Arc<dyn Readable>) {
         let mut sources = lock(&self.sources);
         sources.push(Arc::downgrade(file));

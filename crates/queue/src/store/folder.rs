@@ -1,4 +1,4 @@
-//! Where a queue lives: its folder, which may be renamed while it is in use.
+//! The folder of a queue, which may be renamed while it is in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Folder {
     pub(crate) calls: Calls,
 }
 
-/// What was asked of the files in a folder, as in [`Counters`].
+/// The system calls on the files in a folder, as in [`Counters`].
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) reads: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct Calls {
     pub(crate) syncs: AtomicU64,
 }
 
-/// One more.
+/// Adds one.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
@@ -53,7 +53,7 @@ impl Folder {
         lock(&self.path).clone()
     }
 
-    /// The folder has another name from now on.
+    /// Notes that the folder has another name from now on.
     pub(crate) fn moved(&self, path: &Path) {
         path.clone_into(&mut lock(&self.path));
     }

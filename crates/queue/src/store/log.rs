@@ -1,4 +1,5 @@
-//! The end of the log: batches are added to the active segment, which is sealed and followed by the next.
+//! The end of the log: batches are appended to the active segment; when it is sealed, the next segment
+//! begins.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -21,9 +22,9 @@ pub(crate) struct Log {
     sink: Option<Writer>,
     end: u64,
     synced: u64,
-    /// The segment has its index, and the one after it could not be begun yet.
+    /// Set when the segment has its index and the next one could not be begun yet.
     sealed: Option<Stored>,
-    /// A sync failed: what the system says about these bytes is not to be trusted any more.
+    /// A sync failed: what the system says about these bytes can't be trusted any more.
     lost: bool,
 }
 
@@ -46,7 +47,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Writes the header of a segment. What is there after a failure is removed, now or when it is begun
+    /// Writes the header of a segment. What a failure leaves is removed, now or when the segment is begun
     /// again.
     fn begin(folder: &Arc<Folder>, incarnation: Incarnation, number: u64, next: RowId) -> Result<Log, Error> {
         let place = Place { incarnation, name: SegmentName { number, generation: 0 } };
@@ -67,7 +68,7 @@ impl Log {
         Ok(Log { sink: Some(Writer::new(folder, sink)), ..Log::closed(folder, file, end) })
     }
 
-    /// Makes a segment that was begun durable, and its name.
+    /// Makes a new segment and its name durable.
     fn settle(&mut self) -> Result<(), Error> {
         let path = self.file.path();
         self.sink.iter_mut().try_for_each(|writer| writer.sink.sync()).map_err(Error::disk(&path))?;
@@ -80,15 +81,15 @@ impl Log {
         Log { folder: folder.clone(), file, sink: None, end, synced: 0, sealed: None, lost: false }
     }
 
-    /// Goes on with a segment that ends at `end`; what is behind is cut off. All of it is durable when this
-    /// returns.
+    /// Continues a segment that ends at `end`, and cuts off what follows. Everything up to `end` is durable
+    /// when this returns.
     pub(crate) fn resume(folder: &Arc<Folder>, file: Arc<SegmentFile>, end: u64) -> Result<Log, Error> {
         let mut log = Log::closed(folder, file, end);
         log.sync()?;
         Ok(log)
     }
 
-    /// The file for writing, cut off at its end.
+    /// The file for writing, cut off at the segment's end.
     fn open(&mut self) -> Result<&mut Writer, Error> {
         match &mut self.sink {
             Some(writer) => Ok(writer),
@@ -110,7 +111,7 @@ impl Log {
         self.lost
     }
 
-    /// Whether the segment takes no more batches.
+    /// Whether the segment is closed for batches.
     pub(crate) fn is_sealed(&self) -> bool {
         self.sealed.is_some()
     }
@@ -119,17 +120,17 @@ impl Log {
         &self.file
     }
 
-    /// Where the next batch will lie.
+    /// The offset of the next batch.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether the segment has no batch.
+    /// Whether the segment has no batches.
     pub(crate) fn is_empty(&self) -> bool {
         self.end == SEGMENT_HEADER as u64
     }
 
-    /// Adds a batch, whose body is behind [`batch::BATCH_HEADER`] free bytes. `header.synced` is filled in
+    /// Adds a batch, whose body follows [`batch::BATCH_HEADER`] free bytes. `header.synced` is filled in
     /// here.
     pub(crate) fn write(&mut self, batch: &mut [u8], mut header: Header) -> Result<(), Error> {
         header.synced = self.synced;
@@ -138,7 +139,7 @@ impl Log {
         let written = writer.sink.write_all(batch);
         count(&self.folder.calls.writes);
         if let Err(error) = written {
-            // What got there is cut off: now, or where that fails too before anything else is written.
+            // What was written is cut off now, or, if that fails too, before anything else is written.
             self.sink = None;
             self.open().ok();
             return Err(Error::disk(&self.file.path())(error));
@@ -169,8 +170,8 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the segment with an index batch and goes on in the next one. Returns what is known of the sealed
-    /// one.
+    /// Seals the segment with an index batch and continues in the next one. Returns what is known about the
+    /// sealed one.
     pub(crate) fn roll(
         &mut self,
         index: &mut [u8],

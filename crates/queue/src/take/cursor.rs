@@ -11,8 +11,8 @@ use crate::store::file::Location;
 /// Rows that a cursor locates at once.
 const CURSOR_ROWS: usize = 64;
 
-/// A walk over the rows that a session sees. Rows that come later are not among them; rows that go meanwhile
-/// may be.
+/// A walk over the rows that a session sees. It leaves out rows that arrive later, and may show rows that go
+/// meanwhile.
 pub struct Cursor {
     queue: Arc<Queue>,
     epoch: u64,
@@ -23,7 +23,7 @@ pub struct Cursor {
     row: Vec<u8>,
 }
 
-/// Which rows a cursor shows.
+/// Which rows a cursor returns.
 enum Sees {
     /// Those that nobody owns.
     Waiting,
@@ -31,7 +31,7 @@ enum Sees {
     Own(std::vec::IntoIter<RowId>),
     /// All, to be copied.
     All,
-    /// All.
+    /// All, owned or not.
     Live,
 }
 
@@ -41,7 +41,7 @@ impl Cursor {
         Cursor { queue, epoch, next, end, sees, ready, row }
     }
 
-    /// A walk over what is there now.
+    /// A walk over the rows that exist now.
     fn of_now(queue: &Arc<Queue>, first: RowId, sees: Sees) -> Cursor {
         let state = queue.lock();
         let (epoch, end) = (state.epoch, state.arrived);
@@ -49,7 +49,7 @@ impl Cursor {
         Cursor::new(queue, epoch, first, end, sees)
     }
 
-    /// A walk over the rows from one on, also those that somebody owns.
+    /// A walk over the rows from this one on, including owned ones.
     #[must_use]
     pub fn starting_at(queue: &Arc<Queue>, first: RowId) -> Cursor {
         Cursor::of_now(queue, first, Sees::Live)
@@ -60,7 +60,7 @@ impl Cursor {
         Cursor::of_now(queue, RowId(0), Sees::Waiting)
     }
 
-    /// A walk over these rows of the queue's life with this number.
+    /// A walk over these rows, which are from this epoch of the queue.
     pub(crate) fn of_own(queue: &Arc<Queue>, epoch: u64, mut rows: Vec<RowId>) -> Cursor {
         rows.sort_unstable();
         let end = rows.last().map_or(RowId(0), |last| RowId(last.0 + 1));
@@ -78,7 +78,7 @@ impl Cursor {
         &self.queue
     }
 
-    /// The row before which it ends: the next one to arrive had this id when it began.
+    /// The row before which it ends: the id that the next row had when the walk began.
     #[must_use]
     pub fn end(&self) -> RowId {
         self.end

@@ -1,4 +1,4 @@
-//! The rows that a session owns, wherever their queue has gone.
+//! The rows that a session owns, even after their queue was replaced.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The same rows in what took their queue's place.
+    /// The same rows in the queue that replaced theirs.
     pub(super) fn moved(&self) -> Option<Held> {
         let successor = self.queue.successor.get()?;
         let rows = successor.translate(self.epoch, &self.rows)?;

@@ -4,17 +4,17 @@ use crate::format::record::RowId;
 use crate::queue::state::State;
 use crate::{Error, Filter};
 
-/// Rows that are looked at before the lock is given to others.
+/// Rows to look at before the lock is released for others.
 pub(crate) const BUDGET: usize = 512;
 
-/// What looking found.
+/// The result of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// These rows, at least one.
     Rows(Vec<RowId>),
     /// Nothing.
     Nothing,
-    /// Nothing so far; there is more to look at.
+    /// Nothing so far; there are more rows to look at.
     More,
 }
 
@@ -72,7 +72,7 @@ fn scan_filtered(
         match look(state, filter, id) {
             Ok(true) => rows.push(id),
             Ok(false) => {}
-            // What was found is given first; the next taker gets the error.
+            // The rows that were found are returned first; the next taker gets the error.
             Err(_) if !rows.is_empty() => break,
             Err(error) => {
                 state.conditions.progress(filter).next = id.0;

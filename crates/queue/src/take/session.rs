@@ -1,4 +1,4 @@
-//! A connection as the queues see it: what it owns, sees, ends and gives back.
+//! A connection as the queues see it: which rows it owns, sees, ends and gives back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::take::scan::BUDGET;
 pub struct Interrupter(Arc<Bell>);
 
 impl Interrupter {
-    /// Ends the wait that is going on, if one is. A wait that begins later is not affected: who interrupts
-    /// makes `alive` say so first.
+    /// Ends the current wait, if there is one. A wait that begins later is not affected: the caller must
+    /// first make `alive` return false.
     pub fn interrupt(&self) {
         self.0.tell(None, News::Interrupted);
     }
@@ -32,24 +32,24 @@ pub struct Session {
     pub(super) bell: Arc<Bell>,
     pub(super) held: Option<Held>,
     pub(super) owning: bool,
-    /// Rows that a statement has published which is not over.
+    /// Rows published by a statement that has not ended.
     unsettled: Vec<Held>,
 }
 
 impl Session {
-    /// A connection that owns nothing. No two may have the same number at a time.
+    /// A connection that owns nothing. Two connections must not have the same number at the same time.
     #[must_use]
     pub fn new(owner: OwnerId) -> Session {
         Session { owner, bell: Arc::default(), held: None, owning: false, unsettled: Vec::new() }
     }
 
-    /// What interrupts this session's waits.
+    /// Interrupts this session's waits.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         Interrupter(self.bell.clone())
     }
 
-    /// Whether the session sees its own rows only: since a wait that was not interrupted, until it ends or
+    /// Whether the session sees only its own rows: from a wait that was not interrupted until it ends or
     /// aborts.
     #[must_use]
     pub fn is_owner(&self) -> bool {
@@ -65,16 +65,17 @@ impl Session {
         self.held.as_ref().map(|held| (&held.queue, held.rows.as_slice()))
     }
 
-    /// Lets the owned rows be gone. It is no error to own nothing.
+    /// Ends the owned rows: they are gone. It is no error to own nothing.
     ///
     /// # Errors
-    /// Those of [`Queue::publish`]; the session owns the rows still, unless their queue is out of service.
+    /// Those of [`Queue::publish`]; the session then still owns the rows, unless their queue is out of
+    /// service.
     pub fn end(&mut self) -> Result<(), Error> {
         let owning = std::mem::take(&mut self.owning);
         let mut next = self.held.take();
         while let Some(held) = next {
             match held.queue.acknowledge(held.epoch, &held.rows) {
-                // A dropped queue has taken its rows with it, but for one that was replaced.
+                // A dropped queue has taken its rows with it, unless it was replaced.
                 Err(Error::Dropped) => next = held.moved(),
                 Err(error) if held.queue.lock().usable().is_ok() => {
                     (self.owning, self.held) = (owning, Some(held));
@@ -86,8 +87,8 @@ impl Session {
         Ok(())
     }
 
-    /// As [`Queue::publish`], for a statement that may fail yet: nobody sees or takes the rows until
-    /// [`Session::settle`]. After a crash they are there.
+    /// Like [`Queue::publish`], for a statement that may still fail: nobody sees or takes the rows until
+    /// [`Session::settle`]. After a crash they are in the queue.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
@@ -108,13 +109,13 @@ impl Session {
         Ok(())
     }
 
-    /// Whether rows are there that [`Session::publish_unsettled`] has added.
+    /// Whether there are rows from [`Session::publish_unsettled`].
     #[must_use]
     pub fn is_unsettled(&self) -> bool {
         !self.unsettled.is_empty()
     }
 
-    /// Offers what [`Session::publish_unsettled`] has added, or lets it be gone.
+    /// Offers the rows from [`Session::publish_unsettled`], or removes them.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when an index can't be read; [`Error::Failed`] when a queue is
@@ -145,7 +146,7 @@ impl Session {
         offer(&mut state, back.collect(), held.queue.shared.now_ms())
     }
 
-    /// Gives the owned rows back, to the places they had.
+    /// Gives the owned rows back to their former places.
     ///
     /// # Errors
     /// [`Error::Corrupt`] and [`Error::Disk`] when the index can't be read.
@@ -171,7 +172,7 @@ impl Session {
         let mut state = held.queue.lock();
         if state.epoch != held.epoch || state.usable().is_err() {
             drop(state);
-            // It may have been replaced just now.
+            // The queue may have been replaced just now.
             self.held = held.moved();
             return if self.held.is_some() { self.give_back(closing) } else { Ok(()) };
         }
@@ -186,8 +187,8 @@ impl Session {
         offer(&mut state, candidates.collect(), held.queue.shared.now_ms())
     }
 
-    /// Deletes rows: those that the session owns, and those that wait. Rows that others own stay. Returns how
-    /// many went.
+    /// Deletes rows that the session owns and rows that wait. Rows that others own stay. Returns how many
+    /// were deleted.
     ///
     /// # Errors
     /// Those of [`Queue::publish`].
@@ -200,7 +201,7 @@ impl Session {
             let mine = state.owners.get(id).is_some_and(|ownership| ownership.owner == self.owner);
             if mine || state.is_waiting(*id)? {
                 if !mine {
-                    // Nobody is to be given a row whose end is being written.
+                    // Nobody must get a row while its end is being written.
                     state.own(&[*id], ownership)?;
                     taken.push(*id);
                 }
@@ -220,8 +221,8 @@ impl Session {
         deleted.map(|()| going.len() as u64)
     }
 
-    /// How many rows of a queue the session sees: its own when it is an owner, else all, also those owned by
-    /// others.
+    /// How many rows of a queue the session sees: its own when it is an owner, else all, including those that
+    /// others own.
     #[must_use]
     pub fn count(&self, queue: &Arc<Queue>) -> u64 {
         let (epoch, rows) = self.held_in(queue);
@@ -242,12 +243,12 @@ impl Session {
         if !self.owning {
             return Cursor::of_waiting(queue);
         }
-        // Without the queue's lock: what the session owns only the session changes.
+        // Read without the queue's lock: only the session changes what it owns.
         let (epoch, rows) = self.held_in(queue);
         Cursor::of_own(queue, epoch, rows)
     }
 
-    /// The rows of a queue that the session owns, and in which life of it.
+    /// The rows of a queue that the session owns, and their epoch.
     fn held_in(&self, queue: &Arc<Queue>) -> (u64, Vec<RowId>) {
         let Some(held) = &self.held else { return (0, Vec::new()) };
         if Arc::ptr_eq(&held.queue, queue) {

@@ -13,7 +13,7 @@ use crate::take::scan::{BUDGET, Found, scan};
 use crate::take::session::Session;
 use crate::{Error, Filter};
 
-/// How long somebody who looks through many rows leaves a queue to others before it looks on.
+/// How long a session that looks through many rows leaves a queue to others before it continues.
 const GIVE_WAY: Duration = Duration::from_millis(1);
 
 /// A queue to take from, and which of its rows.
@@ -28,9 +28,9 @@ pub struct Target {
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// The session owns rows of the target with this place in the list, counted from 0.
+    /// The session owns rows of the target with this index.
     Taken(usize),
-    /// There was nothing for so long.
+    /// Nothing came before the timeout.
     TimedOut,
     /// It was interrupted.
     Interrupted,
@@ -40,11 +40,11 @@ pub enum Waited {
 
 /// How long to wait, and for how many rows.
 pub struct Patience<'session> {
-    /// Rows to take at most; all come from one target.
+    /// The most rows to take; all come from one target.
     pub rows_max: usize,
     /// How long to wait; none for ever.
     pub timeout: Option<Duration>,
-    /// Asked before every sleep, at least every `alive_every`, and while many rows are looked at: false ends
+    /// Asked before every sleep, at least every `alive_every`, and while many rows are looked at. False ends
     /// the wait as an interrupt does.
     pub alive: Option<&'session mut dyn FnMut() -> bool>,
     /// How often to ask while nothing happens.
@@ -58,7 +58,7 @@ impl Patience<'_> {
         Patience { rows_max: 1, timeout: Some(Duration::ZERO), alive: None, alive_every: None }
     }
 
-    /// Takes one row, and waits for it as long as it takes.
+    /// Takes one row, and waits as long as it takes.
     #[must_use]
     pub fn forever() -> Self {
         Patience { timeout: None, ..Self::poll() }
@@ -70,11 +70,11 @@ impl Patience<'_> {
 }
 
 impl Session {
-    /// Lets the rows that the session owned be gone, then takes rows of the first target that has any, or
-    /// waits until one has. A row of a later target is not taken while an earlier target has one.
+    /// Ends the rows that the session owned, then takes rows of the first target that has any, or waits until
+    /// one has. A row of a later target is not taken while an earlier target has one.
     ///
     /// # Errors
-    /// Those of [`Queue::publish`] and of reading rows; the session then owns nothing.
+    /// Those of [`Queue::publish`] and those of reading rows; the session then owns nothing.
     pub fn wait(&mut self, targets: &[Target], patience: &mut Patience<'_>) -> Result<Waited, Error> {
         self.end()?;
         let until = patience.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -96,7 +96,7 @@ impl Session {
             unregister(targets, &tickets);
             match (news, last) {
                 (Some(News::Interrupted), Some(News::Rows(given))) => {
-                    // Nobody is there to take what came at the last moment.
+                    // The client is gone, and nobody can take what came at the last moment.
                     self.held = Some(held(given, targets));
                     self.abort()?;
                     return self.heard(targets, Some(News::Interrupted));
@@ -117,7 +117,7 @@ impl Session {
                 self.owning = true;
                 Ok(Waited::Taken(target))
             }
-            // Again is dealt with by looking again.
+            // `wait` has already handled Again, by looking again.
             Some(News::Interrupted | News::Again) => Ok(Waited::Interrupted),
             Some(News::Dropped) => {
                 self.owning = true;
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Waits until there are news, the deadline, or the end of being alive.
+    /// Waits until there is news, the deadline passes, or `alive` returns false.
     fn listen(&self, until: Option<Instant>, patience: &mut Patience<'_>) -> Option<News> {
         loop {
             if !patience.is_alive() {
@@ -150,7 +150,8 @@ impl Session {
         }
     }
 
-    /// Looks at all targets; when none has anything, registers in all of them before anybody can add to one.
+    /// Looks at all targets. When none has anything, registers in all of them before anybody can add a row to
+    /// one.
     fn look(&self, targets: &[Target], patience: &mut Patience<'_>, register: bool) -> Result<Looked, Error> {
         let rows_max = patience.rows_max;
         loop {
@@ -210,7 +211,7 @@ impl Session {
     }
 }
 
-/// What a session was given, as it holds it.
+/// What a session was given, in the form in which it holds it.
 fn held(given: Given, targets: &[Target]) -> Held {
     let Given { target, epoch, rows } = given;
     Held { queue: targets[target].queue.clone(), epoch, rows }
@@ -223,7 +224,7 @@ enum Looked {
     Interrupted,
 }
 
-/// The states of several queues, each once, locked in the order of their numbers.
+/// The states of several queues, each locked once, in the order of their numbers.
 struct Locked<'queue> {
     states: Vec<(u64, MutexGuard<'queue, State>)>,
 }
@@ -242,8 +243,8 @@ fn lock_all(targets: &[Target]) -> Locked<'_> {
     Locked { states: queues.into_iter().map(|queue| (queue.number, queue.lock())).collect() }
 }
 
-/// Lets others have the queues that they wait for: who looks through many rows comes again and again, and
-/// would be first each time.
+/// Leaves the queues to those who wait for them: a session that looks through many rows comes again and
+/// again, and would be first each time.
 fn give_way(targets: &[Target]) {
     for target in targets {
         let started = Instant::now();

@@ -7,10 +7,10 @@ use super::{Catalogue, Kind, Object, Settings};
 use crate::privilege::is_denial;
 use crate::{Error, Flavour, Session};
 
-/// Accounts a server makes for itself.
+/// Accounts that a server creates for itself.
 const OWN: [&str; 4] = ["mariadb.sys", "mysql.sys", "mysql.session", "mysql.infoschema"];
 
-/// Reads them; an account that may not see them gets a line among what is omitted.
+/// Reads them; an account that may not see them adds a line to what is omitted.
 pub(super) fn read(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error> {
     let mariadb = session.about.flavour == Flavour::MariaDb;
     let roles = if mariadb { "is_role" } else { "'N'" };
@@ -46,12 +46,12 @@ pub(super) fn read(session: &mut Session, catalogue: &mut Catalogue) -> Result<(
     others(session, catalogue)
 }
 
-/// The statement that makes a role or a user.
+/// The statement that creates a role or a user.
 fn making(session: &mut Session, kind: Kind, name: &str) -> Result<String, Error> {
     if kind == Kind::Role {
         return Ok(format!("CREATE ROLE {name}"));
     }
-    // MySQL has it since 5.7, MariaDB since 10.2; before, GRANT carries the password.
+    // MySQL has it since 5.7, MariaDB since 10.2; before that, GRANT contains the password.
     match session.value(&format!("SHOW CREATE USER {name}")) {
         Ok(Some(statement)) => Ok(statement),
         Ok(None) => Err(Error::Protocol { what: format!("SHOW CREATE USER {name} says nothing") }),
@@ -60,7 +60,7 @@ fn making(session: &mut Session, kind: Kind, name: &str) -> Result<String, Error
     }
 }
 
-/// A role's grants include those of the roles it has.
+/// A role's grants include those of the roles that it was granted.
 fn grantee_is(line: &str, role: &str) -> bool {
     let to = line.rfind(" TO ").map_or("", |at| &line[at + 4..]);
     to.starts_with(&quoted(role))
@@ -68,11 +68,11 @@ fn grantee_is(line: &str, role: &str) -> bool {
         || to.split(' ').next() == Some(role)
 }
 
-/// The libraries that remora brings, and the statements that make their functions.
+/// remora's own libraries, and the statements that create their functions.
 const REMORAS: [(&str, &str); 2] =
     [("liburlpack_udf.so", "sql/urlpack.sql"), ("ha_queue.so", "sql/queue.sql")];
 
-/// What has no statement of its own to be shown, and is named: functions by their library.
+/// Lists what no statement shows: loadable functions, with their libraries.
 fn others(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error> {
     let mut libraries: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in seen(session, "SELECT dl, name FROM mysql.func ORDER BY name")? {
@@ -97,7 +97,7 @@ fn others(session: &mut Session, catalogue: &mut Catalogue) -> Result<(), Error>
     Ok(())
 }
 
-/// The rows of a query; none for who may not see them.
+/// The rows of a query; none if this account may not see them.
 fn seen(session: &mut Session, sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
     match session.strings(sql) {
         Err(error) if error.code().is_some_and(is_denial) => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Routines, packages, views, triggers and events: what is text that the server runs.
+//! Routines, packages, views, triggers and events: the programs that the server runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ pub(super) fn routines(
     Ok(())
 }
 
-/// Views, those that others use first.
+/// Reads views; a view comes after the views that it uses.
 pub(super) fn views(
     session: &mut Session,
     names: &[TableName],
@@ -80,13 +80,13 @@ pub(super) fn views(
     Ok(())
 }
 
-/// Names, each behind those it uses. Views that use each other, which the server does not allow, come in any
-/// order.
+/// Sorts names so that each comes after those it uses. Views that use each other, which the server does not
+/// allow, come in any order.
 fn in_order(names: &[TableName], used: &BTreeMap<TableName, Vec<TableName>>) -> Vec<TableName> {
     let mut order = Vec::with_capacity(names.len());
     let mut entered = BTreeSet::new();
     let mut done = BTreeSet::new();
-    // Not by recursion: a chain of views may be as long as it likes.
+    // Without recursion, because a chain of views may be of any length.
     let mut stack: Vec<&TableName> = names.iter().rev().collect();
     while let Some(name) = stack.last().copied() {
         let mut open: Vec<&TableName> = Vec::new();
@@ -104,7 +104,7 @@ fn in_order(names: &[TableName], used: &BTreeMap<TableName, Vec<TableName>>) -> 
     order
 }
 
-/// Triggers, in the order in which those of one table and event fire.
+/// Triggers; those of one table and event in the order in which they fire.
 pub(super) fn triggers(
     session: &mut Session,
     schemas: &BTreeSet<String>,
@@ -145,8 +145,8 @@ pub(super) fn events(
     Ok(())
 }
 
-/// What `SHOW CREATE` says of a program: name, `sql_mode`, for events `time_zone`, the statement, character
-/// set, collation, and the database's collation.
+/// The answer of `SHOW CREATE` for a program: name, `sql_mode`, for events `time_zone`, the statement,
+/// character set, collation, and the database's collation.
 fn shown(session: &mut Session, kind: Kind, schema: &str, name: &str) -> Result<Object, Error> {
     let word = kind.word().to_ascii_uppercase();
     let full = format!("{}.{}", quote_name(schema), quote_name(name));

@@ -17,9 +17,9 @@ pub(super) struct Found {
 
 type Row = Vec<Option<String>>;
 
-/// Everything that has rows or looks like it. What the server has to open a table for is asked of one table
-/// at a time, all of it in a row: asked of all tables at once it opens each of them again for every question,
-/// which takes minutes for ten thousands.
+/// Reads everything that has rows or looks like it. Questions for which the server must open a table are
+/// asked for one table at a time, all of them in a row: when they are asked for all tables at once, it opens
+/// each table again for every question, which takes minutes for tens of thousands of tables.
 pub(super) fn read(
     session: &mut Session,
     schemas: &BTreeSet<String>,
@@ -64,7 +64,7 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// Completes what is known of a table; `false` when it is gone by now.
+/// Completes the description of a table; `false` when the table is gone by now.
 fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bool, Error> {
     let rows = match session.strings(&format!("SHOW CREATE TABLE {}", table.name)) {
         Err(error) if error.code() == Some(1146) => return Ok(false),
@@ -91,13 +91,13 @@ fn table_of(session: &mut Session, table: &mut Table, depth: Depth) -> Result<bo
     Ok(true)
 }
 
-/// The condition for what `information_schema` has of one table. Servers open no other for it.
+/// The condition that selects one table in `information_schema`; servers then open no other table.
 fn only(session: &Session, name: &TableName) -> String {
     let (schema, table) = (session.quote(&name.schema), session.quote(&name.table));
     format!("TABLE_SCHEMA = {schema} AND TABLE_NAME = {table}")
 }
 
-/// A versioned table that does not name its row times has them all the same, and shows them nowhere.
+/// Adds row times to a versioned table that does not name them: it has them, but nothing shows them.
 fn complete(table: &mut Table) {
     let named = |column: &Column| matches!(column.origin, Origin::RowTime | Origin::RowTransaction);
     if !table.versioned || table.columns.iter().any(named) {
@@ -130,7 +130,7 @@ fn columns(session: &mut Session, within: &str) -> Result<BTreeMap<TableName, Ve
         let origin = match text(&row, 7).to_ascii_uppercase().as_str() {
             "ROW START" | "ROW END" if data_type == "bigint" => Origin::RowTransaction,
             "ROW START" | "ROW END" => Origin::RowTime,
-            // DEFAULT_GENERATED is MySQL's word for a default that is an expression.
+            // MySQL says DEFAULT_GENERATED for a default that is an expression.
             _ if ["VIRTUAL", "STORED GENERATED", "PERSISTENT"].iter().any(|word| extra.contains(word)) => {
                 Origin::Generated
             }
@@ -147,7 +147,8 @@ fn columns(session: &mut Session, within: &str) -> Result<BTreeMap<TableName, Ve
     Ok(found)
 }
 
-/// The best key of a table to walk along: the primary key, or else the first unique one that has every row.
+/// The best key for reading a table in order: the primary key, or else the first unique key that contains
+/// every row.
 fn key(session: &mut Session, one: &str) -> Result<Option<(String, Vec<String>)>, Error> {
     let mut keys: Vec<(String, Vec<String>, bool)> = Vec::new();
     for row in session.strings(&format!(
@@ -179,7 +180,7 @@ fn partitions(session: &mut Session, one: &str) -> Result<Vec<Partition>, Error>
          WHERE {one} AND PARTITION_NAME IS NOT NULL ORDER BY PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
     ))? {
         let name = text(&row, 0);
-        // Subpartitions are added up.
+        // Subpartitions are summed.
         match partitions.last_mut().filter(|last| last.name == name) {
             Some(last) => {
                 last.rows += number(&row, 1);
@@ -191,7 +192,7 @@ fn partitions(session: &mut Session, one: &str) -> Result<Vec<Partition>, Error>
     Ok(partitions)
 }
 
-/// A sequence with its place: what it would give next, and how often it went round.
+/// A sequence with its position: its next value, and how many cycles it has made.
 fn sequence(session: &mut Session, name: &TableName) -> Result<Object, Error> {
     let rows = session.strings(&format!("SHOW CREATE SEQUENCE {name}"))?;
     let mut statements = vec![cell(&rows, 1).unwrap_or_default()];

@@ -1,9 +1,9 @@
 use super::*;
 
-/// A wire with an answer on it.
+/// A connection that delivers a prepared answer.
 struct Answer {
     bytes: io::Cursor<Vec<u8>>,
-    /// How much a read returns at most.
+    /// The most bytes that one read returns.
     step: usize,
 }
 

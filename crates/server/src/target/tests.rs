@@ -1,11 +1,11 @@
-//! Which source wins, and what a host, port and socket mean together.
+//! Which source overrides which, and what a host, port and socket mean together.
 
 use std::fs;
 use std::path::Path;
 
 use super::*;
 
-/// Overrides that read exactly one option file of this content.
+/// Overrides that read exactly one option file with this content.
 struct File {
     dir: tempfile::TempDir,
 }

@@ -1,4 +1,4 @@
-//! Chosen contexts to the bytes of a model.
+//! Turns the chosen contexts into the bytes of a model.
 
 use super::prune::state_size;
 use super::smooth::{Chosen, Smooth};
@@ -8,18 +8,18 @@ use crate::node::{
     CHAIN, CHAIN_LEN_MAX, END, EOS, HAS_CHAIN, MANY, SLOTS, SYMBOLS, Symbol, narrow, width_of,
 };
 
-/// A chain must be taken with at least this share of the slots of its state.
+/// A chain must be followed by at least this share of its state's slots.
 const CHAIN_SLOTS_MIN: u32 = SLOTS / 2;
 /// No state.
 const NONE: u32 = u32::MAX;
 
-/// A state before it is written: slots and the numbers of the states they lead to.
+/// A state before it is written: its slots, and the numbers of the states that they lead to.
 #[derive(Debug, Clone, Default)]
 struct State {
     parent: u32,
     slots: Vec<Slot>,
     hot: usize,
-    /// How often training was in this state and no longer one.
+    /// How often training was in this state and in no longer one.
     visits: u64,
     chain: Option<Chain>,
 }
@@ -40,7 +40,7 @@ struct Chain {
     next: u32,
 }
 
-/// The states of a model, written.
+/// The states of a model, as bytes.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) nodes: Vec<u8>,
@@ -65,7 +65,7 @@ fn states(tree: &Tree, smooth: &Smooth, chosen: &Chosen) -> (Vec<State>, u32) {
             nodes.push(node);
         }
     }
-    // From the entry of a context's last symbol to the context.
+    // Maps the entry of a context's last symbol to the context.
     let mut longer = vec![NONE; tree.seen.len()];
     for &node in &nodes {
         if let Some(entry) = tree.entry(tree.prefix[node] as usize, tree.latest[node]) {
@@ -93,11 +93,11 @@ struct Build<'t> {
     tree: &'t Tree,
     smooth: &'t Smooth,
     chosen: &'t Chosen,
-    /// By entry: the state of the context that the entry's symbol makes longer by one, or `NONE`.
+    /// By entry: the state of the context which the entry's symbol extends by one, or `NONE`.
     longer: Vec<u32>,
 }
 
-/// The empty context tells all symbols apart.
+/// The state of the empty context, which knows all symbols.
 fn root(build: &Build<'_>) -> State {
     let (tree, smooth) = (build.tree, build.smooth);
     let entries = tree.entries(0);
@@ -117,11 +117,11 @@ fn root(build: &Build<'_>) -> State {
     State { parent: 0, slots, hot, ..State::default() }
 }
 
-/// A state whose context without its oldest symbol is state `suffix`.
+/// The state of a context; `suffix` is the state of the context without its oldest symbol.
 fn inner(build: &Build<'_>, node: usize, suffix: u32, states: &[State]) -> State {
     let (tree, chosen) = (build.tree, build.chosen);
     let entries: Vec<usize> = tree.entries(node).filter(|&entry| chosen.entry[entry]).collect();
-    // A suffix with the same symbols would tell nothing apart that this state leaves to it.
+    // A suffix with the same symbols would distinguish none of the symbols that this state leaves to it.
     let mut parent = suffix;
     while parent != 0 && states[parent as usize].slots.len() == entries.len() {
         parent = states[parent as usize].parent;
@@ -142,7 +142,7 @@ fn inner(build: &Build<'_>, node: usize, suffix: u32, states: &[State]) -> State
         gaps += gap;
     }
     let last = f64::from(SLOTS - from);
-    // The parent's slots in the gaps, scaled to what this state leaves to it.
+    // The parent's slots in the gaps are scaled to what this state leaves to the parent.
     let scale = (1.0 - own).max(1e-7) / (gaps + last).max(1.0);
     for wish in &mut wishes {
         wish.gap *= scale;
@@ -151,7 +151,7 @@ fn inner(build: &Build<'_>, node: usize, suffix: u32, states: &[State]) -> State
     State { parent, slots, hot, ..State::default() }
 }
 
-/// Finds symbols, asked for in order, among those of a state that has them all.
+/// Finds symbols, in ascending order, among those of a state that knows them all.
 struct Cursor<'s> {
     slots: &'s [Slot],
 }
@@ -168,7 +168,7 @@ impl<'s> Cursor<'s> {
     }
 }
 
-/// A symbol, the share of the slots it should get, and the share of the gap before it.
+/// A symbol, the share of the slots that it should get, and the share of the gap before it.
 struct Wish {
     symbol: Symbol,
     share: f64,
@@ -176,7 +176,8 @@ struct Wish {
     next: u32,
 }
 
-/// Shares to slots. Everything possible gets at least one; the likeliest symbol takes up the roundings.
+/// Turns shares into slots. Everything possible gets at least one slot; the likeliest symbol absorbs the
+/// rounding.
 fn allot(wishes: &mut [Wish], last_gap: f64) -> (Vec<Slot>, usize) {
     let hot = (0..wishes.len()).max_by(|&a, &b| wishes[a].share.total_cmp(&wishes[b].share)).unwrap_or(0);
     let mut scale = f64::from(SLOTS);
@@ -191,7 +192,7 @@ fn allot(wishes: &mut [Wish], last_gap: f64) -> (Vec<Slot>, usize) {
             at = hi;
         }
         at += whole(last_gap * scale);
-        // Many rare symbols may not leave room: shrink what is above one slot.
+        // Many rare symbols may leave no room: shrink what is above one slot.
         if at < SLOTS {
             let rest = SLOTS - at;
             slots[hot].hi += rest;
@@ -224,7 +225,7 @@ fn nearest_width(slots: f64) -> u8 {
     code
 }
 
-/// Training places whose longest chosen context is the state's.
+/// Counts the training places whose longest chosen context is the state's.
 fn count_visits(tree: &Tree, chosen: &Chosen, state_of: &[u32], states: &mut [State]) {
     let total =
         |node: usize| -> u64 { tree.seen[tree.entries(node)].iter().map(|s| u64::from(s.count)).sum() };
@@ -234,7 +235,7 @@ fn count_visits(tree: &Tree, chosen: &Chosen, state_of: &[u32], states: &mut [St
         }
         let seen = total(node);
         let own = &mut states[state_of[node] as usize].visits;
-        // Its chosen children were here before and took away theirs.
+        // The chosen children came before and took their share.
         *own = own.wrapping_add(seen);
         if node > 0 {
             let parent = state_of[tree.parent[node] as usize] as usize;
@@ -243,7 +244,7 @@ fn count_visits(tree: &Tree, chosen: &Chosen, state_of: &[u32], states: &mut [St
     }
 }
 
-/// Gives the most visited states that have one a chain.
+/// Gives chains to the most visited states that can have one.
 fn add_chains(states: &mut [State], most: usize) {
     let mut order: Vec<usize> = (0..states.len()).collect();
     order.sort_by_key(|&state| std::cmp::Reverse(states[state].visits));
@@ -291,10 +292,10 @@ fn byte(symbol: Symbol) -> u8 {
     symbol.wrapping_sub(1) as u8
 }
 
-/// The order of the states in the file: what is read together lies together.
+/// The order of the states in the file: states that are read together lie together.
 ///
-/// From the most visited state that has no place yet the likeliest way is followed, for as long as most
-/// visits of the next state come that way. Then states change places with near ones until few lie in two
+/// Starting from the most visited state without a place, follows the likeliest next state as long as most
+/// visits of that state come this way. Then moves states within a short distance so that few of them span two
 /// cache lines.
 fn order(states: &[State]) -> Vec<usize> {
     let mut by_visits: Vec<usize> = (1..states.len()).collect();
@@ -313,7 +314,7 @@ fn order(states: &[State]) -> Vec<usize> {
     fit_lines(states, order)
 }
 
-/// The state that most often follows, if most of its visits come from here.
+/// The most frequent next state, if most of its visits come from this state.
 fn way_on(states: &[State], state: usize) -> Option<usize> {
     let here = &states[state];
     let hot = here.slots[here.hot];
@@ -327,21 +328,22 @@ fn way_on(states: &[State], state: usize) -> Option<usize> {
     (come * 2 >= u128::from(states[next].visits)).then_some(next)
 }
 
-/// States looked at for one that fits the rest of a cache line.
+/// How many states to look ahead for one that fits into the rest of a cache line.
 const LOOK_AHEAD: usize = 32;
-/// Bytes that come from memory at once.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Moves states forward to where they lie in one cache line. The file is taken to begin at the start of one.
+/// Moves states forward so that they lie within one cache line. The file is assumed to begin at the start of
+/// one.
 fn fit_lines(states: &[State], order: Vec<usize>) -> Vec<usize> {
     let mut waiting: std::collections::VecDeque<usize> = order.into();
     let mut fitted = Vec::with_capacity(waiting.len());
-    // The root stays the first.
+    // The root stays first.
     fitted.extend(waiting.pop_front());
     let mut at = HEADER + size(&states[0]);
     while !waiting.is_empty() {
         let room = LINE - at % LINE;
-        // What leaves less than the smallest state would push the next one over the edge.
+        // A state that leaves less room than the smallest state needs would push the next one over the edge.
         let fits = |state: &usize| {
             room.checked_sub(size(&states[*state])).is_some_and(|left| left == 0 || left >= state_size(1))
         };

@@ -1,20 +1,20 @@
-//! Which contexts are worth their bytes.
+//! Chooses the contexts that are worth their bytes.
 
 use super::smooth::{Chosen, Smooth, passed_on};
 use super::tree::Tree;
 use crate::node::{ENTRY, HEAD, MANY, SYMBOLS};
 
-/// Bits that one way around by the parent is worth: it costs time, and strings unlike the training data take
-/// it more often than the estimate says. Three bits give a fifth less such ways than half a bit, and pack
-/// better.
+/// Bits that avoiding one detour through the parent is worth. A detour costs time, and strings unlike the
+/// training data take it more often than the estimate says. Three bits give a fifth fewer detours than half a
+/// bit, and pack better.
 const DETOUR: f64 = 3.0;
 
-/// Bits that an entry or state must save for each of its bytes.
+/// Bits that an entry or a state must save for each of its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Price(pub(crate) f64);
 
-/// Keeps what saves more than `price`, and what that needs: every kept context needs its suffixes and its
-/// prefixes, every kept entry the one of the parent state.
+/// Keeps what saves more than `price`, and what that requires: a kept context requires its suffixes and its
+/// prefixes, a kept entry requires the parent state's entry.
 pub(crate) fn prune(tree: &Tree, smooth: &Smooth, within: &Chosen, price: Price) -> Chosen {
     let mut chosen = Chosen { node: vec![false; tree.len()], entry: vec![false; tree.seen.len()] };
     chosen.node[0] = true;
@@ -39,19 +39,20 @@ pub(crate) fn prune(tree: &Tree, smooth: &Smooth, within: &Chosen, price: Price)
     chosen
 }
 
-/// Judges one node after the other, children before parents.
+/// Judges the nodes one by one, children before parents.
 struct Judge<'t> {
     tree: &'t Tree,
     smooth: &'t Smooth,
     price: Price,
-    /// By entry: tokens that its node is responsible for, given the children chosen so far.
+    /// By entry: tokens that its node accounts for, given the children chosen so far.
     tokens: Vec<u32>,
-    /// The entries of the node at hand, each with its parent's.
+    /// The entries of the current node, each with its parent's.
     pairs: Vec<(usize, usize)>,
 }
 
 impl Judge<'_> {
-    /// Marks the entries of `node` worth having, and gives what the node saves beyond its price in bits.
+    /// Marks the entries of `node` that are worth having. Returns the bits that the node saves beyond its
+    /// price.
     fn worth(&mut self, node: usize, chosen: &mut Chosen) -> f64 {
         self.pairs.clear();
         self.tree.beside_parent(node, |entry, above| self.pairs.push((entry, above)));
@@ -63,7 +64,7 @@ impl Judge<'_> {
                 parent -= f64::from(smooth.seen[above]);
             }
         }
-        // What the state leaves to its parent is scaled by this.
+        // The probabilities that the state leaves to its parent are scaled by this.
         let scale = own.max(1e-6) / parent.max(1e-6);
         let (entry_cost, head_cost) = (bytes(ENTRY) * self.price.0, bytes(HEAD - ENTRY) * self.price.0);
         let mut gain = -head_cost;
@@ -83,7 +84,8 @@ impl Judge<'_> {
         gain
     }
 
-    /// The node at hand was chosen: its parent needs its entries, and gets the tokens it passes on.
+    /// The current node was chosen: its parent needs the same entries, and gets the tokens that the node
+    /// passes on.
     fn pass_on(&mut self, chosen: &mut Chosen) {
         for &(entry, above) in &self.pairs {
             chosen.entry[above] |= chosen.entry[entry];
@@ -118,19 +120,19 @@ fn require(tree: &Tree, node: usize, chosen: &mut Chosen) {
     }
 }
 
-/// Bytes that the states of `chosen` take in the file, chains not counted.
+/// Bytes that the states of `chosen` take in the file, without chains.
 pub(crate) fn size(tree: &Tree, chosen: &Chosen) -> usize {
     (0..tree.len())
         .filter(|&node| chosen.node[node])
         .map(|node| {
             let entries = tree.entries(node).filter(|&entry| chosen.entry[entry]).count();
-            // The root is given every symbol.
+            // The root always has every symbol.
             state_size(if node == 0 { usize::from(SYMBOLS) } else { entries })
         })
         .sum()
 }
 
-/// Bytes of a state with so many symbols, without a chain.
+/// Bytes of a state with this many symbols, without a chain.
 pub(crate) fn state_size(symbols: usize) -> usize {
     let others = symbols.saturating_sub(1);
     HEAD + if others >= usize::from(MANY) { 2 } else { 0 } + ENTRY * others

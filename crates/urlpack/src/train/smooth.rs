@@ -1,7 +1,7 @@
-//! Counts to probabilities: interpolated Kneser-Ney, over any subset of the contexts.
+//! Turns counts into probabilities: interpolated Kneser-Ney, over any subset of the contexts.
 //!
-//! A context passes on to its parent one token for each symbol it tells apart by itself, and every token of
-//! the symbols it leaves to the parent. So a parent is trained on what it will be asked for.
+//! A context passes on to its parent one token for each symbol that it has an entry for, and every token of
+//! the other symbols. So a parent is trained on the symbols for which it will be used.
 
 use super::tree::Tree;
 use crate::node::SYMBOLS;
@@ -9,9 +9,9 @@ use crate::node::SYMBOLS;
 /// Which contexts and entries the model has.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
-    /// By node: it is a state.
+    /// By node: whether it is a state.
     pub(crate) node: Vec<bool>,
-    /// By entry: the state has a slot for the symbol.
+    /// By entry: whether the state has a slot for the symbol.
     pub(crate) entry: Vec<bool>,
 }
 
@@ -25,11 +25,11 @@ impl Chosen {
 /// Probabilities of every entry of every chosen node.
 #[derive(Debug)]
 pub(crate) struct Smooth {
-    /// Tokens of each entry that its node is responsible for.
+    /// Tokens of each entry that its node accounts for.
     pub(crate) tokens: Vec<u32>,
     /// Probability of the symbol after the context.
     pub(crate) seen: Vec<f32>,
-    /// The same with one of its tokens taken away: what a string not in the training data meets.
+    /// The same with one token removed: what a string outside the training data meets.
     pub(crate) left_out: Vec<f32>,
 }
 
@@ -78,7 +78,7 @@ fn narrow(value: f64) -> f32 {
     value as f32
 }
 
-/// What a node passes on to its parent for an entry.
+/// Tokens that a node passes on to its parent for an entry.
 pub(crate) fn passed_on(chosen: bool, tokens: u32) -> u32 {
     if chosen { 1 } else { tokens }
 }
@@ -96,7 +96,7 @@ fn tokens(tree: &Tree, chosen: &Chosen) -> Vec<u32> {
     tokens
 }
 
-/// How much of a count is taken away for what was not seen, for counts 1, 2 and more.
+/// How much is taken off a count for unseen symbols, for counts 1, 2 and more.
 #[derive(Debug, Clone, Copy)]
 struct Discount([f64; 3]);
 
@@ -110,7 +110,7 @@ impl Discount {
     }
 }
 
-/// Discounts by length of context, from the numbers of entries seen once, twice, three and four times
+/// Discounts by the length of the context, from the numbers of entries seen once, twice, three and four times
 /// (Chen and Goodman 1998, equation 26).
 struct Discounts(Vec<Discount>);
 

@@ -2,7 +2,7 @@
 
 use crate::node::{EOS, Symbol};
 
-/// Longest context in symbols. Twelve are worth 0.1 point over ten; the sort key has room for thirteen.
+/// Longest context in symbols. Twelve gain 0.1 points over ten; the sort key has room for thirteen.
 pub(crate) const ORDER_MAX: u32 = 12;
 /// Stands before the first byte of every string; no string contains it.
 pub(crate) const START: Symbol = 257;
@@ -10,15 +10,15 @@ pub(crate) const START: Symbol = 257;
 const BITS: u32 = 9;
 const NONE: u32 = u32::MAX;
 
-/// Every place in the training data, as the symbols before it (latest first) and the one that follows.
+/// Every position in the training data, as the symbols before it (latest first) and the symbol that follows.
 #[derive(Debug, Default)]
 pub(crate) struct Places(Vec<u128>);
 
 impl Places {
-    /// Adds the places of one string.
+    /// Adds the positions of one string.
     pub(crate) fn add(&mut self, line: &[u8]) {
         let top = BITS * ORDER_MAX;
-        // Behind the start come zeros, which no context goes on to.
+        // After the start symbol come zeros, which no context includes.
         let mut context = u128::from(START) << (top - BITS);
         for &byte in line {
             let symbol = u128::from(byte) + 1;
@@ -36,7 +36,7 @@ impl Places {
         self.0.sort_unstable();
     }
 
-    /// The symbol `depth` before the place, counted from 0.
+    /// The symbol `depth` positions back, counted from 0.
     #[expect(clippy::cast_possible_truncation, reason = "cut to nine bits")]
     fn context(&self, place: usize, depth: u32) -> Symbol {
         (self.0[place] >> (BITS * (ORDER_MAX - depth))) as Symbol & 0x1ff
@@ -48,41 +48,42 @@ impl Places {
     }
 }
 
-/// What was seen after a context, and how often.
+/// A symbol that was seen after a context, and how often.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) symbol: Symbol,
     pub(crate) count: u32,
 }
 
-/// The contexts that occur at least twice. Node 0 is the empty one; children have larger numbers.
+/// The contexts that occur at least twice. Node 0 is the empty context; children have larger numbers.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// The context without its oldest symbol.
     pub(crate) parent: Vec<u32>,
-    /// The context without its latest symbol; itself for the empty one and for the start.
+    /// The context without its latest symbol; for the empty context and the start it is the context itself.
     pub(crate) prefix: Vec<u32>,
     /// The oldest symbol.
     pub(crate) oldest: Vec<Symbol>,
     /// The latest symbol.
     pub(crate) latest: Vec<Symbol>,
     pub(crate) depth: Vec<u8>,
-    /// First child; the children of a node lie side by side, in symbol order, up to the next node's.
+    /// First child. The children of a node are adjacent, in symbol order, and end where the next node's
+    /// begin.
     children: Vec<u32>,
-    /// First entry in `seen` of each node, and the end of the last one's.
+    /// First entry of each node in `seen`, and the end of the last node's.
     pub(crate) entries: Vec<u32>,
-    /// In symbol order within a node.
+    /// The entries, in symbol order within a node.
     pub(crate) seen: Vec<Seen>,
 }
 
-/// A node while its children are not yet made.
+/// A node whose children are not made yet.
 struct Range {
     start: usize,
     end: usize,
 }
 
 impl Tree {
-    /// Builds the tree of all places.
+    /// Builds the tree of all positions.
     pub(crate) fn build(mut places: Places) -> Self {
         places.sort();
         let mut tree = Self {
@@ -118,19 +119,20 @@ impl Tree {
         self.parent.len()
     }
 
-    /// Numbers of the entries of `node`.
+    /// The indexes of the entries of `node`.
     pub(crate) fn entries(&self, node: usize) -> std::ops::Range<usize> {
         self.entries[node] as usize..self.entries[node + 1] as usize
     }
 
-    /// Number of the entry of `symbol` in `node`.
+    /// The index of the entry of `symbol` in `node`.
     pub(crate) fn entry(&self, node: usize, symbol: Symbol) -> Option<usize> {
         let entries = self.entries(node);
         let found = self.seen[entries.clone()].binary_search_by_key(&symbol, |seen| seen.symbol).ok()?;
         Some(entries.start + found)
     }
 
-    /// Calls `each` with the numbers of an entry of `node` and of its parent's entry for the same symbol.
+    /// Calls `each` with the index of each entry of `node` and that of its parent's entry for the same
+    /// symbol.
     pub(crate) fn beside_parent(&self, node: usize, mut each: impl FnMut(usize, usize)) {
         let mut above = self.entries(self.parent[node] as usize).start;
         for entry in self.entries(node) {
@@ -157,7 +159,7 @@ impl Tree {
     }
 
     fn split(&mut self, places: &Places, range: &Range, node: usize, deeper: &mut Vec<Range>) {
-        // Nothing stands before the start.
+        // Nothing comes before the start.
         if node != 0 && self.oldest[node] == START {
             return;
         }

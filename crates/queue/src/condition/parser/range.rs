@@ -13,8 +13,7 @@ pub(super) enum Range {
 }
 
 impl Parser<'_> {
-    /// The word of a comparison with several values or a pattern, if one follows, and whether the contrary is
-    /// asked.
+    /// Reads the keyword of such a comparison, if one follows, and whether NOT precedes it.
     pub(super) fn range(&mut self) -> Result<Option<(Range, bool)>, Wrong> {
         let contrary = self.is_word("not");
         let word = |word: &str| match word.to_ascii_lowercase().as_str() {
@@ -75,7 +74,7 @@ impl Parser<'_> {
         Ok(Part::Number(node.folded(self.collate)))
     }
 
-    /// Whether what is on the left is the value that follows.
+    /// Compares the left side with the value that follows.
     fn one_of(&mut self, left: &(Part, usize)) -> Result<Node, Wrong> {
         self.count_copy(&left.0)?;
         let at = self.start;
@@ -83,7 +82,7 @@ impl Parser<'_> {
         self.comparison(Operation::Equal, left.clone(), value)
     }
 
-    /// A part that is evaluated once more counts once more.
+    /// Counts the operations of a part once more, because it is evaluated once more.
     fn count_copy(&mut self, part: &Part) -> Result<(), Wrong> {
         if let Part::Number(node) = part {
             self.operations += node.size();
@@ -133,8 +132,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an ENUM has one of the members that are wanted. Number 0 is the empty string that is no
-    /// member.
+    /// A test whether an ENUM is one of the wanted members. Number 0 is the empty string that is no member.
     pub(super) fn members(&self, column: usize, wanted: impl Fn(&[u8]) -> bool) -> Node {
         let members = &self.schema.columns[column].members;
         let all = std::iter::once(&[][..]).chain(members.iter().map(Vec::as_slice));
