@@ -314,6 +314,12 @@ fn watch(
     }
 }
 
+/// The columns of the terminal that standard output is.
+fn terminal_width() -> Option<usize> {
+    let size = std::io::stdout().is_terminal().then(ratatui::crossterm::terminal::size)?;
+    size.ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
+}
+
 /// What shows the intervals, as the options have it.
 fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> Result<Box<dyn Output>> {
     let filter = Filter::new(arguments.all, &arguments.like, arguments.top, arguments.changed);
@@ -328,7 +334,7 @@ fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> 
         (filter, true, _) => return Ok(Box::new(data::Json::new(filter, views, digests))),
         (filter, _, true) => Box::new(data::Csv::new(filter, views)),
         (Some(filter), ..) => Box::new(list::List::new(filter)),
-        (None, ..) => Box::new(table::Table::new(views)),
+        (None, ..) => Box::new(table::Table::new(views, terminal_width())),
     };
     Ok(match digests {
         Some(count) => Box::new(Statements::new(output, count)),

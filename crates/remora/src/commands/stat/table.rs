@@ -1,6 +1,7 @@
 //! Views as lines under a head, one for each interval.
 
 use anyhow::Result;
+use progress::Progress;
 use status::counter::change::Interval;
 use status::counter::view::{Column, View};
 
@@ -16,25 +17,58 @@ const WIDTH_MIN: usize = 6;
 pub(crate) struct Table {
     views: Vec<&'static View>,
     lines: u32,
+    /// The width of the terminal, if it is one.
+    room: Option<usize>,
+    /// How many columns are shown: those that the terminal has room for.
+    shown: usize,
+    /// How many columns the user knows to be left out.
+    told: usize,
 }
 
 impl Table {
-    pub(crate) fn new(views: Vec<&'static View>) -> Table {
-        Table { views, lines: 0 }
+    pub(crate) fn new(views: Vec<&'static View>, room: Option<usize>) -> Table {
+        Table { views, lines: 0, room, shown: usize::MAX, told: 0 }
     }
 
     fn columns(&self) -> impl Iterator<Item = &'static Column> + '_ {
-        self.views.iter().flat_map(|view| view.columns)
+        self.views.iter().flat_map(|view| view.columns).take(self.shown)
+    }
+
+    /// Leaves out the last columns where a line would be wider than the terminal.
+    fn fit(&mut self, front: usize, report: &Report) {
+        let Some(room) = self.room else { return };
+        self.shown = usize::MAX;
+        let all = self.columns().count();
+        let ends = self.columns().scan(front, |end, column| {
+            *end += width(column) + 1;
+            Some(*end)
+        });
+        self.shown = ends.take_while(|end| *end <= room).count().max(1);
+        let left_out = all - self.shown;
+        if left_out > self.told {
+            self.told = left_out;
+            let left_out = progress::count(left_out, "column");
+            report.note(&format!(
+                "{left_out} left out, as the terminal is {room} wide; a file, a pipe and --json get them all"
+            ));
+        }
     }
 
     /// The names of the views above their columns, where there are several, and those of the columns.
-    fn head(&self, server: Named<'_>, report: &Report) -> Result<()> {
+    fn head(&mut self, server: Named<'_>, report: &Report) -> Result<()> {
         let front = front("", server, "");
+        self.fit(front.chars().count(), report);
         if self.views.len() > 1 {
             let mut line = front.clone();
+            let mut left = self.shown;
             for view in &self.views {
-                let width: usize = view.columns.iter().map(|column| width(column) + 1).sum();
-                line.push_str(&format!(" {:-<1$}", format!("{} ", view.name), width - 1));
+                let columns = view.columns.iter().take(left);
+                left -= columns.len();
+                let width: usize = columns.map(|column| width(column) + 1).sum();
+                if width > 0 {
+                    let name = format!("{} ", view.name);
+                    line.push_str(&format!(" {name:-<0$.0$}", width - 1));
+                }
             }
             report.data(line.trim_end())?;
         }
@@ -72,5 +106,29 @@ impl Output for Table {
         }
         report.data(&line)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use status::counter::view;
+
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_gets_the_first_columns() {
+        let views: Vec<&View> = ["overview", "redo"].into_iter().filter_map(view::of).collect();
+        let all: usize = views.iter().map(|view| view.columns.len()).sum();
+        let first = width(&views[0].columns[0]) + 1;
+        for (room, shown) in [(None, all), (Some(1000), all), (Some(8 + first), 1), (Some(8 + first - 1), 1)]
+        {
+            let mut table = Table::new(views.clone(), room);
+            table.fit(8, &Report::plain());
+            assert_eq!(table.columns().count(), shown, "{room:?}");
+        }
+        let mut table = Table::new(views, Some(80));
+        table.fit(8, &Report::plain());
+        let shown: usize = table.columns().map(|column| width(column) + 1).sum();
+        assert!((60..=72).contains(&shown), "{shown}");
     }
 }
