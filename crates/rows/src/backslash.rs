@@ -10,7 +10,7 @@ use crate::{Dialect, Field};
 pub(crate) struct Backslashes {
     /// Followed by what a server writes by itself.
     pub(crate) servers: u32,
-    /// Followed by letters that other writers of its dialect add; but `a\b` is also just that.
+    /// Followed by letters that other writers of its dialect add, or by a number; but `a\b` is also just that.
     pub(crate) letters: u32,
     /// Followed by anything else.
     pub(crate) others: u32,
@@ -30,6 +30,8 @@ impl Backslashes {
         while let Some(offset) = memchr(b'\\', raw.get(pos..).unwrap_or_default()) {
             let at = pos + offset;
             match raw.get(at + 1) {
+                // A character by its number, as languages write it: a server means a zero byte.
+                Some(b'0') if raw.get(at + 2).is_some_and(u8::is_ascii_digit) => found.letters += 1,
                 Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => found.servers += 1,
                 Some(b'N') if raw.len() == 2 => {
                     found.servers += 1;

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 use serde::{Deserialize, Serialize};
 
 use crate::backslash::Backslashes;
@@ -26,6 +26,9 @@ pub struct Guessed {
     pub escape: bool,
     /// That quotes enclose fields, and nothing follows a closing one.
     pub quote: bool,
+    /// That a field which a quote opens has no line end in it, unless a quote closes it.
+    #[serde(default)]
+    pub quoted_lines: bool,
     /// That it is this quote and not the other one: neither was in the sample.
     pub other_quote: bool,
     /// What ends a line.
@@ -48,6 +51,7 @@ impl Guessed {
         match kind {
             DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => self.escape = false,
             DoubtKind::TextBehindQuote => self.quote = false,
+            DoubtKind::LinesInQuotes => self.quoted_lines = false,
             DoubtKind::OtherQuote => self.other_quote = false,
             DoubtKind::LoneReturn | DoubtKind::OtherLineEnd => self.line_end = false,
             DoubtKind::NullWord | DoubtKind::NoNullWord => self.nulls = false,
@@ -67,6 +71,8 @@ pub enum DoubtKind {
     NotEscaped,
     /// Text follows a closing quote.
     TextBehindQuote,
+    /// Text and a line end follow a closing quote, and the field goes on behind them.
+    LinesInQuotes,
     /// A field is enclosed in the quote that was not chosen.
     OtherQuote,
     /// A carriage return in an unquoted field.
@@ -85,7 +91,7 @@ impl DoubtKind {
     /// Looking at the sample again, with the evidence, may lead to another guess.
     #[must_use]
     pub fn may_be_settled(self) -> bool {
-        !matches!(self, DoubtKind::LoneReturn | DoubtKind::HeaderAgain)
+        !matches!(self, DoubtKind::LinesInQuotes | DoubtKind::LoneReturn | DoubtKind::HeaderAgain)
     }
 
     /// What was seen, after "the field ..., ".
@@ -99,6 +105,10 @@ impl DoubtKind {
                 "has a backslash that escapes nothing, but backslashes were taken for escapes"
             }
             DoubtKind::TextBehindQuote => "has text behind a closing quote",
+            DoubtKind::LinesInQuotes => {
+                "has text behind a closing quote and goes on over a line end: a quote is missing, or quotes \
+                 enclose nothing here"
+            }
             DoubtKind::OtherQuote => "is enclosed in quotes of another kind than was assumed",
             DoubtKind::LoneReturn => {
                 "has a carriage return in it that is neither quoted nor part of a line end"
@@ -118,7 +128,7 @@ impl DoubtKind {
             DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => {
                 "--escape '\\' reads backslashes as LOAD DATA does, --escape none as text"
             }
-            DoubtKind::TextBehindQuote | DoubtKind::OtherQuote => {
+            DoubtKind::TextBehindQuote | DoubtKind::LinesInQuotes | DoubtKind::OtherQuote => {
                 "--quote says what encloses fields, for example --quote '\"' or --quote none"
             }
             DoubtKind::LoneReturn => {
@@ -225,10 +235,11 @@ impl Watch {
     /// A quick look; when it says no there is surely nothing.
     fn may_doubt(&self, chunk: &[u8]) -> bool {
         let has = |byte| memchr(byte, chunk).is_some();
-        let Guessed { escape, quote, other_quote, line_end, nulls, .. } = self.guessed;
+        let Guessed { escape, quote, quoted_lines, other_quote, line_end, nulls, .. } = self.guessed;
         (escape || nulls) && self.has_telling_backslash(chunk)
             || line_end && self.has_odd_line_end(chunk)
-            || quote && self.dialect.quote.is_some_and(|quote| self.has_odd_quote(chunk, quote))
+            || (quote || quoted_lines)
+                && self.dialect.quote.is_some_and(|quote| self.has_odd_quote(chunk, quote))
             || other_quote && self.other_quotes().any(has)
             || nulls && !self.knows(b"NULL") && self.null_word.find(chunk).is_some()
             || self.heading.as_ref().is_some_and(|heading| heading.find(chunk).is_some())
@@ -356,9 +367,12 @@ impl Watch {
     }
 
     fn judge<'a>(&self, field: &Field<'a>, found: &mut impl FnMut(DoubtKind, &Field<'a>)) {
-        let Guessed { escape, quote, line_end, nulls, .. } = self.guessed;
+        let Guessed { escape, quote, quoted_lines, line_end, nulls, .. } = self.guessed;
         if quote && field.malformed {
             found(DoubtKind::TextBehindQuote, field);
+        }
+        if quoted_lines && field.malformed && memchr2(b'\n', b'\r', field.raw).is_some() {
+            found(DoubtKind::LinesInQuotes, field);
         }
         if let Some(backslashes) = Backslashes::of(field, &self.dialect) {
             let escaped = self.dialect.escape_byte().is_some();

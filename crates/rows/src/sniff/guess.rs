@@ -12,6 +12,7 @@ pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, hints: &Hints, bo
     Guessed {
         escape: hints.escape.is_none() && !has_text_backslashes(sample, dialect),
         quote: hints.quote.is_none() && !malformed() && dialect.quote.is_some(),
+        quoted_lines: hints.quote.is_none() && dialect.quote.is_some(),
         other_quote: hints.quote.is_none() && !in_use(),
         line_end: hints.line_end.is_none(),
         // A writer that writes `\N` for NULL means other words as they stand.

@@ -250,3 +250,19 @@ fn lines_of_json_are_objects() {
     );
     assert_eq!(found("{1234},x\n{5678},y\n").format, Format::Plain);
 }
+
+#[test]
+fn quotes_that_most_fields_contradict_enclose_nothing() {
+    let titles = "n\ttitle\n0\t\"\n0\t\"\"Up\"_(song)\n0\t\"Up\"_(film)\n0\t\"Heroes\"_tour\n0\t\"Heroes\"\n";
+    let findings = found(titles);
+    assert_eq!((findings.dialect.quote, findings.columns, findings.notes.len()), (None, 2, 0));
+    // One slip among fields that are well quoted is a slip.
+    let slip = "n,title\n\"1\",\"Up\"\n\"2\",\"He said \"hi\" to us\"\n\"3\",\"a,b\"\n";
+    assert_eq!(found(slip).dialect.quote, Some(b'"'));
+}
+
+#[test]
+fn a_backslash_and_a_number_are_a_character_in_other_languages() {
+    assert_eq!(found("1|00i\\047m|2\n2|00i\\047v|2\n3|x|1\n").dialect.escape, None);
+    assert_eq!(found("1|a\\0b|2\n2|\\N|2\n3|x|1\n").dialect.escape, Some(b'\\'));
+}

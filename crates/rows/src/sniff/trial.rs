@@ -23,6 +23,9 @@ const RANK_COST: f64 = 1e-8;
 /// record alike is worth more; one that divides two thirds of them alike is not.
 const ONE_COLUMN: f64 = 0.35;
 
+/// What is left of the score of a dialect whose quotes most quoted fields contradict.
+const CONTRADICTED: f64 = 0.1;
+
 /// A dialect and how well it fits.
 pub(super) struct Trial {
     pub(super) dialect: Dialect,
@@ -85,11 +88,14 @@ impl Trial {
     fn new(sample: Sample<'_>, dialect: Dialect) -> Trial {
         let mut rows: Vec<usize> = Vec::new();
         let (mut goodness, mut cells, mut covered) = (0.0, 0u32, 0);
+        let (mut quoted, mut malformed) = (0, 0);
         for record in sample.records(&dialect) {
             covered += record.len();
             let mut count = 0;
             each_field(&dialect, record, |field, _| {
                 count += 1;
+                quoted += usize::from(field.quoted && !field.malformed);
+                malformed += usize::from(field.malformed);
                 goodness += looks(&field, &dialect);
             });
             cells += count;
@@ -101,7 +107,9 @@ impl Trial {
         // A quote that swallows most of the sample is none.
         let swallowed = rows.len() < super::RECORDS_MAX && covered * 2 < sample.bytes.len();
         let cover = if swallowed { ratio(covered, sample.bytes.len()) } else { 1.0 };
-        let score = shape * share * share * cover * goodness / f64::from(cells.max(1));
+        // Neither is one that opens more fields than it closes.
+        let trust = if malformed > quoted { CONTRADICTED } else { 1.0 };
+        let score = shape * share * share * cover * trust * goodness / f64::from(cells.max(1));
         Trial { dialect, columns, score }
     }
 }
