@@ -26,7 +26,7 @@ pub struct Guessed {
     pub escape: bool,
     /// That quotes enclose fields, and nothing follows a closing one.
     pub quote: bool,
-    /// That a field which a quote opens has no line end in it, unless a quote closes it.
+    /// That nothing follows the closing quote of a field with a line end in it.
     #[serde(default)]
     pub quoted_lines: bool,
     /// That it is this quote and not the other one: neither was in the sample.
@@ -71,7 +71,7 @@ pub enum DoubtKind {
     NotEscaped,
     /// Text follows a closing quote.
     TextBehindQuote,
-    /// Text and a line end follow a closing quote, and the field goes on behind them.
+    /// Text follows the closing quote of a field with a line end in it.
     LinesInQuotes,
     /// A field is enclosed in the quote that was not chosen.
     OtherQuote,
@@ -106,8 +106,8 @@ impl DoubtKind {
             }
             DoubtKind::TextBehindQuote => "has text behind a closing quote",
             DoubtKind::LinesInQuotes => {
-                "has text behind a closing quote and goes on over a line end: a quote is missing, or quotes \
-                 enclose nothing here"
+                "has a line end in its quotes and text behind them: a quote is missing, or quotes enclose \
+                 nothing here"
             }
             DoubtKind::OtherQuote => "is enclosed in quotes of another kind than was assumed",
             DoubtKind::LoneReturn => {

@@ -48,7 +48,7 @@ fn what_speaks_against_a_guess_is_found() {
         ("1,x\n2,y\n", "3,\"\"b\n", DoubtKind::TextBehindQuote),
         ("1,x\n2,y\n", "3,\"\"\"a\" b\"\n", DoubtKind::TextBehindQuote),
         ("1,x\n2,y\n", "3,\"\n4,\"a\" b\n", DoubtKind::LinesInQuotes),
-        ("a,b\n1,\"x \"y\" z\"\n2,q\n", "3,\"x \"y\nz\"\n", DoubtKind::LinesInQuotes),
+        ("a,b\n1,\"x \"y\" z\"\n2,q\n", "3,\"x\n\"y z\"\n", DoubtKind::LinesInQuotes),
         ("1,x\n2,y\n", "'3','a'\n", DoubtKind::OtherQuote),
         ("1,x\n2,y\n", "3,a\rb\n", DoubtKind::LoneReturn),
         ("1,x\n2,y\n", "3,a\r\n", DoubtKind::OtherLineEnd),
