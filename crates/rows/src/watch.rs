@@ -293,17 +293,31 @@ impl Watch {
         self.is_border(from.checked_sub(1).and_then(|at| chunk.get(at))) && self.is_border(chunk.get(to))
     }
 
-    /// A quote with text on both sides, which neither opens nor closes a field.
+    /// A closing quote with text behind it, or none at all behind an opening one. An opening quote and a
+    /// closing one look alike, so each is followed from the start of the chunk.
     fn has_odd_quote(&self, chunk: &[u8], quote: u8) -> bool {
-        memchr_iter(quote, chunk).any(|at| {
-            if self.is_border(chunk.get(at + 1)) {
-                return false;
+        let ends = |byte: Option<&u8>| {
+            byte.is_none_or(|byte| *byte == self.dialect.delimiter || matches!(byte, b'\n' | b'\r'))
+        };
+        let is_escaped = |at: usize| {
+            let escape = self.dialect.escape_byte();
+            let run = chunk[..at].iter().rev().take_while(|byte| Some(**byte) == escape).count();
+            run % 2 == 1
+        };
+        let (mut inside, mut behind) = (false, 0);
+        for at in memchr_iter(quote, chunk) {
+            if !inside {
+                inside = ends(at.checked_sub(1).and_then(|before| chunk.get(before)));
+            } else if at < behind || is_escaped(at) {
+            } else if chunk.get(at + 1) == Some(&quote) {
+                behind = at + 2;
+            } else if ends(chunk.get(at + 1)) {
+                inside = false;
+            } else {
+                return true;
             }
-            // An even run of quotes at the start of a field is an empty one with text behind it.
-            let run = chunk[..at].iter().rev().take_while(|byte| **byte == quote).count() + 1;
-            let before = (at + 1).checked_sub(run + 1).and_then(|at| chunk.get(at));
-            run % 2 == usize::from(!self.is_border(before))
-        })
+        }
+        inside
     }
 
     fn has_odd_line_end(&self, chunk: &[u8]) -> bool {

@@ -26,6 +26,9 @@ const ONE_COLUMN: f64 = 0.35;
 /// What is left of the score of a dialect whose quotes most quoted fields contradict.
 const CONTRADICTED: f64 = 0.1;
 
+/// So few fields with text behind a closing quote may be slips of the pen.
+const SLIPS: usize = 2;
+
 /// A dialect and how well it fits.
 pub(super) struct Trial {
     pub(super) dialect: Dialect,
@@ -108,7 +111,7 @@ impl Trial {
         let swallowed = rows.len() < super::RECORDS_MAX && covered * 2 < sample.bytes.len();
         let cover = if swallowed { ratio(covered, sample.bytes.len()) } else { 1.0 };
         // Neither is one that opens more fields than it closes.
-        let trust = if malformed > quoted { CONTRADICTED } else { 1.0 };
+        let trust = if malformed > quoted.max(SLIPS) { CONTRADICTED } else { 1.0 };
         let score = shape * share * share * cover * trust * goodness / f64::from(cells.max(1));
         Trial { dialect, columns, score }
     }
