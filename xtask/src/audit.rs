@@ -1,5 +1,4 @@
-//! What is taken from others, and how large that makes us: cargo-deny with `deny.toml`, the size of the
-//! program.
+//! Checks dependencies, with cargo-deny and `deny.toml`, and the size of the program.
 
 use std::process::Command;
 
@@ -7,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{cargo, release, run};
 
-/// Licences, sources, doubled versions; advisories too where their database is on this machine already.
+/// Licences, sources, duplicate versions; also advisories if their database is already on this machine.
 pub(crate) fn dependencies() -> Result<()> {
     ready("deny")?;
     let mut deny = cargo();
@@ -21,17 +20,17 @@ pub(crate) fn dependencies() -> Result<()> {
     run(cargo().args(["deny", "--workspace", "check", "--disable-fetch", "advisories"]))
 }
 
-/// Installs a further command of cargo, once.
+/// Installs an additional command of cargo, once.
 pub(crate) fn ready(command: &str) -> Result<()> {
     let there = cargo().args([command, "--version"]).output()?;
     if there.status.success() {
         return Ok(());
     }
-    // Unoptimised, it is there in half the time, and what it does takes seconds.
+    // An unoptimised build takes half the time, and the command itself takes only seconds.
     run(cargo().args(["install", "--locked", "--quiet", "--debug", &format!("cargo-{command}")]))
 }
 
-/// The size of the release program without its symbols, as one who installs it has it.
+/// The size of the release program without symbols, as users install it.
 pub(crate) fn size() -> Result<String> {
     let program = release()?;
     let folder = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! Side by side with the tools people use, in one run.
+//! Benchmarks beside the tools that people use, in one run.
 
 mod before;
 mod block;

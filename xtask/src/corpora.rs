@@ -1,5 +1,5 @@
-//! Files of other projects through `remora import`, beside what other readers make of them. For local runs
-//! only: nothing of the files goes into the project.
+//! Compares `remora import` with other readers on files of other projects. For local runs only: none of the
+//! files becomes part of the project.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,21 +13,21 @@ use serde_json::Value;
 
 use crate::{places, release, run as show_and_run, setup, target};
 
-/// Packages that carry delimited files, by registry.
+/// Packages that contain delimited files, by registry.
 const NPM: [&str; 2] = ["csv-spectrum", "vega-datasets"];
 const PYPI: [&str; 4] = ["statsmodels", "numpy", "tzdata", "scikit-learn"];
 /// The other readers.
 const READERS: [&str; 2] = ["duckdb", "clevercsv"];
-/// What a data file's name ends in.
+/// The endings of data files.
 const ENDINGS: [&str; 6] = ["csv", "tsv", "tab", "ssv", "psv", "txt"];
-/// Larger files tell nothing about dialects that smaller ones do not.
+/// Larger files show nothing about dialects that smaller ones do not show.
 const SIZE_MAX: u64 = 8 << 20;
-/// An import that takes longer than this has lost its way.
+/// An import that takes longer than this is stuck.
 const SECONDS_MAX: &str = "60";
-/// Where each file goes.
+/// The table for each file.
 const TABLE: &str = "corpora.file";
 
-/// A table's values, sorted: which session a row came by decides its place.
+/// A table's values, sorted, because the order of rows depends on the session that loaded them.
 type Rows = Vec<Vec<String>>;
 
 /// What the other readers say about a file.
@@ -38,18 +38,18 @@ struct Answer {
 
 /// How an import compares.
 enum Verdict {
-    /// As at least one other reader has it.
+    /// The same as at least one other reader.
     Exact,
-    /// With what remora said.
+    /// Refused, with remora's message.
     Refused(String),
-    /// With how many rows each reader has.
+    /// Different, with each reader's number of rows.
     Different(String),
     /// No other reader gave rows to compare with.
     Alone,
 }
 
-/// `cargo xtask corpora [FOLDER...]`: the packages' files and those in folders, such as a checkout of a
-/// project that keeps odd files for its own tests.
+/// `cargo xtask corpora [FOLDER...]`: imports the packages' files and those in folders, such as a checkout of
+/// a project that has odd files for its own tests.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::install(&[("mvn", "maven"), ("npm", "npm"), ("unzip", "unzip")])?;
     let remora = release()?;
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Brings the packages and the readers, once, and returns the Python that has the readers.
+/// Fetches the packages and the readers, once. Returns the Python that has the readers.
 fn fetch(folder: &Path) -> Result<PathBuf> {
     let python = folder.join("python/bin/python");
     let files = folder.join("files");
@@ -239,8 +239,8 @@ fn table(server: &Sandbox) -> Result<Rows> {
     Ok(canonical(&rows))
 }
 
-/// Rows whose values say the same are the same: numbers by value, NULL as the empty text, times without a T.
-/// Rows lose empty values at their end, tables rows without any value.
+/// Rows with the same values are equal: numbers by value, NULL as the empty text, times without a T. Trailing
+/// empty values of rows are dropped, and so are rows without values.
 fn canonical(rows: &[Vec<Value>]) -> Rows {
     let mut rows: Rows = rows
         .iter()
@@ -261,7 +261,7 @@ fn plain(value: &Value) -> String {
     let value = match value {
         Value::Null => return String::new(),
         Value::String(text) => text.clone(),
-        // Of some texts readers make numbers.
+        // Readers turn some texts into numbers.
         other => other.to_string(),
     };
     let value = value.trim().trim_start_matches('\u{feff}').replace("\r\n", "\n");
@@ -274,7 +274,7 @@ fn plain(value: &Value) -> String {
     if let Ok(number) = value.parse::<f64>()
         && number.is_finite()
     {
-        // DECIMAL knows no negative zero.
+        // DECIMAL has no negative zero.
         return (number + 0.0).to_string();
     }
     let time =

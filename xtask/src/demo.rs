@@ -1,4 +1,4 @@
-//! The demo: real data into a real server. Every capability adds its act to this one story.
+//! The demo: real data in a real server. Every feature adds its act to this story.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -31,7 +31,7 @@ const QUESTIONS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The URLs of the log in a table of their own, packed.
+/// The URLs of the log in their own table, packed.
 const PACKED: &str = "CREATE TABLE web.views (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, time DATETIME NOT NULL, \
                       u VARBINARY(512) NOT NULL, KEY (u)); \
                       INSERT INTO web.views (time, u) SELECT time, url_pack(url) FROM web.hits";
@@ -123,7 +123,7 @@ fn acts(remora: &Path, server: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// Dumps the packed table and loads it elsewhere, where every row is read back.
+/// Dumps the packed table and loads it into another server, where every row is read back.
 fn copy(remora: &Path, from: &Sandbox, to: &Sandbox) -> Result<()> {
     let [one, other] = [from, to].map(|server| format!("unix://{}", server.socket().display()));
     for arguments in [
@@ -151,7 +151,7 @@ fn query(server: &Sandbox, sql: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A demo that was killed leaves its sandbox behind.
+/// Removes the sandbox of a demo that was killed.
 fn leftover(places: &sandbox::Places) -> Result<()> {
     for listed in sandbox::list(places).iter().filter(|listed| listed.name == NAME) {
         listed.remove(places)?;
@@ -159,7 +159,7 @@ fn leftover(places: &sandbox::Places) -> Result<()> {
     Ok(())
 }
 
-/// On a terminal the server stays until the reader has looked around.
+/// On a terminal, keeps the server running until the reader has looked around.
 fn wait_for_reader(remora: &Path) {
     if std::io::stdin().is_terminal() {
         println!(
@@ -167,7 +167,7 @@ fn wait_for_reader(remora: &Path) {
             shown(remora)
         );
         println!("Enter here ends the server and removes every trace.");
-        // Any end of the wait is fine.
+        // It does not matter how the wait ends.
         std::io::stdin().read_line(&mut String::new()).ok();
     }
 }

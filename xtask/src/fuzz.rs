@@ -1,4 +1,4 @@
-//! Fuzzing a decoder: the fuzzer's own build, without anything but the stable compiler.
+//! Fuzzes the decoders: libFuzzer's own build, with only the stable compiler.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cargo, root, run, target};
 
-/// Coverage as libFuzzer reads it: a counter for each edge, and the operands of comparisons.
+/// Coverage for libFuzzer: a counter for each edge, and the operands of comparisons.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
@@ -25,20 +25,20 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
     run_all(&chosen, seconds)
 }
 
-/// Every target, for this long in all.
+/// Runs every target; this is their total time.
 pub(crate) fn all(seconds: u32) -> Result<()> {
     let targets = targets()?;
     let share = seconds / u32::try_from(targets.len().max(1))?;
     run_all(&targets.iter().collect::<Vec<_>>(), share.max(1))
 }
 
-/// Builds the targets and runs them one after the other. What was found to be worth trying is kept with what
-/// is built, and the next run begins with it.
+/// Builds the targets and runs them one after the other. Interesting inputs are kept in the build folder, and
+/// the next run begins with them.
 fn run_all(chosen: &[&String], seconds: u32) -> Result<()> {
     let folder = root().join("fuzz");
     let built = target().join("fuzz");
     let (host, mut build) = (host()?, cargo());
-    // With a target named, build scripts go without the flags, which they could not be linked with.
+    // With a named target, build scripts are built without the flags, with which they could not be linked.
     build
         .args(["build", "--release", "--quiet", "--target", &host, "--manifest-path"])
         .arg(folder.join("Cargo.toml"));
@@ -48,7 +48,7 @@ fn run_all(chosen: &[&String], seconds: u32) -> Result<()> {
         std::fs::create_dir_all(&corpus)?;
         let mut fuzzer = Command::new(built.join(&host).join("release").join(target));
         fuzzer.arg(&corpus).arg(format!("-max_total_time={seconds}"));
-        // What fails stays where it can be run again.
+        // A failing input stays where it can be run again.
         fuzzer
             .arg(format!("-artifact_prefix={}/", folder.display()))
             .args(["-print_final_stats=1", "-verbosity=0"]);
@@ -68,7 +68,7 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The machine that the compiler runs on, as it calls it.
+/// The target triple of this machine.
 fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("rustc")?;
     let text = String::from_utf8(output.stdout)?;

@@ -1,5 +1,5 @@
-//! Tests that need a whole machine: logical volumes, an sshd, servers under load. They run in a small virtual
-//! machine, which is emulated, so that nothing is asked of this machine but a processor.
+//! Tests that need a whole machine: logical volumes, an sshd, servers under load. They run in a small
+//! emulated virtual machine, so that they need nothing from this machine but a processor.
 
 mod bed;
 mod load;
@@ -16,7 +16,7 @@ use crate::guest::machine::Guest;
 use crate::guest::scenario::Test;
 use crate::{cargo, run, setup};
 
-/// What it takes, and the Debian packages that bring it.
+/// The required programs and files, and the Debian packages that contain them.
 const NEEDED: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("qemu-img", "qemu-utils"),
@@ -43,7 +43,7 @@ pub(crate) fn run_tests(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Why there can be no guest here.
+/// Why a guest is impossible here.
 pub(crate) fn missing() -> Option<String> {
     let programs = NEEDED.iter().filter(|(program, _)| !setup::is_there(program));
     let programs: Vec<&str> = programs.map(|(program, _)| *program).collect();
@@ -57,7 +57,7 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
-/// Runs those that are named, or all; how many there were.
+/// Runs the named tests, or all. Returns how many there were.
 pub(crate) fn tests(names: &[&String]) -> Result<String> {
     let remora = debug()?;
     let bed = Bed::ready()?;
@@ -84,7 +84,7 @@ pub(crate) fn tests(names: &[&String]) -> Result<String> {
     Ok(format!("guest tests: {passed} passed"))
 }
 
-/// Builds the program as the tests have it, and returns where it is.
+/// Builds the program as for the tests, and returns its path.
 fn debug() -> Result<PathBuf> {
     run(cargo().args(["build", "--quiet", "--package", "remora"]))?;
     Ok(crate::target().join("debug/remora"))

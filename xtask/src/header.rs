@@ -1,5 +1,5 @@
-//! The header that the C++ of the queue engine is compiled against: made of the functions and structures in
-//! Rust that it declares, so that the two can't differ.
+//! Generates the header for the C++ of the queue engine from the Rust functions and structures that it
+//! declares, so that the two can't differ.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::root;
 /// The header.
 const HEADER: &str = "plugin/queue/queue_abi.h";
 
-/// What it is made of, in the order in which it has it.
+/// Its sources, in the order of their contents in the header.
 const SOURCES: [&str; 10] =
     ["abi", "engine", "queues", "hold", "status", "session", "origin", "publish", "take", "walk"];
 
-/// What is said at its beginning.
+/// Its first comment.
 const BEGINNING: &str = "/*
   The C interface of the queue core: handles, slices, codes. cargo xtask header makes this file from
   plugin/queue/src: change it there.
@@ -24,12 +24,12 @@ const BEGINNING: &str = "/*
   threads share.
 */";
 
-/// Handles of types that the core has.
+/// Handles of types in the core.
 const HANDLES: &str = "
 typedef struct rq_queue rq_queue;
 typedef struct rq_interrupter rq_interrupter;";
 
-/// Types, and how C++ calls them.
+/// Types, and their names in C++.
 const NAMES: [(&str, &str); 15] = [
     ("Interrupter", "rq_interrupter"),
     ("Queue", "rq_queue"),
@@ -48,7 +48,7 @@ const NAMES: [(&str, &str); 15] = [
     ("RqTarget", "rq_target"),
 ];
 
-/// The header as it is to be.
+/// The header as it should be.
 fn made(root: &Path) -> Result<String> {
     let rename = NAMES.map(|(ours, theirs)| (ours.to_owned(), theirs.to_owned()));
     let config = Config {
@@ -74,13 +74,13 @@ fn made(root: &Path) -> Result<String> {
     Ok(String::from_utf8(header)?)
 }
 
-/// Writes it.
+/// Writes the header.
 pub(crate) fn write() -> Result<()> {
     let root = root();
     Ok(std::fs::write(root.join(HEADER), made(&root)?)?)
 }
 
-/// What is to be done when it is not what the functions and structures say.
+/// What to do if the header does not match the functions and structures.
 pub(crate) fn stale(root: &Path) -> Result<Option<String>> {
     let there = std::fs::read_to_string(root.join(HEADER))?;
     Ok((there != made(root)?)

@@ -1,6 +1,6 @@
-//! Whether a class of the server has its virtual functions where the headers say: the layouts of a server's
-//! classes do change within a series, and a plugin that calls the wrong function takes the server down, or
-//! worse.
+//! Checks that a class of the server has its virtual functions where the headers say. The layouts of a
+//! server's classes do change within a series, and a plugin that calls the wrong function crashes the server,
+//! or worse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,11 +8,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// A table of virtual functions: for each slot the names of the function, none where it has no public name.
+/// A vtable: for each slot the names of the function; none if it has no public name.
 type Slots = Vec<BTreeSet<String>>;
 
-/// Compares the table of virtual functions of `ours`, a class of `library`, with that of its base in the
-/// server.
+/// Compares the vtable of `ours`, a class in `library`, with that of its base class in the server.
 pub(crate) fn compare(library: &Path, ours: &str, server: &Path, base: &str) -> Result<()> {
     let (here, there) = (slots(library, ours)?, slots(server, base)?);
     let differ = |place: usize| {
@@ -48,7 +47,7 @@ pub(crate) fn compare(library: &Path, ours: &str, server: &Path, base: &str) -> 
     Ok(())
 }
 
-/// The name of a function without the kind of destructor that it may be: some of them are one function.
+/// The name of a function without the variant of a destructor, because some variants are one function.
 fn plain(name: &str) -> String {
     name.replace("D0Ev", "DEv").replace("D1Ev", "DEv").replace("D2Ev", "DEv")
 }
@@ -61,7 +60,7 @@ fn readelf(arguments: &[&str], file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The table of a class's virtual functions in a library or program.
+/// The vtable of a class in a library or program.
 fn slots(file: &Path, class: &str) -> Result<Slots> {
     let wanted = format!("_ZTV{}{class}", class.len());
     let mut names: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
@@ -79,7 +78,7 @@ fn slots(file: &Path, class: &str) -> Result<Slots> {
         }
     }
     let (start, size) = table.with_context(|| format!("{}: no {wanted}", file.display()))?;
-    // The first two words are no functions: the offset to the top, and what the class is.
+    // The first two words are not functions: the offset to the top, and the type information.
     let first = start + 16;
     let mut slots = vec![BTreeSet::new(); usize::try_from(size.saturating_sub(16) / 8)?];
     for line in readelf(&["--wide", "--relocs"], file)?.lines() {

@@ -98,7 +98,8 @@ fn main() -> ExitCode {
 /// How long all decoders together are fuzzed in [`ci`].
 const FUZZ_S: u32 = 120;
 
-/// Everything a change must pass. The tests come last, so that their counts are the last thing seen.
+/// Everything that a change must pass. The tests come last, so that their counts are at the end of the
+/// output.
 fn ci(arguments: &[String]) -> Result<()> {
     let since = match arguments {
         [] => None,
@@ -125,7 +126,7 @@ fn ci(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The cargo that runs us.
+/// The cargo that runs this program.
 fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.current_dir(root());
@@ -149,29 +150,28 @@ fn shown(command: &Command) -> String {
     command.get_args().fold(program, |line, argument| format!("{line} {}", argument.to_string_lossy()))
 }
 
-/// The top of the tree.
+/// The root folder of the project.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Builds the release program and returns where it is.
+/// Builds the release program and returns its path.
 fn release() -> Result<PathBuf> {
     release_with(&[])
 }
 
-/// The same, built with more of cargo's options.
+/// The same, with further options of cargo.
 fn release_with(options: &[&str]) -> Result<PathBuf> {
     run(cargo().args(["build", "--release", "--quiet", "--package", "remora"]).args(options))?;
     Ok(target().join("release/remora"))
 }
 
-/// Where what is built lies.
+/// The folder for build results.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Builds the release libraries of the plugins, which lie beside the release program, and returns where they
-/// are.
+/// Builds the release libraries of the plugins, beside the release program, and returns their paths.
 fn plugins() -> Result<Vec<PathBuf>> {
     let remora = release()?;
     run(cargo().args(["build", "--release", "--quiet", "--package", "urlpack-plugin"]))?;
@@ -205,7 +205,7 @@ fn install(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Where sandboxes and fetched servers live.
+/// Where sandboxes and fetched servers are.
 fn places() -> Result<sandbox::Places> {
     sandbox::Places::customary(|name| std::env::var_os(name))
         .context("neither XDG_CACHE_HOME nor HOME is set")

@@ -1,4 +1,4 @@
-//! The parts of documents that are made from the table of servers.
+//! The parts of documents that are generated from the table of servers.
 
 use std::path::Path;
 
@@ -6,23 +6,23 @@ use anyhow::{Context, Result};
 
 use crate::root;
 
-/// Stand around such a part.
+/// The marks around such a part.
 const BEGIN: &str = "<!-- made by cargo xtask matrix -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// The documents, and what they have of it.
+/// The documents, and their generated parts.
 fn documents() -> [(&'static str, String); 2] {
     [("README.md", sandbox::matrix()), ("docs/manual/sandbox.md", sandbox::sources())]
 }
 
-/// A document with its part made anew.
+/// A document with its part replaced.
 fn renewed(text: &str, part: &str) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     Some([before, BEGIN, part, END, after].concat())
 }
 
-/// Writes the parts anew.
+/// Rewrites the parts.
 pub(crate) fn write() -> Result<()> {
     for (name, part) in documents() {
         let path = root().join(name);
@@ -33,7 +33,7 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// The documents that say something else than the table.
+/// The documents that contradict the table.
 pub(crate) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     for (name, part) in documents() {
         let text = std::fs::read_to_string(root.join(name))?;

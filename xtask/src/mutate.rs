@@ -1,5 +1,5 @@
-//! Mutants: the code is changed in small ways, and each change must make a test fail. One that does not shows
-//! a test that is missing, or stands in the list of those that are accepted, with the reason.
+//! Mutants: the code is changed in small ways, and each change must make a test fail. A change that does not
+//! reveals a missing test, or is in the list of accepted ones, with the reason.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::{audit, cargo, root, shown, target};
 
-/// Crates without servers, threads or disks in their tests: a mutant takes seconds.
+/// Crates whose tests need no servers, threads or disks, so that a mutant takes seconds.
 const PURE: [&str; 8] = ["rows", "column", "innodb", "urlpack", "codec", "status", "block", "queue"];
 
-/// Mutants that survive and may, one a line: as cargo-mutants names it without the place in the file, ` # `,
+/// Mutants that may survive, one per line: the name from cargo-mutants without the place in the file, ` # `,
 /// the reason.
 const ACCEPTED: &str = "xtask/survivors.txt";
 
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if new.is_empty() { Ok(()) } else { bail!("{} mutants that no test notices", new.len()) }
 }
 
-/// Those that no test noticed.
+/// The mutants that no test noticed.
 fn survivors(crates: &[&str], since: Option<&str>) -> Result<BTreeSet<String>> {
     audit::ready("mutants")?;
     let folder = target().join("mutants");
@@ -54,7 +54,7 @@ fn survivors(crates: &[&str], since: Option<&str>) -> Result<BTreeSet<String>> {
         mutants.arg("--in-diff").arg(path);
     }
     println!("$ {}", shown(&mutants));
-    // 2: some survived. 3: some took too long, which a test has noticed in its way.
+    // 2: some survived. 3: some timed out, which counts as noticed.
     let status = mutants.status()?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         bail!("cargo mutants: {status}");
@@ -71,7 +71,7 @@ fn without_place(line: &str) -> String {
     format!("{file}: {change}")
 }
 
-/// The mutants of the list. A line without a reason is refused.
+/// The mutants in the list. A line without a reason is refused.
 fn accepted(list: &str) -> Result<BTreeSet<&str>> {
     let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines

@@ -1,4 +1,4 @@
-//! A page-view log over real URLs: Zipf-distributed, with a day's rhythm. The same seed gives the same log.
+//! A page-view log over real URLs: Zipf-distributed, with a daily rhythm. The same seed gives the same log.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use codec::Codec;
 
-/// Agents and how often they come, per mille.
+/// Agents and their frequencies, per mille.
 const AGENTS: [(&str, u64); 5] = [
     (
         "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0 Safari/537.36",
@@ -21,14 +21,14 @@ const AGENTS: [(&str, u64); 5] = [
     ("curl/7.88.1", 20),
 ];
 
-/// Seconds of the log: a week.
+/// Length of the log in seconds: a week.
 const SECONDS: u64 = 7 * 86_400;
 
-/// Share of each hour of the day in its hits.
+/// The share of each hour of the day in its hits.
 const HOURS: [u64; 24] =
     [18, 12, 9, 7, 7, 9, 15, 26, 38, 46, 50, 52, 54, 55, 54, 53, 52, 53, 56, 60, 62, 57, 43, 28];
 
-/// Xorshift64*: small, quick and the same everywhere.
+/// Xorshift64*: small, fast and the same everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -74,7 +74,7 @@ pub(crate) fn write(urls: &Path, hits: u64, to: &Path) -> Result<()> {
     let file = std::fs::File::create(to)?;
     let mut out = BufWriter::with_capacity(1 << 20, Codec::Zstd.encoder(file, 3)?);
     let mut random = Random::new(20_261_121);
-    // The list is in the order of hosts; popularity is not.
+    // The list is sorted by host; popularity must not be.
     let mut rank: Vec<usize> = (0..urls.len()).collect();
     for at in (1..rank.len()).rev() {
         let other = usize::try_from(random.below(at as u64 + 1))?;
@@ -89,7 +89,7 @@ pub(crate) fn write(urls: &Path, hits: u64, to: &Path) -> Result<()> {
         clock.write_next(&mut random, &mut out)?;
         write_field(&mut out, urls.get(page).copied().unwrap_or_default())?;
         out.write_all(b",")?;
-        // Four in ten come from another page of the list, the rest from nowhere we know.
+        // Four in ten hits come from another page of the list, the others from unknown places.
         if random.below(10) < 4 {
             let from = rank.get(popularity.draw(&mut random)).copied().unwrap_or(0);
             write_field(&mut out, urls.get(from).copied().unwrap_or_default())?;
@@ -112,11 +112,11 @@ pub(crate) fn write(urls: &Path, hits: u64, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The time of each hit: they come in order, and more of them by day.
+/// The time of each hit: in order, with more hits by day.
 struct Clock {
     /// Microseconds since the start of the week.
     now_us: u64,
-    /// Mean distance of two hits, microseconds, in an hour of average load.
+    /// Mean time between two hits, microseconds, in an hour of average load.
     mean_us: u64,
 }
 

@@ -1,11 +1,11 @@
-//! Building the queue engine: the core as a static library, the handler in C++ against the server's private
+//! Builds the queue engine: the core as a static library, and the handler in C++ against the server's private
 //! headers.
 //!
-//! A server takes an engine only when it was built for the very same patch release. Debian's packages for
-//! development have the public headers, which declare it, and its source packages have the private ones.
-//! Where the archive has no source of that patch release, another of the same series serves, as long as the
-//! class that the engine derives from is the same in the server's binary. All of it is unpacked into the
-//! cache: nothing is installed.
+//! A server accepts an engine only if it was built for exactly the same patch release. Debian's development
+//! packages contain the public headers, which declare that release, and its source packages contain the
+//! private ones. If the archive has no source of that patch release, another one of the same series will do,
+//! as long as the class that the engine derives from is the same in the server's binary. All of it is
+//! unpacked into the cache: nothing is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,10 +16,10 @@ use sandbox::{Ability, Archive, Installation, Product};
 
 use crate::{cargo, header, layout, places, root, run, setup, target};
 
-/// What of the source package is needed.
+/// The required parts of the source package.
 const PARTS: [&str; 5] = ["--no-wildcards-match-slash", "*/include", "*/sql/*.h", "*/wsrep-lib", "*/VERSION"];
 
-/// A header that the server's build makes, in a folder of its own within the public ones.
+/// A header that the server's build generates, in its own folder within the public ones.
 const PROBES: &str = "generated/probes_mysql_nodtrace.h";
 
 /// The library.
@@ -37,7 +37,7 @@ const SOURCES: [&str; 8] = [
     "queue_schema.cc",
 ];
 
-/// The servers that the engine is built for: those that are named after `--server`, else all that are here.
+/// The servers to build the engine for: those named after `--server`, else all that are here.
 fn chosen(arguments: &[String]) -> Result<Vec<Installation>> {
     let places = places()?;
     let mut rest = arguments.iter();
@@ -68,22 +68,22 @@ pub(crate) fn build() -> Result<PathBuf> {
     compile(&sandbox::find(&places()?, product)?, "plugin", &[])
 }
 
-/// Builds the engine for every server that is here and takes it.
+/// Builds the engine for every server here that can load it.
 pub(crate) fn build_all() -> Result<()> {
     compile_all(&chosen(&[])?).map(drop)
 }
 
-/// Where the tests of the engine look for a library that was built with AddressSanitizer.
+/// Where the engine's tests look for a library built with AddressSanitizer.
 const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
 
-/// Runs the engine's tests with its C++ under AddressSanitizer, in a server that has its runtime loaded.
+/// Runs the engine's tests with its C++ under AddressSanitizer, in a server with its runtime loaded.
 pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
     let product = Product::that_can(Ability::Queue).next().context("no server takes the engine")?;
     let server = sandbox::find(&places()?, product)?;
     let library = compile(&server, "plugin-asan", &["-fsanitize=address", "-fno-omit-frame-pointer"])?;
     let output = Command::new("c++").arg("-print-file-name=libasan.so").output()?;
     let runtime = String::from_utf8(output.stdout)?.trim().to_owned();
-    // The server's own memory is not our business, and what it still holds when it ends is no leak.
+    // The server's own memory is not checked, and memory that it still holds at its end is not a leak.
     let options = "ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0:halt_on_error=1";
     let runner = format!("env LD_PRELOAD={runtime} {options} {SANITIZED}={}", library.display());
     let mut tests = cargo();
@@ -92,7 +92,7 @@ pub(crate) fn sanitize(arguments: &[String]) -> Result<()> {
 }
 
 /// Builds the engine and puts it beside the other plugins, where `remora sandbox start --plugins` looks: in a
-/// folder named after the server that it was built for.
+/// folder named after its server.
 pub(crate) fn build_beside(arguments: &[String], others: &[PathBuf]) -> Result<()> {
     let servers = chosen(arguments)?;
     for (server, library) in servers.iter().zip(compile_all(&servers)?) {
@@ -106,9 +106,9 @@ pub(crate) fn build_beside(arguments: &[String], others: &[PathBuf]) -> Result<(
     Ok(())
 }
 
-/// Builds the engine for several servers at once: the compiler takes a minute for each and one processor.
+/// Builds the engine for several servers in parallel: for each the compiler takes a minute and one processor.
 fn compile_all(servers: &[Installation]) -> Result<Vec<PathBuf>> {
-    // What is installed and fetched is so one after the other.
+    // Installing and fetching happen one after the other.
     setup::run_for_plugin()?;
     servers.iter().try_for_each(|server| Headers::of(server).map(drop))?;
     std::thread::scope(|scope| {
@@ -118,10 +118,10 @@ fn compile_all(servers: &[Installation]) -> Result<Vec<PathBuf>> {
     })
 }
 
-/// Builds the engine for a server, in a folder of the target's.
+/// Builds the engine for a server, in a folder of the target folder.
 fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf> {
     setup::run_for_plugin()?;
-    // What the C++ is compiled against is what it is linked with.
+    // The C++ is linked with the library whose header it is compiled against.
     if let Some(stale) = header::stale(&root())? {
         bail!(stale);
     }
@@ -136,15 +136,15 @@ fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf
     compiler.args(["-std=c++17", "-O2", "-g", "-fPIC", "-shared"]);
     compiler.args(["-Wall", "-Wextra", "-Wno-unused-parameter"]);
     compiler.args(["-DMYSQL_DYNAMIC_PLUGIN", "-DDBUG_OFF", "-DHAVE_CONFIG_H"]).args(more);
-    // As system headers: their warnings are the server's.
+    // As system headers, because their warnings are the server's.
     for include in headers.folders() {
         compiler.arg("-isystem").arg(include);
     }
     compiler.arg("-o").arg(&library);
     compiler.args(SOURCES.map(|file| ours.join(file)));
-    // The services must stay visible: the server fills them in. The core need not be.
+    // The services must stay visible, because the server fills them in. The core need not be.
     compiler.arg(&core).arg(headers.services()).arg("-Wl,--exclude-libs,libha_queue_core.a");
-    // The command line decides too: it is kept beside the library.
+    // The command line matters too, so it is kept beside the library.
     let (line, kept) = (crate::shown(&compiler), folder.join("command"));
     let inputs = [core, headers.services()];
     if std::fs::read_to_string(&kept).is_ok_and(|kept| kept == line) && is_newer(&library, &ours, &inputs)? {
@@ -157,7 +157,7 @@ fn compile(server: &Installation, folder: &str, more: &[&str]) -> Result<PathBuf
     Ok(library)
 }
 
-/// Whether the library was built after everything that it is built from.
+/// Whether the library is newer than all its inputs.
 fn is_newer(library: &Path, sources: &Path, inputs: &[PathBuf]) -> Result<bool> {
     let changed = |path: &Path| -> Result<SystemTime> { Ok(std::fs::metadata(path)?.modified()?) };
     if !library.is_file() {
@@ -174,16 +174,16 @@ fn is_newer(library: &Path, sources: &Path, inputs: &[PathBuf]) -> Result<bool> 
     Ok(true)
 }
 
-/// What the engine is compiled against: two folders in the cache.
+/// The headers for the engine: two folders in the cache.
 struct Headers {
-    /// The packages for development of exactly this server, unpacked.
+    /// The unpacked development packages of exactly this server.
     public: PathBuf,
-    /// The source of the same patch release, or of another of the series.
+    /// The source of the same patch release, or of another one in the series.
     private: PathBuf,
 }
 
 impl Headers {
-    /// Those of a server; fetched once.
+    /// The headers for a server; they are fetched once.
     fn of(server: &Installation) -> Result<Headers> {
         let cache = places()?.cache.join("server-source");
         // `11.8.6-MariaDB-0+deb13u1` is in Debian's package 1:11.8.6-0+deb13u1.
@@ -220,7 +220,7 @@ impl Headers {
         Ok(Headers { public, private })
     }
 
-    /// The public headers come first: they say which server it is.
+    /// The public headers come first, because they say which server it is.
     fn folders(&self) -> Vec<PathBuf> {
         let public = self.public.join("usr/include/mariadb/server");
         let generated = self.public.join(PROBES);
@@ -230,7 +230,7 @@ impl Headers {
         [public.clone(), public.join("mysql"), generated].into_iter().chain(private).collect()
     }
 
-    /// What the server fills in when it loads the library.
+    /// The library that the server fills in when it loads the plugin.
     fn services(&self) -> PathBuf {
         self.public.join("usr/lib/x86_64-linux-gnu/libmysqlservices.a")
     }
@@ -240,7 +240,7 @@ fn series(version: &str) -> &str {
     version.rsplit_once('.').map_or(version, |(series, _)| series)
 }
 
-/// The unpacked source of this version, or of another of its series.
+/// The unpacked source of this version, or of another one in its series.
 fn source(cache: &Path, version: &str) -> Option<PathBuf> {
     let found = |version: &str| {
         let folder = cache.join(format!("mariadb-{version}"));
@@ -257,7 +257,7 @@ fn fetch(archive: &Archive, cache: &Path, version: &str) -> Result<PathBuf> {
     let mut packages = archive.source_versions("mariadb")?;
     packages.sort_by_key(|package| upstream(package) != version);
     for package in packages.iter().filter(|package| series(upstream(package)) == series(version)) {
-        // The archive lists sources that it does not have: the next will do.
+        // The archive may list a source that it does not have: then try the next one.
         if archive.unpack_source("mariadb", package, &PARTS, cache).is_ok() {
             return Ok(cache.join(format!("mariadb-{}", upstream(package))));
         }
@@ -265,7 +265,7 @@ fn fetch(archive: &Archive, cache: &Path, version: &str) -> Result<PathBuf> {
     bail!("no source of MariaDB {} in the archive; unpack one into {}", series(version), cache.display())
 }
 
-/// `10.11.18` of `1:10.11.18-0+deb12u1`.
+/// `10.11.18` from `1:10.11.18-0+deb12u1`.
 fn upstream(package: &str) -> &str {
     let package = package.split_once(':').map_or(package, |(_, rest)| rest);
     package.split('-').next().unwrap_or(package)

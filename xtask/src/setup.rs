@@ -1,4 +1,4 @@
-//! Installing what the build and the tests need and Rust does not bring.
+//! Installs what the build and the tests need and Rust does not provide.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use sandbox::Product;
 
 use crate::places;
 
-/// A program or file that must be there, and the Debian package that brings it.
+/// A required program or file, and the Debian package that contains it.
 const NEEDED: [(&str, &str); 9] = [
     ("c++", "g++"),
     ("mariadbd", "mariadb-server-core"),
@@ -21,10 +21,10 @@ const NEEDED: [(&str, &str); 9] = [
     ("mkfs.btrfs", "btrfs-progs"),
 ];
 
-/// What makes servers a Galera cluster.
+/// Required for Galera clusters.
 const CLUSTER: [(&str, &str); 1] = [("/usr/lib/galera/libgalera_smm.so", "galera-4")];
 
-/// What builds the queue engine.
+/// Required to build the queue engine.
 const ENGINE: [(&str, &str); 3] =
     [("mariadbd", "mariadb-server-core"), ("c++", "g++"), ("readelf", "binutils")];
 
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Installs what is missing of programs and the packages that bring them.
+/// Installs the packages of missing programs.
 pub(crate) fn install(needed: &[(&str, &str)]) -> Result<()> {
     let mut packages: Vec<&str> =
         needed.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();

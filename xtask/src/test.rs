@@ -1,4 +1,4 @@
-//! Running all tests, and telling on which servers.
+//! Runs all tests, and reports on which servers.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -8,29 +8,29 @@ use sandbox::{Ability, Product};
 
 use crate::{cargo, places, plugin, run as show_and_run, setup, shown, target};
 
-/// With this set, a test that does not find a server fails instead of leaving it out.
+/// If this is set, a test fails when it does not find a server, and does not skip it.
 const ALL_SERVERS: &str = "REMORA_TEST_ALL_SERVERS";
 
-/// Names a file into which tests write what they leave out, a line each: `NAME: why`.
+/// Names a file into which tests write what they skip, a line each: `NAME: why`.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
 
-/// Names the server in which the engine's tests run.
+/// Names the server for the engine's tests.
 const QUEUE_SERVER: &str = "REMORA_QUEUE_SERVER";
 
-/// Sums of the test runner's own closing lines, and what it says of single tests.
+/// Sums of the test runner's closing lines, and its lines about single tests.
 #[derive(Default)]
 struct Counts {
     passed: u64,
     failed: u64,
     failures: Vec<String>,
-    /// What failed tests printed, as far as it is shown again.
+    /// The output of failed tests, as far as it is shown again.
     printed: Vec<String>,
-    /// Lines that may still be shown again of the test whose output is being read.
+    /// How many more lines of the current test's output may be shown again.
     quota: usize,
     skips: Vec<String>,
 }
 
-/// So many lines of a failed test's output are shown again at the end, where they are found.
+/// This many lines of a failed test's output are repeated at the end, where they are easy to find.
 const AGAIN: usize = 12;
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let places = places()?;
     let found = |product: &Product| sandbox::find(&places, *product).ok();
     if own.is_empty() {
-        // The engine was tested in the first server that takes it.
+        // The engine was tested in the first server that can load it.
         for product in Product::that_can(Ability::Queue).skip(1).filter(|product| found(product).is_some()) {
             let mut engine = cargo();
             engine.args(["test", "--package", "queue-plugin", "--test", "main"]);
@@ -78,13 +78,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     tried
 }
 
-/// A line of the file of skips, with or without a word for what it is.
+/// A line of the file of skipped tests, with or without a word for its kind.
 fn skip(line: &str) -> String {
     line.strip_prefix("skipped: ").unwrap_or(line).to_owned()
 }
 
 impl Counts {
-    /// Runs tests, shows what they say and counts it; false when a test failed.
+    /// Runs tests, shows their output and counts it; false when a test failed.
     fn follow(&mut self, command: &mut Command) -> Result<bool> {
         println!("$ {}", shown(command));
         let mut child = command.stdout(Stdio::piped()).spawn().context("cargo test")?;
@@ -126,7 +126,7 @@ impl Counts {
         }
     }
 
-    /// The last lines of a run.
+    /// Prints the last lines of a run.
     fn tell(&mut self) {
         self.skips.sort();
         self.skips.dedup();

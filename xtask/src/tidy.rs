@@ -1,5 +1,5 @@
-//! What neither the compiler nor clippy checks: which crate may know which, how long a file may be, words
-//! and characters, and that documents keep up.
+//! Checks what neither the compiler nor clippy checks: dependencies between crates, lengths of files, words
+//! and characters, and that documents are up to date.
 
 mod circle;
 
@@ -11,16 +11,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cargo, header, matrix, root};
 
-/// Lines of code, tests not counted, that a file may have.
+/// The most lines of code in a file, without tests.
 const FILE_LINES_MAX: usize = 500;
 
-/// Files that are longer, and by how much; a number here may only fall.
+/// Files that are longer, with their length; a number here may only decrease.
 const LONGER: [(&str, usize); 0] = [];
 
-/// Bytes that a file in the tree may have.
+/// The most bytes of a file in the tree.
 const FILE_BYTES_MAX: u64 = 200_000;
 
-/// Files that may be larger: data, with its licence beside it.
+/// Files that may be larger: data, with their licence beside them.
 const LARGER: [&str; 4] = [
     "demo/urls_world.txt",
     "crates/urlpack/model/small.urlmodel",
@@ -28,7 +28,8 @@ const LARGER: [&str; 4] = [
     "Cargo.lock",
 ];
 
-/// Words that a finished change does not have. Split, so that this file does not have them either.
+/// Words that a finished change does not contain. They are split, so that this file does not contain them
+/// either.
 const BANNED: [&str; 5] = [
     concat!("FIX", "ME"),
     concat!("TO", "DO"),
@@ -37,13 +38,13 @@ const BANNED: [&str; 5] = [
     concat!("todo", "!("),
 ];
 
-/// Columns that a line of comment may have: what rustfmt gives to code.
+/// The most columns of a comment line: the same as rustfmt's limit for code.
 const COMMENT_COLUMNS_MAX: usize = 110;
 
 /// Names that say nothing.
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "manager"];
 
-/// Our own dev-only edges: crates that stand in for the outside in tests.
+/// Our own dev-only dependencies: crates that replace the outside in tests.
 const FOR_TESTS: [&str; 3] = ["sandbox", "disk", "urlpack-plugin"];
 
 pub(crate) fn run() -> Result<()> {
@@ -115,7 +116,7 @@ fn edges(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
             Some(_) => {}
         }
     }
-    // The code map in the same page names folders, which have a slash where they are no crate's name.
+    // The code map on the same page names folders, whose names contain a slash unless they are crates.
     for gone in allowed.keys().filter(|name| !found.contains_key(*name) && !name.contains('/')) {
         complaints.push(format!("docs/ARCHITECTURE.md: there is no crate {gone}"));
     }
@@ -170,7 +171,7 @@ fn code_lines(text: &str) -> usize {
         .count()
 }
 
-/// Lines of comment that are too wide.
+/// Complains about comment lines that are too wide.
 fn widths(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
     for file in files {
         let sign: &[&str] = match file.extension().and_then(|end| end.to_str()) {
@@ -190,7 +191,7 @@ fn widths(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-/// Every member takes the workspace's lints, which are not inherited by themselves.
+/// Every member must take the workspace's lints, which are not inherited automatically.
 fn manifests(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Result<()> {
     for file in files.iter().filter(|file| file.ends_with("Cargo.toml") && file.components().count() > 1) {
         let text = std::fs::read_to_string(root.join(file))?;
@@ -201,7 +202,8 @@ fn manifests(root: &Path, files: &[PathBuf], complaints: &mut Vec<String>) -> Re
     Ok(())
 }
 
-/// Every command has a manual page that tells its exit status, and the page of codes has the whole table.
+/// Every command must have a manual page with its exit status, and the page of codes must have the whole
+/// table.
 fn manuals(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let manual = root.join("docs/manual");
     for entry in std::fs::read_dir(root.join("crates/remora/src/commands"))? {

@@ -53,7 +53,7 @@ fn a_stream_that_stops_in_the_middle_is_an_error() {
             assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{codec} cut at {cut}: {error}");
             assert!(error.to_string().contains(&codec.to_string()), "{error}");
         }
-        // Also when whole frames come before the cut one.
+        // The same when whole frames precede the cut one.
         let mut file = pack(codec, b"first");
         file.extend(whole.get(..whole.len() / 2).unwrap());
         assert_eq!(unpack(file).unwrap_err().kind(), ErrorKind::UnexpectedEof, "{codec}");

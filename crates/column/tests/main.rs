@@ -1,4 +1,4 @@
-//! The same bytes come back, whatever they are; and nothing else comes back from damaged blocks.
+//! Whatever the bytes are, the same bytes come back; nothing else comes back from damaged blocks.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use column::{Column, Effort, End, Error, HEAD_BYTES, Head, Layout, MAGIC, TRAILER_BYTES, Trailer};
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// Rows with each kind of column, `odd` of a thousand of them not like the others.
+/// Rows with each kind of column; `odd` of a thousand rows differ from the rest.
 fn rows(count: u64, odd: u64, line_end: &str) -> Vec<u8> {
     let mut random = Random(7);
     let mut text = String::from("id,price,day,at,who,mail,note,same,zip\n").replace('\n', line_end);
@@ -81,7 +81,7 @@ fn tables_come_back() {
                 let packed = round(&text, level).len();
                 assert!(odd > 3 || packed < text.len() / 3, "{packed} of {}", text.len());
             }
-            // Cut anywhere, the last record is another one.
+            // A cut anywhere makes the last record a different one.
             for cut in [1, 2, 3, 17, text.len() - 3, text.len() - 2, text.len() - 1] {
                 round(&text[..cut], 3);
             }
@@ -273,7 +273,7 @@ fn records_that_are_forged_take_no_more_memory_than_the_text() {
     packed.extend([1, 0]);
     let decoded = decode(&forged(200_000, &packed));
     assert_eq!(decoded, Err(Error::Corrupt("a block has more text than it says")));
-    // As many rows less than none before each.
+    // A negative number of rows before each.
     packed[gap] = 1;
     assert_eq!(decode(&forged(200_000, &packed)), Err(Error::Corrupt("a count is below zero")));
 }
@@ -332,7 +332,7 @@ proptest! {
         line_end in prop_oneof![Just("\n"), Just("\r\n")],
         level in 1_u32..13,
     ) {
-        // Rows that surely make a table, so that the others are stored in its columns or beside them.
+        // Rows that surely make a table, so that the other records are stored in its columns or beside them.
         let usual = (0..1000).map(|n| format!("{}{delimiter}{}{delimiter}{}{line_end}", n * n, n * n * 7 % 1000, n % 5));
         let mut text: String = usual.collect();
         text.extend(table.iter().map(|row| row.join(delimiter) + line_end));

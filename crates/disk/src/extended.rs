@@ -11,9 +11,9 @@ use rustix::io::Errno;
 /// Extended attributes: names and values, in the order of the names.
 pub type Extended = Vec<(OsString, Vec<u8>)>;
 
-/// Who may do what beside owner, group and others.
+/// The attribute with the permissions of users beyond owner, group and others.
 pub const ACCESS_LIST: &str = "system.posix_acl_access";
-/// What new things in a folder get of that.
+/// The attribute from which new entries of a folder inherit these.
 const DEFAULT_LIST: &str = "system.posix_acl_default";
 /// The longest list of names, and the longest value (linux/limits.h).
 const LONGEST: usize = 64 << 10;
@@ -27,12 +27,12 @@ pub(crate) fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NAMETOOLONG.raw_os_error())
 }
 
-/// What may be left alone: there are none here, they are gone, or not for us to see.
+/// Errors that can be ignored: there are no attributes here, they are gone, or we may not see them.
 fn none(error: Errno) -> bool {
     [Errno::NOTSUP, Errno::NODATA, Errno::PERM, Errno::ACCESS, Errno::NAMETOOLONG].contains(&error)
 }
 
-/// All that something has, a link itself and not what it leads to.
+/// All attributes of a path; of a link itself and not of its target.
 pub(crate) fn of(path: &Path, buffer: &mut [u8]) -> io::Result<Extended> {
     let count = match llistxattr(path, &mut *buffer) {
         Ok(0) => return Ok(Extended::new()),
@@ -59,8 +59,9 @@ pub(crate) fn set(path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
     Ok(lsetxattr(path, name.as_bytes(), value, XattrFlags::empty())?)
 }
 
-/// Gives something all of another's and takes away what it has besides, such as a list that it has got from
-/// its folder. What it can't have is left, such as labels of a security module that gives its own.
+/// Sets all attributes that another path has and removes any others, for example a list inherited from the
+/// folder. Attributes that can't be set are skipped, for example labels of a security module that sets its
+/// own.
 pub(crate) fn mirror(path: &Path, all: &Extended, buffer: &mut [u8]) -> io::Result<()> {
     let has = of(path, buffer)?;
     for (name, _) in has.iter().filter(|(name, _)| !all.iter().any(|(wanted, _)| wanted == name)) {
@@ -78,7 +79,7 @@ pub(crate) fn mirror(path: &Path, all: &Extended, buffer: &mut [u8]) -> io::Resu
     Ok(())
 }
 
-/// Takes away what something has got from its folder's list when it was made.
+/// Removes the access control lists that a new entry inherited from its folder.
 pub(crate) fn remove_lists(path: &Path) -> io::Result<()> {
     for name in [ACCESS_LIST, DEFAULT_LIST] {
         match lremovexattr(path, name) {
@@ -91,14 +92,14 @@ pub(crate) fn remove_lists(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The permission bits of something without its access control list, of which `mode` has the mask in the
-/// place of the group's rights: the owning group gets what the list gives it, and nobody gets more than he
-/// had.
+/// The permission bits of a path without its access control list. With a list, `mode` has the list's mask in
+/// place of the group's permissions; here the owning group gets what the list grants it, and nobody gets more
+/// than before.
 #[must_use]
 pub fn mode_without_list(mode: u32, list: &[u8]) -> u32 {
     const GROUP: u16 = 0x04;
     const MASK: u16 = 0x10;
-    // struct posix_acl_xattr_header, then entries of tag, rights and number (linux/posix_acl_xattr.h).
+    // struct posix_acl_xattr_header, then entries of tag, permissions and id (linux/posix_acl_xattr.h).
     let (entries, _) = list.get(4..).unwrap_or_default().as_chunks::<8>();
     let rights = |wanted: u16| {
         let of = |[a, b, c, d, ..]: &[u8; 8]| (u16::from_le_bytes([*a, *b]), u16::from_le_bytes([*c, *d]));

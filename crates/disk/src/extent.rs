@@ -1,29 +1,29 @@
-//! Where a file lies on its device.
+//! Where a file's data is on its device.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// A part of a file that lies in one piece.
+/// A contiguous part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins in the file, in bytes.
+    /// Its offset in the file, in bytes.
     pub logical: u64,
-    /// Where it begins on the device, in bytes.
+    /// Its offset on the device, in bytes.
     pub physical: u64,
-    /// How long it is, in bytes.
+    /// Its length, in bytes.
     pub len: u64,
-    /// What the kernel says of it (`FIEMAP_EXTENT_*` of linux/fiemap.h).
+    /// The kernel's flags (`FIEMAP_EXTENT_*` of linux/fiemap.h).
     pub flags: u32,
 }
 
 /// `FS_IOC_FIEMAP` of linux/fs.h.
 const FS_IOC_FIEMAP: u32 = 0xc020_660b;
-/// What is still only in memory is written first (linux/fiemap.h).
+/// Data that is only in memory is written first (linux/fiemap.h).
 const FIEMAP_FLAG_SYNC: u32 = 1;
 /// The last extent of the file.
 const FIEMAP_EXTENT_LAST: u32 = 1;
-/// Extents asked for at once.
+/// Extents per call.
 const COUNT: u32 = 64;
 
 /// `struct fiemap` of linux/fiemap.h, with room for extents.
@@ -50,7 +50,7 @@ struct FiemapExtent {
     reserved: [u32; 3],
 }
 
-/// The extents of a file, as the kernel's fiemap tells them.
+/// The extents of a file, from the kernel's fiemap.
 #[expect(unsafe_code, reason = "there is no safe interface to fiemap")]
 pub(crate) fn of(file: &File) -> io::Result<Vec<Extent>> {
     let mut extents: Vec<Extent> = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn of(file: &File) -> io::Result<Vec<Extent>> {
             reserved: 0,
             extents: [FiemapExtent::default(); COUNT as usize],
         });
-        // SAFETY: the file is open, and the kernel writes no more extents than there is said to be room for.
+        // SAFETY: the file is open, and the kernel writes at most as many extents as the structure announces.
         let told = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP.into(), &raw mut *map) };
         if told != 0 {
             let error = io::Error::last_os_error();

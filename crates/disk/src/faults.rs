@@ -1,8 +1,8 @@
 //! A disk in memory that can be stopped at any sync, for crash tests.
 //!
-//! It models what a journalling file system promises and nothing more: bytes survive when the file was
-//! synced; a name survives when its folder was synced; between two syncs any prefix of either may have
-//! reached the platter, or its end without its beginning. The crash model has variants, see [`Unsynced`].
+//! It models only what a journalling file system promises: bytes survive once the file was synced; a name
+//! survives once its folder was synced; between two syncs any prefix of either may have reached the disk, or
+//! its end without its beginning. The variants of a crash are in [`Unsynced`].
 
 mod handle;
 
@@ -22,9 +22,9 @@ pub enum Unsynced {
     Drop,
     /// They all reached the disk.
     Keep,
-    /// Names reached it, and half of the unsynced bytes of each file, the last of them garbled.
+    /// Names reached the disk, and half of the unsynced bytes of each file, with the last byte garbled.
     Tear,
-    /// Names reached it, and the second half of the unsynced bytes of each file; before them are zeros.
+    /// Names reached the disk, and the second half of the unsynced bytes of each file; before them are zeros.
     Scatter,
 }
 
@@ -50,7 +50,7 @@ struct State {
     capacity: Option<u64>,
     stopped: bool,
     unreadable: BTreeMap<PathBuf, u64>,
-    /// Who holds each lock: 0 for one alone, else how many share it.
+    /// The holders of each lock: 0 for an exclusive one, else how many share it.
     locks: BTreeMap<PathBuf, u32>,
 }
 
@@ -60,9 +60,9 @@ struct Node {
     synced: Vec<u8>,
     version: i128,
     folder: bool,
-    /// Its time of change was set by a program.
+    /// Whether a program has set its modification time.
     back_dated: bool,
-    /// A sync failed: what was unsynced then never reaches the platter, whatever later syncs say.
+    /// Whether a sync failed: unsynced bytes then never reach the disk, whatever later syncs return.
     lost: bool,
 }
 
@@ -71,8 +71,8 @@ fn power_lost() -> io::Error {
 }
 
 impl FaultDisk {
-    /// A disk that stops at its `sync`-th sync (counted from 0, files and folders together): that sync
-    /// and everything after it fails, as if the power had gone.
+    /// A disk that stops at sync number `sync` (counted from 0, files and folders together): that sync and
+    /// everything after it fails, as after a power failure.
     #[must_use]
     pub fn stopping_at(sync: u64) -> FaultDisk {
         let disk = FaultDisk::default();
@@ -80,8 +80,8 @@ impl FaultDisk {
         disk
     }
 
-    /// A disk whose `sync`-th sync fails, once, and which from then on pretends: later syncs of that file
-    /// succeed and keep nothing, as Linux does with pages that it could not write.
+    /// A disk whose sync number `sync` fails once. From then on it pretends: later syncs of that file succeed
+    /// and store nothing, as Linux does with pages that it could not write.
     #[must_use]
     pub fn failing_at(sync: u64) -> FaultDisk {
         let disk = FaultDisk::default();
@@ -89,7 +89,7 @@ impl FaultDisk {
         disk
     }
 
-    /// Stops this disk too, `syncs` more syncs from now.
+    /// Stops this disk too, `syncs` syncs from now.
     pub fn stop_in(&self, syncs: u64) {
         let mut state = self.state();
         state.stop_at = Some(state.syncs + syncs);
@@ -101,7 +101,7 @@ impl FaultDisk {
         self.state().stopped
     }
 
-    /// Changes one byte of a file, on the platter too.
+    /// Changes one byte of a file, also on the disk.
     pub fn corrupt(&self, path: &Path, at: usize, mask: u8) {
         let mut state = self.state();
         let Some(node) = state.names.get(path).copied() else { return };
@@ -112,29 +112,29 @@ impl FaultDisk {
         }
     }
 
-    /// Sets the time of a file's last change, to the same each time.
+    /// Sets a file's modification time to a fixed value.
     pub fn back_date(&self, path: &Path) {
         let mut state = self.state();
         let node = state.names.get(path).copied().and_then(|node| state.nodes.get_mut(node));
         node.into_iter().for_each(|node| node.back_dated = true);
     }
 
-    /// Changes a byte of a file so that nothing tells of it, as a write through a mapping may.
+    /// Changes a byte of a file without changing its times, as a write through a mapping may.
     pub fn change_unseen(&self, path: &Path, at: usize, mask: u8) {
         self.corrupt(path, at, mask);
     }
 
-    /// Lets writes fail with `StorageFull` when the files together exceed `bytes`.
+    /// Makes writes fail with `StorageFull` when all files together exceed `bytes`.
     pub fn limit(&self, bytes: u64) {
         self.state().capacity = Some(bytes);
     }
 
-    /// Lets every read of a file that touches byte `at` fail, as a bad sector does.
+    /// Makes every read of a file that includes byte `at` fail, as with a bad sector.
     pub fn damage(&self, path: &Path, at: u64) {
         self.state().unreadable.insert(path.to_owned(), at);
     }
 
-    /// Puts a file in place, synced and readable, whatever was there before.
+    /// Stores a file, synced and readable, and replaces an existing one.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.state();
         state.nodes.push(Node { bytes: bytes.to_vec(), synced: bytes.to_vec(), ..Node::default() });
@@ -144,20 +144,20 @@ impl FaultDisk {
         state.unreadable.remove(path);
     }
 
-    /// A file's bytes as they are now, synced or not.
+    /// A file's current bytes, synced or not.
     #[must_use]
     pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(path).and_then(|node| state.nodes.get(*node)).map(|node| node.bytes.clone())
     }
 
-    /// Syncs so far: a run without a fault tells a crash test how often it has to stop.
+    /// The number of syncs so far: a run without a fault tells a crash test at how many places it must stop.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.state().syncs
     }
 
-    /// The disk as it is found after the crash.
+    /// The disk as it is after the crash.
     #[must_use]
     pub fn after_crash(&self, unsynced: Unsynced) -> FaultDisk {
         let old = self.state();
@@ -196,7 +196,7 @@ impl FaultDisk {
     }
 }
 
-/// How many bytes at the beginning are as they were synced.
+/// How many bytes at the beginning are unchanged since the sync.
 fn kept(node: &Node) -> usize {
     node.bytes.iter().zip(&node.synced).take_while(|(now, synced)| now == synced).count()
 }
@@ -204,7 +204,7 @@ fn kept(node: &Node) -> usize {
 fn torn(node: &Node) -> Vec<u8> {
     let kept = kept(node);
     if kept == node.bytes.len() {
-        // Nothing new, or a cut that was not synced and did not happen.
+        // Nothing new, or a truncation that was not synced and is undone.
         return node.synced.clone();
     }
     if kept < node.synced.len() {
@@ -226,7 +226,7 @@ fn scattered(node: &Node) -> Vec<u8> {
     bytes
 }
 
-/// What was written over: every second sector of the new bytes reached the disk.
+/// Overwritten bytes: every second sector of the new bytes reached the disk.
 fn torn_in_place(node: &Node) -> Vec<u8> {
     const SECTOR: usize = 512;
     let mut bytes = node.synced.clone();
@@ -283,7 +283,7 @@ impl Disk for FaultDisk {
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
     }
 
-    /// Folders are not part of the model: every one is there, from the start and after a crash.
+    /// Folders are not part of the model: all of them exist, from the start and after a crash.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>> {
         let node = self.running()?.make(path, Node::default())?;
         Ok(Box::new(Handle { disk: self.clone(), node, at: 0 }))
@@ -376,7 +376,7 @@ impl Disk for FaultDisk {
     }
 }
 
-/// Gives everything in the folder `from` its name in the folder `to`.
+/// Moves everything in the folder `from` to the folder `to`.
 fn move_inside(names: &mut BTreeMap<PathBuf, usize>, from: &Path, to: &Path) {
     let inside = names.keys().filter(|path| path.starts_with(from) && *path != from).cloned();
     for old in inside.collect::<Vec<_>>() {
@@ -386,7 +386,7 @@ fn move_inside(names: &mut BTreeMap<PathBuf, usize>, from: &Path, to: &Path) {
     }
 }
 
-/// Folders that have another name in `parent` than the one that would survive a crash: both names.
+/// Folders in `parent` that would have another name after a crash: both names.
 fn moved_folders(state: &State, parent: &Path) -> Vec<(PathBuf, PathBuf)> {
     let is_folder = |node: &usize| state.nodes.get(*node).is_some_and(|node| node.folder);
     let here = state.names.iter().filter(|(path, node)| path.parent() == Some(parent) && is_folder(node));

@@ -1,8 +1,8 @@
-//! The door to files: everything that must survive a crash reads and writes through [`Disk`].
+//! Access to files: everything that must survive a crash reads and writes through [`Disk`].
 //!
-//! It is not a file system and not a cache. It exists so that a crash test can stand in for the
-//! real thing: [`RealDisk`] is the operating system's, and with the feature `faults` there is
-//! `FaultDisk`, which forgets, keeps or tears what was not synced when it is stopped.
+//! It is neither a file system nor a cache. It exists so that a crash test can replace the real disk:
+//! [`RealDisk`] uses the operating system, and with the feature `faults` there is `FaultDisk`, which forgets,
+//! keeps or tears unsynced bytes when it is stopped.
 //!
 //! ```
 //! use disk::{Disk, Output, RealDisk};
@@ -49,27 +49,28 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
-/// What is known of a file without reading it.
+/// What is known about a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Length in bytes; of a block device its size.
+    /// Length in bytes; for a block device its size.
     pub len: u64,
-    /// Time of the last change, nanoseconds since the epoch. Two equal stamps mean unchanged as far as
-    /// the file system can tell.
+    /// Modification time, nanoseconds since the epoch. Two equal times mean that the file is unchanged, as
+    /// far as the file system can tell.
     pub modified_ns: i128,
-    /// Time of the last change of anything of it, nanoseconds since the epoch. Unlike the other it can't be
-    /// set by a program. 0 where nobody tells.
+    /// Time of the last change of content or metadata, nanoseconds since the epoch. Unlike the modification
+    /// time, programs can't set it. 0 if unknown.
     pub changed_ns: i128,
     /// True for a regular file.
     pub regular: bool,
-    /// True for a block device. `len` says how much will be read of it and of a regular file, not of others.
+    /// True for a block device. For it and for regular files `len` says how much can be read; for others it
+    /// does not.
     pub block_device: bool,
 }
 
-/// Where a seek leads to from a position, in a file whose length is asked for when that matters.
+/// The position after a seek. `len` is called only if the length matters.
 ///
 /// # Errors
-/// `InvalidInput` for a place before the beginning, and those of `len`.
+/// `InvalidInput` for a position before the beginning, and errors of `len`.
 pub fn seek(position: u64, to: SeekFrom, len: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
     let place = match to {
         SeekFrom::Start(at) => Some(at),
@@ -81,22 +82,22 @@ pub fn seek(position: u64, to: SeekFrom, len: impl FnOnce() -> io::Result<u64>) 
 
 /// A file being read.
 pub trait Source: Read + Seek + Send + Sync {
-    /// The file's state now, also after it was renamed or removed.
+    /// The current state of the file, even after it was renamed or removed.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn stat(&self) -> io::Result<Stat>;
 
     /// Reads at byte `at` without moving the position; as with `read`, 0 means the end.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Fills `buffer` from byte `at` on; fewer bytes only at the end of the file.
+    /// Fills `buffer` from byte `at` on; reads fewer bytes only at the end of the file.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn read_full_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -110,193 +111,193 @@ pub trait Source: Read + Seek + Send + Sync {
         Ok(filled)
     }
 
-    /// Writes what is only in memory to the disk, so that whoever changes it from now on through a mapping is
-    /// seen by its times. Nothing where there is nothing to write, or nobody may.
+    /// Writes data that is only in memory to the disk, so that later changes through a mapping show in the
+    /// file's times. Does nothing if there is nothing to write or writing is not allowed.
     fn settle(&self) {}
 
-    /// Writes what is only in memory to the disk, and says when that fails: what is in memory is then the
-    /// only copy there is.
+    /// Writes data that is only in memory to the disk. If that fails, the copy in memory is the only one.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn write_out(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether somebody has it open for writing. None where that can't be told.
+    /// Whether somebody has it open for writing. None if that is unknown.
     fn is_written_to(&self) -> Option<bool> {
         None
     }
 
-    /// Parts of a range, which begins at a page, that are not in memory; none when that can't be told.
+    /// Parts of a range that are not in the page cache; the range must begin at a page. None if that is
+    /// unknown.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>>;
 
-    /// How much of a range, which begins at a page, is in memory; none when that can't be told.
+    /// How much of a range is in the page cache; the range must begin at a page. None if that is unknown.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn resident(&self, at: u64, len: u64) -> io::Result<Option<Resident>> {
         let _ = (at, len);
         Ok(None)
     }
 
-    /// The first byte from `at` on that does not lie in a hole; `None` when only holes follow. A file
-    /// system that does not tell has no holes.
+    /// The first byte from `at` on that is not in a hole; `None` when only holes follow. On a file system
+    /// that does not report holes there are none.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn skip_hole(&self, at: u64) -> io::Result<Option<u64>>;
 
     /// Advice: this range will be read soon.
     fn prefetch(&self, at: u64, len: u64);
 
-    /// Advice: this range need not stay in memory; from `at` on all when `len` is 0. What is not on the disk
-    /// yet stays, and so does what a process has mapped.
+    /// Advice: this range can be dropped from the page cache; everything from `at` on when `len` is 0. Pages
+    /// that are not on the disk yet stay, and so do pages that a process has mapped.
     fn forget(&self, at: u64, len: u64);
 }
 
-/// A file or block device that is read and written in place. After an error of a write or a sync nothing
-/// of it is to be trusted any more.
+/// A file or block device that is read and written in place. After a failed write or sync nothing in it can
+/// be trusted any more.
 pub trait Volume: Send + Sync {
-    /// Its state now.
+    /// Its current state.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn stat(&self) -> io::Result<Stat>;
 
     /// Reads at byte `at`; 0 means the end.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Writes all of `bytes` at byte `at`.
     ///
     /// # Errors
-    /// What the operating system reports; a part may be written.
+    /// Errors of the operating system; some of the bytes may have been written.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes a range read as zeros, without keeping room for it where that is possible.
+    /// Makes a range read as zeros, and frees its space if possible.
     ///
     /// # Errors
-    /// What the operating system reports; a part may be cleared.
+    /// Errors of the operating system; a part may have been cleared.
     fn clear(&self, at: u64, len: u64) -> io::Result<()>;
 
-    /// Makes a regular file this long; new bytes read as zeros.
+    /// Sets the length of a regular file; new bytes read as zeros.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
     /// Makes everything written so far survive a crash.
     ///
     /// # Errors
-    /// What the operating system reports; the data may then be lost, and calling again does not help.
+    /// Errors of the operating system; the data may then be lost, and calling again does not help.
     fn sync(&self) -> io::Result<()>;
 }
 
 /// How a lock is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// With others that share it.
+    /// Others may hold it as shared too.
     Shared,
-    /// With nobody.
+    /// Nobody else may hold it.
     Exclusive,
 }
 
-/// A lock that is held; dropping it, or the end of the process, gives it back.
+/// A held lock; it is released when this is dropped or the process ends.
 pub trait Guard: Send + Sync {}
 
-/// Everything that is written to a file system, made durable at once.
+/// Makes everything that is written to a file system durable at once.
 pub trait Batch: Send + Sync {
-    /// Makes everything survive a crash that was written to the file system since this was had.
+    /// Makes everything survive a crash that was written to the file system since this value was created.
     ///
     /// # Errors
-    /// What the operating system reports; the data may then be lost, and calling again does not help.
+    /// Errors of the operating system; the data may then be lost, and calling again does not help.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A file being written. After an error nothing of the file is to be trusted any more.
+/// A file that is being written. After an error nothing in the file can be trusted any more.
 pub trait Sink: Write + Send {
     /// Makes everything written so far survive a crash.
     ///
     /// # Errors
-    /// What the operating system reports; the data may then be lost, and calling again does not help.
+    /// Errors of the operating system; the data may then be lost, and calling again does not help.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// The operations on files that durability rests on.
+/// The operations on files that durability depends on.
 pub trait Disk: Send + Sync {
     /// Opens an existing file for reading.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the operating system reports.
+    /// `NotFound` when it does not exist; otherwise errors of the operating system.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>>;
 
-    /// Makes a new file for writing, readable by its owner only.
+    /// Creates a new file for writing, readable only by its owner.
     ///
     /// # Errors
-    /// `AlreadyExists` when there is one; otherwise what the operating system reports.
+    /// `AlreadyExists` when it exists; otherwise errors of the operating system.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Sink>>;
 
-    /// Gives a file another name, replacing what had it, in one step. A folder moves with all that is in it.
+    /// Renames a file in one step, and replaces a file of the new name. A folder moves with everything in it.
     ///
     /// # Errors
-    /// `NotFound` when there is no such file; otherwise what the operating system reports.
+    /// `NotFound` when the file does not exist; otherwise errors of the operating system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the operating system reports.
+    /// `NotFound` when it does not exist; otherwise errors of the operating system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Makes the names in a folder (new, renamed, removed) survive a crash.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// The state of a file by name.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the operating system reports.
+    /// `NotFound` when it does not exist; otherwise errors of the operating system.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
 
-    /// Cuts an existing file to `len` bytes, if it is longer, and opens it for writing at its end. The cut
-    /// survives a crash after the next sync, not before.
+    /// Truncates an existing file to `len` bytes, if it is longer, and opens it for writing at its end. The
+    /// truncation survives a crash only after the next sync.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the operating system reports.
+    /// `NotFound` when it does not exist; otherwise errors of the operating system.
     fn append(&self, path: &Path, len: u64) -> io::Result<Box<dyn Sink>>;
 
     /// Opens an existing file or block device for reading and writing in place. A block device that is
     /// mounted or otherwise in use is refused.
     ///
     /// # Errors
-    /// `NotFound` when there is none, `ResourceBusy` when it is in use; otherwise what the operating system
-    /// reports.
+    /// `NotFound` when it does not exist, `ResourceBusy` when it is in use; otherwise errors of the operating
+    /// system.
     fn volume(&self, path: &Path) -> io::Result<Box<dyn Volume>>;
 
-    /// The names of what is in a folder, folders included, in order.
+    /// The names of everything in a folder, including folders, in order.
     ///
     /// # Errors
-    /// `NotFound` when there is no such folder; otherwise what the operating system reports.
+    /// `NotFound` when the folder does not exist; otherwise errors of the operating system.
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Makes a folder, for its owner only. Its name survives a crash when its parent is synced.
+    /// Creates a folder, for its owner only. Its name survives a crash once its parent is synced.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
+    /// `AlreadyExists` when the name is taken; otherwise errors of the operating system.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Makes a folder and those above it, and their names survive a crash. One that exists is no error.
+    /// Creates a folder and its parents, and makes their names durable. It is no error if the folder exists.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn make_folder(&self, folder: &Path) -> io::Result<()> {
         if folder.as_os_str().is_empty() || self.list(folder).is_ok() {
             return Ok(());
@@ -312,24 +313,24 @@ pub trait Disk: Send + Sync {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// `NotFound` when there is none; otherwise what the operating system reports, so for one that is not
-    /// empty.
+    /// `NotFound` when it does not exist; otherwise errors of the operating system, for example when it is
+    /// not empty.
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// A way to make many files durable at once, which is to be had before they are written; none where each
-    /// must be synced.
+    /// A way to make many files durable at once, to be requested before they are written; none if each must
+    /// be synced.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn batch(&self, folder: &Path) -> io::Result<Option<Box<dyn Batch>>> {
         let _ = folder;
         Ok(None)
     }
 
-    /// Takes a lock on a file, which is made when there is none, without waiting; `None` when others hold
-    /// it.
+    /// Takes a lock on a file, which is created if it does not exist, without waiting; `None` when others
+    /// hold the lock.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn lock(&self, path: &Path, share: Share) -> io::Result<Option<Box<dyn Guard>>>;
 }

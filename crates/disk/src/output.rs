@@ -1,4 +1,4 @@
-//! A file that appears under its name only when it is whole.
+//! A file that appears under its name only when it is complete.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::{Disk, Sink};
 
-/// A file being written under a temporary name in the same folder. [`Output::finish`] syncs it, gives it
-/// its name and syncs the folder; dropped before that, it leaves nothing.
+/// A file that is written under a temporary name in the same folder. [`Output::finish`] syncs it, renames it
+/// and syncs the folder; if it is dropped before that, nothing remains.
 ///
-/// The temporary name is the final one with `.partial` added: a file left by a crash is recognised, and
-/// taken over by the next run for the same name.
+/// The temporary name is the final one with `.partial` added. So a file left by a crash is recognised, and
+/// replaced by the next run for the same name.
 pub struct Output<'disk> {
     disk: &'disk dyn Disk,
     sink: Option<Box<dyn Sink>>,
@@ -19,10 +19,10 @@ pub struct Output<'disk> {
 }
 
 impl<'disk> Output<'disk> {
-    /// Starts a file that will be called `name`; a file of that name stays as it is until `finish`.
+    /// Starts a file that will be called `name`; an existing file of that name stays as it is until `finish`.
     ///
     /// # Errors
-    /// What creating the temporary file reports.
+    /// Errors of creating the temporary file.
     pub fn create(disk: &'disk dyn Disk, name: &Path) -> io::Result<Output<'disk>> {
         let partial = Output::partial(name);
         match disk.remove(&partial) {
@@ -33,10 +33,10 @@ impl<'disk> Output<'disk> {
         Ok(Output { disk, sink: Some(sink), partial, name: name.to_owned() })
     }
 
-    /// Makes the file whole and durable under its name.
+    /// Makes the file complete and durable under its name.
     ///
     /// # Errors
-    /// What writing, syncing or renaming reports; the name then still means what it meant before.
+    /// Errors of writing, syncing or renaming; the name then still belongs to the former file, if any.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some(mut sink) = self.sink.take() {
             let synced = sink.flush().and_then(|()| sink.sync());
@@ -50,10 +50,10 @@ impl<'disk> Output<'disk> {
         self.disk.sync_folder(self.name.parent().unwrap_or(Path::new("")))
     }
 
-    /// Gives up, but leaves what was written under the temporary name.
+    /// Gives up, but keeps what was written under the temporary name.
     pub fn leave(mut self) {
         if let Some(mut sink) = self.sink.take() {
-            // Whoever reads it checks what there is.
+            // Whoever reads the file checks what is in it.
             sink.flush().ok();
         }
     }
@@ -67,7 +67,7 @@ impl<'disk> Output<'disk> {
     }
 
     fn discard(&self) {
-        // The caller is already told of the failure that led here; a leftover is taken over next time.
+        // The caller already has the error that led here; the next run replaces what is left.
         self.disk.remove(&self.partial).ok();
     }
 }

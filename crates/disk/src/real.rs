@@ -13,21 +13,21 @@ use rustix::io::Errno;
 
 use crate::{Batch, Disk, Guard, Resident, Share, Sink, Source, Stat, Volume, lease, residency};
 
-/// Written where a range must be cleared and a hole can't be made.
+/// Zeros to write over a range if a hole can't be made.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The operating system's own files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// An open file, and its length if it is a block device, whose metadata does not tell.
+/// An open file, and its length if it is a block device, whose metadata does not give it.
 struct RealFile {
     file: File,
     device_len: Option<u64>,
 }
 
 struct RealSink(File);
-/// A folder on the file system that is synced.
+/// A folder on the file system to sync.
 struct RealBatch(File);
 struct RealGuard(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
 
@@ -88,7 +88,7 @@ impl Source for RealFile {
 
     fn write_out(&self) -> io::Result<()> {
         match rustix::fs::fdatasync(&self.file) {
-            // A file that can't be synced is one that nobody writes to.
+            // If a file can't be synced, nobody writes to it.
             Err(Errno::INVAL | Errno::ROFS) => Ok(()),
             written => Ok(written?),
         }
@@ -100,7 +100,7 @@ impl Source for RealFile {
 
     fn absent(&self, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
         match residency::absent(&self.file, at, len) {
-            // What can't be mapped, such as a pipe.
+            // Something that can't be mapped, such as a pipe.
             Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(Vec::new()),
             told => told,
         }
@@ -120,7 +120,7 @@ impl Source for RealFile {
     }
 
     fn prefetch(&self, at: u64, len: u64) {
-        // Only advice: nothing is wrong when it is refused.
+        // This is only advice, and it may be refused.
         fadvise(&self.file, at, NonZeroU64::new(len), Advice::WillNeed).ok();
     }
 
@@ -143,7 +143,7 @@ impl Volume for RealFile {
     }
 
     fn clear(&self, at: u64, len: u64) -> io::Result<()> {
-        // A device's hole may come back as anything on some hardware: there zeros are written.
+        // On some hardware a hole in a device may return any bytes, so zeros are written there.
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if len > 0 && self.device_len.is_none() && fallocate(&self.file, mode, at, len).is_ok() {
             return Ok(());
@@ -175,7 +175,7 @@ impl Batch for RealBatch {
     }
 }
 
-/// Whether the kernel is of this version or a later one.
+/// Whether the kernel has at least this version.
 fn is_linux_from(least: (u32, u32)) -> bool {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
@@ -203,7 +203,7 @@ impl Disk for RealDisk {
     #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
     fn open(&self, path: &Path) -> io::Result<Box<dyn Source>> {
         let file = RealFile::new(File::open(path)?)?;
-        // Only advice: a pipe or a device refuses it and is read all the same.
+        // This is only advice: a pipe or a device refuses it and can still be read.
         fadvise(&file.file, 0, None, Advice::Sequential).ok();
         Ok(Box::new(file))
     }
@@ -245,7 +245,8 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         if std::fs::metadata(path)?.file_type().is_block_device() {
-            // Without O_CREAT this asks the kernel for the device alone: a mount, swap or a mapping says no.
+            // Without O_CREAT this asks the kernel for exclusive use of the device: it refuses if the device
+            // is mounted, used as swap or mapped.
             options.custom_flags(i32::try_from(OFlags::EXCL.bits()).unwrap_or(0));
         }
         Ok(Box::new(RealFile::new(options.open(path)?)?))
@@ -264,7 +265,7 @@ impl Disk for RealDisk {
 
     #[expect(clippy::disallowed_methods, reason = "this is the door that everybody else goes through")]
     fn batch(&self, folder: &Path) -> io::Result<Option<Box<dyn Batch>>> {
-        // Older kernels do not tell of what they could not write.
+        // Older kernels do not report failed writes here.
         if !is_linux_from((5, 8)) {
             return Ok(None);
         }

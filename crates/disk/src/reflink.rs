@@ -1,9 +1,9 @@
 //! Copies of folders that share their blocks with the original.
 //!
-//! Making one takes two steps. The first gives every file of the original a counterpart with the same bytes,
-//! in several threads; that is all that has to happen while nobody writes. A counterpart that is there
-//! already costs a fraction of a new one, and an extent that it shares already next to nothing, so the step
-//! is made once before and once more when it counts. The second gives everything its attributes.
+//! A copy takes two steps. The first gives every file of the original a counterpart with the same bytes, in
+//! several threads; only this has to happen while nobody writes. An existing counterpart costs a fraction of
+//! a new one, and an extent that is already shared costs next to nothing, so this step is done once in
+//! advance and again when it counts. The second step sets all attributes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -19,45 +19,45 @@ use rustix::io::Errno;
 use crate::tree::{describe, set_times};
 use crate::{Disk, RealDisk, Tree, extended};
 
-/// More threads than that wait for each other: all of them write to the one journal of the file system.
+/// More threads would wait for each other, because all of them write to the file system's one journal.
 const THREADS: usize = 4;
 
-/// Whether a file may go while a folder is copied.
+/// Whether a file may disappear while a folder is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vanish {
-    /// It may: there is another look to come.
+    /// It may, because the folder will be copied once more.
     Fine,
-    /// It is an error, because it may be there under another name.
+    /// It is an error, because the file may exist under another name.
     Error,
 }
 
-/// Whether a name is one of the caller's own, which is not copied.
+/// Whether a name belongs to the caller, so that it is not copied.
 pub type Own = fn(&OsStr) -> bool;
 
-/// What is below a folder, and what of it the copy has.
+/// The contents of a folder, and what the copy has of them.
 #[derive(Debug)]
 pub struct Reflink {
     from: PathBuf,
     to: PathBuf,
     vanish: Vanish,
-    /// In the order in which they are made: a folder before what is in it.
+    /// In the order of creation: a folder before its contents.
     items: Vec<Item>,
 }
 
 #[derive(Debug)]
 struct Item {
-    /// Below the folder, whose own is empty.
+    /// Relative to the folder, whose own path is empty.
     path: PathBuf,
     metadata: Metadata,
 }
 
 impl Reflink {
-    /// Makes `to`, which may be there from an earlier time, a copy of the folder `from` but for attributes.
-    /// Names at the top for which `own` is true are not looked at.
+    /// Makes `to`, which may exist from an earlier call, a copy of the folder `from` without attributes.
+    /// Names at the top for which `own` is true are skipped.
     ///
     /// # Errors
-    /// What the operating system reports; where files can't share blocks, or a part of the folder lies on
-    /// another file system, that is said.
+    /// Errors of the operating system; the error says so if files can't share blocks, or if a part of the
+    /// folder is on another file system.
     pub fn make(from: &Path, to: &Path, own: Own, vanish: Vanish) -> io::Result<Reflink> {
         let items = list(from, own, vanish)?;
         let reflink = Reflink { from: from.to_owned(), to: to.to_owned(), vanish, items };
@@ -70,13 +70,13 @@ impl Reflink {
         Ok(reflink)
     }
 
-    /// Gives everything its owner, rights, times and extended attributes.
+    /// Sets owner, permissions, times and extended attributes of everything.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     pub fn finish(&self) -> io::Result<()> {
         let mut buffer = extended::buffer();
-        // What is in a folder is made before the folder gets its time.
+        // The contents of a folder come before the folder itself, because they change its time.
         for item in self.items.iter().rev() {
             match self.finish_one(item, &mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.vanish == Vanish::Fine => {}
@@ -91,7 +91,8 @@ impl Reflink {
         let entry = describe(item.path.clone().into(), &from, &item.metadata, buffer)?;
         let is = std::fs::symlink_metadata(&to)?;
         let state = |metadata: &Metadata| (metadata.mode(), metadata.uid(), metadata.gid());
-        // Nobody but the file system changes that of a copy; to set it anew would cost three times as much.
+        // Only the file system changes the attributes of a copy; setting them again would cost three times as
+        // much.
         if state(&is) == state(&item.metadata) {
             set_times(&to, entry.attributes.modified_ns)?;
         } else {
@@ -100,13 +101,13 @@ impl Reflink {
         extended::mirror(&to, &entry.extended, buffer)
     }
 
-    /// How many files it has.
+    /// How many files the folder has.
     #[must_use]
     pub fn files(&self) -> u64 {
         self.items.iter().filter(|item| item.metadata.is_file()).count() as u64
     }
 
-    /// Removes from the copy what is not in the original, or is something else there.
+    /// Removes from the copy everything that is not in the original, or is something else there.
     fn sort_out(&self) -> io::Result<()> {
         if !self.to.try_exists()? {
             return Ok(());
@@ -115,10 +116,10 @@ impl Reflink {
             self.items.iter().map(|item| (&*item.path, type_of(item))).collect();
         let mut gone: BTreeSet<PathBuf> = BTreeSet::new();
         for item in list(&self.to, |_| false, Vanish::Error)? {
-            // Names that share a file are tied anew: in the original they may not share it any more.
+            // Hard links are made again, because in the original the names may no longer share a file.
             let tied = !item.metadata.is_dir() && item.metadata.nlink() > 1;
             let same = wanted.get(&*item.path) == Some(&type_of(&item)) && !tied;
-            // What is in a folder that goes has gone with it.
+            // The contents of a removed folder were removed with it.
             if same || item.path.ancestors().skip(1).any(|above| gone.contains(above)) {
                 continue;
             }
@@ -133,8 +134,8 @@ impl Reflink {
         Ok(())
     }
 
-    /// Makes folders, links, pipes, sockets and devices. Gives back names of files that have another name
-    /// already, which comes second.
+    /// Creates folders, links, pipes, sockets and devices. Returns the other names of hard-linked files,
+    /// which are made later.
     fn make_others(&self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
         let mut links = Vec::new();
         let mut firsts: BTreeMap<u64, &Path> = BTreeMap::new();
@@ -155,7 +156,7 @@ impl Reflink {
                 },
                 FileType::Symlink => {
                     let target = std::fs::read_link(self.from.join(&item.path)).map_err(at(&item.path))?;
-                    // It may lead elsewhere by now.
+                    // It may have another target by now.
                     remove_if_there(&path).and_then(|()| RealDisk.make_link(&path, &target))
                 }
                 kind => remove_if_there(&path).and_then(|()| {
@@ -180,7 +181,7 @@ impl Reflink {
                 match share(&self.from.join(path), &self.to.join(path)) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound && self.vanish == Vanish::Fine => {}
                     shared => shared.map_err(at(path)).inspect_err(|_| {
-                        // Nobody needs the rest.
+                        // The other threads need not continue.
                         next.store(files.len(), Ordering::Relaxed);
                     })?,
                 }
@@ -199,7 +200,7 @@ impl Reflink {
     }
 }
 
-/// Says which file an error is about.
+/// Adds to an error which file it is about.
 fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -224,7 +225,7 @@ fn type_of(item: &Item) -> FileType {
     }
 }
 
-/// A folder and what is in it, as deep as it goes.
+/// Lists a folder and everything below it.
 fn list(top: &Path, own: Own, vanish: Vanish) -> io::Result<Vec<Item>> {
     let metadata = std::fs::metadata(top).map_err(at(top))?;
     let device = metadata.dev();
@@ -259,26 +260,26 @@ fn list(top: &Path, own: Own, vanish: Vanish) -> io::Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Gives `to` the bytes of `from`, of one moment.
+/// Gives `to` the bytes that `from` has at one moment.
 fn share(from: &Path, to: &Path) -> io::Result<()> {
     let nofollow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let source = OpenOptions::new().read(true).custom_flags(nofollow).open(from)?;
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600).custom_flags(nofollow);
     let target = match options.open(to) {
-        // A file that nobody may write to, from an earlier time, and we are not root.
+        // A file from an earlier call that nobody may write to, and we are not root.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && to.try_exists()? => {
             std::fs::remove_file(to)?;
             options.open(to)?
         }
         opened => opened?,
     };
-    // A clone does not take away what was behind its end, and is refused where it does not end with a block.
+    // A clone does not remove bytes after its end, and is refused if it does not end at a block boundary.
     if target.metadata()?.len() > source.metadata()?.len() {
         target.set_len(0)?;
     }
     let cloned = clone(&source, &target);
-    // Somebody writes to it: nothing of an earlier time may be left.
+    // Somebody writes to it: no bytes of an earlier call may remain.
     if cloned.is_err() || target.metadata()?.len() != source.metadata()?.len() {
         target.set_len(0)?;
         clone(&source, &target)?;

@@ -1,4 +1,4 @@
-//! Which pages of a file are in memory.
+//! Finds out which pages of a file are in the page cache.
 
 use std::fs::File;
 use std::io;
@@ -10,26 +10,26 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, fstat, fstatfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// The number of cachestat(2) where all machines have the same numbers; libc does not name it everywhere.
+/// The number of cachestat(2), which is the same on all architectures; libc does not define it everywhere.
 const SYS_CACHESTAT: libc::c_long = 451;
-/// mincore(2) is asked for so much at a time.
+/// The range of one mincore(2) call.
 const WINDOW: u64 = 1 << 30;
-/// File systems whose files are nowhere but in memory: tmpfs and ramfs, as statfs(2) numbers them.
+/// File systems whose files exist only in memory: tmpfs and ramfs, by their numbers in statfs(2).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// How much of a range of a file is in memory, in pages.
+/// How much of a range of a file is in the page cache, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// Pages that are there.
+    /// Pages in the page cache.
     pub pages: u64,
-    /// Pages of these that are not on the disk yet, or are just being written; none where the kernel does not
-    /// tell, which it does from Linux 6.5 on.
+    /// How many of them are not on the disk yet, or are being written; none if the kernel does not tell (it
+    /// does since Linux 6.5).
     pub dirty: Option<u64>,
-    /// Whether the file system keeps its files in memory alone, so that nothing of them can leave it.
+    /// Whether the file system keeps its files only in memory, so that none of their pages can be dropped.
     pub only_there: bool,
 }
 
-/// Bytes of a page.
+/// Bytes per page.
 #[must_use]
 pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
@@ -53,13 +53,13 @@ struct CacheCounts {
     evicted_of_late: u64,
 }
 
-/// How much of a range, which begins at a page, is in memory. None when the kernel does not tell: of files
-/// that we neither own nor may write, and of what is no file.
+/// How much of a range is in the page cache; the range must begin at a page. None when the kernel does not
+/// tell: for files that we neither own nor may write, and for anything that is not a file.
 pub(crate) fn resident(file: &File, at: u64, len: u64) -> io::Result<Option<Resident>> {
     if !may_know(file)? {
         return Ok(None);
     }
-    // The width of this number differs between machines.
+    // The width of this number differs between architectures.
     let kind = i128::from(fstatfs(file)?.f_type) & 0xffff_ffff;
     let only_there = IN_MEMORY.iter().any(|known| i128::from(*known) == kind);
     if let Some(counts) = counts(file, at, len) {
@@ -69,7 +69,7 @@ pub(crate) fn resident(file: &File, at: u64, len: u64) -> io::Result<Option<Resi
     Ok(mapped(file, at, len)?.map(|pages| Resident { pages, dirty: None, only_there }))
 }
 
-/// The same by mincore(2): pages that are there; none of what can't be mapped.
+/// The same with mincore(2): pages in the page cache; none for what can't be mapped.
 fn mapped(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     let (mut pages, mut from) = (len.div_ceil(page_size()), at);
     while from < at + len {
@@ -83,8 +83,8 @@ fn mapped(file: &File, at: u64, len: u64) -> io::Result<Option<u64>> {
     Ok(Some(pages))
 }
 
-/// Whether the kernel tells us the truth: to others it says that all is in memory (mincore) or nothing
-/// (cachestat), because what a program has read is a secret of who runs it.
+/// Whether the kernel tells us the truth. To other users it says that everything is in memory (mincore) or
+/// nothing (cachestat), because what a program has read is a secret of its user.
 fn may_know(file: &File) -> io::Result<bool> {
     let me = geteuid();
     if me.is_root() || fstat(file)?.st_uid == me.as_raw() {
@@ -94,27 +94,26 @@ fn may_know(file: &File) -> io::Result<bool> {
     Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok())
 }
 
-/// Asks cachestat(2), which counts without mapping anything. None where the kernel or the file system has
-/// it not.
+/// Calls cachestat(2), which counts without mapping anything. None if the kernel or the file system lacks it.
 #[expect(unsafe_code, reason = "there is no safe interface to cachestat")]
 fn counts(file: &File, at: u64, len: u64) -> Option<CacheCounts> {
     let (range, mut counts) = (CacheRange { at, len }, CacheCounts::default());
-    // A range of no bytes would mean all up to the end.
+    // An empty range would mean everything up to the end.
     if len == 0 {
         return Some(counts);
     }
-    // SAFETY: the kernel reads the first and fills the second; both are laid out as its headers say and live
-    // until it returns.
+    // SAFETY: the kernel reads the first structure and fills the second; both have the layout of its headers
+    // and live until the call returns.
     let told =
         unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0) };
     (told == 0).then_some(counts)
 }
 
-/// Parts of a range that are not in memory. `at` is a multiple of the page size.
+/// Parts of a range that are not in the page cache. `at` must be a multiple of the page size.
 ///
-/// It maps the range and asks mincore(2), which every Linux has; cachestat(2) would need 6.5. A read that
-/// does not wait (RWF_NOWAIT) is no way to ask: it starts reading ahead. Of files that we neither own nor may
-/// write the kernel says that all is in memory.
+/// This maps the range and calls mincore(2), which every Linux has; cachestat(2) would need 6.5. A read that
+/// does not wait (RWF_NOWAIT) is not a way to ask, because it starts read-ahead. For files that we neither
+/// own nor may write the kernel says that everything is in memory.
 #[expect(unsafe_code, reason = "there is no safe interface to mincore")]
 pub(crate) fn absent(file: &File, at: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
     let page = rustix::param::page_size();
@@ -123,17 +122,17 @@ pub(crate) fn absent(file: &File, at: u64, len: usize) -> io::Result<Vec<Range<u
     if len == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: a new mapping where the kernel likes it. Nobody reads through it, so a file that is cut does no
-    // harm.
+    // SAFETY: a new mapping at an address that the kernel chooses. Nobody reads through it, so truncating the
+    // file does no harm.
     let start =
         unsafe { libc::mmap(null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), offset) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the range is mapped, and there is a flag for each of its pages.
+    // SAFETY: the range is mapped, and `flags` has an element for each of its pages.
     let told = unsafe { libc::mincore(start, len, flags.as_mut_ptr()) };
     let error = io::Error::last_os_error();
-    // SAFETY: it was mapped above and is used no more. It can't fail for such a range.
+    // SAFETY: it was mapped above and is not used any more. This can't fail for such a range.
     unsafe { libc::munmap(start, len) };
     if told != 0 {
         return Err(error);
@@ -162,7 +161,7 @@ mod tests {
         file.write_all(&vec![7; len]).unwrap();
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        // Pages that are just being read ahead are there for one way of asking, and not yet for the other.
+        // One of the two methods counts pages that are just being read ahead, the other does not yet.
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
         io::Seek::rewind(&mut file).unwrap();
         file.read_exact(&mut vec![0; 1 << 20]).unwrap();

@@ -1,4 +1,4 @@
-//! Folders with all that is in them: what a tree of files needs beyond single files.
+//! Folders with everything in them: what a tree of files needs beyond single files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -12,20 +12,20 @@ use crate::extended::Extended;
 use crate::extent::Extent;
 use crate::{RealDisk, extended};
 
-/// What something in a folder is.
+/// The kind of an entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, and where it leads.
+    /// A symbolic link, with its target.
     Link(OsString),
     /// A socket, a pipe or a device.
     Other,
 }
 
-/// Owner, rights and time of something in a folder.
+/// Owner, permissions and time of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Permission bits, with set-user-id, set-group-id and the sticky bit.
@@ -34,84 +34,83 @@ pub struct Attributes {
     pub uid: u32,
     /// Number of the group.
     pub gid: u32,
-    /// Time of the last change, nanoseconds since the epoch.
+    /// Modification time, nanoseconds since the epoch.
     pub modified_ns: i128,
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name.
     pub name: OsString,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Length in bytes of a regular file.
     pub len: u64,
-    /// Number of the device it lies on, which a mounted file system and a btrfs subvolume have of their own.
+    /// Number of its device; a mounted file system and a btrfs subvolume have their own.
     pub device: u64,
-    /// Its number there: two names of one file have the same.
+    /// Its inode number: hard links to one file have the same.
     pub inode: u64,
-    /// How many names it has.
+    /// How many hard links it has.
     pub links: u64,
-    /// Owner, rights and time.
+    /// Owner, permissions and time.
     pub attributes: Attributes,
-    /// Extended attributes by name, access control lists among them, as far as we may see them.
+    /// Extended attributes by name, including access control lists, as far as we may see them.
     pub extended: Extended,
 }
 
-/// Folders, as they are backed up and restored.
+/// Operations on folders, for backup and restore.
 pub trait Tree: Send + Sync {
-    /// What is in a folder, in the order of the names' bytes. Links are not followed, but for the folder
-    /// itself.
+    /// The entries of a folder, sorted by the bytes of their names. Links are not followed, except for the
+    /// folder itself.
     ///
     /// # Errors
-    /// `NotFound` when there is no such folder; otherwise what the operating system reports.
+    /// `NotFound` when the folder does not exist; otherwise errors of the operating system.
     fn entries(&self, folder: &Path) -> io::Result<Vec<Entry>>;
 
-    /// What there is at a path; a link is followed.
+    /// The entry at a path; a link is followed.
     ///
     /// # Errors
-    /// `NotFound` when there is nothing; otherwise what the operating system reports.
+    /// `NotFound` when there is nothing; otherwise errors of the operating system.
     fn entry(&self, path: &Path) -> io::Result<Entry>;
 
-    /// Makes a symbolic link at `path`.
+    /// Creates a symbolic link at `path`.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
+    /// `AlreadyExists` when the name is taken; otherwise errors of the operating system.
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()>;
 
-    /// Gives something its attributes, a link itself and not what it leads to, and takes access control lists
-    /// away that it has got from its folder. Only root can give a file to another owner: for others a file
-    /// stays theirs.
+    /// Sets attributes, of a link itself and not of its target, and removes access control lists inherited
+    /// from the folder. Only root can change a file's owner: otherwise the file keeps its owner.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// Errors of the operating system.
     fn set_attributes(&self, path: &Path, kind: &Kind, attributes: Attributes) -> io::Result<()>;
 
-    /// Gives something one extended attribute, a link itself and not what it leads to.
+    /// Sets one extended attribute, of a link itself and not of its target.
     ///
     /// # Errors
-    /// `Unsupported` where there are none, or not over this connection; otherwise what the operating system
-    /// reports.
+    /// `Unsupported` if there are none here, or not over this connection; otherwise errors of the operating
+    /// system.
     fn set_extended(&self, path: &Path, name: &OsStr, value: &[u8]) -> io::Result<()> {
         let _ = (path, name, value);
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Makes `path` another name of a file.
+    /// Makes `path` a hard link to a file.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken; otherwise what the operating system reports.
+    /// `AlreadyExists` when the name is taken; otherwise errors of the operating system.
     fn make_hard_link(&self, path: &Path, file: &Path) -> io::Result<()> {
         let _ = (path, file);
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Where a regular file lies on its device, in the order of its bytes. Files that share bytes share
+    /// Where a regular file's data is on its device, in the order of its bytes. Files that share bytes share
     /// extents.
     ///
     /// # Errors
-    /// `Unsupported` on a file system that does not tell; otherwise what the operating system reports.
+    /// `Unsupported` on a file system that does not tell; otherwise errors of the operating system.
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>>;
 }
 
@@ -128,7 +127,7 @@ impl Tree for RealDisk {
 
     fn entry(&self, path: &Path) -> io::Result<Entry> {
         let name = path.file_name().unwrap_or_default().to_owned();
-        // Of what a link leads to, as all else.
+        // Of a link's target, like everything else.
         let path = path.canonicalize()?;
         describe(name, &path, &std::fs::metadata(&path)?, &mut extended::buffer())
     }
@@ -144,7 +143,7 @@ impl Tree for RealDisk {
         }
         if !matches!(kind, Kind::Link(_)) {
             extended::remove_lists(path)?;
-            // After the owner, because a change of that takes set-user-id away.
+            // After the owner, because changing the owner clears set-user-id.
             rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(attributes.mode & 0o7777), AtFlags::empty())?;
         }
         set_times(path, attributes.modified_ns)
@@ -164,7 +163,7 @@ impl Tree for RealDisk {
     }
 }
 
-/// Sets the time of the last change, and that of the last use with it.
+/// Sets the modification time, and the access time to the same.
 pub(crate) fn set_times(path: &Path, modified_ns: i128) -> io::Result<()> {
     let whole = i64::try_from(modified_ns.div_euclid(1_000_000_000)).unwrap_or(0);
     let rest = i64::try_from(modified_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
@@ -185,7 +184,7 @@ pub(crate) fn describe(
         Kind::Folder
     } else if metadata.is_symlink() {
         match std::fs::read_link(path) {
-            // Whoever lists it sees how long its own path is.
+            // Whoever lists the folder reports that its own path is too long.
             Err(error) if extended::is_too_long(&error) => Kind::Link(OsString::new()),
             target => Kind::Link(target?.into()),
         }

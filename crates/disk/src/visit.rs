@@ -1,15 +1,15 @@
-//! Reading what others work with, and leaving the page cache as it was.
+//! Reads files that others use, and leaves the page cache as it was.
 
 use std::io;
 use std::ops::Range;
 
 use crate::Source;
 
-/// What a reader brings into memory, and takes out again when it has read it. What was there before stays: it
-/// is what somebody else works with.
+/// The pages that a reader brings into the page cache, and drops again after reading. Pages that were cached
+/// before stay, because somebody else uses them.
 ///
-/// It takes three steps, each for all parts of a file before the next: what one part has read ahead would be
-/// mistaken for others' pages when the next one is looked at.
+/// A visit takes three steps, and each step must be done for all parts of a file before the next: read-ahead
+/// of one part would otherwise look like pages of others when the next part is examined.
 ///
 /// ```
 /// use disk::{Disk, RealDisk, Visit};
@@ -32,23 +32,23 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// Looks what of a range, which begins at a page, is not in memory.
+    /// Finds out which part of a range is not cached; the range must begin at a page.
     ///
     /// # Errors
-    /// As [`Source::absent`].
+    /// Those of [`Source::absent`].
     pub fn look(&mut self, source: &dyn Source, at: u64, len: usize) -> io::Result<()> {
         self.absent.extend(source.absent(at, len)?);
         Ok(())
     }
 
-    /// Has it read ahead.
+    /// Starts read-ahead of that part.
     pub fn begin(&self, source: &dyn Source) {
         for range in &self.absent {
             source.prefetch(range.start, range.end - range.start);
         }
     }
 
-    /// Forgets what was not in memory before. To be called when all of it was read.
+    /// Drops the pages that were not cached before. Call it after everything was read.
     pub fn end(self, source: &dyn Source) {
         for range in self.absent {
             source.forget(range.start, range.end - range.start);

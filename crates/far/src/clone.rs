@@ -1,5 +1,5 @@
-//! Copying a folder whose files share their blocks with the original, behind a lock, while a server stands
-//! still.
+//! Copies a folder so that the files share their blocks with the original, under a lock, while a server is
+//! stopped.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,18 +13,18 @@ use crate::command::Held;
 use crate::still::{Still, Stopped};
 use crate::wire::{In, Out, corrupt};
 
-/// A copy that is to be made. Names at the top that are our own ([`is_own`]) are not copied.
+/// A request for a copy. Names at the top that are our own ([`is_own`]) are not copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cloning {
-    /// What is copied.
+    /// The folder to copy.
     pub from: PathBuf,
-    /// The copy. What it has already, from an earlier time, costs less.
+    /// The copy. Files that it already has from an earlier call cost less.
     pub to: PathBuf,
-    /// There is another look to come: what goes meanwhile may go.
+    /// The folder will be copied once more, so files may disappear meanwhile.
     pub first: bool,
-    /// A shell command that holds a lock while it runs others; empty for none.
+    /// A shell command that holds a lock while it runs another command; empty for none.
     pub lock: OsString,
-    /// What stands still meanwhile.
+    /// The process to stop meanwhile.
     pub still: Option<Still>,
 }
 
@@ -33,7 +33,7 @@ pub struct Cloning {
 pub struct Cloned {
     /// How many files.
     pub files: u64,
-    /// How long it took, until nobody had to hold still any more.
+    /// How long it took, until nobody had to be held any more.
     pub lasted: Duration,
 }
 
@@ -81,8 +81,8 @@ impl In<'_> {
 /// Makes the copy.
 ///
 /// # Errors
-/// What the operating system reports; those of the lock's command, also when that fails in the end; when what
-/// is to stand still has not done so all the time.
+/// Errors of the operating system; errors of the lock's command, even if it fails only in the end; an error
+/// when the process was not stopped all the time.
 pub fn clone(cloning: &Cloning) -> io::Result<Cloned> {
     let vanish = if cloning.first { Vanish::Fine } else { Vanish::Error };
     let held = match cloning.lock.is_empty() {

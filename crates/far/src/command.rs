@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 
 use crate::wire::Ran;
 
-/// Runs a command with nothing to read and waits for its end. It is no shell's: arguments are what they are.
+/// Runs a command with empty input and waits for its end. No shell is involved: arguments are passed
+/// unchanged.
 ///
 /// # Errors
 /// When it can't be started.
@@ -24,11 +25,11 @@ fn ran(output: Output) -> Ran {
     Ran { code, output: output.stdout, errors: output.stderr }
 }
 
-/// Says that it runs, and waits until it may end. The pipes go by their names, because many programs close
-/// what they do not know.
+/// Reports that it runs, and waits until it may end. The pipes are opened by their names, because many
+/// programs close descriptors that they do not know.
 const WAIT: &str = r#"echo >"$1" && read -r line <"$2""#;
 
-/// A command that holds a lock while it runs another, which waits until this is released.
+/// A command that holds a lock while it runs another one, which waits until this is released.
 pub(crate) struct Held {
     go: PipeWriter,
     command: String,
@@ -57,7 +58,7 @@ impl Held {
             .spawn()?;
         let running = std::thread::spawn(move || {
             let output = child.wait_with_output();
-            // Whoever waits for the lock learns that nobody says anything any more.
+            // Tells the one who waits for the lock that nothing more will come.
             (&says).write_all(b"!").ok();
             output.map(ran)
         });
@@ -74,13 +75,12 @@ impl Held {
         }
     }
 
-    /// Lets go.
+    /// Releases the lock.
     ///
     /// # Errors
-    /// When the command fails, or has ended before: then nothing that was done under its lock can be relied
-    /// on.
+    /// When the command fails, or has ended before: then nothing that was done under its lock can be trusted.
     pub(crate) fn release(mut self) -> io::Result<()> {
-        // When nobody reads that, the command has ended, and says with which code.
+        // If nobody reads this, the command has ended, and its exit code says why.
         self.go.write_all(b"\n").ok();
         let ran = self.running.join().unwrap_or_else(|_| Err(io::Error::other("a thread ended early")))?;
         match ran.code {

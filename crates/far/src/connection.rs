@@ -1,4 +1,4 @@
-//! The near side: one request after the other.
+//! The near side of a connection, which sends requests.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -9,12 +9,12 @@ use crate::clone::{Cloned, Cloning};
 use crate::request::Request;
 use crate::wire::{self, In, MAGIC, Out, Ran, VERSION, corrupt};
 
-/// What the far side says of itself before anything else.
+/// The first message of the far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     /// BLAKE3 of the program that runs there.
     pub program: [u8; 32],
-    /// The number of the user whom it runs as.
+    /// The id of the user as whom it runs.
     pub uid: u32,
     /// The machine's name.
     pub host: OsString,
@@ -50,11 +50,11 @@ pub struct Connection {
 pub(crate) struct Wire {
     input: BufReader<Box<dyn Read + Send>>,
     output: BufWriter<Box<dyn Write + Send>>,
-    /// Requests whose answers were not read yet.
+    /// Requests whose answers have not been read yet.
     open: usize,
-    /// Answers to the first of them that had to be read before their time, to get at a later one.
+    /// Answers to the first of them that were read early, to reach a later one.
     early: VecDeque<io::Result<Vec<u8>>>,
-    /// Nothing more can be said after an error of the connection itself.
+    /// Set after an error of the connection itself: nothing more can be sent.
     broken: bool,
 }
 
@@ -72,7 +72,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The answer to the first request that has none yet.
+    /// The answer to the first request without one.
     pub(crate) fn answer(&mut self) -> io::Result<Vec<u8>> {
         self.early.pop_front().unwrap_or_else(|| self.receive())
     }
@@ -95,7 +95,7 @@ impl Wire {
             io::Error::new(io::ErrorKind::ConnectionAborted, text)
         };
         let (kind, payload) = self.whole(|wire| match wire::receive(&mut wire.input) {
-            // The end of the connection, not of what is read there.
+            // The connection ended, and not a file that is read through it.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(gone()),
             other => other?.ok_or_else(gone),
         })?;
@@ -121,11 +121,11 @@ impl Wire {
 }
 
 impl Connection {
-    /// Waits for the greeting of the far side. Nothing else may have been written to `input` before it.
+    /// Waits for the greeting of the far side, which must be the first thing in `input`.
     ///
     /// # Errors
-    /// `InvalidData` when something else than this build's far side is there, `UnexpectedEof` when nothing
-    /// is.
+    /// `InvalidData` when something other than this build's far side answers, `UnexpectedEof` when nothing
+    /// does.
     pub fn new(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>) -> io::Result<Connection> {
         let mut input = BufReader::new(input);
         let (kind, payload) = wire::receive(&mut input)?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -138,14 +138,14 @@ impl Connection {
         Ok(Connection { wire: Arc::new(Mutex::new(wire)), greeting })
     }
 
-    /// What the far side said of itself.
+    /// The greeting of the far side.
     #[must_use]
     pub fn greeting(&self) -> &Greeting {
         &self.greeting
     }
 
-    /// Runs a command there, with nothing to read, and waits for its end. It is no shell's: arguments are
-    /// what they are.
+    /// Runs a command there, with empty input, and waits for its end. No shell is involved: arguments are
+    /// passed unchanged.
     ///
     /// # Errors
     /// When it can't be started, or the connection ends.
@@ -153,10 +153,10 @@ impl Connection {
         Ran::decode(&self.ask(&Request::Run(command.to_vec()))?)
     }
 
-    /// Copies a folder there whose files share their blocks.
+    /// Copies a folder there so that the files share their blocks.
     ///
     /// # Errors
-    /// As [`crate::clone()`], and when the connection ends.
+    /// Those of [`crate::clone()`], and when the connection ends.
     pub fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
         Cloned::decode(&self.ask(&Request::Clone(cloning.clone()))?)
     }

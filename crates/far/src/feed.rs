@@ -1,4 +1,4 @@
-//! A volume of the other machine, read from front to end.
+//! Reads a volume of the other machine, in order.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,35 +15,35 @@ use crate::request::{self, Request};
 use crate::wire::{self, BLOCKS, In, Out, corrupt};
 
 /// Chunks that are announced before the first of them is read: enough that the far side never waits for the
-/// wire.
+/// network.
 const AHEAD: u64 = 8;
 
-/// How a chunk is told: a hole, all of its bytes, or some of its blocks.
+/// The kinds of answers for a chunk: a hole, all of its bytes, or some of its blocks.
 const HOLE: u8 = 0;
 const WHOLE: u8 = 1;
 const SOME: u8 = 2;
 
-/// Reads a volume there; blocks that are known do not travel.
+/// Reads a volume there; known blocks are not transferred.
 pub struct FarFeed {
     connection: Connection,
     handle: u32,
-    /// Bytes of the chunks that were announced, and whether not all of their blocks need come.
+    /// For each announced chunk its bytes, and whether only some of its blocks need to be sent.
     announced: VecDeque<(usize, bool)>,
 }
 
 impl Connection {
-    /// Reads a file or device from front to end. What else is asked meanwhile is answered when the chunks
-    /// that were announced before have been read.
+    /// Reads a file or device in order. Other requests are answered after the chunks that were announced
+    /// before them.
     ///
     /// # Errors
-    /// What opening it reports.
+    /// Errors of opening it.
     pub fn scan(&self, path: &Path) -> io::Result<FarFeed> {
         let handle = self.handle(&Request::Open(path.to_owned()))?;
         self.feed(handle)
     }
 
-    /// Reads the files below `top` as the volume of a layout, from front to end. While it does, the
-    /// connection can do nothing else.
+    /// Reads the files below `top` as the volume of a layout, in order. Meanwhile the connection can do
+    /// nothing else.
     ///
     /// # Errors
     /// When the connection ends.
@@ -81,12 +81,11 @@ impl FarFeed {
 }
 
 impl Drop for FarFeed {
-    /// Reads what was asked for and is not wanted any more, so that the connection can be used for something
-    /// else.
+    /// Reads answers that are no longer wanted, so that the connection can be used again.
     fn drop(&mut self) {
         let mut wire = self.connection.lock();
         while self.announced.pop_front().is_some() {
-            // What is broken can't be used anyway.
+            // A broken connection can't be used anyway.
             wire.answer().ok();
         }
         wire.tell(&Request::Close(self.handle)).ok();
@@ -116,7 +115,7 @@ impl Feed for FarFeed {
     }
 }
 
-/// A chunk as the far side tells it: what is wanted of the blocks, gathered.
+/// Encodes a chunk on the far side: the wanted blocks, one after the other.
 pub(crate) fn encode(bytes: &[u8], want: &Want) -> io::Result<Vec<u8>> {
     let known = match want {
         Want::All(None) => return Ok(Out::default().u8(WHOLE).rest(&wire::compress(bytes)?).0),
@@ -131,7 +130,7 @@ pub(crate) fn encode(bytes: &[u8], want: &Want) -> io::Result<Vec<u8>> {
     some(bytes, &blocks)
 }
 
-/// A block of a chunk; behind the end of the volume there are zeros.
+/// A block of a chunk; after the end of the volume there are zeros.
 fn block_of(bytes: &[u8], number: usize) -> Cow<'_, [u8]> {
     let (start, end) = ((number * BLOCK).min(bytes.len()), ((number + 1) * BLOCK).min(bytes.len()));
     let block = bytes.get(start..end).unwrap_or_default();
@@ -149,12 +148,12 @@ fn some(bytes: &[u8], blocks: &Blocks) -> io::Result<Vec<u8>> {
     Ok(Out::default().u8(SOME).rest(&request::mask_of(blocks)).rest(&wire::compress(&gathered)?).0)
 }
 
-/// A chunk that takes no room.
+/// A chunk that is a hole.
 pub(crate) fn hole() -> Vec<u8> {
     vec![HOLE]
 }
 
-/// What the far side told of a chunk, which is not trusted: it comes from another machine.
+/// Decodes a chunk from the far side, which is not trusted because it is another machine.
 pub(crate) fn decode(answer: &[u8], bytes: usize, some: bool, buffer: &mut Vec<u8>) -> io::Result<Seen> {
     let mut input = In(answer);
     match input.u8()? {

@@ -11,14 +11,15 @@ use crate::connection::Connection;
 use crate::request::{NO_BATCH, Request};
 use crate::wire::{self, In};
 
-/// Most bytes that are read or written at once.
+/// The most bytes that one request reads or writes.
 const PIECE: usize = block::CHUNK;
 
-/// The disk of the other machine. Locks are not for it: those of a repository are held where that lies.
+/// The disk of the other machine. Locks do not go through it: those of a repository are held on the
+/// repository's machine.
 pub struct FarDisk(Connection);
 
-/// Something that is open there. What is written to it is sent without waiting for an answer; an error of
-/// that is the answer to the next request that has one, [`Sink::sync`] or [`Volume::sync`] at the latest.
+/// Something that is open there. Writes are sent without waiting for an answer; their errors are returned by
+/// the next request with an answer, at the latest by [`Sink::sync`] or [`Volume::sync`].
 struct FarFile {
     connection: Connection,
     handle: u32,
@@ -68,7 +69,7 @@ impl FarFile {
 
 impl Drop for FarFile {
     fn drop(&mut self) {
-        // With a connection that is gone it is closed anyway.
+        // If the connection is gone it is closed anyway.
         self.tell(&Request::Close(self.handle)).ok();
     }
 }

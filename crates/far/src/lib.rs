@@ -1,14 +1,14 @@
-//! The disk of another machine, and its commands, over a connection that is there: two pipes to ssh.
+//! The disk of another machine, and its commands, over an existing connection: two pipes to ssh.
 //!
-//! The near side holds a [`Connection`]. The far side is a small program, `remora-far`, which [`script`]
-//! makes a shell receive and start; it answers in [`serve`] until its input ends. What they say is described
-//! in docs/formats/far.md and implemented in `wire`.
+//! The near side has a [`Connection`]. The far side is a small program, `remora-far`, which [`script`] makes
+//! a shell receive and start; it answers in [`serve`] until its input ends. docs/formats/far.md describes the
+//! protocol, `wire` implements it.
 //!
-//! [`FarDisk`] is a [`disk::Disk`], so that everything that works with files here works with files there.
-//! [`FarFeed`] reads a volume: hashes and compresses are made there, and blocks that are as they were do not
-//! travel.
+//! [`FarDisk`] is a [`disk::Disk`], so everything that works with local files also works with files there.
+//! [`FarFeed`] reads a volume: hashing and compression happen there, and unchanged blocks are not
+//! transferred.
 //!
-//! It does not start ssh, and knows no path that it was not told.
+//! The crate does not start ssh, and knows only the paths that it is given.
 
 mod clone;
 mod command;

@@ -1,5 +1,4 @@
-//! `remora-far FOLDER [--nice]`: the far side of a connection, brought over it and started by a script of
-//! ours.
+//! `remora-far FOLDER [--nice]`: the far side of a connection, transferred over it and started by our script.
 
 use std::ffi::OsString;
 use std::io;
@@ -31,7 +30,7 @@ impl Machine for Real {
 }
 
 fn main() -> ExitCode {
-    // Nobody but the near side is told anything: it sees the connection end, or ssh's own words.
+    // Only the near side could be told: it sees the connection end, or ssh's own messages.
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
@@ -43,8 +42,8 @@ fn run() -> io::Result<()> {
     let folder = arguments.next().ok_or(io::ErrorKind::InvalidInput)?;
     let program = hash_of_myself()?;
     let folder = Path::new(&folder);
-    // From here on nothing of us is on this machine's disks. The script that started us tries again in the
-    // end.
+    // From here on nothing of ours is on this machine's disks. If this fails, the script that started us
+    // tries again in the end.
     RealDisk.remove(&folder.join("far")).and_then(|()| RealDisk.remove_folder(folder)).ok();
     if arguments.next().is_some_and(|argument| argument == "--nice") {
         rustix::process::setpriority_process(None, 19)?;

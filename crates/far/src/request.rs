@@ -1,4 +1,4 @@
-//! What the near side asks for.
+//! The requests of the near side.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,26 +10,26 @@ use disk::Attributes;
 use crate::clone::Cloning;
 use crate::wire::{BLOCKS, In, Out, corrupt};
 
-/// The state of a block device or file that was opened: its number is what later requests call it.
+/// Identifies an open block device or file in later requests.
 pub type Handle = u32;
 
 /// No handle: each file must be synced.
 pub(crate) const NO_BATCH: Handle = 0;
 
-/// What the near side asks for.
+/// A request of the near side. After the colon: its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// The state of a file by name: a state.
     Stat(PathBuf),
     /// Opens for reading: a handle.
     Open(PathBuf),
-    /// Makes a new file: a handle.
+    /// Creates a new file: a handle.
     Create(PathBuf),
     /// Opens for writing from an offset on: a handle.
     Append(PathBuf, u64),
     /// Opens for reading and writing in place: a handle.
     Volume(PathBuf),
-    /// Gives another name: nothing.
+    /// Renames: nothing.
     Rename(PathBuf, PathBuf),
     /// Removes a file: nothing.
     Remove(PathBuf),
@@ -37,63 +37,63 @@ pub enum Request {
     SyncFolder(PathBuf),
     /// The names in a folder: a list.
     List(PathBuf),
-    /// Makes a folder: nothing.
+    /// Creates a folder: nothing.
     CreateFolder(PathBuf),
     /// Removes an empty folder: nothing.
     RemoveFolder(PathBuf),
-    /// The state of what is open: a state.
+    /// The state of something open: a state.
     StatOf(Handle),
-    /// Reads at an offset as many bytes at most: the bytes, compressed.
+    /// Reads at an offset, at most this many bytes: the bytes, compressed.
     ReadAt(Handle, u64, u32),
-    /// Where data begins from an offset on: an offset, or the highest number.
+    /// Where data begins from an offset on: an offset, or the greatest number.
     SkipHole(Handle, u64),
     /// Writes at the end: no answer; an error is the answer to the next request that has one.
     Write(Handle, Vec<u8>),
-    /// Writes at an offset: as `Write`. The bytes are compressed.
+    /// Writes at an offset: like `Write`. The bytes are compressed.
     WriteAt(Handle, u64, Vec<u8>),
-    /// Makes a range zeros: as `Write`.
+    /// Makes a range zeros: like `Write`.
     Clear(Handle, u64, u64),
-    /// Gives a length: as `Write`.
+    /// Sets the length: like `Write`.
     SetLen(Handle, u64),
     /// Makes what was written durable: nothing.
     Sync(Handle),
     /// Closes: no answer.
     Close(Handle),
-    /// Begins to read what is open from front to end: nothing.
+    /// Begins to read something open in order: nothing.
     Scan(Handle),
-    /// Announces a chunk by its number, of so many bytes, and what is wanted of it: a chunk.
+    /// Announces a chunk by its number, its length, and which part of it is wanted: a chunk.
     Expect(u64, u32, Want),
-    /// Runs a command: what it did.
+    /// Runs a command: its result.
     Run(Vec<OsString>),
-    /// What is in a folder: entries, compressed.
+    /// The contents of a folder: entries, compressed.
     Entries(PathBuf),
-    /// Makes a symbolic link to what is named second: nothing.
+    /// Creates a symbolic link to the second path: nothing.
     MakeLink(PathBuf, PathBuf),
-    /// Gives attributes to something, a link or not: nothing.
+    /// Sets the attributes of a path, which may be a link: nothing.
     SetAttributes(PathBuf, bool, Attributes),
-    /// Where a file lies: extents, compressed.
+    /// Where a file's data is: extents, compressed.
     Extents(PathBuf),
-    /// Begins a volume of so many bytes, made of files: a handle.
+    /// Begins a volume of this many bytes, made of files: a handle.
     Join(u64),
-    /// Adds bytes to it at a place: as `Write`.
+    /// Adds bytes to it at an offset: like `Write`.
     AddBytes(Handle, u64, Vec<u8>),
-    /// Adds so many bytes of a file to it at a place, from an offset on: as `Write`.
+    /// Adds this many bytes of a file to it at an offset, from an offset in the file on: like `Write`.
     AddFile(Handle, u64, u64, u64, PathBuf),
-    /// What there is at a path: an entry.
+    /// The entry at a path: an entry.
     Entry(PathBuf),
-    /// Begins to remember what is written to the file system of a folder, to be made durable at once by
-    /// `Sync`: a handle, or 0 where each file must be synced.
+    /// Begins to record writes to a folder's file system, which `Sync` then makes durable at once: a handle,
+    /// or 0 if each file must be synced.
     Batch(PathBuf),
-    /// Gives something an extended attribute, by name and value: nothing.
+    /// Sets an extended attribute, by name and value: nothing.
     SetExtended(PathBuf, OsString, Vec<u8>),
-    /// Gives a file, named second, another name: nothing.
+    /// Makes a hard link to a file, named second: nothing.
     MakeHardLink(PathBuf, PathBuf),
-    /// Copies a folder whose files share their blocks: how many files, and how long that took.
+    /// Copies a folder so that the files share their blocks: how many files, and how long that took.
     Clone(Cloning),
 }
 
 impl Request {
-    /// Kind and payload of its frame.
+    /// Kind and payload of the request's frame.
     #[must_use]
     pub fn encode(&self) -> (u8, Vec<u8>) {
         let out = Out::default();
@@ -151,10 +151,10 @@ impl Request {
         (kind, out.0)
     }
 
-    /// What a frame asks for.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// `InvalidData` for anything that [`Request::encode`] does not make.
+    /// `InvalidData` for anything that [`Request::encode`] does not produce.
     pub fn decode(kind: u8, payload: &[u8]) -> io::Result<Request> {
         let mut input = In(payload);
         let request = match kind {
@@ -200,7 +200,7 @@ impl Request {
     }
 }
 
-/// What is wanted of a chunk: all of it, what differs from the hashes of all its blocks, or some of these.
+/// Which part of a chunk is wanted: all of it, blocks that differ from these hashes, or some blocks.
 fn want(bytes: &[u8]) -> io::Result<Want> {
     if let Ok(mask) = bytes.try_into() {
         return Ok(Want::Blocks(blocks_of(mask)));

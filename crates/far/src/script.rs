@@ -1,15 +1,15 @@
-//! How the far side comes to be there.
+//! How the far side gets to the other machine.
 
-/// The exit code of the script when the machine is of another kind than this build is for.
+/// The exit code of the script when the machine's architecture is not that of this build.
 const OTHER_MACHINE: u8 = 97;
-/// Its exit code when it finds no folder of its own to start a program from.
+/// The exit code when it finds no folder from which it can start a program.
 const NO_FOLDER: u8 = 98;
 
-/// A shell script, without a single quote in it, that takes the next `bytes` bytes of its input as a program
-/// and starts it, as root where that needs no password.
+/// A shell script, without single quotes, that takes the next `bytes` bytes of its input as a program and
+/// starts it; as root if that needs no password.
 ///
-/// The program lies in a new folder that only its owner may enter, and removes both as it starts: a name that
-/// was there before is never used. Nothing of the caller's is in the script but numbers and words of ours.
+/// The program is in a new folder that only its owner can enter, and removes both when it starts: an existing
+/// name is never used. Of the caller's data the script contains only numbers.
 #[must_use]
 pub fn script(bytes: usize, nice: bool) -> String {
     let arch = std::env::consts::ARCH;

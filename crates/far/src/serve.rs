@@ -1,4 +1,4 @@
-//! The far side: answers until its input ends.
+//! The far side: answers requests until its input ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -16,12 +16,12 @@ use crate::feed;
 use crate::request::{NO_BATCH, Request};
 use crate::wire::{self, Out, Ran, corrupt};
 
-/// Requests that may wait: more than are ever announced.
+/// The most waiting requests: more than are ever announced.
 const WAITING: usize = 12;
-/// Answers that may wait to be compressed and sent.
+/// The most answers that wait to be compressed and sent.
 const ANSWERS: usize = 2;
 
-/// What the far side works with.
+/// The machine of the far side.
 pub trait Machine: Sync {
     /// Its files.
     fn disk(&self) -> Arc<dyn Disk>;
@@ -29,16 +29,16 @@ pub trait Machine: Sync {
     /// Its folders.
     fn tree(&self) -> &dyn Tree;
 
-    /// Runs a command with nothing to read.
+    /// Runs a command with empty input.
     ///
     /// # Errors
     /// When it can't be started.
     fn run(&self, command: &[OsString]) -> io::Result<Ran>;
 
-    /// Copies a folder whose files share their blocks.
+    /// Copies a folder so that the files share their blocks.
     ///
     /// # Errors
-    /// As [`crate::clone()`].
+    /// Those of [`crate::clone()`].
     fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned>;
 }
 
@@ -49,23 +49,23 @@ enum Open {
     Joined(Reader),
     Sink(Box<dyn Sink>),
     Volume(Box<dyn Volume>),
-    /// What is written to a file system.
+    /// Writes to a file system that are made durable together.
     Batch(Box<dyn Batch>),
-    /// A source that is read from front to end.
+    /// A source that is read in order.
     Scan(Scan),
 }
 
-/// An answer on its way out.
+/// An answer to send.
 enum Answer {
     Plain(io::Result<Vec<u8>>),
-    /// Bytes of a chunk and what is wanted of it.
+    /// Bytes of a chunk, and which part of it is wanted.
     Chunk(Vec<u8>, Want),
 }
 
 /// Greets and answers requests until `input` ends.
 ///
 /// # Errors
-/// When the near side is gone, or says what nobody says.
+/// When the near side is gone, or sends something invalid.
 pub fn serve(
     input: impl Read + Send,
     output: impl Write + Send,
@@ -78,7 +78,7 @@ pub fn serve(
     wire::send(&mut output, wire::OK, &greeting.encode())?;
     output.flush()?;
     std::thread::scope(|scope| {
-        // Reading goes on while an answer is sent, so that the two sides never wait for each other.
+        // Requests are read while an answer is sent, so that the two sides never wait for each other.
         let reader = scope.spawn(move || receive(input, &ask));
         let writer = scope.spawn(move || send(output, answers));
         Session {
@@ -128,18 +128,18 @@ struct Session<'a> {
     machine: &'a dyn Machine,
     open: BTreeMap<u32, Open>,
     next: u32,
-    /// The first error of a request that has no answer.
+    /// The first error of a request without an answer.
     failed: Option<io::Error>,
-    /// What is read from front to end.
+    /// What is read in order.
     scan: Option<u32>,
-    /// Chunks that were announced: their bytes, and what is wanted of them.
+    /// Announced chunks: their lengths, and which part of each is wanted.
     pending: VecDeque<(usize, Want)>,
 }
 
 impl Session<'_> {
     fn work(&mut self, requests: &Receiver<Request>, answers: &Sender<Answer>) {
         loop {
-            // Of two announced chunks the second has been looked at, and the first can be read.
+            // If two chunks are announced the second has been examined, and the first can be read.
             let request = match self.pending.len() {
                 0 => requests.recv().ok(),
                 1 => requests.try_recv().ok(),
@@ -152,7 +152,7 @@ impl Session<'_> {
                     self.expect(number, bytes as usize, want).err().map(|error| Answer::Plain(Err(error)))
                 }
                 Some(request) => {
-                    // What was announced before it is answered before it.
+                    // Chunks that were announced before this request are answered first.
                     while !self.pending.is_empty() {
                         let chunk = self.chunk();
                         if answers.send(chunk).is_err() {
@@ -181,7 +181,7 @@ impl Session<'_> {
         if bytes > CHUNK || number > u64::MAX / CHUNK as u64 - 1 {
             return Err(corrupt("a chunk is too long or too far"));
         }
-        // What is known is for us to compare with, not for the one who reads.
+        // This side compares with the known hashes; the reader does not need them.
         let read = match &want {
             Want::All(_) => Want::All(None),
             Want::Blocks(blocks) => Want::Blocks(blocks.clone()),
@@ -191,7 +191,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads the first chunk that was announced.
+    /// Reads the first announced chunk.
     fn chunk(&mut self) -> Answer {
         let Some((bytes, want)) = self.pending.pop_front() else {
             return Answer::Plain(Err(corrupt("nothing was announced")));
@@ -229,7 +229,7 @@ impl Session<'_> {
                 Ok(())
             }
             asked => {
-                // What was told before counts first: after a failed write no sync is to succeed.
+                // An earlier error comes first: after a failed write no sync may succeed.
                 let failed = self.failed.take();
                 return Some(failed.map_or_else(|| self.asked(asked), Err));
             }

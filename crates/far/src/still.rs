@@ -1,7 +1,7 @@
-//! A server's process that stands still, for a time that has a bound, which is checked.
+//! Stops a server's process for a limited time, and checks that it stayed stopped.
 //!
-//! Its files are then as a power cut would leave them: whatever it had written is there, what it had asked
-//! for and was not told the end of may be there, and nothing comes after.
+//! Its files are then as a power failure would leave them: everything it had written is there, writes whose
+//! completion it had not seen may be there, and nothing comes later.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 use disk::{Disk, RealDisk};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often to look whether all threads stand still.
+/// How often to check whether all threads have stopped.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-/// Stops a process and lets it go on when time is up, counted in tenths of a second, or when the one who
-/// asked is gone.
+/// Stops a process and lets it continue when the time is up (in tenths of a second), or when the caller is
+/// gone.
 const GUARD: &str = r#"kill -STOP "$1" || exit 1
 echo; left=$3
 while [ "$left" -gt 0 ] && kill -0 "$2"; do sleep 0.1; left=$((left - 1)); done
 kill -CONT "$1""#;
-/// How the kernel's own threads are called that do what a process has asked for already (io_uring).
+/// The prefix of the names of kernel threads that do what a process has already requested (io_uring).
 const KERNELS: &str = "iou-";
 
-/// What is to stand still, and for how long at most.
+/// The process to stop, and for how long at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Still {
-    /// The number of the process.
+    /// The process id.
     pub process: u32,
-    /// How long it may stand still.
+    /// How long it may be stopped.
     pub bound: Duration,
 }
 
-/// A process that stands still, until this is dropped.
+/// A stopped process; it continues when this is dropped.
 pub(crate) struct Stopped {
     still: Still,
     pid: Pid,
@@ -41,7 +41,7 @@ pub(crate) struct Stopped {
     threads: Vec<Thread>,
 }
 
-/// A thread, whether it stands still, and how often it has left the processor.
+/// A thread: whether it has stopped, and how often it has left the processor.
 #[derive(Debug, PartialEq, Eq)]
 struct Thread {
     number: String,
@@ -50,10 +50,10 @@ struct Thread {
 }
 
 impl Stopped {
-    /// Returns when no thread of the process runs any more.
+    /// Returns when no thread of the process is running any more.
     ///
     /// # Errors
-    /// When it is not there or not ours to stop, or does not stand still within the time.
+    /// When the process does not exist, is not ours to stop, or does not stop within the time.
     pub(crate) fn new(still: Still) -> io::Result<Stopped> {
         let pid =
             i32::try_from(still.process).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
@@ -64,7 +64,7 @@ impl Stopped {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // It has to outlive us.
+            // It must outlive us.
             .process_group(0)
             .spawn()?;
         let mut line = [0];
@@ -88,10 +88,10 @@ impl Stopped {
         }
     }
 
-    /// Lets it go on. How long it stood still.
+    /// Lets the process continue. Returns how long it was stopped.
     ///
     /// # Errors
-    /// When it has run in between, for whatever reason: what was made meanwhile is then of no one moment.
+    /// When it has run in between, for whatever reason: the copy then does not show a single moment.
     pub(crate) fn end(mut self) -> io::Result<Duration> {
         let lasted = self.began.elapsed();
         let on_guard = self.guard.try_wait()?.is_none();
@@ -115,7 +115,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // Should this fail the guard does it, so that is ended after it.
+        // If this fails the guard lets it continue, so the guard is ended afterwards.
         if kill_process(self.pid, Signal::CONT).is_ok() {
             self.guard.kill().ok();
         }
@@ -123,7 +123,7 @@ impl Drop for Stopped {
     }
 }
 
-/// The threads of a process, but those of the kernel.
+/// The threads of a process, without those of the kernel.
 fn threads(process: u32) -> io::Result<Vec<Thread>> {
     let folder = PathBuf::from(format!("/proc/{process}/task"));
     let mut threads = Vec::new();
@@ -133,7 +133,7 @@ fn threads(process: u32) -> io::Result<Vec<Thread>> {
             .open(&folder.join(&number).join("status"))
             .and_then(|mut file| file.read_to_string(&mut text));
         match read {
-            // It has ended since.
+            // It has ended meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => continue,
             read => read?,
@@ -177,7 +177,7 @@ mod tests {
         assert!(state(&child));
         assert!(stopped.end().unwrap() > Duration::ZERO);
         assert!(!state(&child), "it goes on");
-        // An error on the way lets it go on, too.
+        // An error in between also lets it continue.
         drop(Stopped::new(still(&child, Duration::from_secs(600))).unwrap());
         assert!(!state(&child));
         child.kill().unwrap();
@@ -204,7 +204,7 @@ mod tests {
         let mut child = busy();
         let bound = Duration::from_millis(500);
         let stopped = Stopped::new(still(&child, bound)).unwrap();
-        // The guard lets it go on.
+        // The guard lets it continue.
         while state(&child) {}
         let error = stopped.end().unwrap_err().to_string();
         assert!(error.contains("not enough"), "{error}");

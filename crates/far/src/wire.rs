@@ -1,4 +1,4 @@
-//! The frames that both sides exchange. Bytes in, bytes out.
+//! The frames that both sides exchange.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use block::{BLOCK, CHUNK};
 use disk::{Attributes, Entry, Extent, Kind, Stat};
 
-/// Version of what is said. Both sides come from the same build, so there is no negotiation.
+/// Version of the protocol. Both sides come from the same build, so there is no negotiation.
 pub const VERSION: u32 = 1;
-/// What a greeting begins with.
+/// The beginning of a greeting.
 pub(crate) const MAGIC: &[u8; 8] = b"remofar\n";
 /// Blocks of a chunk.
 pub(crate) const BLOCKS: usize = CHUNK / BLOCK;
-/// Most bytes of a frame: a chunk that does not compress, and something to say about it.
+/// The most bytes of a frame: an incompressible chunk, and some bytes around it.
 const FRAME_MAX: usize = CHUNK + (1 << 20);
 
-/// The kind of a frame that answers.
+/// The kind of a frame with an answer.
 pub(crate) const OK: u8 = 0;
-/// The kind of a frame that tells of an error.
+/// The kind of a frame with an error.
 pub(crate) const ERROR: u8 = 1;
 
 /// Writes a frame: length of what follows (4 bytes, little-endian), kind (1), payload.
@@ -51,7 +51,7 @@ pub(crate) fn receive(input: &mut dyn Read) -> io::Result<Option<(u8, Vec<u8>)>>
     let mut kind = [0];
     input.read_exact(&mut kind)?;
     let mut payload = Vec::new();
-    // Memory is asked for as it is filled, not as it is promised.
+    // Memory is allocated as it is filled, and not as announced.
     input.take(len as u64 - 1).read_to_end(&mut payload)?;
     if payload.len() + 1 != len {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -83,7 +83,7 @@ impl Out {
         self
     }
 
-    /// Bytes with their number before them.
+    /// Bytes preceded by their number.
     pub(crate) fn bytes(self, value: &[u8]) -> Out {
         let mut out = self.u64(value.len() as u64);
         out.0.extend_from_slice(value);
@@ -129,14 +129,14 @@ impl Out {
         self.u64(extent.logical).u64(extent.physical).u64(extent.len).u32(extent.flags)
     }
 
-    /// All that is left of the payload, without a number.
+    /// The rest of the payload, without its length.
     pub(crate) fn rest(mut self, value: &[u8]) -> Out {
         self.0.extend_from_slice(value);
         self
     }
 }
 
-/// Takes a payload apart.
+/// Decodes a payload.
 pub(crate) struct In<'a>(pub(crate) &'a [u8]);
 
 impl<'a> In<'a> {
@@ -224,7 +224,7 @@ impl<'a> In<'a> {
         Ok(Extent { logical: self.u64()?, physical: self.u64()?, len: self.u64()?, flags: self.u32()? })
     }
 
-    /// All that is left, one after the other.
+    /// Decodes the rest, element by element.
     pub(crate) fn all<T>(&mut self, one: impl Fn(&mut In<'a>) -> io::Result<T>) -> io::Result<Vec<T>> {
         let mut all = Vec::new();
         while !self.0.is_empty() {
@@ -242,10 +242,10 @@ impl<'a> In<'a> {
     }
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// Its exit code; 128 and the number of a signal that ended it.
+    /// Its exit code; 128 plus the signal's number if a signal ended it.
     pub code: u8,
     /// What it wrote to its standard output.
     pub output: Vec<u8>,
@@ -266,7 +266,7 @@ impl Ran {
     }
 }
 
-/// The kinds of errors that a caller decides by; their number on the wire is their place here, from 1.
+/// The kinds of errors that callers distinguish; the number of each in a frame is its position here, from 1.
 const KINDS: [io::ErrorKind; 7] = [
     io::ErrorKind::UnexpectedEof,
     io::ErrorKind::NotFound,
@@ -277,8 +277,8 @@ const KINDS: [io::ErrorKind; 7] = [
     io::ErrorKind::InvalidData,
 ];
 
-/// An error as it is sent: the operating system's number, or 0 if it has none; its kind; its words, if it has
-/// any of its own.
+/// Encodes an error: the operating system's number, or 0 if there is none; its kind; its own text, if it has
+/// any.
 pub(crate) fn encode_error(error: &io::Error) -> Vec<u8> {
     let number = error.raw_os_error().and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let kind = KINDS.iter().zip(1..).find(|(kind, _)| **kind == error.kind()).map_or(0, |(_, place)| place);
@@ -303,17 +303,17 @@ pub(crate) fn decode_error(payload: &[u8]) -> io::Error {
     }
 }
 
-/// Bytes with their length, compressed: a wire is slower than zstd -1.
+/// Bytes with their length, compressed: a network is slower than zstd -1.
 pub(crate) fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = (bytes.len() as u64).to_le_bytes().to_vec();
     out.extend(zstd::bulk::compress(bytes, 1)?);
     Ok(out)
 }
 
-/// Bytes of a list at most: that of a folder with some million names.
+/// The most bytes of a list: that of a folder with some million names.
 pub(crate) const LIST_MAX: usize = 256 << 20;
 
-/// At most `most` bytes back.
+/// Decompresses to at most `most` bytes.
 pub(crate) fn decompress(bytes: &[u8], most: usize) -> io::Result<Vec<u8>> {
     let mut input = In(bytes);
     let len = usize::try_from(input.u64()?).ok().filter(|len| *len <= most);

@@ -1,4 +1,4 @@
-//! Cutting into chunks: whatever is in a file and however it arrives.
+//! Cutting into chunks, whatever a file holds and however it arrives.
 
 use std::io::{self, Read};
 
@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 use rows::{Dialect, Encoding, LineEnd};
 
-/// A stream that gives as many bytes at once as it is told, over and over.
+/// A stream whose reads return the given numbers of bytes, over and over.
 struct Dribble {
     bytes: Vec<u8>,
     at: usize,
@@ -28,7 +28,7 @@ impl Read for Dribble {
     }
 }
 
-/// What is known of a chunk.
+/// What is known about a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cutting {
     number: u32,
@@ -37,7 +37,7 @@ struct Cutting {
     bytes: Vec<u8>,
 }
 
-/// Cuts a text; the message when it can't be cut.
+/// Cuts a text; an error has the message.
 fn cut(bytes: &[u8], sizes: &[usize], cut: Cut) -> Result<Vec<Cutting>, String> {
     let reader = Box::new(Dribble { bytes: bytes.to_vec(), at: 0, sizes: sizes.to_vec(), turn: 0 });
     let stdin = Stdin { reader, spool: std::env::temp_dir() };
@@ -96,7 +96,7 @@ proptest! {
     #[test]
     fn chunks_are_the_file(bytes in text(), how in cutting(), sizes in vec(1_usize..40, 1..5)) {
         let whole = cut(&bytes, &[usize::MAX], how.clone());
-        // Where a cut falls, and whether there is one, has nothing to do with how the bytes arrive.
+        // Where a cut falls, and whether there is one, does not depend on how the bytes arrive.
         prop_assert_eq!(&whole, &cut(&bytes, &sizes, how.clone()));
         let Ok(chunks) = whole else { return Ok(()) };
         let all: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.bytes.clone()).collect();
@@ -110,7 +110,7 @@ proptest! {
             prop_assert_eq!(chunk.number as usize, index + 1);
             prop_assert_eq!(chunk.line, 1 + bytes[..at].iter().filter(|byte| **byte == end).count() as u64);
             prop_assert_eq!(chunk.records, records(&how.dialect, &chunk.bytes).len() as u64);
-            // Only a record longer than a chunk makes a chunk longer than it was to be.
+            // Only a record longer than a chunk makes a chunk longer than its limit.
             prop_assert_eq!(chunk.bytes.len() > how.chunk_bytes && chunk.records > 1, false);
             at += chunk.bytes.len();
         }

@@ -1,4 +1,4 @@
-//! Values, or their ends, that are not in their row but in pages of their own.
+//! Values, or their ends, that are stored outside of their row, in pages of their own.
 //!
 //! Facts: `btr0cur.h` and `btr0cur.cc` of MariaDB's source.
 
@@ -6,9 +6,9 @@ use crate::page::{self, DATA, Kind, NO_PAGE, Pages, TRAILER, corrupt, u32_at};
 
 /// Bytes that say where the rest of a value is.
 pub const REFERENCE_BYTES: usize = 20;
-/// Where the bytes of a value begin in a page: behind how many there are, and the next page's number.
+/// Offset in a page where the bytes of a value begin: after their length and the next page's number.
 const PART: usize = DATA + 8;
-/// Bytes of a value that a page can have.
+/// The most bytes of a value in a page.
 const PART_BYTES_MAX: usize = TRAILER - PART;
 
 /// Where the rest of a value is.
@@ -18,17 +18,17 @@ pub struct Reference {
     pub space_id: u32,
     /// The first page.
     pub page: u32,
-    /// Where in that page it begins.
+    /// The offset in that page.
     pub at: u32,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub len: u32,
 }
 
 impl Reference {
-    /// Reads the end of what a row has of a value.
+    /// Reads the end of the part of a value that is in the row.
     #[must_use]
     pub fn parse(bytes: &[u8; REFERENCE_BYTES]) -> Reference {
-        // The upper half of the length has flags: who may free the pages.
+        // The upper half of the length has flags that say who may free the pages.
         Reference {
             space_id: u32_at(bytes, 0),
             page: u32_at(bytes, 4),
@@ -40,7 +40,7 @@ impl Reference {
     /// Appends the bytes to `out`.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`], and those of the pages. What was read so far is appended then.
+    /// [`crate::Error::Corrupt`], and errors of the pages. The bytes read so far are then appended.
     pub fn read<P: Pages>(&self, space_id: u32, pages: &mut P, out: &mut Vec<u8>) -> Result<(), P::Error> {
         let wrong = |page, at, what: &str| P::Error::from(corrupt(page, at, what));
         if self.space_id != space_id || usize::try_from(self.at) != Ok(DATA) {
@@ -59,7 +59,7 @@ impl Reference {
                 return Err(wrong(number, 24, "a page of a value is something else"));
             }
             let len = u32_at(page, DATA) as usize;
-            // Each page has something, so a circle comes to an end.
+            // Each page must contain something, so a circle ends.
             if len == 0 || len > left || len > PART_BYTES_MAX {
                 return Err(wrong(number, DATA, "a page of a value has more or fewer bytes than it can"));
             }

@@ -1,9 +1,9 @@
-//! What can be wrong.
+//! Errors of this crate.
 
-/// Why bytes or a text are no table, no value, or none that this crate works on.
+/// Why bytes or a text are not a table or a value, or not one that this crate supports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Bytes are not what InnoDB or the server writes.
+    /// The bytes differ from what InnoDB or the server writes.
     #[error("{what} ({place})")]
     Corrupt {
         /// What is wrong with them.
@@ -16,10 +16,10 @@ pub enum Error {
     Sql {
         /// Line in the text, from 1.
         line: usize,
-        /// What was met, and what was expected.
+        /// What was found, and what was expected.
         what: String,
     },
-    /// The table is understood, but its files are of a kind that is not read or written here.
+    /// The table is understood, but its files are of a kind that this crate does not read or write.
     #[error("{0}")]
     Unsupported(String),
     /// A text that the column can't hold exactly.
@@ -29,13 +29,13 @@ pub enum Error {
         column: String,
         /// Why not.
         what: &'static str,
-        /// The text, its end left out if it is long.
+        /// The text; if it is long, without its end.
         text: String,
     },
 }
 
 impl Error {
-    /// A temporal column of before MariaDB 10.1 (and MySQL 5.6).
+    /// The error for a temporal column in a format before MariaDB 10.1 (and MySQL 5.6).
     pub(crate) fn old_time(column: &str) -> Error {
         Error::Unsupported(format!(
             "column `{column}` has the format that TIME, DATETIME and TIMESTAMP had before MariaDB 10.1: rebuild \

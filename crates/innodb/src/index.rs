@@ -1,24 +1,24 @@
-//! A page of a tree: its header, its directory and the chain of its records, all of it checked.
+//! A page of a tree: its header, its directory and the chain of its records, all checked.
 //!
 //! Facts: `page0page.h` of MariaDB's source, and `page_simple_validate_new()`.
 
 use crate::Error;
 use crate::page::{self, DATA, Kind, NO_PAGE, Page, TRAILER, corrupt, u16_at, u32_at, u64_at};
 
-/// Where the record before all others is, and the one behind.
+/// Offsets of the record before all others and of the one after them.
 pub const INFIMUM: usize = 99;
 /// See [`INFIMUM`].
 pub const SUPREMUM: usize = 112;
-/// Where records of users begin.
+/// Offset where user records begin.
 pub const HEAP: usize = 120;
-/// Bytes in front of every record.
+/// Bytes before every record.
 pub const RECORD_HEADER_BYTES: usize = 5;
-/// Records that one slot of the directory may own, but the first.
+/// The most records that a slot of the directory may own, except the first.
 const OWNED_MAX: u8 = 8;
-/// Records that a page can have: each has a number in its heap.
+/// The most records in a page, because each has a number in its heap.
 const HEAP_RECORDS_MAX: usize = 1 << 13;
 
-/// What kind a record is: three bits of its header.
+/// The kind of a record: three bits of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
@@ -26,11 +26,11 @@ pub enum Status {
     Ordinary = 0,
     /// It leads to a page below.
     NodePointer = 1,
-    /// A row that says how many fields it has, or what describes instant changes.
+    /// A row that says how many fields it has, or the record that describes instant changes.
     Instant = 4,
 }
 
-/// A page of a tree. What its header says is in bounds.
+/// A page of a tree. The numbers in its header are within bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexPage<'a> {
     /// All of it.
@@ -41,15 +41,15 @@ pub struct IndexPage<'a> {
     pub level: u16,
     /// The number of its tree.
     pub index_id: u64,
-    /// Where the room behind its records begins.
+    /// Where the free space after its records begins.
     pub heap_top: usize,
-    /// Records in the heap, free ones and the two at the ends included.
+    /// Records in the heap, including free ones and the two at the ends.
     pub heap_records: u16,
     /// Records in the chain.
     pub records: u16,
-    /// Bytes of its heap that are not of records in the chain.
+    /// Bytes of its heap outside the records of the chain.
     pub garbage: usize,
-    /// The first of the records that are free.
+    /// The first free record.
     pub free: usize,
     slots: usize,
 }
@@ -57,7 +57,7 @@ pub struct IndexPage<'a> {
 /// The header of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordHeader {
-    /// Records that the slot owns that points at this one; 0 where none does.
+    /// Records owned by the slot that points to this one; 0 if none does.
     pub owned: u8,
     /// Whether it is deleted.
     pub deleted: bool,
@@ -70,7 +70,7 @@ pub struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Reads that of the record at `origin`, which is at 5 or behind.
+    /// Reads the header of the record at `origin`, which is at least 5.
     #[inline]
     #[must_use]
     pub fn at(page: &Page, origin: usize) -> RecordHeader {
@@ -88,13 +88,13 @@ impl RecordHeader {
         }
     }
 
-    /// Whether it is no row but describes instant changes.
+    /// Whether it is not a row but describes instant changes.
     #[must_use]
     pub fn is_metadata(&self) -> bool {
         self.least && self.status == Status::Instant as u8
     }
 
-    /// Its kind; none for those that only stand at the ends of a page.
+    /// Its kind; none for the records at the ends of a page.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         match self.status {
@@ -105,7 +105,7 @@ impl RecordHeader {
         }
     }
 
-    /// Where the record behind this one is. The difference stands there modulo 64 KiB.
+    /// Where the next record is. The stored difference is modulo 64 KiB.
     #[inline]
     fn next(&self, origin: usize) -> usize {
         (origin + usize::from(self.next)) & 0xFFFF
@@ -116,8 +116,8 @@ impl<'a> IndexPage<'a> {
     /// Reads the header of a page. `number` is where it is in the file.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when it is no page of a tree or its header can't be; [`Error::Unsupported`] for
-    /// ROW_FORMAT=REDUNDANT.
+    /// [`Error::Corrupt`] when it is not a page of a tree or its header is invalid; [`Error::Unsupported`]
+    /// for ROW_FORMAT=REDUNDANT.
     pub fn parse(bytes: &'a Page, number: u32) -> Result<IndexPage<'a>, Error> {
         let kind = page::kind(bytes);
         if ![Kind::INDEX, Kind::INSTANT].contains(&kind) {
@@ -162,34 +162,35 @@ impl<'a> IndexPage<'a> {
         page::previous(self.bytes)
     }
 
-    /// The page behind it on its level.
+    /// The page after it on its level.
     #[must_use]
     pub fn next(&self) -> u32 {
         page::next(self.bytes)
     }
 
-    /// Whether it has no neighbours, as a root has none.
+    /// Whether it has no neighbours, like a root.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.previous() == NO_PAGE && self.next() == NO_PAGE
     }
 
-    /// The headers of the tree's segments, which its root has: of the leaves, and of the other pages.
-    /// Each is a tablespace, a page and a place in it.
+    /// The segment headers in a tree's root: of the leaves, and of the other pages. Each is a tablespace, a
+    /// page and an offset in it.
     #[must_use]
     pub fn segments(&self) -> [(u32, u32, u16); 2] {
         [DATA + 36, DATA + 46]
             .map(|at| (u32_at(self.bytes, at), u32_at(self.bytes, at + 4), u16_at(self.bytes, at + 8)))
     }
 
-    /// How many fields rows had before columns were added to them at an instant; none where none were.
+    /// How many fields rows had before columns were added instantly; none if no columns were.
     #[must_use]
     pub fn instant_fields(&self) -> Option<u16> {
         (page::kind(self.bytes) == Kind::INSTANT).then(|| u16_at(self.bytes, DATA + 12) >> 3)
     }
 
-    /// Walks through the chain and gives the places of all records in order, the two at the ends left out.
-    /// The chain, the directory, what each slot owns and the numbers in the heap are proven to fit.
+    /// Follows the chain and collects the offsets of all records in order, without the two at the ends.
+    /// Checks that the chain, the directory, the records owned by each slot and the numbers in the heap are
+    /// consistent.
     ///
     /// # Errors
     /// [`Error::Corrupt`]
@@ -245,7 +246,8 @@ impl<'a> IndexPage<'a> {
         Ok(())
     }
 
-    /// Whether the slot is that of the record, which owns as many as came since the last slot.
+    /// Checks that the slot points to the record, and that the record owns as many as came since the last
+    /// slot.
     #[inline]
     fn owns(&self, slot: usize, origin: usize, owned: u8, counted: u8) -> Result<(), Error> {
         if slot >= self.slots || self.slot(slot) != origin {
@@ -263,7 +265,7 @@ impl<'a> IndexPage<'a> {
         usize::from(u16_at(self.bytes, TRAILER - 2 * (slot + 1)))
     }
 
-    /// Gives the places of the records on the list of free ones, as far as it makes sense.
+    /// Collects the offsets in the list of free records, as far as the list is valid.
     pub fn free_list(&self, origins: &mut Vec<u16>) {
         origins.clear();
         origins.extend(self.free_places().map(|origin| u16::try_from(origin).unwrap_or(0)));
@@ -275,7 +277,7 @@ impl<'a> IndexPage<'a> {
             let header = RecordHeader::at(self.bytes, origin);
             (header.next != 0).then(|| header.next(origin)).filter(is_record)
         };
-        // A circle comes to an end, too.
+        // A circle ends too.
         let first = Some(self.free).filter(is_record);
         std::iter::successors(first, follow).take(usize::from(self.heap_records))
     }

@@ -1,4 +1,5 @@
-//! Columns that were added, dropped or moved at an instant: what the first record of a clustered index says.
+//! Columns that were added, dropped or moved instantly, as the first record of a clustered index describes
+//! them.
 //!
 //! Facts: `btr_cur_instant_init_low()` and `dict_table_t::deserialise_columns()` of MariaDB's source.
 
@@ -10,20 +11,19 @@ use crate::record::{Layout, Place, SYSTEM_BYTES, SYSTEM_FIELDS, Stored, child};
 use crate::table::{Field, Generated, Length, Table};
 use crate::tree::Scratch;
 
-/// Bytes that a list of fields can have: their number, and two for each.
+/// The most bytes of a list of fields: their number, and two for each.
 const FIELDS_BYTES_MAX: u32 = 4 + 2 * 1023;
-/// A field whose column is dropped.
+/// A field of a dropped column.
 const DROPPED: u16 = 0x8000;
 /// It could not be NULL.
 const NOT_NULL: u16 = 0x4000;
-/// The column, or how long the fields of a dropped one are.
+/// The column, or the length of a dropped column's fields.
 const NUMBER: u16 = 0x03FF;
 
-/// How the rows of a table are laid out in its file, whose clustered index has its root on page `root`.
+/// The layout of a table's rows in its file; the root of the clustered index is page `root`.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when what the file says of instant changes does not fit the definition; those of the
-/// pages.
+/// [`Error::Corrupt`] when the file's instant changes contradict the definition; errors of the pages.
 pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) -> Result<Layout, P::Error> {
     let index = table.clustered();
     let page = IndexPage::parse(pages.page(root)?, root)?;
@@ -42,7 +42,7 @@ pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) 
     let origin = scratch.origins.first().map_or(0, |&origin| usize::from(origin));
     let header = RecordHeader::at(page.bytes, origin);
     if origin == 0 || !header.is_metadata() {
-        // The server was killed before the change was whole.
+        // The server was killed before the change was complete.
         return Ok(Layout::new(index));
     }
     let mut fields = index.fields.clone();
@@ -72,8 +72,8 @@ pub fn layout<P: Pages>(table: &Table, root: u32, space_id: u32, pages: &mut P) 
     Ok(layout)
 }
 
-/// The first leaf. How many bytes of each record above the leaves say what is NULL is not known yet: it is
-/// the number with which the first one leads to a first page of the level below.
+/// The first leaf. It is not known yet how many bytes of NULL bits the records above the leaves have: it is
+/// the number with which the first record leads to a first page of the level below.
 fn leftmost<P: Pages>(table: &Table, root: u32, pages: &mut P) -> Result<u32, P::Error> {
     let index = table.clustered();
     let mut number = root;
@@ -127,14 +127,14 @@ fn is_first(bytes: &Page, number: u32, above: &IndexPage<'_>) -> bool {
     })
 }
 
-/// So many fields that may be NULL and have no bytes.
+/// This many fields that may be NULL and have no bytes.
 fn nullable(count: usize) -> impl Iterator<Item = Field> {
     let field =
         Field { column: None, nullable: true, length: Length::Fixed(0), prefix: None, descending: false };
     std::iter::repeat_n(field, count)
 }
 
-/// The list of all fields behind the key, which the record at the beginning leads to.
+/// The list of all fields after the key, to which the first record leads.
 fn map<P: Pages>(
     page: &IndexPage<'_>,
     at: usize,
@@ -196,7 +196,7 @@ fn mapped(table: &Table, map: &[u16], page: u32, at: usize) -> Result<Vec<Field>
     Ok(fields)
 }
 
-/// What fields have that a record ends before.
+/// The values of fields that a record leaves out at its end.
 fn defaults<P: Pages>(
     layout: &Layout,
     page: &Page,

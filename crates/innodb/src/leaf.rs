@@ -1,4 +1,4 @@
-//! The rows of a leaf, those that are left of deleted ones too.
+//! The rows of a leaf, including remains of deleted ones.
 
 use crate::Error;
 use crate::index::{HEAP, IndexPage, RecordHeader, Status};
@@ -9,7 +9,7 @@ use crate::tree::Scratch;
 /// A row in a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// Whether it is deleted, and only not yet purged.
+    /// Whether it is deleted but not purged yet.
     pub deleted: bool,
     /// Where it is.
     pub extent: Extent,
@@ -19,7 +19,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The bytes of a field; NULL for one that there is not.
+    /// The bytes of a field; NULL for a field that does not exist.
     #[inline]
     #[must_use]
     pub fn stored(&self, field: usize) -> Stored<'_> {
@@ -28,11 +28,11 @@ impl Row<'_> {
     }
 }
 
-/// Gives all rows of a leaf to `row`, in the order of keys, deleted ones too. The page is proven on the way:
-/// its chain, its directory, and that its records are as long as the page says.
+/// Passes all rows of a leaf, in the order of keys and including deleted ones, to `row`. Meanwhile it checks
+/// the page: its chain, its directory, and that its records have the length that the page says.
 ///
 /// # Errors
-/// [`Error::Corrupt`], and those of `row`. Rows before the fault were given then.
+/// [`Error::Corrupt`], and errors of `row`. The rows before the error were already passed on.
 pub fn rows<E: From<Error>>(
     page: &IndexPage<'_>,
     layout: &Layout,
@@ -69,8 +69,8 @@ pub fn rows<E: From<Error>>(
     Ok(())
 }
 
-/// Gives what can be made out on a leaf's list of free records to `row`. Purge fills the fields of what it
-/// frees with zeros, which is left out; what a split of the page moved away is still whole.
+/// Passes what can be recognised in a leaf's list of free records to `row`. Purge fills the fields of freed
+/// records with zeros, and these are left out; records that a page split moved away are still complete.
 pub fn freed(page: &IndexPage<'_>, layout: &Layout, scratch: &mut Scratch, mut row: impl FnMut(&Row<'_>)) {
     page.free_list(&mut scratch.origins);
     for &origin in &scratch.origins {

@@ -1,14 +1,14 @@
-//! InnoDB's files: what a table is to the storage engine, its pages, trees and records, and the bytes of its
+//! InnoDB's files: tables as the storage engine sees them, its pages, trees and records, and the bytes of its
 //! values. Bytes in, bytes out.
 //!
-//! docs/formats/innodb.md has the formats. A table's rows are read in four steps:
+//! docs/formats/innodb.md describes the formats. A table's rows are read in four steps:
 //!
-//! 1. [`space::Space::parse`] says what a file is; its [`page::Sums`] prove every page that is read.
-//! 2. [`instant::layout`] says where the fields of a [`table::Table`] are in its records.
+//! 1. [`space::Space::parse`] recognises a file; its [`page::Sums`] check every page that is read.
+//! 2. [`instant::layout`] finds where the fields of a [`table::Table`] are in its records.
 //! 3. [`tree::Tree`] finds the leaves in the order of keys.
-//! 4. [`leaf::rows`] gives the rows of one, and [`value::decode`] the text of each field.
+//! 4. [`leaf::rows`] returns the rows of a leaf, and [`value::decode`] the text of each field.
 //!
-//! Pages come through a trait, [`page::Pages`]. Any bytes give rows or an [`Error`] that names the page.
+//! Pages come through a trait, [`page::Pages`]. Any bytes yield rows or an [`Error`] that names the page.
 
 pub mod chain;
 mod error;

@@ -1,4 +1,4 @@
-//! Pages: the header and trailer that all of them have, and their checksums.
+//! Pages: their common header and trailer, and their checksums.
 //!
 //! Facts: `fil0fil.h` and `buf0checksum.cc` of MariaDB's source.
 
@@ -6,19 +6,19 @@ use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 use crate::Error;
 
-/// Bytes of a page; other sizes are refused.
+/// Bytes of a page; other page sizes are refused.
 pub const PAGE_BYTES: usize = 16_384;
 
-/// No page: the end of a chain.
+/// Stands for no page: the end of a chain.
 pub const NO_PAGE: u32 = u32::MAX;
 
-/// Where what all pages have ends.
+/// End of the header that all pages have.
 pub const DATA: usize = 38;
 
-/// Where the trailer begins that all pages have.
+/// Start of the trailer that all pages have.
 pub const TRAILER: usize = PAGE_BYTES - 8;
 
-/// What stands for a checksum when they are switched off.
+/// Replaces the checksum when checksums are switched off.
 const NO_CHECKSUM: u32 = 0xDEAD_BEEF;
 
 /// The bytes of a page.
@@ -26,35 +26,35 @@ pub type Page = [u8; PAGE_BYTES];
 
 /// Where pages come from: a file, a backup, memory.
 pub trait Pages {
-    /// What can go wrong, what is wrong with the bytes included.
+    /// What can go wrong, including invalid bytes.
     type Error: From<Error>;
 
-    /// A page of the tablespace whose checksum and place are proven, see [`Sums::check`].
+    /// A page of the tablespace whose checksum and number were checked, see [`Sums::check`].
     ///
     /// # Errors
-    /// Those of the check; when there is no such page, or it can't be read.
+    /// Errors of the check; when the page does not exist or can't be read.
     fn page(&mut self, number: u32) -> Result<&Page, Self::Error>;
 
-    /// How many pages there are: what forged numbers are measured by.
+    /// How many pages there are; forged numbers are limited by this.
     fn count(&self) -> u32;
 }
 
-/// What a page is for: the number in its header.
+/// The purpose of a page, as a number in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind(pub u16);
 
 impl Kind {
-    /// Allocated, and nothing in it yet.
+    /// Allocated, but still empty.
     pub const ALLOCATED: Kind = Kind(0);
     /// Segments.
     pub const INODE: Kind = Kind(3);
-    /// What the transactions of a server share.
+    /// The transaction system of a server.
     pub const TRX_SYS: Kind = Kind(7);
     /// The first page of a tablespace.
     pub const FSP_HDR: Kind = Kind(8);
-    /// Descriptors of extents.
+    /// Extent descriptors.
     pub const XDES: Kind = Kind(9);
-    /// A part of a value that is not in its row.
+    /// A part of a value that is stored outside of its row.
     pub const BLOB: Kind = Kind(10);
     /// The root of a clustered index after an instant ALTER TABLE.
     pub const INSTANT: Kind = Kind(18);
@@ -64,26 +64,26 @@ impl Kind {
     pub const INDEX: Kind = Kind(17_855);
 }
 
-/// What is wrong at a byte of a page.
+/// An error at an offset in a page.
 pub(crate) fn corrupt(page: u32, at: usize, what: impl Into<String>) -> Error {
     Error::Corrupt { what: what.into(), place: format!("page {page}, byte {at}") }
 }
 
-/// Two bytes, the most significant first. Places behind the end read as zeros; callers prove theirs.
+/// Two bytes, big-endian. Offsets beyond the end read as zeros; callers check theirs.
 #[inline]
 #[must_use]
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes(array_at(bytes, at))
 }
 
-/// Four bytes, the most significant first; see [`u16_at`].
+/// Four bytes, big-endian; see [`u16_at`].
 #[inline]
 #[must_use]
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(array_at(bytes, at))
 }
 
-/// Eight bytes, the most significant first; see [`u16_at`].
+/// Eight bytes, big-endian; see [`u16_at`].
 #[inline]
 #[must_use]
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -95,7 +95,7 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// The number that a page says it has.
+/// The number in the page's header.
 #[must_use]
 pub fn number(page: &Page) -> u32 {
     u32_at(page, 4)
@@ -107,38 +107,38 @@ pub fn previous(page: &Page) -> u32 {
     u32_at(page, 8)
 }
 
-/// The page behind it in its chain.
+/// The page after it in its chain.
 #[must_use]
 pub fn next(page: &Page) -> u32 {
     u32_at(page, 12)
 }
 
-/// What it is for.
+/// Its purpose.
 #[must_use]
 pub fn kind(page: &Page) -> Kind {
     Kind(u16_at(page, 24))
 }
 
-/// The tablespace it says it belongs to.
+/// The tablespace in the page's header.
 #[must_use]
 pub fn space_id(page: &Page) -> u32 {
     u32_at(page, 34)
 }
 
-/// How the pages of a tablespace prove that they are whole.
+/// The kind of checksums in a tablespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sums {
     /// One CRC-32C of everything before it: `innodb_checksum_algorithm=full_crc32`, MariaDB 10.5 and later.
     Full,
-    /// CRC-32C of two ranges, or the sum that MySQL 5.6 made; in front and in the trailer.
+    /// CRC-32C of two ranges, or the checksum of MySQL 5.6; in the header and in the trailer.
     Old,
 }
 
 impl Sums {
-    /// Proves that a page is whole, and that it is this one.
+    /// Checks that a page is undamaged, and that it is the wanted one.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]; [`Error::Unsupported`] for one that is encrypted.
+    /// [`Error::Corrupt`]; [`Error::Unsupported`] for an encrypted page.
     pub fn check(self, page: &Page, wanted: u32) -> Result<(), Error> {
         match self {
             Sums::Full if u32_at(page, 0) != 0 && self.is_whole(page) => {
@@ -159,20 +159,20 @@ impl Sums {
         Ok(())
     }
 
-    /// Whether the checksum fits.
+    /// Whether the checksum matches.
     fn is_whole(self, page: &Page) -> bool {
         match self {
             Sums::Full => u32_at(page, PAGE_BYTES - 4) == crc(&page[..PAGE_BYTES - 4]),
             Sums::Old => {
                 let (front, back) = (u32_at(page, 0), u32_at(page, TRAILER));
-                // The low half of the LSN stands twice.
+                // The low half of the LSN is stored twice.
                 if u32_at(page, 20) != u32_at(page, TRAILER + 4) {
                     return false;
                 }
                 if front == NO_CHECKSUM && back == NO_CHECKSUM {
                     return true;
                 }
-                // That of MySQL 5.6 may be in front only, with the LSN's high half behind.
+                // MySQL 5.6 may have its checksum only in the header, and the LSN's high half in the trailer.
                 let crc = crc(&page[4..26]) ^ crc(&page[DATA..TRAILER]);
                 front == crc && back == crc || {
                     let old = fold(&page[..26]);
@@ -189,7 +189,7 @@ pub(crate) fn crc(bytes: &[u8]) -> u32 {
     u32::try_from(crc_fast::checksum(Crc32Iscsi, bytes)).unwrap_or(0)
 }
 
-/// InnoDB's own sum of bytes, `ut_fold_binary()`.
+/// InnoDB's own checksum, `ut_fold_binary()`.
 fn fold(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0_u32, |sum, &byte| {
         let byte = u32::from(byte);

@@ -1,8 +1,8 @@
 //! Records of COMPACT and DYNAMIC tables: where each field is.
 //!
-//! Facts: `rem0rec.cc` of MariaDB's source, `rec_init_offsets_comp_ordinary()`. In front of a record's origin
-//! are its header and, read downwards, how many fields were added at an instant, a bit for each field that
-//! may be NULL, and the lengths of fields that vary; behind it the fields.
+//! Facts: `rem0rec.cc` of MariaDB's source, `rec_init_offsets_comp_ordinary()`. Before a record's origin are
+//! its header and, read backwards, how many fields were added instantly, a bit for each field that may be
+//! NULL, and the lengths of variable fields; after the origin are the fields.
 
 use crate::Error;
 use crate::chain::REFERENCE_BYTES;
@@ -10,22 +10,22 @@ use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
 use crate::page::{Page, corrupt, u32_at};
 use crate::table::{Field, Index, Length};
 
-/// Fields that a row can have.
+/// The most fields of a row.
 const FIELDS_MAX: usize = 1023 + 3;
-/// Bytes of DB_TRX_ID and DB_ROLL_PTR, and how many fields they are.
+/// Bytes of DB_TRX_ID and DB_ROLL_PTR, and their number.
 pub(crate) const SYSTEM_BYTES: usize = 6 + 7;
 pub(crate) const SYSTEM_FIELDS: usize = 2;
 
-/// How the records of an index are laid out.
+/// The layout of an index's records.
 #[derive(Clone, Debug)]
 pub struct Layout {
     fields: Vec<Field>,
     key_fields: usize,
-    /// Fields that a record has that does not say how many.
+    /// Number of fields in a record that does not give the number itself.
     core_fields: usize,
-    /// How many fields before each may be NULL; one number more than fields.
+    /// For each field how many fields before it may be NULL; one entry more than fields.
     nullable_before: Vec<u16>,
-    /// What fields have that a record ends before: those that were added at an instant. NULL or bytes.
+    /// The values of instantly added fields that a record leaves out at its end. NULL or bytes.
     defaults: Vec<Option<Vec<u8>>>,
 }
 
@@ -34,7 +34,7 @@ pub struct Layout {
 pub enum Place {
     /// It is NULL.
     Null,
-    /// The record ends before it: it has its column's default of the time when it was added.
+    /// The record ends before it: it has the default that its column had when it was added.
     Default,
     /// All of it is here.
     Here {
@@ -43,7 +43,7 @@ pub enum Place {
         /// Its bytes.
         len: u16,
     },
-    /// Some of it is here, the last 20 bytes of which say where the rest is.
+    /// A part is here; its last 20 bytes say where the rest is.
     Parted {
         /// Its first byte in the page.
         at: u16,
@@ -59,7 +59,7 @@ pub enum Stored<'a> {
     Null,
     /// All of it.
     Whole(&'a [u8]),
-    /// Its beginning, and where the rest is.
+    /// Its beginning, and the reference to the rest.
     Parted(&'a [u8], &'a [u8; REFERENCE_BYTES]),
 }
 
@@ -70,18 +70,18 @@ pub struct Extent {
     pub start: usize,
     /// Where its fields begin.
     pub origin: usize,
-    /// The one behind the last.
+    /// The byte after the last.
     pub end: usize,
 }
 
 impl Layout {
-    /// That of an index whose records all have all fields.
+    /// For an index whose records all have all fields.
     #[must_use]
     pub fn new(index: &Index) -> Layout {
         Layout::of(index.fields.clone(), index.key_fields, index.fields.len())
     }
 
-    /// The same where records without a number of fields have only the first `core_fields`.
+    /// The same when records without a number of fields have only the first `core_fields`.
     pub(crate) fn of(fields: Vec<Field>, key_fields: usize, core_fields: usize) -> Layout {
         let mut nullable_before = vec![0];
         let mut count = 0;
@@ -92,25 +92,25 @@ impl Layout {
         Layout { fields, key_fields, core_fields, nullable_before, defaults: Vec::new() }
     }
 
-    /// What fields have that a record ends before; from the first such field on.
+    /// Sets the values that a record leaves out at its end, from the first such field on.
     pub(crate) fn set_defaults(&mut self, defaults: Vec<Option<Vec<u8>>>) {
         self.defaults = defaults;
     }
 
-    /// The fields in the order in which they are stored. One without a column is the system's, or was of a
-    /// column that is dropped.
+    /// The fields in the order in which they are stored. A field without a column belongs to the system, or
+    /// to a dropped column.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// How many of them, from the first, the pages above the leaves have.
+    /// How many of them, from the first, are in the pages above the leaves.
     #[must_use]
     pub fn key_fields(&self) -> usize {
         self.key_fields
     }
 
-    /// How many fields a record has that does not say how many.
+    /// Number of fields in a record that does not give the number itself.
     pub(crate) fn core_fields(&self) -> usize {
         self.core_fields
     }
@@ -120,10 +120,10 @@ impl Layout {
     }
 
     /// Finds the fields of the record at `origin`, whose header is `header`: a place for each field of this
-    /// layout, or of its key in a node pointer.
+    /// layout, or, in a node pointer, of its key.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when it does not lie within the page's heap.
+    /// [`Error::Corrupt`] when it is outside of the page's heap.
     pub fn parse(
         &self,
         page: &IndexPage<'_>,
@@ -185,8 +185,7 @@ impl Layout {
         Ok(Extent { start: down.at, origin, end })
     }
 
-    /// How many fields a record has, the bytes that say which are NULL, and whether it has a description of
-    /// instant changes.
+    /// How many fields a record has, its NULL bits, and whether it describes instant changes.
     #[inline]
     fn head(
         &self,
@@ -245,7 +244,7 @@ pub fn child(page: &Page, extent: Extent) -> u32 {
     u32_at(page, extent.end.saturating_sub(4))
 }
 
-/// Reads downwards. In front of the page are zeros; the caller sees by where it ends that it went too far.
+/// Reads backwards. Before the page are zeros; the caller sees by the end position that it went too far.
 struct Down<'a> {
     page: &'a Page,
     at: usize,
@@ -258,7 +257,7 @@ impl Down<'_> {
         self.page.get(self.at).copied().unwrap_or(0)
     }
 
-    /// A length, and whether the field's rest is elsewhere. `long` fields have two bytes from 128 on.
+    /// A length, and whether the field's rest is elsewhere. A `long` field has two length bytes from 128 on.
     #[inline]
     fn length(&mut self, long: bool) -> (usize, bool) {
         let first = self.byte();

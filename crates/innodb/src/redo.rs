@@ -1,32 +1,32 @@
-//! The redo log, as far as it tells whether a server was stopped with everything in its files.
+//! The redo log, as far as it tells whether a server was shut down with everything in its files.
 //!
 //! Facts: `log0log.h` and `mtr0types.h` of MariaDB's source; the format of MariaDB 10.8 and later.
 
 use crate::Error;
 use crate::page::{crc, u32_at, u64_at};
 
-/// Bytes in front of the log: its header, and two checkpoints.
+/// Bytes before the log: its header, and two checkpoints.
 pub const START: usize = 12_288;
 /// Where the checkpoints are.
 const CHECKPOINTS: [usize; 2] = [4096, 8192];
-/// Bytes of the record that says up to where the data files have everything, with its end.
+/// Bytes of the checkpoint record, with its end.
 const CHECKPOINT_BYTES: u64 = 16;
-/// Behind a type and an empty page number there is an LSN, an end byte and a sum.
+/// Type and empty page number of a checkpoint record; an LSN, an end byte and a checksum follow.
 const CHECKPOINT_HEAD: [u8; 3] = [0xFA, 0, 0];
 /// The formats, by the number at the beginning: MariaDB 10.8 and later, and those before.
 const CURRENT: u32 = 0x5068_7973;
 const EARLIER: [u32; 5] = [0, 1, 103, 104, 0x5048_5953];
 
-/// Where a log stands.
+/// The state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// The LSN of the first byte behind the header.
+    /// The LSN of the first byte after the header.
     first: u64,
-    /// Bytes behind the header; the log is written round and round in them.
+    /// Bytes after the header, which the log uses as a ring.
     capacity: u64,
-    /// Up to here the data files have everything.
+    /// Up to this LSN the data files are complete.
     checkpoint: u64,
-    /// Where the log says so itself.
+    /// The LSN that the checkpoint gives as its end.
     end: u64,
 }
 
@@ -64,7 +64,7 @@ impl Log {
         Ok(Log { first, capacity, checkpoint, end })
     }
 
-    /// Where in the file the last checkpoint is; behind the last byte of the file the log goes on at
+    /// The offset of the last checkpoint in the file; after the last byte of the file the log continues at
     /// [`START`].
     #[must_use]
     pub fn place(&self) -> u64 {
@@ -82,7 +82,7 @@ impl Log {
             && !self.is_written(rest, self.end.saturating_add(CHECKPOINT_BYTES))
     }
 
-    /// Whether the log has a mini-transaction at `lsn`, where `bytes` are.
+    /// Whether the log has a mini-transaction at `lsn`, whose bytes are `bytes`.
     fn is_written(&self, bytes: &[u8], lsn: u64) -> bool {
         let mut at = 0;
         // Records, each with its length, up to a byte that says in which round it was written.
@@ -96,7 +96,7 @@ impl Log {
     }
 }
 
-/// Bytes of a record, its first one included.
+/// Bytes of a record, including its first.
 fn record_bytes(first: u8, rest: &[u8]) -> Option<usize> {
     let len = usize::from(first & 15);
     if len > 0 {

@@ -1,4 +1,4 @@
-//! A tablespace: what its first page says, which pages are free, and which segment has which.
+//! A tablespace: the facts on its first page, which pages are free, and which segment owns which.
 //!
 //! Facts: `fsp0types.h` and `fsp0fsp.h` of MariaDB's source. An extent is 64 pages, 1 MiB.
 
@@ -9,41 +9,41 @@ use crate::page::{
 
 /// Pages of an extent.
 pub const EXTENT_PAGES: u32 = 64;
-/// Pages that one page of descriptors describes.
+/// Pages that one descriptor page describes.
 const DESCRIBED_PAGES: u32 = 16_384;
 /// Where descriptors begin in such a page, and the bytes of one.
 const DESCRIPTORS: usize = 150;
 const DESCRIPTOR_BYTES: usize = 40;
-/// Where segments begin in a page of them, the bytes of one, and how many a page has.
+/// Where segments begin in an inode page, the bytes of one, and how many a page has.
 const SEGMENTS: usize = 50;
 const SEGMENT_BYTES: usize = 192;
 const SEGMENTS_PER_PAGE: usize = 85;
-/// What a segment that is in use has at a place of its own.
+/// A magic number in every segment that is in use.
 const SEGMENT_MAGIC: u32 = 0x05D6_69D2;
-/// Pages that a segment may have one by one, before it has whole extents.
+/// Single pages that a segment may own before it gets whole extents.
 const FRAGMENTS: usize = 32;
 
-/// What the first page of a tablespace says.
+/// The facts on the first page of a tablespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     /// Its number.
     pub id: u32,
     /// Pages in it.
     pub pages: u32,
-    /// Pages from here on were never used, and hold nothing.
+    /// Pages from here on were never used, and are empty.
     pub free_limit: u32,
-    /// What it is, bit by bit.
+    /// Its properties, as bits.
     pub flags: u32,
-    /// How its pages prove that they are whole.
+    /// The kind of its checksums.
     pub sums: Sums,
 }
 
 impl Space {
-    /// Reads page 0, and proves it.
+    /// Reads and checks page 0.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]; [`Error::Unsupported`] for page sizes other than 16 KiB, and for tables that are
-    /// compressed by page or encrypted.
+    /// [`Error::Corrupt`]; [`Error::Unsupported`] for page sizes other than 16 KiB, and for page-compressed
+    /// or encrypted tables.
     pub fn parse(first: &Page) -> Result<Space, Error> {
         let flags = u32_at(first, DATA + 16);
         let sums = if flags & 0x10 != 0 { Sums::Full } else { Sums::Old };
@@ -57,7 +57,7 @@ impl Space {
         if first.iter().all(|&byte| byte == 0) {
             return Err(corrupt(0, 0, "the file begins with zeros: it is no tablespace"));
         }
-        // Before the sum: a page of another size has its trailer elsewhere.
+        // Before the checksum, because a page of another size has its trailer elsewhere.
         space.supported()?;
         sums.check(first, 0)?;
         if page::kind(first) != Kind::FSP_HDR {
@@ -69,7 +69,7 @@ impl Space {
         Ok(space)
     }
 
-    /// Whether we can read it.
+    /// Whether this crate can read it.
     fn supported(&self) -> Result<(), Error> {
         let size = match self.sums {
             Sums::Full => self.flags & 15,
@@ -90,23 +90,23 @@ impl Space {
     }
 }
 
-/// What an extent is used for.
+/// The use of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing, or its descriptor was never written.
+    /// Free, or its descriptor was never written.
     Free,
-    /// Single pages of several segments; some are free, or none.
+    /// Single pages of several segments; some pages may be free.
     Fragments,
-    /// A segment has all of it.
+    /// It belongs to one segment.
     Segment(u64),
 }
 
 /// An extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// What it is used for.
+    /// Its use.
     pub state: State,
-    /// Which of its pages are free: a bit for each, the first page's the lowest.
+    /// Which of its pages are free: a bit for each, the lowest for the first page.
     pub free: u64,
 }
 
@@ -118,7 +118,7 @@ impl Extents {
     /// Reads all descriptors.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of the pages.
+    /// [`Error::Corrupt`], and errors of the pages.
     pub fn read<P: Pages>(space: &Space, pages: &mut P) -> Result<Extents, P::Error> {
         let mut extents = Vec::new();
         let mut first = 0_u32;
@@ -152,7 +152,7 @@ impl Extents {
 }
 
 fn descriptor(page: &Page, number: u32, at: usize) -> Result<Extent, Error> {
-    // Two bits for each page, of which the lower says that it is free.
+    // Two bits for each page; the lower one says that it is free.
     let mut free = 0;
     for (place, byte) in page[at + 24..at + 40].iter().enumerate() {
         for pair in 0..4 {
@@ -164,19 +164,19 @@ fn descriptor(page: &Page, number: u32, at: usize) -> Result<Extent, Error> {
         0 => return Ok(Extent { state: State::Free, free: u64::MAX }),
         1 => State::Free,
         2 | 3 => State::Fragments,
-        // A segment that is being given back.
+        // A segment that is being freed.
         4 | 5 => State::Segment(u64_at(page, at)),
         state => return Err(corrupt(number, at + 20, format!("an extent has the state {state}"))),
     };
     Ok(Extent { state, free })
 }
 
-/// A segment: the pages of one tree's leaves, or of the rest of it.
+/// A segment: the pages of a tree's leaves, or of the rest of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Its number in the tablespace.
     pub id: u64,
-    /// Pages that it has one by one.
+    /// Single pages that it owns.
     pub fragments: Vec<u32>,
     /// Pages used in extents that are not full.
     pub not_full_used: u32,
@@ -185,10 +185,10 @@ pub struct Segment {
 /// Reads all segments.
 ///
 /// # Errors
-/// [`Error::Corrupt`], and those of the pages.
+/// [`Error::Corrupt`], and errors of the pages.
 pub fn segments<P: Pages>(space: &Space, pages: &mut P) -> Result<Vec<Segment>, P::Error> {
     let mut found = Vec::new();
-    // Pages of segments with no room left, and with some.
+    // Inode pages that are full, and those that are not.
     for list in [DATA + 80, DATA + 96] {
         let most = pages.count();
         let first = pages.page(0)?;

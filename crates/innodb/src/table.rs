@@ -1,5 +1,4 @@
-//! A table as the storage engine sees it: columns, keys, and the fields of its indexes in the order in which
-//! they are stored.
+//! A table as the storage engine sees it: columns, keys, and the fields of its indexes in storage order.
 
 pub mod collation;
 mod column;
@@ -12,18 +11,18 @@ pub use column::{Column, Generated, Members, Real, Shape, Type};
 
 use crate::Error;
 
-/// The version of the server that wrote a definition, as `.frm` files have it: 101119 for 10.11.19.
+/// The version of the server that wrote a definition, as in `.frm` files: 101119 for 10.11.19.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32);
 
 impl Version {
-    /// Whether TIMESTAMP goes to 2106 rather than 2038.
+    /// Whether TIMESTAMP extends to 2106 and not only to 2038.
     pub(crate) fn has_wide_timestamps(self) -> bool {
         self >= Version(110_500)
     }
 
-    /// Whether the parts of every UUID are swapped. Each series has a patch from which on those of version 6
-    /// and up, which are in order by themselves, stay as they are.
+    /// Whether the parts of every UUID are swapped. In each series there is a patch release from which on
+    /// UUIDs of version 6 and up, which are ordered anyway, are stored unchanged.
     pub(crate) fn swaps_all_uuids(self) -> bool {
         const FIRST: [u32; 6] = [100_908, 101_006, 101_105, 110_003, 110_102, 110_201];
         let same = FIRST.iter().find(|first| **first / 100 == self.0 / 100);
@@ -34,7 +33,7 @@ impl Version {
 /// How records are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
-    /// The server's default of the time at which the table was made or rebuilt; DYNAMIC if nobody changed it.
+    /// The server's default when the table was created or rebuilt; DYNAMIC if nobody changed it.
     Default,
     /// DYNAMIC.
     Dynamic,
@@ -42,7 +41,7 @@ pub enum RowFormat {
     Compact,
 }
 
-/// What a key is for.
+/// The purpose of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// PRIMARY KEY.
@@ -64,11 +63,11 @@ pub enum KeyKind {
 /// A part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The column, by its place in the table.
+    /// The column, by its index in the table.
     pub column: usize,
-    /// Bytes of the column that are in the key, if not all are.
+    /// Bytes of the column in the key, if not all are.
     pub prefix: Option<u32>,
-    /// Whether it is in descending order.
+    /// Whether it is descending.
     pub descending: bool,
 }
 
@@ -77,32 +76,32 @@ pub struct Part {
 pub struct Key {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: KeyKind,
-    /// Its parts; with a row's end in a system-versioned table.
+    /// Its parts; in a system-versioned table including a row's end.
     pub parts: Vec<Part>,
 }
 
-/// A partition, or a part of one, which has a file of its own.
+/// A partition, or a subpartition, which has its own file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     /// Its name.
     pub name: String,
-    /// The names of its subpartitions; empty without.
+    /// The names of its subpartitions; empty if there are none.
     pub subpartitions: Vec<String>,
 }
 
-/// How many bytes a field has in a record.
+/// The length of a field in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// Always as many.
+    /// Fixed.
     Fixed(u16),
-    /// As many as the record says.
+    /// Given by the record.
     Variable {
-        /// Bytes that the column may have, also where only a prefix of it is stored.
+        /// The most bytes of the column, even if only a prefix of it is stored.
         max: u32,
         /// Whether it is a BLOB or longer than 255 bytes: then lengths from 128 on take two bytes, and the
-        /// value may lie off-page.
+        /// value may be stored off-page.
         external: bool,
     },
 }
@@ -110,30 +109,30 @@ pub enum Length {
 /// A field of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The column, by its place in the table; `None` for DB_ROW_ID (6 bytes), DB_TRX_ID (6), DB_ROLL_PTR (7).
+    /// The column, by its index in the table; `None` for DB_ROW_ID (6 bytes), DB_TRX_ID (6), DB_ROLL_PTR (7).
     pub column: Option<usize>,
-    /// Whether it may be NULL, and has a bit for that.
+    /// Whether it may be NULL, and so has a NULL bit.
     pub nullable: bool,
-    /// How long it is.
+    /// Its length.
     pub length: Length,
     /// Bytes of the column that are stored, if not all are.
     pub prefix: Option<u32>,
-    /// Whether the index is in descending order of it.
+    /// Whether the index is descending in it.
     pub descending: bool,
 }
 
 /// An index: a tree in the table's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// The key's name; `GEN_CLUST_INDEX` for rows without one.
+    /// The key's name; `GEN_CLUST_INDEX` for rows without a key.
     pub name: String,
-    /// Fields in the order in which they are stored in a leaf.
+    /// Fields in the order in which a leaf stores them.
     pub fields: Vec<Field>,
-    /// How many fields, from the first, identify an entry in the tree: all of them in a secondary index. The
-    /// node pointers have just these.
+    /// How many fields, from the first, identify an entry in the tree: all of them in a secondary index. Node
+    /// pointers have just these.
     pub key_fields: usize,
-    /// How many fields, from the first, no two entries have equal, unless one is NULL. As `key_fields` where
-    /// the index is not unique.
+    /// How many fields, from the first, must differ between any two entries unless one is NULL. The same as
+    /// `key_fields` if the index is not unique.
     pub unique_fields: usize,
     /// Whether it is an R-tree, whose first field is a rectangle.
     pub spatial: bool,
@@ -150,11 +149,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of these columns and keys. Hidden columns are among them. FTS_DOC_ID is added for a FULLTEXT
-    /// key.
+    /// A table with these columns and keys, including hidden columns. FTS_DOC_ID is added for a FULLTEXT key.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when keys and columns don't fit each other.
+    /// [`Error::Corrupt`] when keys and columns do not match.
     pub fn new(
         columns: Vec<Column>,
         keys: Vec<Key>,
@@ -167,7 +165,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Columns in the order of the definition, virtual and hidden ones included.
+    /// Columns in the order of the definition, including virtual and hidden ones.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
@@ -185,13 +183,13 @@ impl Table {
         self.row_format
     }
 
-    /// Partitions, each with a file of its own; none for a table that has just one file.
+    /// Partitions, each with its own file; none for a table with just one file.
     #[must_use]
     pub fn partitions(&self) -> &[Partition] {
         &self.partitions
     }
 
-    /// The index that has the rows.
+    /// The index that contains the rows.
     ///
     /// # Panics
     /// Never: each table has one.
@@ -200,7 +198,8 @@ impl Table {
         &self.indexes[0]
     }
 
-    /// All indexes that are trees in the table's file, the clustered one first, then in the order of keys.
+    /// All indexes that are trees in the table's file: the clustered one first, then the others in the order
+    /// of keys.
     #[must_use]
     pub fn indexes(&self) -> &[Index] {
         &self.indexes

@@ -1,35 +1,35 @@
 //! Transactions that were neither committed nor rolled back when a server stopped.
 //!
-//! Facts: `trx0sys.h`, `trx0rseg.h` and `trx0undo.h` of MariaDB's source. A page of the system tablespace has
-//! the rollback segments; a rollback segment the first pages of undo logs; such a page what its transaction
-//! does.
+//! Facts: `trx0sys.h`, `trx0rseg.h` and `trx0undo.h` of MariaDB's source. A page of the system tablespace
+//! lists the rollback segments; a rollback segment lists the first pages of undo logs; such a page has the
+//! state of its transaction.
 
 use crate::Error;
 use crate::page::{self, DATA, Kind, NO_PAGE, Page, corrupt, u16_at, u32_at};
 
-/// The page of the system tablespace that has the rollback segments.
+/// The page of the system tablespace that lists the rollback segments.
 pub const TRX_SYS_PAGE: u32 = 5;
-/// Where they begin in it, and how many there are.
+/// Where the list begins in it, and how many entries it has.
 const SEGMENTS: usize = DATA + 18;
 const SEGMENTS_MAX: usize = 128;
-/// Where undo logs begin in the page of a rollback segment, and how many there are.
+/// Where the list of undo logs begins in the page of a rollback segment, and how many entries it has.
 const LOGS: usize = DATA + 34;
 const LOGS_MAX: usize = 1024;
-/// Where an undo log says what its transaction does.
+/// Where an undo log has the state of its transaction.
 const STATE: usize = DATA + 18;
 
-/// What a transaction does.
+/// The state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It is neither committed nor prepared.
     Active,
-    /// XA PREPARE was said, and its end is not decided.
+    /// After XA PREPARE, with its outcome undecided.
     Prepared,
     /// It is over.
     Over,
 }
 
-/// The rollback segments of a server: the tablespace and the page of each.
+/// The rollback segments of a server: tablespace and page of each.
 ///
 /// # Errors
 /// [`Error::Corrupt`]
@@ -49,7 +49,7 @@ pub fn undo_logs(segment: &Page) -> Vec<u32> {
     slots.filter(|&page| page != NO_PAGE).collect()
 }
 
-/// What the transaction of an undo log does, whose first page is `number`.
+/// The state of the transaction of an undo log, whose first page is `number`.
 ///
 /// # Errors
 /// [`Error::Corrupt`]

@@ -1,4 +1,4 @@
-//! A tree from its root to its leaves, every level's pages in the order of keys.
+//! A tree from its root to its leaves, with the pages of every level in the order of keys.
 //!
 //! Facts: `btr0btr.cc` of MariaDB's source. The pages of a level are linked in both directions.
 
@@ -7,13 +7,13 @@ use crate::index::{IndexPage, RecordHeader, Status};
 use crate::page::{DATA, NO_PAGE, Pages, corrupt};
 use crate::record::{Layout, Place, child};
 
-/// The root of the clustered index of a table that has a file of its own.
+/// The root of the clustered index of a table with its own file.
 pub const CLUSTERED_ROOT: u32 = 3;
 
-/// Levels that a tree can have, more than any has.
+/// The most levels of a tree, more than any has.
 const LEVELS_MAX: u16 = 50;
 
-/// Where a page belongs in its tree.
+/// The position of a page in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// The tree.
@@ -22,12 +22,12 @@ pub struct Seat {
     pub level: u16,
     /// The page before it on the level.
     pub previous: u32,
-    /// The page behind it.
+    /// The page after it.
     pub next: u32,
 }
 
 impl Seat {
-    /// Whether a page is what its parent and its neighbours say it is.
+    /// Checks that a page is what its parent and its neighbours say.
     ///
     /// # Errors
     /// [`Error::Corrupt`]
@@ -47,12 +47,12 @@ impl Seat {
     }
 }
 
-/// Room that is used again for each page.
+/// Buffers that are reused for each page.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Where records are.
+    /// The offsets of records.
     pub origins: Vec<u16>,
-    /// Where the fields of one are.
+    /// The places of one record's fields.
     pub places: Vec<Place>,
 }
 
@@ -61,7 +61,7 @@ pub struct Scratch {
 pub struct Tree {
     /// Its number.
     pub index_id: u64,
-    /// The pages of the lowest level above the leaves, in the order of keys; none where the root is a leaf.
+    /// The pages of the lowest level above the leaves, in the order of keys; none if the root is a leaf.
     pub parents: Vec<u32>,
     /// Its root.
     pub root: u32,
@@ -71,7 +71,7 @@ impl Tree {
     /// Descends from the root to the level above the leaves.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of the pages.
+    /// [`Error::Corrupt`], and errors of the pages.
     pub fn read<P: Pages>(root: u32, layout: &Layout, pages: &mut P) -> Result<Tree, P::Error> {
         let page = IndexPage::parse(pages.page(root)?, root)?;
         let (index_id, mut level) = (page.index_id, page.level);
@@ -99,7 +99,7 @@ impl Tree {
     /// The leaves below one of the [`Tree::parents`], in the order of keys.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], and those of the pages.
+    /// [`Error::Corrupt`], and errors of the pages.
     pub fn leaves<P: Pages>(
         &self,
         parent: usize,
@@ -120,7 +120,7 @@ fn seat(index_id: u64, level: u16, numbers: &[u32], place: usize) -> Seat {
     Seat { index_id, level, previous: at(place.checked_sub(1)), next: at(place.checked_add(1)) }
 }
 
-/// Appends the pages that a page above the leaves leads to.
+/// Appends the children of a page above the leaves.
 fn children(
     page: &IndexPage<'_>,
     layout: &Layout,

@@ -1,8 +1,8 @@
-//! Values: the bytes that are stored, and the text that a dump of the server has for them
-//! (docs/formats/dump.md), before anything is escaped. Text of a character set is in the bytes of that set.
+//! Values: the stored bytes, and the text that a dump of the server has for them (docs/formats/dump.md),
+//! before anything is escaped. Text is in the bytes of its character set.
 //!
-//! Each type has one way of being stored, and one text. [`encode`] takes texts a little more freely than
-//! [`decode`] writes them, but never one that would lose anything.
+//! Each type has one stored form and one text. [`encode`] accepts texts a little more freely than [`decode`]
+//! writes them, but never one that would lose anything.
 
 mod address;
 mod bytes;
@@ -18,7 +18,7 @@ use std::io::Write;
 use crate::Error;
 use crate::table::{Column, Length, Type};
 
-/// Why a text is no value, or bytes are none.
+/// Why a text or bytes are not a value.
 type Fault = &'static str;
 
 /// Bytes of a text that a message shows.
@@ -27,7 +27,7 @@ const SHOWN_BYTES: usize = 80;
 /// Writes the text of a stored value, which is not NULL.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when these bytes are no value of the column.
+/// [`Error::Corrupt`] when these bytes are not a value of the column.
 pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let place = || format!("column `{}`", column.name);
     let fits = match column.kind.length() {
@@ -64,11 +64,11 @@ pub fn decode(column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), E
     done.map_err(|fault| Error::Corrupt { what: fault.to_owned(), place: place() })
 }
 
-/// Writes the bytes that are stored for a text, as the server would with STRICT_ALL_TABLES.
+/// Writes the stored bytes for a text, as the server would with STRICT_ALL_TABLES.
 ///
 /// # Errors
-/// [`Error::Value`] when the column can't hold exactly this value, or this crate is not sure what the server
-/// would make of the text. `out` may have parts of it then.
+/// [`Error::Value`] when the column can't hold exactly this value, or when it is not certain how the server
+/// would read the text. `out` may then contain parts of it.
 pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let done = match &column.kind {
         Type::Int { bytes, unsigned, .. } => integer::encode(text, *bytes, *unsigned, out),
@@ -108,7 +108,7 @@ fn shown(text: &[u8]) -> String {
     format!("{}{more}", start.escape_ascii())
 }
 
-/// A number from the digits that a text consists of, if it fits.
+/// A number from a text of digits, if it fits.
 fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -119,17 +119,17 @@ fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number from up to eight bytes, the most significant first.
+/// A number from up to eight bytes, big-endian.
 fn number(stored: &[u8]) -> u64 {
     stored.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The lowest bytes of a number, the most significant first.
+/// The lowest bytes of a number, big-endian.
 fn put(number: u64, bytes: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]);
 }
 
-/// Writes a number with at least so many digits, up to twenty.
+/// Writes a number with at least `width` digits, up to twenty.
 fn print_digits(out: &mut Vec<u8>, number: u64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -144,6 +144,6 @@ fn print_digits(out: &mut Vec<u8>, number: u64, width: usize) {
 
 /// Writes formatted text.
 fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Memory takes all of it.
+    // Writing to memory can't fail.
     out.write_fmt(text).ok();
 }

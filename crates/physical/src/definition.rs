@@ -1,4 +1,4 @@
-//! What a table is: from its `.frm` file, or from the text of its CREATE TABLE.
+//! A table's definition, from its `.frm` file or from the text of its CREATE TABLE.
 
 use std::io::Read;
 
@@ -8,15 +8,15 @@ use innodb::table::{Table, Version, frm, sql};
 use crate::error::io;
 use crate::{Error, TableFiles};
 
-/// The server that a definition in SQL is taken to be of; only UUIDs of servers before those of late 2023
-/// were stored otherwise.
+/// The server version that is assumed for a definition in SQL; only UUIDs of servers before late 2023 were
+/// stored differently.
 const SQL_VERSION: Version = Version(110_800);
-/// How the `.frm` file of a view begins.
+/// The beginning of a view's `.frm` file.
 const VIEW: &[u8] = b"TYPE=";
 
 impl TableFiles {
-    /// The table's definition; none for a view. `statements` is SQL with its CREATE TABLE, which is taken
-    /// rather than what is beside the data.
+    /// The table's definition; none for a view. `statements` is SQL with its CREATE TABLE, which is used
+    /// instead of the file beside the data.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::File`] and [`Error::Bytes`] for a definition that is not understood, or of

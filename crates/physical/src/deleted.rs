@@ -1,4 +1,4 @@
-//! Rows that were deleted and are still in the pages of a table's file.
+//! Recovers deleted rows that are still in the pages of a table's file.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hasher};
@@ -15,14 +15,14 @@ use crate::line::Values;
 use crate::read::{Opened, Writer};
 use crate::{Counts, Error, File, Rows};
 
-/// How a row was found.
+/// Where a row was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// It is marked as deleted and not purged yet.
     Marked,
-    /// It is on the list of free records of a page in use: purged, or moved to another page.
+    /// It is in the list of free records of a page in use: it was purged, or moved to another page.
     Freed,
-    /// It is in a page that is free.
+    /// It is in a free page.
     Page,
 }
 
@@ -37,12 +37,12 @@ impl Found {
 }
 
 impl Rows<'_> {
-    /// Writes what is left of deleted rows: how each was found and on which page, then its values. What is,
-    /// in all its values, also a row of the table is left out: splits and merges of pages leave such copies.
-    /// Pages and rows that make no sense are passed over: nothing promises that any does in a free page.
+    /// Writes the remains of deleted rows: how and on which page each was found, then its values. A remainder
+    /// whose values all equal those of an existing row is left out, because splits and merges of pages leave
+    /// such copies. Invalid pages and rows are skipped: in a free page nothing is guaranteed to be valid.
     ///
     /// # Errors
-    /// As those of [`Rows::write`].
+    /// Those of [`Rows::write`].
     pub fn write_deleted(&self, file: &File, out: &mut dyn Write) -> Result<Counts, Error> {
         self.scan(file, out).map_err(|error| error.of(file.path()))
     }
@@ -90,8 +90,8 @@ impl Rows<'_> {
         Ok(counts)
     }
 
-    /// Goes through all leaves in the file, free ones too, in the order of pages. Rows of the table come with
-    /// nothing.
+    /// Goes through all leaves in the file, including free ones, in the order of pages. Existing rows are
+    /// passed on with `None`.
     fn each(&self, opened: &Opened<'_>, give: &mut Give<'_>) -> Result<(), Error> {
         let mut pages = opened.file.clone();
         let extents = Extents::read(&opened.file.space().clone(), &mut pages)?;
@@ -120,7 +120,7 @@ impl Rows<'_> {
                         }
                     });
                 }
-                // What makes no sense is passed over; what can't be written is not.
+                // Invalid rows are skipped; failures of writing are not.
                 failed?;
                 read.or_else(|error| if error.is_damage() { Ok(()) } else { Err(error) })?;
             }
@@ -132,7 +132,7 @@ impl Rows<'_> {
     }
 }
 
-/// Takes a row, with how and on which page it was found.
+/// Receives a row, with how and on which page it was found.
 type Give<'a> = dyn FnMut(Option<Found>, u32, &Row<'_>) -> Result<(), Error> + 'a;
 
 fn hash(line: &[u8]) -> u64 {

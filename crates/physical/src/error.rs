@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,38 +9,38 @@ pub enum Error {
     /// A file or folder can't be read.
     #[error("{}: {source}", .path.display())]
     Io {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A file is not what a server writes, or of a kind that is not read.
+    /// A file differs from what a server writes, or is of an unsupported kind.
     #[error("{}: {source}", .path.display())]
     File {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
         /// What is wrong, and on which page.
         source: innodb::Error,
     },
-    /// The same, before it is known in which file.
+    /// The same, before the file is known.
     #[error(transparent)]
     Bytes(#[from] innodb::Error),
     /// The rows could not be written.
     #[error("the output: {0}")]
     Output(#[source] io::Error),
-    /// There is nothing to read, or not all that is needed.
+    /// There is nothing to read, or something necessary is missing.
     #[error("{0}")]
     Missing(String),
-    /// A file is not what it was when it was opened.
+    /// A file has changed since it was opened.
     #[error("{} changed while it was read: a server is running on it", .0.display())]
     Changed(PathBuf),
-    /// Somebody asked for the end.
+    /// The user stopped it.
     #[error("stopped")]
     Stopped,
 }
 
 impl Error {
-    /// Names the file that bytes were of.
+    /// Adds the file that the bytes come from.
     pub(crate) fn of(self, path: &Path) -> Error {
         match self {
             Error::Bytes(source) => Error::File { path: path.to_owned(), source },
@@ -48,7 +48,7 @@ impl Error {
         }
     }
 
-    /// Whether bytes are damaged, rather than out of reach or of another kind.
+    /// Whether bytes are damaged, as opposed to unreadable or of another kind.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         let source = match self {
@@ -59,7 +59,7 @@ impl Error {
     }
 }
 
-/// Names the file that an error of the operating system is about.
+/// Adds the file that an error of the operating system concerns.
 pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     |source| Error::Io { path, source }

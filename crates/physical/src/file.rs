@@ -1,4 +1,4 @@
-//! The file of a table: its pages, each proven as it is read.
+//! The file of a table: its pages, each checked when it is read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use innodb::space::Space;
 use crate::Error;
 use crate::error::io;
 
-/// Pages that are read at once when they follow each other: a mebibyte.
+/// Consecutive pages that are read in one call: a mebibyte.
 pub(crate) const RUN_PAGES: usize = 64;
 
-/// A file of a table that is open. Clones share it, each with room of its own for pages.
+/// An open file of a table. Clones share it, each with its own buffer for pages.
 pub struct File {
     path: PathBuf,
     source: Arc<dyn Source>,
     space: Space,
-    /// What it was when it was opened.
+    /// Its state when it was opened.
     stat: Stat,
-    /// Pages that follow each other, and the first one's number.
+    /// Consecutive pages, and the number of the first.
     run: Vec<u8>,
     first: u32,
 }
@@ -64,32 +64,32 @@ impl File {
         &self.path
     }
 
-    /// What its first page says.
+    /// The facts on its first page.
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// Bytes in it.
+    /// Its length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.stat.len
     }
 
-    /// Whether it has no page.
+    /// Whether it has no pages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stat.len == 0
     }
 
-    /// Proves that nobody wrote to it since it was opened.
+    /// Checks that nobody has written to it since it was opened.
     pub(crate) fn is_what_it_was(&self) -> Result<(), Error> {
         let now = self.source.stat().map_err(io(&self.path))?;
         if now == self.stat { Ok(()) } else { Err(Error::Changed(self.path.clone())) }
     }
 
-    /// Reads the first of these pages and those that follow it both in the list and in the file; says how
-    /// many. A page that is not there is found when it is asked for.
+    /// Reads the first of these pages and those that follow it both in the list and in the file. Returns how
+    /// many. A missing page is noticed when it is used.
     pub(crate) fn fetch(&mut self, numbers: &[u32]) -> Result<usize, Error> {
         let Some(&first) = numbers.first() else { return Ok(0) };
         let follows = |(place, &number): (usize, &u32)| u64::from(number) == u64::from(first) + place as u64;
@@ -98,7 +98,7 @@ impl File {
         Ok(count)
     }
 
-    /// Reads pages that follow each other, from `first` on.
+    /// Reads consecutive pages, from `first` on.
     pub(crate) fn read(&mut self, first: u32, count: usize) -> Result<(), Error> {
         self.run.resize(count * PAGE_BYTES, 0);
         self.first = first;
@@ -108,7 +108,7 @@ impl File {
         Ok(())
     }
 
-    /// The bytes of a page that was read, unproven.
+    /// The bytes of a page that was read, unchecked.
     pub(crate) fn held(&self, number: u32) -> Option<&Page> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.run.get(place.checked_mul(PAGE_BYTES)?..)?.first_chunk()

@@ -1,8 +1,8 @@
-//! Tables as files: their rows without a server.
+//! Tables as files: reads their rows without a server.
 //!
-//! [`Source::find`] says which tables a folder has, [`Source::judge`] whether their files can be trusted, and
-//! [`Rows::write`] writes the rows of one, with several threads and in the order of its primary key. What the
-//! bytes mean is the crate `innodb`'s.
+//! [`Source::find`] finds the tables in a folder, [`Source::judge`] tells whether their files can be trusted,
+//! and [`Rows::write`] writes the rows of one, with several threads and in the order of its primary key. The
+//! crate `innodb` knows what the bytes mean.
 
 mod definition;
 mod deleted;

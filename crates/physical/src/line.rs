@@ -8,22 +8,22 @@ use crate::Error;
 /// How rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// What LOAD DATA reads when nothing is said of FIELDS and LINES.
+    /// What LOAD DATA reads with the defaults for FIELDS and LINES.
     #[default]
     Tsv,
-    /// Comma-separated, quoted where it must be; NULL is nothing, an empty text is `""`.
+    /// Comma-separated, with quotes where necessary; NULL is nothing, an empty text is `""`.
     Csv,
 }
 
-/// Whether a column is written: it is one that the user gave values to.
+/// Whether a column is written: only if the user gave it values.
 pub(crate) fn is_written(column: &Column) -> bool {
     !column.hidden && column.generated == Generated::No
 }
 
-/// Writes values, one behind the other.
+/// Writes values one after the other.
 pub(crate) struct Values {
     format: Format,
-    /// A value that must be escaped.
+    /// A value that needs escapes.
     scratch: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl Values {
         Values { format, scratch: Vec::new() }
     }
 
-    /// What stands between values.
+    /// The separator between values.
     pub(crate) fn between(&self) -> u8 {
         match self.format {
             Format::Tsv => b'\t',
@@ -47,7 +47,7 @@ impl Values {
         }
     }
 
-    /// Decodes a value right into the output. Only one that has something to escape is written twice.
+    /// Decodes a value directly into the output. Only a value that needs escapes is written twice.
     #[inline]
     pub(crate) fn value(&mut self, column: &Column, stored: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         let from = out.len();
@@ -76,7 +76,7 @@ impl Values {
     }
 }
 
-/// Whether the text of a type has only digits and signs that mean nothing in any format.
+/// Whether the text of a type has only digits and characters without a meaning in any format.
 fn never_escaped(kind: &Type) -> bool {
     match kind {
         Type::Int { .. }

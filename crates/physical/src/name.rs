@@ -1,9 +1,10 @@
-//! Names of databases and tables as names of files.
+//! Decodes names of databases and tables from names of files.
 
-/// The name that a file or folder stands for: `@002d` is a minus. What is no such name stands for itself.
+/// The name that a file or folder stands for: `@002d` is a minus. A name that is not encoded like this stands
+/// for itself.
 ///
 /// The server's manual, "Identifier to File Name Mapping". It also has short forms, such as `@0g`, for
-/// letters of some alphabets; these are left as they are.
+/// letters of some alphabets; these are left unchanged.
 ///
 /// ```
 /// assert_eq!(physical::table_name("my@002dtable"), "my-table");

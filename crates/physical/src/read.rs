@@ -1,4 +1,4 @@
-//! The rows of a table, in the order of its primary key, read by several threads.
+//! Reads the rows of a table, in the order of its primary key, with several threads.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -19,27 +19,28 @@ use progress::Progress;
 use crate::line::{self, Format, Values};
 use crate::{Error, File};
 
-/// Text that is gathered before it is handed on.
+/// Bytes of text that are gathered before they are passed on.
 const PIECE_BYTES: usize = 2 << 20;
-/// Pieces of a part that wait to be written.
+/// The most pieces of a part that wait to be written.
 const PIECES_MAX: usize = 2;
-/// The ends of rows that are valid: those of TIMESTAMP(6) to 2038 and to 2106, and that of transactions.
+/// The row ends that mean "still valid": those of TIMESTAMP(6) to 2038 and to 2106, and that of transaction
+/// ids.
 const STILL_VALID: [&[u8]; 3] =
     [&[0x7F, 0xFF, 0xFF, 0xFF, 0x0F, 0x42, 0x3F], &[0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0x42, 0x3F], &[0xFF; 8]];
 
 /// How the rows of tables are read.
 pub struct Rows<'a> {
-    /// What the table is.
+    /// The table's definition.
     pub table: &'a Table,
     /// How rows are written.
     pub format: Format,
     /// Threads that read and decode.
     pub threads: usize,
-    /// Leave damaged pages out, each with a warning, rather than stop at the first.
+    /// Leave damaged pages out, each with a warning, instead of stopping at the first.
     pub lenient: bool,
-    /// Set when the end is asked for.
+    /// Set when the user wants to stop.
     pub stop: &'a AtomicBool,
-    /// Who is told of what is done.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
 }
 
@@ -50,9 +51,9 @@ pub struct Counts {
     pub rows: u64,
     /// Bytes of text.
     pub bytes: u64,
-    /// Rows of the past of a system-versioned table, which were left out.
+    /// Historical rows of a system-versioned table, which were left out.
     pub past: u64,
-    /// Pages that were left out because they are damaged.
+    /// Damaged pages that were left out.
     pub damaged: u64,
 }
 
@@ -65,14 +66,14 @@ impl AddAssign for Counts {
     }
 }
 
-/// A column that is written, and the field it is in.
+/// A column that is written, and its field.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     column: &'a Column,
     field: usize,
 }
 
-/// A table whose file is open.
+/// A table with its open file.
 pub(crate) struct Opened<'a> {
     pub(crate) file: File,
     pub(crate) layout: Layout,
@@ -105,7 +106,7 @@ impl<'a> Opened<'a> {
 pub(crate) struct Writer<'a> {
     targets: &'a [Target<'a>],
     values: Values,
-    /// For values that are not in their row.
+    /// For values outside of their row.
     chains: File,
     /// Such a value.
     long: Vec<u8>,
@@ -135,7 +136,7 @@ impl<'a> Writer<'a> {
             }
             out.push(between);
         }
-        // The last value has a line's end behind it.
+        // The last value is followed by a line end.
         if let Some(last) = out.last_mut().filter(|_| !self.targets.is_empty()) {
             *last = b'\n';
         }
@@ -143,34 +144,34 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A part of the text, and what it is of.
+/// A part of the text, and what it belongs to.
 struct Piece {
     text: Vec<u8>,
     counts: Counts,
     pages: u64,
 }
 
-/// A parent's leaves, which one thread reads, and where their text goes.
+/// The leaves of one parent page, which one thread reads, and the channel for their text.
 struct Part {
     parent: usize,
     to: Sender<Result<Piece, Error>>,
 }
 
 impl Rows<'_> {
-    /// Writes all rows of a file of the table.
+    /// Writes all rows of one of the table's files.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that is damaged or not that of this table; those of reading, writing, and
-    /// [`Error::Stopped`].
+    /// [`Error::File`] for a file that is damaged or does not belong to the table; errors of reading and
+    /// writing, and [`Error::Stopped`].
     pub fn write(&self, file: &File, out: &mut dyn Write) -> Result<Counts, Error> {
         let opened = Opened::new(self.table, file).map_err(|error| error.of(file.path()))?;
-        // A tree that is a leaf is one part, too.
+        // A tree that is a single leaf is one part too.
         let parts = opened.tree.parents.len().max(1);
         let threads = self.threads.clamp(1, parts);
         let (send, jobs) = unbounded::<Part>();
         let (give_back, spare) = bounded::<Vec<u8>>(threads * (PIECES_MAX + 2));
         std::thread::scope(|scope| {
-            // Threads end when no more can be sent.
+            // Dropped at the end of this scope, so that the threads end.
             let send = send;
             for _ in 0..threads {
                 let (jobs, spare, opened) = (jobs.clone(), spare.clone(), &opened);
@@ -193,7 +194,7 @@ impl Rows<'_> {
                     self.progress.read(piece.pages * PAGE_BYTES as u64);
                     self.progress.done(piece.counts.rows, piece.counts.bytes);
                     counts += piece.counts;
-                    // Room that nobody needs is dropped.
+                    // A buffer that nobody needs is dropped.
                     give_back.try_send(piece.text).ok();
                     if self.stop.load(Ordering::Relaxed) {
                         return Err(Error::Stopped);
@@ -215,7 +216,7 @@ impl Rows<'_> {
             spare,
         };
         for part in jobs {
-            // Whoever wants no more pieces has an error of their own.
+            // If nobody wants more pieces, there is already another error.
             if let Err(error) = reader.part(&part) {
                 part.to.send(Err(error)).ok();
             }
@@ -243,7 +244,7 @@ impl Reader<'_> {
                 Vec::new()
             }
         };
-        // The first and the last are neighbours that other parts have.
+        // The first and the last are neighbours that belong to other parts.
         let mut at = 1;
         while at + 1 < leaves.len() {
             let count = self.file.fetch(&leaves[at..leaves.len() - 1])?;
@@ -277,14 +278,14 @@ impl Reader<'_> {
         Piece { text, counts: Counts::default(), pages: 0 }
     }
 
-    /// Hands a piece on and begins another one; says whether anybody wants more.
+    /// Passes a piece on and begins another one. Returns whether more is wanted.
     fn hand_on(&self, piece: &mut Piece, to: &Sender<Result<Piece, Error>>) -> bool {
         let mut full = std::mem::replace(piece, self.piece());
         full.counts.bytes = full.text.len() as u64;
         to.send(Ok(full)).is_ok()
     }
 
-    /// The leaves of a part, between the one before and the one behind them.
+    /// The leaves of a part, with the leaf before and the leaf after them.
     fn leaves(&mut self, parent: usize) -> Result<Vec<u32>, Error> {
         let tree = &self.opened.tree;
         if tree.parents.is_empty() {
@@ -304,7 +305,7 @@ impl Reader<'_> {
         let Reader { rows, opened, file, writer, scratch, .. } = self;
         let page = IndexPage::parse(file.page(number)?, number)?;
         if rows.lenient {
-            // What is left of a damaged chain.
+            // The rest of a damaged chain.
             (seat.previous, seat.next) = (page.previous(), page.next());
         }
         seat.check(&page)?;
@@ -326,7 +327,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Passes an error on, or warns of it and goes on without the page.
+    /// Returns an error, or warns and continues without the page.
     fn tolerate(&self, error: Error, piece: &mut Piece) -> Result<(), Error> {
         let error = error.of(self.file.path());
         if !self.rows.lenient || !error.is_damage() {
@@ -338,7 +339,7 @@ impl Reader<'_> {
     }
 }
 
-/// Says where the row is that an error is about.
+/// Adds the place of the row that an error concerns.
 pub(crate) fn placed(error: Error, page: u32, row: &Row<'_>) -> Error {
     match error {
         Error::Bytes(innodb::Error::Corrupt { what, place }) if !place.contains("page") => {

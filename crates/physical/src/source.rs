@@ -1,4 +1,4 @@
-//! Which tables a folder has, and their files.
+//! Finds the tables in a folder, and their files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use disk::Disk;
 use crate::error::{Error, io};
 use crate::name;
 
-/// What only a data folder has.
+/// A file that only a data folder has.
 const SYSTEM_FILE: &str = "ibdata1";
-/// Files that the server makes beside a table's: while it is altered, and for FULLTEXT and VECTOR keys.
+/// Prefixes of files that the server creates beside a table's: during ALTER, and for FULLTEXT and VECTOR
+/// keys.
 const NO_TABLES: [&str; 2] = ["#sql", "FTS_"];
 
 /// The files of a table.
@@ -20,27 +21,27 @@ pub struct TableFiles {
     pub schema: String,
     /// Its name.
     pub name: String,
-    /// Its definition, if there is one beside the data.
+    /// Its definition, if it is beside the data.
     pub frm: Option<PathBuf>,
-    /// Its data: a file, or one for each partition, in the order of names. None for a table of another
-    /// engine, or one that is in the system tablespace.
+    /// Its data: one file, or one for each partition, sorted by name. Empty for a table of another engine, or
+    /// in the system tablespace.
     pub files: Vec<PathBuf>,
-    /// Whether there is what `FLUSH TABLES ... FOR EXPORT` writes beside each of them.
+    /// Whether each of them has the file that `FLUSH TABLES ... FOR EXPORT` writes.
     pub exported: bool,
 }
 
-/// A data folder, a folder of exported tables, or one such file.
+/// A data folder, a folder of exported tables, or a single exported file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The data folder that the files are in, if they are in one.
+    /// The data folder of the files, if they are in one.
     pub data: Option<PathBuf>,
     /// The tables, by database and name.
     pub tables: Vec<TableFiles>,
 }
 
 impl Source {
-    /// Looks for tables in a data folder, the folder of a database, a folder of exported files, or takes one
-    /// `.ibd` file. The path is an absolute one: the last folder's name is that of the database.
+    /// Finds tables in a data folder, the folder of a database, or a folder of exported files, or takes a
+    /// single `.ibd` file. The path must be absolute: the last folder's name is that of the database.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::Missing`] when there is no table.
@@ -56,7 +57,7 @@ impl Source {
         let mut found = Vec::new();
         for name in &names {
             let folder = path.join(name);
-            // What is no folder can't be listed.
+            // Only folders can be listed.
             if let Ok(names) = self::names(disk, &folder) {
                 found.extend(tables(disk, &folder, &names));
             }
@@ -137,7 +138,7 @@ fn schema_of(folder: &Path) -> String {
     folder.file_name().map(|name| name::decode(&name.to_string_lossy())).unwrap_or_default()
 }
 
-/// The file that a link names.
+/// The file that a link file names.
 fn linked(disk: &dyn Disk, link: &Path) -> Option<PathBuf> {
     let mut text = String::new();
     std::io::Read::read_to_string(&mut disk.open(link).ok()?, &mut text).ok()?;

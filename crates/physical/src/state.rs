@@ -1,4 +1,4 @@
-//! Whether files can be trusted: whether a server has written everything to them.
+//! Tells whether files can be trusted: whether a server has written everything to them.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use crate::error::io;
 use crate::source::{Source, TableFiles};
 use crate::{Error, File};
 
-/// How much of the log behind the last checkpoint is looked at: more than one change has.
+/// Bytes of the log after the last checkpoint that are examined: more than any single change has.
 const TAIL_BYTES: usize = 4 << 20;
 
-/// What is known of files.
+/// Whether the files can be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They are what a server left that was stopped, or what it gave away.
+    /// A server that was shut down left them, or exported them.
     Whole,
-    /// They may be of different times; why.
+    /// They may show different moments; with the reason.
     Doubtful(String),
 }
 
@@ -41,7 +41,7 @@ impl Source {
     }
 }
 
-/// Why a data folder is not that of a server that was stopped, if it is not.
+/// Why a data folder is not that of a server that was shut down, if so.
 fn doubt(disk: &dyn Disk, data: &Path) -> Result<Option<String>, Error> {
     let system = data.join("ibdata1");
     let opened = disk.open(&system).map_err(io(&system))?;
@@ -79,13 +79,13 @@ fn is_log_at_end(disk: &dyn Disk, data: &Path) -> Result<bool, Error> {
     let log = Log::parse(&head, len).map_err(|source| Error::File { path: path.clone(), source })?;
     let mut tail = vec![0; TAIL_BYTES];
     let filled = file.read_full_at(log.place(), &mut tail).map_err(io(&path))?;
-    // Behind its last byte the log goes on at its beginning.
+    // After its last byte the log continues at its beginning.
     let more = file.read_full_at(START as u64, &mut tail[filled..]).map_err(io(&path))?;
     tail.truncate(filled + more);
     Ok(log.is_at_end(&tail))
 }
 
-/// How many transactions are neither committed nor rolled back.
+/// The number of transactions that are neither committed nor rolled back.
 fn unfinished(disk: &dyn Disk, data: &Path) -> Result<u64, Error> {
     let mut system = File::open(disk, &data.join("ibdata1"))?;
     let segments = page(&mut system, TRX_SYS_PAGE)?;

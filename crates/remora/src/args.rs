@@ -1,4 +1,4 @@
-//! Arguments that several commands have: how to reach a server.
+//! Arguments that several commands share: how to reach a server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -76,29 +76,28 @@ pub(crate) struct ServerArgs {
 }
 
 impl ServerArgs {
-    /// The server at this address instead, with the other options as they are.
+    /// The server at this address instead, with the other options unchanged.
     pub(crate) fn at(&self, url: &str) -> ServerArgs {
         ServerArgs { url: Some(url.to_owned()), ..self.clone() }
     }
 
-    /// The suffix of more groups in option files.
+    /// The suffix for further groups in option files.
     pub(crate) fn group_suffix(&self) -> Option<&str> {
         self.defaults_group_suffix.as_deref()
     }
 
-    /// The same server through a socket on this machine that leads to it.
+    /// The same server, through a local socket that leads to it.
     pub(crate) fn through(&self, socket: &Path) -> ServerArgs {
         let (host, socket) = (Some("localhost".to_owned()), Some(socket.to_owned()));
         ServerArgs { url: None, host, port: None, socket, ..self.clone() }
     }
 
-    /// The server of a socket where its administrator needs no password, and nothing is read from option
-    /// files.
+    /// The server of a socket whose administrator needs no password; no option files are read.
     pub(crate) fn sandbox(&self, socket: &Path) -> ServerArgs {
         ServerArgs { user: Some("root".to_owned()), no_defaults: true, ..self.through(socket) }
     }
 
-    /// Where the server may be reached on its machine, as ssh takes it: sockets, or host and port.
+    /// Where the server may be reached on its own machine, for ssh: sockets, or host and port.
     pub(crate) fn places(&self) -> Vec<String> {
         let host = self.host.as_deref().filter(|host| *host != "localhost");
         match (&self.socket, host) {
@@ -150,7 +149,7 @@ fn environment() -> Environment {
     }
 }
 
-/// Cron sets no USER; root is the one account whose name its number tells.
+/// Cron does not set USER; root is the only account whose name follows from its number.
 fn login_name() -> Option<String> {
     rustix::process::getuid().is_root().then(|| "root".to_owned())
 }

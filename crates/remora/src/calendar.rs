@@ -1,15 +1,14 @@
-//! Times and lengths of time as people write them.
+//! Times and durations as people write them.
 
 use anyhow::{Context, Result, bail, ensure};
 use block::retention::Stamp;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Days of the Unix epoch's first week that belong to the week before: it began on a Thursday, weeks on
-/// Monday.
+/// Days from Monday to the epoch's first day, a Thursday: weeks begin on Monday.
 const EPOCH_WEEKDAY: i64 = 3;
 
-/// The time now, seconds since the epoch.
+/// The current time, seconds since the epoch.
 pub(crate) fn now_s() -> i64 {
     Timestamp::now().as_second()
 }
@@ -55,7 +54,7 @@ pub(crate) fn duration_s(text: &str) -> Result<u64> {
         "w" => 7 * 86_400,
         _ => bail!("{text} is not a length of time; units are s, m, h, d and w, as in 26h"),
     };
-    // A clock can be asked for a time so far away, and for one much further it can't.
+    // The clock library can compute a time this far away, but not much further.
     let seconds = number.checked_mul(factor).filter(|seconds| *seconds <= u64::from(u32::MAX));
     seconds.with_context(|| format!("{text} is too long"))
 }
@@ -105,7 +104,7 @@ mod tests {
 
     #[test]
     fn weeks_begin_on_monday() {
-        // 2026-11-22 is a Sunday, noon so that the zone does not matter.
+        // 2026-11-22 is a Sunday; noon, so that the time zone does not matter.
         let sunday = 1_795_348_800;
         let (sunday, monday) = (stamp(1, sunday), stamp(2, sunday + 86_400));
         assert_eq!(sunday.day + 1, monday.day);

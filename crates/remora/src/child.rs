@@ -1,4 +1,4 @@
-//! Running a command for the user: its exit code, its end, and the signals that are meant for it.
+//! Runs a command for the user: its exit code, its end, and signals for it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,13 +17,13 @@ use signal_hook::consts::{SIGKILL, SIGTERM};
 use crate::exit::Stopped;
 use crate::stop;
 
-/// How long to wait before looking again who is left.
+/// How long to wait before checking again who is left.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Our own variable, which no command of the user's has to know.
+/// Our own variable, which the user's command must not see.
 const PASSWORD: &str = "REMORA_TYPED_PASSWORD";
 
-/// The signals that ask us to stop, as they come, for a run that passes them on.
+/// The signals that ask us to stop, for a run that passes them on.
 pub(crate) struct Signals(Receiver<i32>);
 
 impl Signals {
@@ -60,7 +60,7 @@ impl Child {
         Child::spawn(&mut prepared(command)?, false)
     }
 
-    /// Starts a command in a process group of its own, so that all of it can be ended.
+    /// Starts a command in its own process group, so that the whole group can be ended.
     pub(crate) fn start_group(command: &[OsString], output: io::PipeWriter) -> Result<Child> {
         let mut prepared = prepared(command)?;
         let errors = output.try_clone()?;
@@ -74,17 +74,17 @@ impl Child {
         let pid =
             i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process without a number")?;
         let (send, ended) = bounded(1);
-        // Nobody may be left to hear it.
+        // Perhaps nobody receives this any more.
         std::thread::spawn(move || send.send(child.wait()).ok());
         Ok(Child { pid, ended, group })
     }
 
-    /// Its end, when that has come.
+    /// Receives its exit status when it ends.
     pub(crate) fn ended(&self) -> &Receiver<io::Result<ExitStatus>> {
         &self.ended
     }
 
-    /// Sends a signal to it, or to its whole group.
+    /// Sends a signal to the command, or to its whole group.
     pub(crate) fn signal(&self, signal: i32) {
         let Some(signal) = Signal::from_named_raw(signal) else { return };
         // It may have ended by itself.
@@ -95,8 +95,8 @@ impl Child {
         }
     }
 
-    /// Waits for its end, passing signals on. A command that was ended by a signal has 128 and its number as
-    /// its code, as in a shell.
+    /// Waits for its end and passes signals on. If a signal ended the command, the exit code is 128 plus the
+    /// signal's number, as in a shell.
     pub(crate) fn wait(&mut self, signals: &Signals) -> Result<u8> {
         loop {
             crossbeam_channel::select! {
@@ -106,18 +106,18 @@ impl Child {
         }
     }
 
-    /// Ends it and all that it has started, also what has left its group: asks first, and waits for all of
-    /// them.
+    /// Ends the command and everything that it has started, even processes outside its group: asks first, and
+    /// waits for all of them.
     pub(crate) fn end_family(&self, grace: Duration) {
         let family = Family { first: self.pid };
         let mut asked = BTreeSet::new();
         let end = Instant::now() + grace;
         self.signal(SIGTERM);
-        // Whoever is started meanwhile is asked, too.
+        // Processes that are started meanwhile are asked too.
         while Instant::now() < end && family.signal(Signal::TERM, &mut asked) > 0 {
             pause();
         }
-        // More than once: one that is being ended may start another.
+        // More than once, because a process that is being ended may start another.
         let end = Instant::now() + grace;
         self.signal(SIGKILL);
         while Instant::now() < end && family.signal(Signal::KILL, &mut BTreeSet::new()) > 0 {
@@ -125,25 +125,25 @@ impl Child {
         }
     }
 
-    /// Takes note of the ends of processes that were left to us.
+    /// Reaps processes that were left to us.
     pub(crate) fn reap(&self) {
         Family { first: self.pid }.reap(&processes());
     }
 }
 
-/// Makes us the parent of what our children leave behind: whoever leaves the group of a command is found all
-/// the same.
+/// Makes this process the parent of orphans of its children, so that processes outside a command's group are
+/// found too.
 pub(crate) fn adopt() {
-    // Without that the group alone is ended.
+    // If this fails only the group is ended.
     set_child_subreaper(Some(getpid())).ok();
 }
 
 fn pause() {
-    // Nobody sends: this is a wait that ends by itself.
+    // Nobody sends on this channel: it is a wait that ends by itself.
     crossbeam_channel::never::<()>().recv_timeout(LOOK_AGAIN).ok();
 }
 
-/// A process, as /proc tells.
+/// A process, from /proc.
 struct Process {
     pid: Pid,
     parent: i32,
@@ -155,7 +155,7 @@ fn processes() -> Vec<Process> {
     let process = |entry: std::fs::DirEntry| {
         let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
         let stat = std::fs::read(entry.path().join("stat")).ok()?;
-        // The name stands in brackets and may be anything.
+        // The name is in parentheses and may contain anything.
         let (_, rest) = stat.split_at_checked(stat.iter().rposition(|byte| *byte == b')')? + 2)?;
         let text = String::from_utf8_lossy(rest);
         let mut fields = text.split(' ');
@@ -165,13 +165,14 @@ fn processes() -> Vec<Process> {
     entries.filter_map(process).collect()
 }
 
-/// A command with all that comes of it.
+/// A command with all its descendants.
 struct Family {
     first: Pid,
 }
 
 impl Family {
-    /// Sends a signal to all who live and are not among `told`, where they are put. Returns how many live.
+    /// Sends a signal to all living processes that are not in `told`, and adds them to it. Returns how many
+    /// are alive.
     fn signal(&self, signal: Signal, told: &mut BTreeSet<i32>) -> usize {
         let all = processes();
         self.reap(&all);
@@ -191,7 +192,7 @@ impl Family {
         count
     }
 
-    /// Takes note of the ends of those that were left to us. The command itself is waited for elsewhere.
+    /// Reaps the processes that were left to us. The command itself is waited for elsewhere.
     fn reap(&self, all: &[Process]) {
         let own = getpid().as_raw_nonzero().get();
         for process in all.iter().filter(|process| process.ended && process.parent == own) {
@@ -209,7 +210,7 @@ fn prepared(command: &[OsString]) -> Result<Command> {
     Ok(prepared)
 }
 
-/// The exit code as a shell has it.
+/// The exit code, as a shell would report it.
 pub(crate) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)

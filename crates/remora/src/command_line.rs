@@ -91,7 +91,7 @@ pub(crate) fn run(command: Command, password: Option<String>, report: &Report) -
     }
 }
 
-/// Every command's help ends with the exit codes.
+/// Adds the exit codes to the end of every command's help.
 pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
     let lines: String =
         Exit::ALL.iter().map(|exit| format!("  {:>3}  {}\n", exit.code(), exit.meaning())).collect();
@@ -105,7 +105,7 @@ pub(crate) fn with_exit_status(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Diagnostics go to stderr, at the level of `-v`.
+/// Diagnostics go to stderr, at the level given by `-v`.
 pub(crate) fn log(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::WARN,

@@ -1,4 +1,4 @@
-//! The commands: their arguments, and what they call. What several of them need is here.
+//! The commands: their arguments, and the calls that they make. This file has what several of them need.
 
 pub(crate) mod backup;
 pub(crate) mod cron;
@@ -32,13 +32,13 @@ use crate::exit::usage;
 use crate::report::Report;
 use crate::stop;
 
-/// Cores of this machine that we may use.
+/// Cores of this machine that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The table that an argument names: `db.table`, or one of the database that `-D`, the address or an option
-/// file gave.
+/// The table that an argument names: `db.table`, or a table of the database given by `-D`, the address or an
+/// option file.
 pub(crate) fn table_name(argument: &str, text: &str, target: &Target) -> anyhow::Result<TableName> {
     if let Ok(name) = text.parse::<TableName>() {
         return Ok(name);
@@ -50,7 +50,7 @@ pub(crate) fn table_name(argument: &str, text: &str, target: &Target) -> anyhow:
     Ok(TableName { schema, table: unquoted(text) })
 }
 
-/// A name that may stand in backquotes.
+/// A name that may be in backquotes.
 pub(crate) fn unquoted(text: &str) -> String {
     match text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
         Some(name) => name.replace("``", "`"),
@@ -58,7 +58,7 @@ pub(crate) fn unquoted(text: &str) -> String {
     }
 }
 
-/// A flag that is set when the program is to stop. SIGUSR1 prints the progress line.
+/// A flag that is set when the program must stop. SIGUSR1 prints the progress line.
 pub(crate) fn stop_flag(report: &Report) -> anyhow::Result<Arc<AtomicBool>> {
     let report = report.clone();
     stop::flag(move || report.print_line())

@@ -1,4 +1,4 @@
-//! The exit codes, all of them, in one table.
+//! All exit codes, in one table.
 
 use std::io::{self, Write};
 
@@ -9,15 +9,15 @@ use crate::stop;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Everything that was asked for is done.
+    /// Everything requested is done.
     Done,
-    /// It is not done; nothing is half done unless the message says so.
+    /// It was not done; nothing is half done unless the message says so.
     Failed,
     /// The command line or an option file is wrong.
     Usage,
-    /// Done, but for the items named.
+    /// Done, except for the items named.
     Partial,
-    /// What was compared is not equal, or what was read is not what was written.
+    /// What was compared differs, or what was read is not what was written.
     Damaged,
     /// The server can't be reached, or refused us.
     Server,
@@ -29,7 +29,7 @@ pub(crate) enum Exit {
     Interrupted,
     /// Stopped by SIGTERM.
     Terminated,
-    /// A command that was run for the user ended with this.
+    /// A command that was run for the user ended with this code.
     Command(u8),
 }
 
@@ -65,7 +65,7 @@ impl Exit {
         }
     }
 
-    /// What it means, for help texts.
+    /// Its meaning, for help texts.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Exit::Done => "done",
@@ -82,7 +82,7 @@ impl Exit {
         }
     }
 
-    /// How a command ends that failed with this error.
+    /// The exit code for this error.
     pub(crate) fn of(error: &anyhow::Error) -> Exit {
         for cause in error.chain() {
             if cause.is::<Usage>() {
@@ -154,7 +154,7 @@ fn of_server(error: &server::Error) -> Exit {
     }
 }
 
-/// How a command ends that was stopped by a signal.
+/// The exit code after a signal.
 pub(crate) fn stopped() -> Exit {
     stopped_by(stop::signal())
 }
@@ -179,12 +179,12 @@ impl std::fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
-/// The error of a file that is damaged.
+/// The error for a damaged file.
 pub(crate) fn damage(text: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Damage(text.into()))
 }
 
-/// Somebody else has what we need.
+/// Somebody else holds something that we need.
 #[derive(Debug)]
 pub(crate) struct Held(pub(crate) String);
 
@@ -208,7 +208,7 @@ impl std::fmt::Display for Stopped {
 
 impl std::error::Error for Stopped {}
 
-/// An error of the command line that clap can't know of.
+/// An error in the command line that clap can't know about.
 #[derive(Debug)]
 struct Usage(String);
 
@@ -220,12 +220,12 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An error of the command line, found after clap has read it.
+/// An error in the command line, found after clap has parsed it.
 pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Usage(text.into()))
 }
 
-/// The reader of our output went away: `remora ... | head` is no failure. A broken pipe anywhere else is one.
+/// The reader of our output is gone: `remora ... | head` is not a failure. A broken pipe anywhere else is.
 #[derive(Debug)]
 struct ReaderGone;
 
@@ -259,7 +259,7 @@ impl Write for Stdout {
     }
 }
 
-/// Whether the program ends because nobody reads what it says.
+/// Whether the program ends because nobody reads its output.
 pub(crate) fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let io = cause.downcast_ref::<io::Error>();

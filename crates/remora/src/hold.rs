@@ -1,4 +1,4 @@
-//! Waiting for the lock that holds a server still.
+//! Waits for the lock that holds a server.
 
 use std::time::{Duration, Instant};
 
@@ -8,27 +8,28 @@ use server::{Attempt, Hold, HoldMode, Obstacle, Session, Target};
 
 use crate::exit::Held;
 
-/// Others may have to wait behind an attempt for as long as it lasts, so it is short.
+/// Others may have to wait behind an attempt as long as it lasts, so it is short.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// A statement that has been running for so long is waited for before another attempt, not behind one.
+/// The next attempt begins only after the end of statements that have been running for this long, so that it
+/// does not wait behind them.
 const LONG_S: u64 = 2;
-/// How long to wait before looking again whether it has ended.
+/// How long to wait before checking whether they have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How to wait.
 pub(crate) struct Waiting<'a> {
     /// For how long.
     pub(crate) wait: Duration,
-    /// Waits for a time, and fails when the run is to stop.
+    /// Waits for a time, and fails when the run must stop.
     pub(crate) pause: &'a dyn Fn(Duration) -> Result<()>,
-    /// Tells who is waited for.
+    /// Reports who is waited for.
     pub(crate) note: &'a dyn Fn(&str),
 }
 
-/// Tries until the time is up, never making others wait for longer than one attempt.
+/// Tries until the time is up, and never makes others wait for longer than one attempt.
 ///
 /// # Errors
-/// [`Held`], which names what stands in the way; those of the server; those of the pause.
+/// [`Held`], which names what blocks the lock; errors of the server; errors of the pause.
 pub(crate) fn take(
     mut session: Session,
     mode: &HoldMode,
@@ -40,7 +41,7 @@ pub(crate) fn take(
     loop {
         let running = session.blockers(LONG_S)?.into_iter().next();
         let left = end.saturating_duration_since(Instant::now());
-        // BACKUP STAGE and LOCK INSTANCE do not make transactions wait behind them.
+        // Transactions do not wait behind BACKUP STAGE and LOCK INSTANCE.
         if running.is_none() || *mode != HoldMode::Global {
             session = match Hold::attempt(session, mode, ATTEMPT.min(left))? {
                 Attempt::Held(hold) => return Ok(hold),
@@ -64,7 +65,7 @@ pub(crate) fn take(
     }
 }
 
-/// Names each that is waited for once.
+/// Reports each blocker once.
 fn tell(found: &Obstacle, last: &Obstacle, note: &dyn Fn(&str)) {
     let id = |obstacle: &Obstacle| obstacle.blocker.as_ref().map(|blocker| blocker.id.clone());
     if *last == Obstacle::default() || id(found) != id(last) {
@@ -72,11 +73,11 @@ fn tell(found: &Obstacle, last: &Obstacle, note: &dyn Fn(&str)) {
     }
 }
 
-/// Where the server stands while it is held: file, offset and GTID of its binary log, and how far a replica
-/// has come in its source's.
+/// The server's position while it is held: file, offset and GTID of its binary log, and how far a replica has
+/// applied its source's log.
 ///
 /// # Errors
-/// Those of the server.
+/// Errors of the server.
 pub(crate) fn position(hold: &mut Hold) -> Result<Value, server::Error> {
     let position = hold.position()?.unwrap_or_default();
     let source: Vec<_> = hold.source_position()?.into_iter().map(|(_, value)| value).collect();

@@ -1,4 +1,4 @@
-//! The machine that something lies on: this one, or another one, reached with the system's ssh.
+//! The machine that something is on: this one, or another one, reached with the system's ssh.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -16,20 +16,20 @@ use disk::{Disk, RealDisk, Tree};
 use far::{Cloned, Cloning, Connection, Ran};
 use tempfile::TempDir;
 
-/// The program for the far side, static, for machines of our own kind, compressed.
+/// The static program for the remote side, for machines of our own architecture, compressed with zstd.
 const FAR: &[u8] = include_bytes!(env!("REMORA_FAR"));
-/// Starts a program of the system's: those for administrators are not on everybody's path, and what they
-/// print is in English.
+/// Starts a program of the system: programs for administrators are not on everybody's path, and their output
+/// must be in English.
 const TOOL: &str = "PATH=$PATH:/usr/sbin:/sbin LC_ALL=C exec \"$@\"";
-/// The exit code of a shell that does not find a program.
+/// A shell's exit code when it does not find a program.
 const NO_PROGRAM: u8 = 127;
-/// Kinds of errors of a connection that is no more.
+/// Kinds of errors that mean that a connection is gone.
 const BROKEN: [io::ErrorKind; 3] =
     [io::ErrorKind::ConnectionAborted, io::ErrorKind::BrokenPipe, io::ErrorKind::UnexpectedEof];
-/// What of ssh's messages is kept.
+/// How many bytes of ssh's messages are kept.
 const SAID_MAX: usize = 4 << 10;
 
-/// Whom to call: `user@host:port`, user and port if they are not what ssh would take.
+/// Where to connect: `user@host:port`; user and port are optional, as for ssh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// `user@host`, as ssh takes it.
@@ -77,18 +77,18 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// How to call a machine.
+/// How to connect to a machine.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Call<'a> {
     /// For ssh's `-o`, before ours.
     pub(crate) options: &'a [String],
-    /// All other programs of that machine go first.
+    /// Give all other programs of that machine priority.
     pub(crate) nice: bool,
-    /// Places there that are to be reached through the same connection: sockets, or `host:port`.
+    /// Places there to reach through the same connection: sockets, or `host:port`.
     pub(crate) places: &'a [String],
 }
 
-/// Sockets of ours that lead to places on another machine.
+/// Local sockets that lead to places on another machine.
 struct Sockets {
     folder: TempDir,
     count: usize,
@@ -109,7 +109,7 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// Calls the machine at an address, or stays here.
+    /// Connects to the machine at an address, or stays on this one.
     pub(crate) fn reach(address: Option<&Address>, call: &Call<'_>) -> io::Result<Machine> {
         Ok(match address {
             None => Machine::Here,
@@ -117,8 +117,8 @@ impl Machine {
         })
     }
 
-    /// Sockets on this machine that lead to the places there that [`Call::places`] named, in their order;
-    /// none for this machine itself.
+    /// Local sockets that lead to the places in [`Call::places`], in the same order; none for this machine
+    /// itself.
     pub(crate) fn sockets(&self) -> Vec<PathBuf> {
         match self {
             Machine::Here => Vec::new(),
@@ -147,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// Reads the files below `top` as the volume of a layout, from front to end.
+    /// Reads the files below `top` as the volume of a layout, in order.
     pub(crate) fn scan_tree(&self, layout: &Layout, top: &Path) -> io::Result<Box<dyn Feed>> {
         Ok(match self {
             Machine::Here => Box::new(Scan::new(Box::new(Reader::of(Arc::new(RealDisk), layout, top)))),
@@ -157,7 +157,7 @@ impl Machine {
         })
     }
 
-    /// Reads something from front to end.
+    /// Reads a file or device in order.
     pub(crate) fn scan(&self, path: &Path) -> io::Result<Box<dyn Feed>> {
         Ok(match self {
             Machine::Here => Box::new(Scan::new(RealDisk.open(path)?)),
@@ -167,13 +167,13 @@ impl Machine {
         })
     }
 
-    /// Runs a command; what it wrote, if it succeeded.
+    /// Runs a command. Returns its output if it succeeded.
     pub(crate) fn run(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
         let ran = self.ran(command)?;
         if ran.code == 0 { Ok(ran.output) } else { Err(failed(command, &ran)) }
     }
 
-    /// Runs a program that administers the system, such as lvs.
+    /// Runs a program for administrators, such as lvs.
     pub(crate) fn tool(&self, command: &[&OsStr]) -> io::Result<Vec<u8>> {
         let shell = ["sh", "-c", TOOL, "sh"].map(OsStr::new);
         let ran = self.ran(&[&shell, command].concat())?;
@@ -194,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// The same, behind a command of the user's that holds a lock while it runs others, if there is one.
+    /// The same, run through a command of the user that holds a lock, if there is one.
     pub(crate) fn tool_locked(&self, command: &[&OsStr], lock: Option<&str>) -> io::Result<Vec<u8>> {
         let Some(lock) = lock else { return self.tool(command) };
         let line = format!("{lock} \"$@\"");
@@ -202,7 +202,7 @@ impl Machine {
         self.tool(&[&shell, command].concat())
     }
 
-    /// Copies a folder whose files share their blocks with the original.
+    /// Copies a folder; the files share their blocks with the original.
     pub(crate) fn clone_folder(&self, cloning: &Cloning) -> io::Result<Cloned> {
         match self {
             Machine::Here => far::clone(cloning),
@@ -212,7 +212,7 @@ impl Machine {
         }
     }
 
-    /// Whether an error says that the connection is no more, so that another one may help.
+    /// Whether an error says that the connection is gone, so that another one may help.
     pub(crate) fn is_gone(error: &io::Error) -> bool {
         BROKEN.contains(&error.kind())
     }
@@ -225,7 +225,7 @@ impl Machine {
         }
     }
 
-    /// An error of the connection, with what ssh said.
+    /// An error of the connection, with ssh's messages.
     pub(crate) fn explain(&self, error: io::Error) -> io::Error {
         let Machine::There(host) = self else { return error };
         match words(&host.said).as_str() {
@@ -247,19 +247,19 @@ pub(crate) struct Host {
     connection: Connection,
     ssh: Child,
     said: Arc<Mutex<Vec<u8>>>,
-    /// They go when nobody can use them any more.
+    /// Removed when nobody can use them any more.
     sockets: Option<Sockets>,
 }
 
 impl Host {
-    /// Calls, and brings the program there.
+    /// Connects, and sends the program there.
     fn call(address: &Address, call: &Call<'_>) -> io::Result<Host> {
         let mut ssh = Command::new("ssh");
         for option in call.options {
             ssh.arg("-o").arg(option);
         }
-        // Nobody is there to answer a question, a machine that is gone must not be waited for, and this
-        // cipher is the fastest where the processor knows AES.
+        // Nobody can answer a question, a machine that is gone must not be waited for, and this cipher is the
+        // fastest on processors with AES.
         for option in [
             "BatchMode=yes",
             "ServerAliveInterval=15",
@@ -272,7 +272,7 @@ impl Host {
         }
         let mut sockets = None;
         if !call.places.is_empty() {
-            // Only we may enter it.
+            // Only we can enter it.
             let folder = tempfile::Builder::new().prefix("remora-").tempdir()?;
             let forwarded = Sockets { folder, count: call.places.len() };
             for (socket, place) in forwarded.paths().zip(call.places) {
@@ -287,7 +287,7 @@ impl Host {
         let mut program = Vec::new();
         codec::decoder(Box::new(FAR))?.1.read_to_end(&mut program)?;
         ssh.arg(format!("exec sh -c '{}'", far::script(program.len(), call.nice)));
-        // A signal that is meant for us is for us to act upon.
+        // Signals to our process group must not reach ssh; we decide what to do.
         ssh.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut ssh = ssh
             .spawn()
@@ -298,7 +298,8 @@ impl Host {
             Ok(connection) => Host { connection, ssh, said, sockets },
             Err(error) => {
                 let status = ssh.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-                // What it said last may still be on its way; a shared connection would keep it open for ever.
+                // The last messages may still be on their way; a shared connection would keep the pipe open
+                // for ever.
                 listened.recv_timeout(Duration::from_secs(1)).ok();
                 let said = words(&said);
                 let why = if said.is_empty() { format!("{error} (ssh: {status})") } else { said };
@@ -319,7 +320,7 @@ impl Drop for Host {
     }
 }
 
-/// Sends the program and waits for its greeting. The receiver gets nothing when ssh has nothing more to say.
+/// Sends the program and waits for its greeting. The receiver is signalled when ssh has no more messages.
 fn greet(
     ssh: &mut Child,
     program: &[u8],
@@ -344,7 +345,7 @@ fn greet(
     Ok((sent.and_then(|()| Connection::new(Box::new(output), Box::new(input))), listened))
 }
 
-/// What ssh said, in one line.
+/// ssh's messages, in one line.
 fn words(said: &Mutex<Vec<u8>>) -> String {
     let said = said.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = String::from_utf8_lossy(&said).replace('\r', "");

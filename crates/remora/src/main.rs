@@ -1,4 +1,4 @@
-//! `remora`: arguments, wiring, output and exit codes. What it does is done by the other crates.
+//! `remora`: arguments, wiring, output and exit codes. The other crates do the work.
 
 mod args;
 mod calendar;
@@ -32,14 +32,15 @@ fn main() -> ExitCode {
         Ok(line) => line,
         Err(error) => return fail(&Report::plain(), &error),
     };
-    // Many look for help there.
+    // Many people look for help there.
     let short_h = line.arguments.iter().any(|argument| argument == "-h");
     let command = command_line::with_exit_status(Cli::command());
     let cli =
         match command.try_get_matches_from(line.arguments).and_then(|found| Cli::from_arg_matches(&found)) {
             Ok(cli) => cli,
             Err(usage) => {
-                // Clap's own texts: help goes to stdout and ends well, a wrong line to stderr and does not.
+                // Clap's own texts: help goes to stdout and ends well, a wrong command line goes to stderr
+                // and does not.
                 usage.print().ok();
                 if short_h && usage.use_stderr() {
                     Report::plain()

@@ -1,4 +1,4 @@
-//! Keeping a password that was typed on the command line out of the process list.
+//! Keeps a password that was typed on the command line out of the process list.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::exit;
 
-/// How the password reaches the program that replaces this one. Only the same user can read it there, as
-/// is the case with MYSQL_PWD.
+/// Passes the password to the program that replaces this one. Only the same user can read it there, as with
+/// MYSQL_PWD.
 const VARIABLE: &str = "REMORA_TYPED_PASSWORD";
 
 /// The command line without a password, and the password.
@@ -17,8 +17,8 @@ pub(crate) struct Line {
     pub(crate) password: Option<String>,
 }
 
-/// Takes the password out of the arguments. When there is one, the program starts itself again without
-/// it, so that `ps` never shows it for longer than that takes.
+/// Removes the password from the arguments. If there is one, the program starts itself again without it, so
+/// `ps` shows it only until then.
 pub(crate) fn hide(arguments: Vec<OsString>) -> anyhow::Result<Line> {
     let (clean, typed) = split(arguments)?;
     if let Some(password) = typed {
@@ -69,7 +69,8 @@ fn split(arguments: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Option<OsSt
     Ok((clean, typed))
 }
 
-/// `scheme://user:password@rest` as `scheme://user@rest` and the password, its percent signs decoded.
+/// Splits `scheme://user:password@rest` into `scheme://user@rest` and the password, with its percent signs
+/// decoded.
 fn without_password(url: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let text = OsStr::from_bytes(url).to_str()?;
     let (scheme, rest) = text.split_once("://")?;

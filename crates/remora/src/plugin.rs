@@ -1,4 +1,4 @@
-//! remora's plugins for the server: where their libraries are, and the SQL that makes them known.
+//! remora's plugins for the server: where their libraries are, and the SQL that installs them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use anyhow::{Context, bail};
 use sandbox::{Ability, Product};
 use server::{Environment, Overrides, Session, Target};
 
-/// A library that the server loads, and what to run there once.
+/// A library that the server loads, and the SQL to run there once.
 struct Plugin {
     library: &'static str,
     sql: &'static str,
-    /// What a server must be able to do to take it. It is then built for one server, and lies in a folder
+    /// The ability that a server needs to load it. Such a library is built for one server, and is in a folder
     /// named after it.
     needs: Option<Ability>,
 }
@@ -24,15 +24,15 @@ const PLUGINS: [Plugin; 2] = [
     },
 ];
 
-/// What is to be loaded into a server, and what a user should know who expected more.
+/// What to load into a server, and notes for users who expected more.
 pub(crate) struct Libraries {
     pub(crate) found: Vec<PathBuf>,
     pub(crate) notes: Vec<String>,
 }
 
-/// The libraries, which lie beside the program or in `lib/remora` beside its folder.
+/// The libraries, which are beside the program or in `lib/remora` beside its folder.
 ///
-/// A member of a cluster gets no engine whose rows the other members would not have.
+/// A member of a cluster gets no engine, because the other members would not have its rows.
 pub(crate) fn libraries(product: Product, is_member: bool) -> anyhow::Result<Libraries> {
     let program = std::env::current_exe().context("where this program is")?;
     let beside = program.parent().unwrap_or(Path::new("/"));
@@ -73,7 +73,7 @@ fn find(library: &str, places: &[PathBuf]) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Runs the SQL of the plugins with these libraries on the server behind a socket.
+/// Runs the plugins' SQL for these libraries on the server behind a socket.
 pub(crate) fn install(socket: &Path, libraries: &[PathBuf]) -> anyhow::Result<()> {
     let overrides = Overrides {
         socket: Some(socket.to_owned()),
@@ -86,7 +86,7 @@ pub(crate) fn install(socket: &Path, libraries: &[PathBuf]) -> anyhow::Result<()
     PLUGINS.iter().filter(there).try_for_each(|plugin| run(&mut session, plugin.sql))
 }
 
-/// Runs statements one by one; none of ours has a semicolon inside.
+/// Runs statements one by one; none of ours contains a semicolon.
 fn run(session: &mut Session, script: &str) -> anyhow::Result<()> {
     let lines = script.lines().filter(|line| !line.starts_with("--"));
     let script = lines.collect::<Vec<_>>().join("\n");

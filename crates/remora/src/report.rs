@@ -1,5 +1,5 @@
-//! What the user sees while a command works: a line that moves on a terminal, a line every ten seconds in
-//! a log, lines of JSON for a program.
+//! What the user sees while a command works: a moving line on a terminal, a line every ten seconds in a log,
+//! lines of JSON for a program.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use serde_json::json;
 use crate::exit::{self, Exit};
 use crate::shown;
 
-/// How often a line is printed where nothing moves.
+/// How often a line is printed if there is no moving line.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// How often the line on a terminal is drawn anew, and a program is told.
+/// How often the line on a terminal is redrawn, and a program is informed.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
-/// Parts of a phase that the line names; with more sessions there may be more at a time.
+/// The most parts of a phase that the line names; with more sessions more may be running.
 const PARTS_MAX: usize = 2;
-/// Parts of that many bytes get a line of their own when they are whole.
+/// Parts of at least this many bytes get their own line when they are complete.
 const TOLD_FROM_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ struct Phase {
     total: Option<u64>,
     began: Instant,
     drawn: Instant,
-    /// Parts that are under way, with what is done of them, and how many are whole.
+    /// Running parts with their progress, and how many are complete.
     parts: Vec<(String, Option<f64>)>,
     whole: u64,
 }
@@ -84,7 +84,7 @@ impl Report {
         })
     }
 
-    /// For what goes wrong before the options are known.
+    /// For errors before the options are known.
     pub(crate) fn plain() -> Report {
         Report::with_style(Style::Lines)
     }
@@ -116,14 +116,14 @@ impl Report {
         self.0.style == Style::Quiet
     }
 
-    /// Data for stdout.
+    /// Writes data to stdout.
     pub(crate) fn data(&self, text: &str) -> io::Result<()> {
         let mut out = exit::stdout();
         writeln!(out, "{text}")?;
         out.flush()
     }
 
-    /// A line of JSON for stdout.
+    /// Writes a line of JSON to stdout.
     pub(crate) fn message(&self, value: &serde_json::Value) -> io::Result<()> {
         self.data(&value.to_string())
     }
@@ -131,21 +131,21 @@ impl Report {
     /// A message for people, above the moving line.
     pub(crate) fn say(&self, text: &str) {
         self.0.bar.suspend(|| {
-            // Nobody is left to be told that stderr is gone.
+            // If stderr is gone nobody can be told.
             writeln!(io::stderr().lock(), "{}", shown::plain(text)).ok();
         });
     }
 
-    /// Takes the moving line away: what follows is final.
+    /// Removes the moving line: what follows is final.
     pub(crate) fn end(&self) {
         self.0.ended.store(true, Ordering::Relaxed);
         self.0.bar.finish_and_clear();
     }
 
-    /// The last word of a command that failed.
+    /// Prints the last message of a command that failed.
     pub(crate) fn error(&self, error: &anyhow::Error, exit: Exit) {
         self.end();
-        // A cause whose text its parent repeats is said once.
+        // A cause whose text its parent repeats is printed once.
         let mut text = String::new();
         for part in error.chain().map(ToString::to_string) {
             if !text.contains(&part) {
@@ -198,7 +198,7 @@ impl Report {
         (load(&self.0.read), load(&self.0.rows), load(&self.0.bytes))
     }
 
-    /// Draws or prints the line when it is time. Called whenever something moved.
+    /// Draws or prints the line when it is time. Called at every progress.
     fn tick(&self) {
         let interval = match self.0.style {
             Style::Quiet => return,
@@ -235,7 +235,7 @@ impl Progress for Report {
         *self.phase_now() = Phase::new(name, bytes);
         if self.0.style == Style::Terminal {
             self.0.bar.set_message(name.to_owned());
-            // The clock goes on while the server is busy with one long statement.
+            // The clock runs on while the server is busy with one long statement.
             self.0.bar.enable_steady_tick(DRAW_INTERVAL);
         }
     }

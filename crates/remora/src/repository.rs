@@ -1,4 +1,4 @@
-//! Repositories on the command line: a folder with a folder for each name.
+//! Repositories on the command line: a folder that contains a folder for each name.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use disk::RealDisk;
 
 use crate::exit;
 
-/// Backups of one name.
+/// The backups of one name.
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) repository: Repository,
 }
 
 impl Named {
-    /// Whether what is to be restored is a tree of files.
+    /// Whether a tree of files will be restored.
     pub(crate) fn is_tree(&self, request: block::restore::Request) -> Result<bool> {
         let all = self.repository.list()?.generations;
         let number = request.generation;
@@ -25,22 +25,22 @@ impl Named {
         if !request.keep_going {
             return Ok(found.is_some_and(is_tree));
         }
-        // Where the note is damaged the others tell: a name is of one kind.
+        // If the note is damaged the other generations tell: all generations of a name are of one kind.
         let note = block::restore::note(&self.repository, request)?;
         Ok(note_says_tree(&note).unwrap_or_else(|| all.iter().any(is_tree)))
     }
 }
 
-/// Backups called `name` in the folder `root`.
+/// The backups called `name` in the folder `root`.
 pub(crate) fn named(root: &Path, name: &str) -> Repository {
     Repository::new(Box::new(Folder::new(Arc::new(RealDisk), root.join(name))))
 }
 
-/// A word that no other name in any repository has: what a run makes elsewhere is marked with it, so that it
-/// is known again when the run is killed.
+/// A word that is unique to this name in this repository. It marks what a run creates elsewhere, so that a
+/// later run recognises it if this one is killed.
 pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    // Where a machine has no number of its own its name must do.
+    // If a machine has no id, its name must do.
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     hasher.update(machine.trim().as_bytes());
     hasher.update(rustix::system::uname().nodename().to_bytes_with_nul());
@@ -48,18 +48,18 @@ pub(crate) fn mark(root: &Path, name: &str) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().chars().take(16).collect())
 }
 
-/// Whether a generation is one of a tree of files, and not of a volume.
+/// Whether a generation is a tree of files and not a volume.
 pub(crate) fn is_tree(generation: &Generation) -> bool {
     note_says_tree(&generation.note) == Some(true)
 }
 
-/// None when it is no note.
+/// None when it is not a note.
 fn note_says_tree(note: &str) -> Option<bool> {
     let note: serde_json::Value = serde_json::from_str(note).ok()?;
     Some(note.get("tree").and_then(serde_json::Value::as_bool) == Some(true))
 }
 
-/// Whether a folder holds the backups of one name, told by its files.
+/// Whether a folder contains the backups of one name, judged by its files.
 fn holds_backups(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| Path::new(&entry.file_name()).extension().is_some_and(|end| end == "blk"))
@@ -88,7 +88,7 @@ pub(crate) fn all(root: &Path) -> Result<Vec<Named>> {
     Ok(folders.into_iter().map(open).collect())
 }
 
-/// That a folder is not there, with the names that are, if it was to be one of a repository's.
+/// The error for a folder that does not exist, with the names that do if it should be one of a repository's.
 fn missing(root: &Path) -> anyhow::Error {
     let above = root.parent().filter(|above| above.is_dir() && !holds_backups(above));
     let names = above.and_then(|above| all(above).ok()).unwrap_or_default();
@@ -100,7 +100,7 @@ fn missing(root: &Path) -> anyhow::Error {
     anyhow::anyhow!("{above} has no backups called {name}; it has those of {}", names.join(", "))
 }
 
-/// The same, when there is nothing to be done without any.
+/// The same, but fails if there are none.
 pub(crate) fn some(root: &Path) -> Result<Vec<Named>> {
     let found = all(root)?;
     if found.is_empty() {
@@ -109,12 +109,12 @@ pub(crate) fn some(root: &Path) -> Result<Vec<Named>> {
     Ok(found)
 }
 
-/// The one that `REPO/NAME@GENERATION` means; the newest generation if none is named, the only name if
-/// there is but one.
+/// The backups that `REPO/NAME@GENERATION` names; without a generation the newest one, without a name the
+/// only one.
 pub(crate) fn one(argument: &str) -> Result<(Named, Option<u64>)> {
     let (path, generation) =
         match argument.rsplit_once('@').map(|(path, number)| (path, number.parse::<u64>())) {
-            // A folder may be called so.
+            // A folder may have such a name.
             Some(_) if Path::new(argument).is_dir() => (argument, None),
             Some((path, Ok(number))) => (path, Some(number)),
             _ => (argument, None),

@@ -1,15 +1,15 @@
-//! Words of others in our messages: names of files, what programs print. Nothing of it may move the cursor,
-//! change colours or fill the screen.
+//! Foreign text in our messages: names of files, output of programs. It must not move the cursor, change
+//! colours or fill the screen.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use block::restore::Loss;
 
-/// Most characters of a path that are shown.
+/// The most characters of a path that are shown.
 const PATH_MAX: usize = 240;
 
-/// A text without characters that a terminal acts upon, but for the ends of lines and tabs.
+/// A text without the characters that control a terminal, except line ends and tabs.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(acts) {
@@ -22,7 +22,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A path in one line, of which the middle is left out if it is very long.
+/// A path in one line; if it is very long its middle is left out.
 pub(crate) fn path(path: &Path) -> String {
     let text: String = path.display().to_string().chars().fold(String::new(), |mut text, c| {
         if c.is_control() {
@@ -42,7 +42,7 @@ pub(crate) fn path(path: &Path) -> String {
     format!("{front}...{back} ({count} characters)")
 }
 
-/// What is lost.
+/// A loss in words.
 pub(crate) fn lost(loss: &Loss) -> String {
     let (from, to) = (loss.bytes.start, loss.bytes.end);
     match &loss.path {

@@ -1,4 +1,4 @@
-//! Whether a server that was started on a backup finds its data sound.
+//! Checks whether a server that was started on a backup finds its data sound.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,36 +8,37 @@ use server::{Error, Session, TableName};
 
 use crate::volume::start::ELSEWHERE;
 
-/// An error that says nothing of the data: in their folder is one that is no database, such as lost+found.
+/// An error that says nothing about the data: their folder contains a folder that is not a database, such as
+/// lost+found.
 const NO_DATABASE: &str = "Invalid (old?) table or database name";
-/// Errors of a log that are told; more say the same.
+/// The most errors of a log that are reported; further ones say the same.
 const ERRORS_MAX: usize = 20;
 
-/// What is said first of data that no server starts on.
+/// The first message about data on which no server starts.
 pub(crate) const NO_START: &str = "a server does not start on it";
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     /// How many tables there are.
     pub(crate) tables: usize,
-    /// How many were looked at from one end to the other.
+    /// How many tables were checked completely.
     pub(crate) checked: usize,
-    /// What is wrong, a line each.
+    /// What is wrong, in a line each.
     pub(crate) damages: Vec<String>,
 }
 
-/// Which tables can be checked, in no order if not all of them may be.
+/// The tables that can be checked; in random order if there may not be time for all of them.
 ///
 /// # Errors
-/// Those of the server.
+/// Errors of the server.
 pub(crate) fn tables(session: &mut Session, any_order: bool) -> Result<Vec<TableName>, Error> {
     let elsewhere = ELSEWHERE.map(|engine| session.quote(engine)).join(", ");
     let rows = session.strings(&format!(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SEQUENCE', \
          'SYSTEM VERSIONED') AND table_schema NOT IN ('information_schema', 'performance_schema') \
          AND IFNULL(engine, '') NOT IN ({elsewhere}) ORDER BY {}",
-        // When time is short it is another part of them each day.
+        // If time is short, other tables are checked each day.
         if any_order { "RAND()" } else { "1, 2" }
     ))?;
     let name = |row: Vec<Option<String>>| match <[Option<String>; 2]>::try_from(row) {
@@ -47,10 +48,11 @@ pub(crate) fn tables(session: &mut Session, any_order: bool) -> Result<Vec<Table
     Ok(rows.into_iter().filter_map(name).collect())
 }
 
-/// Checks tables, or as many as can be in a time. Whoever gives one ends the server when it is over.
+/// Checks tables, or as many as possible in a given time. If a time is given, the caller ends the server when
+/// it is over.
 ///
 /// # Errors
-/// [`block::Error::Stopped`]; those of the server.
+/// [`block::Error::Stopped`]; errors of the server.
 pub(crate) fn check(
     session: &mut Session,
     tables: &[TableName],
@@ -71,7 +73,7 @@ pub(crate) fn check(
         }
         match one(session, table, progress) {
             Ok(mut damages) => found.damages.append(&mut damages),
-            // Nothing else keeps to a time: one table may take hours.
+            // Nothing else limits the time: one table may take hours.
             Err(Error::LostConnection { .. }) if is_over() => break,
             Err(error @ Error::LostConnection { .. }) => {
                 found.damages.push(format!("{table}: the server ended when it was checked: {error}"));
@@ -94,7 +96,7 @@ fn one(session: &mut Session, table: &TableName, progress: &dyn Progress) -> Res
             // An engine that can't be checked.
             "note" => {}
             "status" if what == "OK" || what == "Table is already up to date" => {}
-            // Such as a MyISAM table that was open when the volume was as it is, and is sound all the same.
+            // For example a MyISAM table that was open when the snapshot was taken; it is still sound.
             "warning" => progress.warn(&line),
             _ => damages.push(line),
         }
@@ -102,7 +104,7 @@ fn one(session: &mut Session, table: &TableName, progress: &dyn Progress) -> Res
     Ok(damages)
 }
 
-/// Whether a server complains that there is no room, which says nothing of its data (ENOSPC is 28).
+/// Whether a server complains about a lack of space, which says nothing about its data (ENOSPC is 28).
 pub(crate) fn lacks_room(log: &str) -> bool {
     let words = [
         "error 28",
@@ -115,7 +117,7 @@ pub(crate) fn lacks_room(log: &str) -> bool {
     log.lines().any(|line| words.iter().any(|word| line.contains(word)))
 }
 
-/// The errors that a server has written into its log, each once.
+/// The errors in a server's log, each once.
 pub(crate) fn errors(log: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut more = 0;

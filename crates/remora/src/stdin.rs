@@ -1,4 +1,4 @@
-//! Standard input that does not keep a command from stopping.
+//! Standard input whose reads do not keep a command from stopping.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How long a silent standard input is waited for before looking whether to stop.
+/// How long to wait for a silent standard input before checking whether to stop.
 const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Standard input, whose reads fail when the command is to stop: a read of a silent pipe would outlast any
-/// signal.
+/// Standard input whose reads fail when the command must stop: otherwise a read from a silent pipe would
+/// outlast any signal.
 pub(crate) struct Patient {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Not through the standard library's own buffer, of which poll knows nothing.
+        // Not through the standard library's buffer, which poll does not know about.
         let stdin = io::stdin();
         loop {
             if self.stop.load(Ordering::Relaxed) {

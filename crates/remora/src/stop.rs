@@ -1,4 +1,4 @@
-//! Being asked to stop: by which signals, and how those who work learn of it.
+//! Requests to stop: by which signals, and how the working code learns of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -14,7 +14,7 @@ pub(crate) fn signal() -> i32 {
     BY.load(Ordering::Relaxed)
 }
 
-/// The signals that ask us to stop. SIGHUP is left out where it is ignored, as under nohup(1).
+/// The signals that ask us to stop. SIGHUP is left out if it is ignored, as under nohup(1).
 pub(crate) fn signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -23,10 +23,10 @@ pub(crate) fn signals() -> Vec<i32> {
     all.into_iter().filter(|signal| *signal != SIGHUP || ignored >> (signal - 1) & 1 == 0).collect()
 }
 
-/// How often a pause looks whether it is to end.
+/// How often a pause checks whether to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Lets time pass; false when a stop was asked for meanwhile.
+/// Waits; returns false when a stop was requested meanwhile.
 pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
     let never = crossbeam_channel::never::<()>();
     let until = Instant::now() + time;
@@ -40,8 +40,8 @@ pub(crate) fn pause(time: Duration, stop: &AtomicBool) -> bool {
     false
 }
 
-/// A flag that the [`signals`] set; a second one of them ends the program at once, but for SIGHUP: a
-/// terminal that closes sends one, and its shell another. SIGUSR1 calls `usr1`.
+/// A flag that the [`signals`] set. A second signal ends the program at once, except SIGHUP: a closing
+/// terminal sends one, and its shell another. SIGUSR1 calls `usr1`.
 pub(crate) fn flag(usr1: impl Fn() + Send + 'static) -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut asked = Signals::new(signals().into_iter().chain([SIGUSR1]))?;
@@ -56,7 +56,8 @@ pub(crate) fn flag(usr1: impl Fn() + Send + 'static) -> anyhow::Result<Arc<Atomi
                 BY.store(signal, Ordering::Relaxed);
                 flag.store(true, Ordering::Relaxed);
             } else if signal != SIGHUP {
-                // Only returns when the default action could not be taken, and then there is no other.
+                // This only returns when the default action was impossible, and then nothing else can be
+                // done.
                 signal_hook::low_level::emulate_default_handler(signal).ok();
             }
         }

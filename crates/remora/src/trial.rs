@@ -1,5 +1,5 @@
-//! A server that is started on a copy of another one's data, on the machine where that is and with its
-//! program, to see whether it finds them sound. Nobody but us reaches it, and it goes with us.
+//! Starts a server on a copy of another server's data, on the same machine and with the same program, to see
+//! whether it finds the data sound. Only we can reach it, and it ends with us.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -17,15 +17,16 @@ use crate::sound::{self, Checked};
 use crate::stop;
 use crate::volume::start::Start;
 
-/// How long to wait between two looks whether it answers.
+/// How long to wait before checking again whether it answers.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A folder for the socket, the log and temporary files: a short name, because that of a socket must be.
+/// Creates a folder for the socket, the log and temporary files; its name is short, because a socket's name
+/// must be.
 const FOLDER: &str = "umask 077; mktemp -d -p /tmp";
 
-/// Starts the program of process $1 as the owner of the data $2, with the folder $3 and the options behind
-/// it. It ends when the folder or the one who asked is gone. What tells a replica where its source is would
-/// lead it to files of the original.
+/// Starts the program of process $1 as the owner of the data $2, with the folder $3 and the options after it.
+/// It ends when the folder or the caller is gone. Settings that tell a replica where its source is would lead
+/// it to files of the original.
 const START: &str = r#"pid=$1 data=$2 folder=$3 parent=$PPID; shift 3
 libraries=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^LD_LIBRARY_PATH=//p') 2>/dev/null
 [ -z "$libraries" ] || export LD_LIBRARY_PATH="$libraries"
@@ -48,17 +49,17 @@ exec </dev/null
 ) >/dev/null 2>&1 &
 while ! [ -s "$folder/server" ]; do sleep 0.02; done"#;
 
-/// Whether it is there: a process that is nothing but an exit code has no command line.
+/// Whether it is running: a zombie has no command line.
 const RUNS: &str =
     r#"case $(tr '\0' ' ' <"/proc/$(cat "$1/server")/cmdline") in *"$1/socket"*) ;; *) exit 1;; esac"#;
 
-/// Ends it, and waits until nobody writes to its data any more. The folder goes where $2 says so.
+/// Ends it, and waits until nobody writes to its data any more. Removes the folder if $2 says so.
 const END: &str = r#"server=$(cat "$1/server") || server=none
 runs() { case $(tr '\0' ' ' <"/proc/$server/cmdline") in *"$1/socket"*) ;; *) return 1;; esac; }
 while runs "$1"; do kill -9 "$server"; sleep 0.02; done 2>/dev/null
 [ "$2" != too ] || rm -rf "$1""#;
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Debug)]
 pub(crate) struct Tried {
     pub(crate) version: String,
@@ -66,7 +67,7 @@ pub(crate) struct Tried {
     pub(crate) seconds: f64,
 }
 
-/// Makes the folder on a machine. Its socket is what [`Trial::go`] connects to.
+/// Creates the folder on a machine. [`Trial::go`] connects to its socket.
 pub(crate) fn folder(machine: &Machine) -> io::Result<PathBuf> {
     let said = machine.run(&["sh", "-c", FOLDER].map(OsStr::new))?;
     Ok(PathBuf::from(String::from_utf8_lossy(&said).trim_end()))
@@ -81,23 +82,23 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
 pub(crate) struct Trial<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) start: &'a Start,
-    /// The copy, which is written to.
+    /// The copy, which the server writes to.
     pub(crate) data: &'a Path,
     pub(crate) folder: &'a Path,
-    /// A socket here that leads to that of the folder.
+    /// A local socket that leads to the folder's socket.
     pub(crate) socket: &'a Path,
     /// How long tables may be checked.
     pub(crate) time: Duration,
 }
 
 impl Trial<'_> {
-    /// Starts a server, checks what it has, and ends it. The folder is gone afterwards.
+    /// Starts a server, checks its data, and ends it. The folder is removed afterwards.
     ///
     /// # Errors
-    /// [`block::Error::Stopped`]; when nothing can be said of the data.
+    /// [`block::Error::Stopped`]; other errors when nothing can be said about the data.
     pub(crate) fn go(&self, stop: &AtomicBool, progress: &dyn Progress) -> Result<Tried> {
         let tried = self.start().and_then(|()| self.look(stop, progress));
-        // What is wrong there is said where the copy is removed.
+        // Errors here are reported when the copy is removed.
         let ended = self.end("too");
         let tried = tried?;
         ended.context("the server that was started on a copy can't be ended")?;
@@ -142,7 +143,7 @@ impl Trial<'_> {
         let mut checked = std::thread::scope(|scope| {
             scope.spawn(move || {
                 if over.recv_timeout(self.time) == Err(RecvTimeoutError::Timeout) {
-                    // What it does for us then is of no use any more.
+                    // Its work for us is useless then.
                     self.end("").ok();
                 }
             });
@@ -156,7 +157,7 @@ impl Trial<'_> {
         Ok(Tried { version, checked, seconds: began.elapsed().as_secs_f64() })
     }
 
-    /// None when it has ended.
+    /// None when the server has ended.
     fn connect(&self, stop: &AtomicBool) -> Result<Option<Session>> {
         let overrides = Overrides {
             socket: Some(self.socket.to_owned()),

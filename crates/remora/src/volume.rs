@@ -1,4 +1,4 @@
-//! What can be backed up, as it is written on the command line.
+//! Sources of a backup, as they are written on the command line.
 
 mod belongs;
 mod file_system;
@@ -25,7 +25,7 @@ use crate::volume::lvm::LogicalVolume;
 use crate::volume::server::{Login, ServerSnapshot};
 use crate::volume::snapshot::{Layouts, Snapshot};
 
-/// A place on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
+/// A path on this machine or another one: `PATH` or `ssh://user@host:port/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) host: Option<Address>,
@@ -59,7 +59,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A source: what kind it is and where.
+/// A source: its kind and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     kind: Kind,
@@ -72,13 +72,13 @@ enum Kind {
     File,
     /// A block device.
     Block,
-    /// A logical volume, of which a snapshot is made.
+    /// A logical volume, read from a snapshot.
     Lvm,
-    /// A folder on btrfs, of which a snapshot is made.
+    /// A folder on btrfs, read from a snapshot.
     Btrfs,
-    /// A folder on XFS, whose files are cloned.
+    /// A folder on XFS, read from reflink copies of its files.
     Xfs,
-    /// A server with its data, wherever they lie.
+    /// A server with its data, wherever they are.
     Mysql,
 }
 
@@ -97,16 +97,16 @@ impl Kind {
     }
 }
 
-/// A source that is open, to be read once.
+/// An open source, to be read once.
 pub(crate) struct Opened {
     pub(crate) feed: Box<dyn Feed>,
-    /// It is a tree of files.
+    /// Whether it is a tree of files.
     pub(crate) is_tree: bool,
-    /// What of it can't be backed up.
+    /// The things in it that can't be backed up.
     pub(crate) left: Vec<Left>,
-    /// Where it may have changed since the generation before, or why that is not known.
+    /// Where it may have changed since the generation before, or why that is unknown.
     pub(crate) changed: Result<Changed, String>,
-    /// How it was then, where that can be read without going to another machine.
+    /// Its contents at that time, if they can be read without going to another machine.
     pub(crate) before: Option<Reader>,
 }
 
@@ -136,7 +136,7 @@ impl std::fmt::Display for Source {
 }
 
 impl Source {
-    /// The name of its backups when none is given: that of the file, or of the machine for a server.
+    /// The default name for its backups: that of the file, or that of the machine for a server.
     pub(crate) fn default_name(&self) -> Option<String> {
         let name = match (self.kind, &self.place.host) {
             (Kind::Mysql, host) => {
@@ -153,21 +153,21 @@ impl Source {
         is_name(&name).then_some(name)
     }
 
-    /// What is said of the server: nothing, the path of its socket, or the name of a sandbox, which is no
-    /// path from the top.
+    /// The server that was named: nothing, the path of its socket, or the name of a sandbox, which is not an
+    /// absolute path.
     pub(crate) fn server(&self) -> Option<&Path> {
         Some(&*self.place.path).filter(|path| self.kind == Kind::Mysql && !path.as_os_str().is_empty())
     }
 
-    /// The machine that it lies on.
+    /// The machine that it is on.
     pub(crate) fn reach(&self, call: Call<'_>) -> Result<Machine, block::Error> {
-        // Nobody else needs them.
+        // Nobody else needs these places.
         let places = if self.kind == Kind::Mysql { call.places } else { &[] };
         Machine::reach(self.place.host.as_ref(), &Call { places, ..call }).map_err(|error| self.failed(error))
     }
 
-    /// The snapshot that is to be read in its place, which is not made yet. None for what is read as it is.
-    /// `room`: bytes that a snapshot has for what changes meanwhile, where such a thing can be said.
+    /// The snapshot to read in its place, not created yet. None for a source that is read directly. `room`:
+    /// bytes that a snapshot has for changes meanwhile, if that can be set.
     pub(crate) fn snapshot<'a>(
         &self,
         machine: &Machine,
@@ -188,18 +188,18 @@ impl Source {
         .map_err(|error| self.failed(error))
     }
 
-    /// Whether `room` may be said of its snapshots.
+    /// Whether `room` can be set for its snapshots.
     pub(crate) fn takes_room(&self) -> bool {
         matches!(self.kind, Kind::Lvm | Kind::Mysql)
     }
 
-    /// Whether a snapshot is made of it.
+    /// Whether it is read from a snapshot.
     pub(crate) fn is_held_still(&self) -> bool {
         !matches!(self.kind, Kind::File | Kind::Block)
     }
 
-    /// Opens it there, or its snapshot, if it is what it is said to be. `before`: where its backups are, and
-    /// the generation that the next one builds upon.
+    /// Opens it, or its snapshot, if it is of the kind it should be. `before`: where its backups are, and the
+    /// generation that the next one builds on.
     pub(crate) fn open(
         &self,
         machine: &Machine,
@@ -234,13 +234,13 @@ impl Source {
         Ok(Opened { feed, is_tree: false, left: Vec::new(), changed: since(newest, changes), before: None })
     }
 
-    /// That it can't be backed up, and why.
+    /// The error that says why it can't be backed up.
     pub(crate) fn failed(&self, source: io::Error) -> block::Error {
         block::Error::Source { name: self.to_string(), source }
     }
 }
 
-/// Which server, of this machine where no other is named: the usual one, or that of a socket, or a sandbox by
+/// The server, on this machine unless another is named: the default one, or that of a socket, or a sandbox by
 /// its name.
 fn server_place(text: &str) -> Result<Place, String> {
     if let Some(rest) = text.strip_prefix("ssh://") {
@@ -259,8 +259,8 @@ fn server_place(text: &str) -> Result<Place, String> {
     ))
 }
 
-/// The name of the backups of a server with this socket: that of the file, or of its folder where all are
-/// called so.
+/// The default name for backups of a server with this socket: that of the file, or of its folder if all
+/// sockets have the same name.
 fn name_of_socket(socket: &Path) -> Option<&str> {
     const USUAL: [&str; 7] = ["mysql", "mysqld", "mariadb", "mariadbd", "server", "run", "tmp"];
     let stem = socket.file_stem()?.to_str()?;
@@ -276,7 +276,7 @@ fn open_tree(
 ) -> io::Result<Opened> {
     let top = snapshot.path();
     let (nodes, left) = tree::list(&*machine.tree(), &top)?;
-    // Without the one before every file gets new blocks: more is stored, nothing is wrong.
+    // Without the generation before, every file gets new blocks: more is stored, but nothing is wrong.
     let before = newest.filter(|newest| repository::is_tree(newest));
     let before = before.and_then(|newest| tree::layout_of(repository, Some(newest.number)).ok());
     let now = Layout::new(nodes, before.as_ref());
@@ -288,7 +288,7 @@ fn open_tree(
     Ok(Opened { feed, is_tree: true, left, changed: since(newest, changes), before })
 }
 
-/// What may have changed since the newest generation, if there is one and that can be told.
+/// What may have changed since the newest generation, if there is one and this is known.
 fn since(
     newest: Option<&Generation>,
     changes: io::Result<Option<Vec<Range<u64>>>>,
@@ -301,7 +301,7 @@ fn since(
     }
 }
 
-/// Whether backups may be called so: a name is a folder in the repository, and `@` begins a number.
+/// Whether backups may have this name: a name is a folder in the repository, and `@` begins a number.
 pub(crate) fn is_name(name: &str) -> bool {
     let plain = |c: char| !c.is_control() && c != '/' && c != '@';
     !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(plain) && name.len() <= 200

@@ -1,27 +1,29 @@
-//! What backslashes in a field say about whether they are escapes.
+//! Tells by the backslashes in a field whether they are escapes.
 
 use memchr::memchr;
 use memchr::memmem;
 
 use crate::{Dialect, Field};
 
-/// The backslashes of one field, by what follows them.
+/// The backslashes of one field, counted by what follows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backslashes {
-    /// Followed by what a server writes by itself.
+    /// Followed by a character that a server itself escapes.
     pub(crate) servers: u32,
-    /// Followed by letters that other writers of its dialect add, or by a number; but `a\b` is also just that.
+    /// Followed by a letter that other programs escape in this dialect, or by a number; but `a\b` may also be
+    /// plain text.
     pub(crate) letters: u32,
     /// Followed by anything else.
     pub(crate) others: u32,
-    /// The field has a path of Windows in it, or doubled quotes, which a writer that escapes does not need.
+    /// Whether the field contains a Windows path, or doubled quotes, which a program that uses escapes does
+    /// not need.
     pub(crate) path: bool,
-    /// The field is `\N` and nothing else.
+    /// Whether the field is exactly `\N`.
     pub(crate) null: bool,
 }
 
 impl Backslashes {
-    /// Looks at a field as it stands in the file. Without an escape a field ends before an escaped delimiter.
+    /// Examines a field as it is in the file. If there is no escape, a field ends at an escaped delimiter.
     pub(crate) fn of(field: &Field<'_>, dialect: &Dialect) -> Option<Backslashes> {
         let raw = field.raw;
         memchr(b'\\', raw)?;
@@ -44,18 +46,18 @@ impl Backslashes {
             pos = at + 2;
         }
         let path = raw.windows(2).any(|pair| pair == b":\\") && raw.windows(2).all(|pair| pair != b"\\\\");
-        // A writer that doubles quotes escapes nothing.
+        // A program that doubles quotes does not use escapes.
         let doubled = |quote: u8| field.quoted && memmem::find(raw, &[quote, quote]).is_some();
         found.path = path || dialect.quote.is_some_and(doubled);
         Some(found)
     }
 
-    /// Nothing but escapes would be written like this.
+    /// Whether they can only be escapes.
     pub(crate) fn are_escapes(self) -> bool {
         self.servers > 0 && !self.are_text()
     }
 
-    /// No writer of escapes would write this.
+    /// Whether no program that uses escapes would write this.
     pub(crate) fn are_text(self) -> bool {
         self.others > 0 || self.path
     }

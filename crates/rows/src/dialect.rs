@@ -3,21 +3,21 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What ends a record.
+/// The end of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LineEnd {
     /// `\n`; a `\r` before it is data.
     Lf,
     /// `\r\n` only; a lone `\n` or `\r` is data.
     CrLf,
-    /// `\r`, as files of old Macintosh programs have it.
+    /// `\r`, as in files of old Macintosh programs.
     Cr,
     /// `\n` or `\r\n`, for files that mix both.
     Any,
 }
 
 impl LineEnd {
-    /// The byte that is last in every line end of this kind, and so the one to search for.
+    /// The last byte of every line end of this kind, which is the one to search for.
     pub(crate) fn last_byte(self) -> u8 {
         match self {
             LineEnd::Cr => b'\r',
@@ -46,17 +46,17 @@ impl fmt::Display for LineEnd {
     }
 }
 
-/// How fields and records are told apart. All bytes are ASCII and differ from each other; a dialect that
-/// breaks this is read somehow, but never panics.
+/// How fields and records are separated. All bytes are ASCII and differ from each other; a dialect that
+/// breaks this rule still never causes a panic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Dialect {
     /// Separates the fields of a record.
     pub delimiter: u8,
-    /// Encloses fields that hold delimiters or line ends. It opens a field only as its first byte, and stands
-    /// for itself when doubled inside (RFC 4180, section 2).
+    /// Encloses fields that contain delimiters or line ends. It opens a field only as its first byte, and
+    /// stands for itself when doubled inside (RFC 4180, section 2).
     pub quote: Option<u8>,
-    /// Takes the special meaning from the byte after it, in and out of quotes, as LOAD DATA does it: followed
-    /// by `0 b n r t Z` it is a control character, alone with `N` it is NULL, and before any other byte it is
+    /// Takes away the special meaning of the next byte, in and out of quotes, as in LOAD DATA: before `0 b n
+    /// r t Z` it makes a control character, alone with `N` it makes NULL, and before any other byte it makes
     /// that byte. An escape equal to the quote means the same as none: quotes are doubled.
     pub escape: Option<u8>,
     /// Ends a record.
@@ -64,7 +64,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// What `LOAD DATA` reads and `SELECT ... INTO OUTFILE` writes when nothing is said.
+    /// What `LOAD DATA` reads and `SELECT ... INTO OUTFILE` writes by default.
     pub const LOAD_DATA: Dialect =
         Dialect { delimiter: b'\t', quote: None, escape: Some(b'\\'), line_end: LineEnd::Lf };
 
@@ -76,7 +76,7 @@ impl Dialect {
     pub const TSV: Dialect =
         Dialect { delimiter: b'\t', quote: Some(b'"'), escape: None, line_end: LineEnd::Lf };
 
-    /// The escape when it does anything that doubling the quote does not.
+    /// The escape, if it does anything that doubling the quote does not.
     pub(crate) fn escape_byte(&self) -> Option<u8> {
         self.escape.filter(|&byte| Some(byte) != self.quote)
     }
@@ -104,7 +104,7 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// A byte as people write it, on one line.
+/// A byte as shown to people, on one line.
 struct Shown(u8);
 
 impl fmt::Display for Shown {

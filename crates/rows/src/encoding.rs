@@ -1,4 +1,4 @@
-//! From the encodings files come in to UTF-8.
+//! Converts the encodings of files to UTF-8.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -23,11 +23,11 @@ pub enum Encoding {
     Latin1,
     /// Another encoding of the WHATWG's Encoding Standard, such as Shift_JIS, GBK or ISO-8859-2.
     Legacy(Legacy),
-    /// No text at all: the bytes are values as they are.
+    /// Not text: the bytes are values as they are.
     Binary,
 }
 
-/// An encoding of the Encoding Standard that has no name of its own here; it is kept by its name.
+/// An encoding of the Encoding Standard without a variant of its own here; it is stored by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Legacy(&'static encoding_rs::Encoding);
@@ -50,12 +50,12 @@ impl TryFrom<String> for Legacy {
 }
 
 impl Encoding {
-    /// What a detector has found; windows-1252 where that is not an encoding of text.
+    /// The encoding that a detector has found; windows-1252 if the result is not an encoding for text.
     pub(crate) fn of_standard(found: &'static encoding_rs::Encoding) -> Encoding {
         Encoding::from_standard(found).unwrap_or(Encoding::Latin1)
     }
 
-    /// The encoding as the standard has it; none for those that no text is in.
+    /// The encoding by the standard; none for those that are not used for text.
     fn from_standard(found: &'static encoding_rs::Encoding) -> Option<Encoding> {
         if found == encoding_rs::WINDOWS_1252 {
             return Some(Encoding::Latin1);
@@ -71,7 +71,7 @@ impl Encoding {
     }
 }
 
-/// Names of MySQL's character sets that the standard lacks, or uses for something else.
+/// MySQL's names of character sets that the standard lacks, or uses for something else.
 const SERVERS_NAMES: [(&str, &str); 14] = [
     ("sjis", "shift_jis"),
     ("cp932", "shift_jis"),
@@ -109,7 +109,7 @@ impl FromStr for Encoding {
         match name.to_ascii_lowercase().replace('_', "-").as_str() {
             "utf8" | "utf-8" | "utf8mb4" | "utf8mb3" | "ascii" | "us-ascii" => Ok(Encoding::Utf8),
             "utf16le" | "utf-16le" => Ok(Encoding::Utf16Le),
-            // As a MySQL character set, and by RFC 2781 where no mark says otherwise, utf16 has the high byte
+            // As a MySQL character set, and by RFC 2781 without a byte order mark, utf16 has the high byte
             // first.
             "utf16be" | "utf-16be" | "utf16" | "utf-16" => Ok(Encoding::Utf16Be),
             "latin1" | "latin-1" | "iso-8859-1" | "windows-1252" | "cp1252" => Ok(Encoding::Latin1),
@@ -126,22 +126,22 @@ impl FromStr for Encoding {
     }
 }
 
-/// Turns a stream of bytes into UTF-8, in pieces of any size.
+/// Converts a stream of bytes to UTF-8, in pieces of any size.
 ///
-/// A byte order mark at the start is dropped. [`Encoding::Utf8`] is otherwise passed on without a look at it:
-/// the server checks it anyway, and names the row. [`Encoding::Binary`] is passed on untouched.
+/// A byte order mark at the start is dropped. [`Encoding::Utf8`] is otherwise passed on unchecked: the server
+/// checks it anyway, and names the row. [`Encoding::Binary`] is passed on unchanged.
 pub struct Decoder {
     encoding: Encoding,
-    /// For the encodings that need work.
+    /// For encodings that need conversion.
     inner: Option<encoding_rs::Decoder>,
-    /// How many bytes of a UTF-8 byte order mark were held back; 3 once that question is settled.
+    /// How many bytes of a possible UTF-8 byte order mark were held back; 3 once that is decided.
     bom_seen: usize,
     /// How many bytes came in earlier calls, and the last of them, for a message.
     offset: u64,
     tail: Vec<u8>,
 }
 
-/// How far back bad bytes can begin: half a UTF-16 pair, and what was read behind it to see that it is alone.
+/// How far back bad bytes can begin: half a UTF-16 pair, and the bytes after it that show that it is alone.
 const LOOK_BACK_BYTES: usize = 8;
 
 impl Decoder {
@@ -158,13 +158,13 @@ impl Decoder {
         Decoder { encoding, inner, bom_seen, offset: 0, tail: Vec::new() }
     }
 
-    /// Appends what `input` says to `out`, as UTF-8. An incomplete character at the end is kept for the next
-    /// call; `last` says that there is none.
+    /// Appends `input`, converted to UTF-8, to `out`. An incomplete character at the end is kept for the next
+    /// call; with `last` there must be none.
     ///
     /// # Errors
     ///
-    /// `input` holds bytes that the encoding does not allow. `out` has everything before them; the decoder is
-    /// of no further use.
+    /// `input` contains bytes that are invalid in the encoding. `out` has everything before them; the decoder
+    /// can't be used any more.
     pub fn decode(&mut self, input: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadBytes> {
         let Some(inner) = &mut self.inner else {
             let rest = self.without_bom(input, last, out);
@@ -193,7 +193,7 @@ impl Decoder {
                     rest = behind;
                 }
                 None if !last => break,
-                // It was not a mark after all: what was held back is data.
+                // It was not a byte order mark after all, so what was held back is data.
                 _ => {
                     out.extend_from_slice(&UTF8_BOM[..self.bom_seen]);
                     self.bom_seen = UTF8_BOM.len();
@@ -204,8 +204,8 @@ impl Decoder {
     }
 }
 
-/// Bad bytes: there are `length` of them, and `behind` good ones were read behind them. `read` bytes of this
-/// call's input were read in all, so they may begin, and even end, in an earlier call.
+/// Bad bytes: there are `length` of them, followed by `behind` good ones that were already read. `read` bytes
+/// of this call's input were read in all, so the bad ones may begin, and even end, in an earlier call.
 struct Malformed {
     read: usize,
     length: usize,
@@ -238,7 +238,7 @@ fn transcode(
     }
 }
 
-/// Bytes that mean nothing in the encoding the file is said to have.
+/// Bytes that are invalid in the encoding of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("offset {offset}: the bytes {} are not {encoding}; name the encoding the file really has", hex(.bytes))]
 pub struct BadBytes {
@@ -250,7 +250,7 @@ pub struct BadBytes {
     pub bytes: Vec<u8>,
 }
 
-/// A name of no encoding that is known here.
+/// The name of an unknown encoding.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown encoding {name:?}; use utf-8, utf-16le, utf-16be, latin1, binary, or a name of the Encoding Standard such as shift_jis, gbk, windows-1251 or iso-8859-2"

@@ -1,19 +1,19 @@
-//! One value as text for a server, a statement or a file, and back.
+//! Writes one value as text for a server, a statement or a file, and reads it back.
 //!
-//! The LOAD DATA form is the one of the server's manual under "LOAD DATA", "Field and Line Handling", with
-//! nothing said about FIELDS and LINES.
+//! The LOAD DATA form is that of the server's manual under "LOAD DATA", "Field and Line Handling", with the
+//! defaults for FIELDS and LINES.
 
 use memchr::memchr;
 
 use crate::field::resolve;
 
-/// How much is looked at before it is copied; small enough to stay in the first cache level.
+/// Bytes examined before they are copied; few enough to stay in the first-level cache.
 const RUN_BYTES: usize = 256;
 /// How many bytes are compared at once: a vector.
 const GROUP_BYTES: usize = 16;
 
-/// The letter that stands for a byte behind a backslash in the LOAD DATA form, or zero for bytes that need
-/// none.
+/// The letter that stands for a byte after a backslash in the LOAD DATA form, or zero for bytes that need no
+/// escape.
 const fn load_data_letter(byte: u8) -> u8 {
     match byte {
         b'\\' => b'\\',
@@ -25,8 +25,8 @@ const fn load_data_letter(byte: u8) -> u8 {
     }
 }
 
-/// Whether there may be something to escape for LOAD DATA, but for the bytes `except`. Some control
-/// characters that need no escape count too, for the sake of one comparison.
+/// Whether there may be something to escape for LOAD DATA, apart from the bytes `except`. To save a
+/// comparison some control characters count that need no escape.
 #[inline]
 pub(crate) fn needs_escape(bytes: &[u8], except: [u8; 2]) -> bool {
     let special = |byte: u8| ((byte <= b'\r') | (byte == b'\\')) & (byte != except[0]) & (byte != except[1]);
@@ -48,8 +48,8 @@ pub fn is_plain_load_data(bytes: &[u8]) -> bool {
     !needs_escape(bytes, [b' '; 2])
 }
 
-/// Whether one of fewer than 16 bytes may be special, several at once: most values are short and hold nothing
-/// special.
+/// Whether one of fewer than 16 bytes may be special, comparing several at once: most values are short and
+/// contain nothing special.
 #[inline]
 fn is_suspicious(bytes: &[u8]) -> bool {
     let (low, high) = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -62,7 +62,7 @@ fn is_suspicious(bytes: &[u8]) -> bool {
     } else {
         return !bytes.is_empty();
     };
-    // "Determine if a word has a byte less than n", and equal to n, of Sean Anderson's Bit Twiddling Hacks.
+    // "Determine if a word has a byte less than n", and equal to n, from Sean Anderson's Bit Twiddling Hacks.
     let less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word & (ONES << 7);
     let found = |word: u64| less(word, b'\r' + 1) | less(word ^ (ONES * u64::from(b'\\')), 1);
     found(low) | found(high) != 0
@@ -70,11 +70,11 @@ fn is_suspicious(bytes: &[u8]) -> bool {
 
 /// A one in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
-/// Spaces where a word is filled by half.
+/// Spaces to fill a half-empty word.
 const EMPTY_HALF: u64 = 0x2020_2020_0000_0000;
 
-/// Appends one field in LOAD DATA's default dialect: NULL as `\N`, and backslash, tab, newline, carriage
-/// return and NUL escaped. The delimiter or line end is the caller's.
+/// Appends one field in LOAD DATA's default dialect: NULL as `\N`; backslash, tab, newline, carriage return
+/// and NUL are escaped. The caller writes the delimiter or line end.
 #[inline]
 pub fn write_load_data(value: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(value) = value else {
@@ -108,15 +108,15 @@ fn write_escaped(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the value of one field of LOAD DATA's default dialect. A backslash at the very end is data. NULL
-/// (`\N`) has no bytes, so the caller looks for it first; here it is an `N`.
+/// Appends the value of one field in LOAD DATA's default dialect. A backslash at the very end is data. NULL
+/// (`\N`) has no value, so the caller must check for it first; here it becomes an `N`.
 pub fn unescape_load_data(bytes: &[u8], out: &mut Vec<u8>) {
     resolve(bytes, None, Some(b'\\'), out);
 }
 
 /// Appends a value as an SQL literal, for `INSERT` where LOAD DATA is not available: `NULL`, or a string in
-/// single quotes. `no_backslash_escapes` says that the session has that SQL mode. The bytes must be text of
-/// the connection's character set, and that one must be ASCII-compatible in every byte, as utf8mb4 is.
+/// single quotes. `no_backslash_escapes` says whether the session has that SQL mode. The bytes must be text
+/// in the connection's character set, in which every ASCII byte must be an ASCII character, as in utf8mb4.
 pub fn write_sql_literal(value: Option<&[u8]>, no_backslash_escapes: bool, out: &mut Vec<u8>) {
     let Some(value) = value else {
         out.extend_from_slice(b"NULL");
@@ -139,8 +139,8 @@ pub fn write_sql_literal(value: Option<&[u8]>, no_backslash_escapes: bool, out: 
     out.push(b'\'');
 }
 
-/// Appends a value as one field of a CSV file after RFC 4180. NULL is nothing at all, an empty value is a
-/// pair of quotes, so that [`Nulls`](crate::Nulls) with `empty` tells them apart.
+/// Appends a value as one field of a CSV file by RFC 4180. NULL becomes nothing, and an empty value a pair of
+/// quotes, so that [`Nulls`](crate::Nulls) with `empty` distinguishes them.
 pub fn write_csv(value: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(value) = value else { return };
     let plain = !value.is_empty() && !value.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));

@@ -1,4 +1,4 @@
-//! A record taken apart.
+//! Splits a record into fields.
 
 use memchr::{memchr, memchr2};
 use serde::{Deserialize, Serialize};
@@ -6,41 +6,42 @@ use serde::{Deserialize, Serialize};
 use crate::Dialect;
 use crate::mark::{Cursor, Marks};
 
-/// These words mean NULL if they are the only words among numbers, dates and the like: `NA` is Namibia too.
+/// Words that mean NULL only if no other words are among the numbers, dates and the like of the column: `NA`
+/// is also Namibia.
 pub(crate) const AMONG_TYPED: [&[u8]; 9] =
     [b"null", b"(null)", b"NA", b"N/A", b"n/a", b"#N/A", b"None", b"NaN", b"nan"];
 
-/// Whether a text is a word that means NULL only if there are no other words in its column.
+/// Whether a text is a word that means NULL only if its column has no other words.
 pub(crate) fn is_among_typed(text: &[u8]) -> bool {
     AMONG_TYPED.contains(&text)
 }
 
-/// One field of a record, still as it stands in the file.
+/// One field of a record, unchanged from the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field<'a> {
     /// The bytes without the enclosing quotes.
     pub raw: &'a [u8],
-    /// The field was enclosed in quotes.
+    /// Whether the field was enclosed in quotes.
     pub quoted: bool,
-    /// There are doubled quotes or escapes in `raw`, so that [`text`](Field::text) differs from it.
+    /// Whether `raw` contains doubled quotes or escapes, so that [`text`](Field::text) differs from it.
     pub escaped: bool,
-    /// The quoting breaks the rules: text follows the closing quote, or there is none. See [`fields`] for
-    /// what becomes of such a field.
+    /// Whether the quoting is invalid: text follows the closing quote, or there is no closing quote.
+    /// [`fields`] says how such a field is read.
     pub malformed: bool,
 }
 
-/// Which fields stand for NULL.
+/// Which fields mean NULL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nulls {
-    /// An empty field that is not quoted is NULL.
+    /// Whether an unquoted empty field is NULL.
     pub empty: bool,
-    /// So is an unquoted field with one of these words, byte for byte. What stands for NULL in the dialect
-    /// itself (`\N`, where there is an escape) needs no mention.
+    /// Words that are NULL as an unquoted field, byte for byte. The dialect's own NULL (`\N`, if there is an
+    /// escape) need not be listed.
     pub words: Vec<Vec<u8>>,
 }
 
 impl Nulls {
-    /// Whether an unquoted field with these bytes is NULL. Escapes are not looked at.
+    /// Whether an unquoted field with these bytes is NULL. Escapes are not considered.
     #[inline]
     pub(crate) fn holds(&self, raw: &[u8]) -> bool {
         if raw.is_empty() {
@@ -51,8 +52,8 @@ impl Nulls {
 }
 
 impl<'a> Field<'a> {
-    /// Whether the field is NULL: one of `nulls`, or the escape followed by `N` and nothing else. The latter
-    /// holds in quotes too, because LOAD DATA reads it so.
+    /// Whether the field is NULL: one of `nulls`, or exactly the escape followed by `N`. The latter is NULL
+    /// in quotes too, because LOAD DATA reads it so.
     #[inline]
     pub fn is_null(&self, nulls: &Nulls) -> bool {
         if self.escaped && self.raw.len() == 2 && self.raw[1] == b'N' {
@@ -61,8 +62,8 @@ impl<'a> Field<'a> {
         !self.quoted && nulls.holds(self.raw)
     }
 
-    /// The value: `raw` with doubled quotes and escapes resolved. It is put together in `scratch` only when
-    /// it differs from `raw`. `dialect` is the one the field was read with.
+    /// The value: `raw` with doubled quotes and escapes resolved. It is built in `scratch` only if it differs
+    /// from `raw`. `dialect` must be the one that the field was read with.
     #[inline]
     pub fn text<'b>(&self, dialect: &Dialect, scratch: &'b mut Vec<u8>) -> &'b [u8]
     where
@@ -78,7 +79,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// What a byte behind an escape stands for.
+/// What a byte after an escape stands for.
 #[inline]
 fn unescape_byte(byte: u8) -> u8 {
     match byte {
@@ -105,7 +106,7 @@ pub(crate) fn resolve(raw: &[u8], quote: Option<u8>, escape: Option<u8>, out: &m
         out.extend_from_slice(&rest[..at]);
         let is_escape = Some(rest[at]) == escape;
         match rest.get(at + 1) {
-            // An escape with nothing behind it is data, and so is a quote that is not doubled.
+            // An escape with nothing after it is data, and so is a quote that is not doubled.
             None => out.push(rest[at]),
             Some(&next) if is_escape => out.push(unescape_byte(next)),
             Some(&next) if Some(next) == quote => out.push(next),
@@ -120,23 +121,23 @@ pub(crate) fn resolve(raw: &[u8], quote: Option<u8>, escape: Option<u8>, out: &m
     out.extend_from_slice(rest);
 }
 
-/// Takes a record apart into `out`, which is cleared first. An empty record is one empty field.
+/// Splits a record into `out`, which is cleared first. An empty record is one empty field.
 ///
-/// This never fails. A field whose quoting breaks the rules is marked as `malformed` and keeps every byte:
+/// This never fails. A field with invalid quoting is marked as `malformed` and keeps every byte:
 ///
-/// * text behind the closing quote, and the field ends with a quote (`"say "hi""`): everything between the
-///   first and the last quote is the value, doubled quotes halved;
-/// * text behind the closing quote otherwise (`"abc" x`), or no closing quote: all of it is the value, quotes
-///   included, as if the field were not quoted.
+/// * with text after the closing quote, if the field ends with a quote (`"say "hi""`): the value is
+///   everything between the first and the last quote, with doubled quotes halved;
+/// * with other text after the closing quote (`"abc" x`), or without a closing quote: the value is
+///   everything, including quotes, as if the field were not quoted.
 ///
-/// Either way the field ends at the first delimiter behind the closing quote, so a delimiter in the middle of
-/// such a field splits it. A quote in a field that does not start with one is data and breaks no rule.
+/// In both cases the field ends at the first delimiter after the closing quote, so a delimiter in the middle
+/// of such a field splits it. In a field that does not begin with a quote, a quote is data and valid.
 pub fn fields<'a>(dialect: &Dialect, record: &'a [u8], out: &mut Vec<Field<'a>>) {
     out.clear();
     each_field(dialect, record, |field, _| out.push(field));
 }
 
-/// As [`fields`], but hands each field and the place where it starts to `take` instead.
+/// Like [`fields`], but passes each field and its offset to `take` instead.
 #[inline]
 pub(crate) fn each_field<'a>(dialect: &Dialect, record: &'a [u8], mut take: impl FnMut(Field<'a>, usize)) {
     let escape = dialect.escape_byte();
@@ -156,12 +157,13 @@ pub(crate) fn each_field<'a>(dialect: &Dialect, record: &'a [u8], mut take: impl
             let Some(next) = next else { return };
             from = next;
         }
-        // Another quote is one in the middle of a field, and data.
+        // Any other quote is in the middle of a field, and data.
     }
     take(Field { raw: &record[from..], quoted: false, escaped, malformed: false }, from);
 }
 
-/// The field that starts with a quote at `from`, and where the next one does; the cursor goes there.
+/// Reads the field that begins with a quote at `from`. Returns it and where the next one begins; the cursor
+/// moves there.
 #[inline]
 fn quoted_field<'a>(
     dialect: &Dialect,
@@ -192,7 +194,8 @@ fn quoted_field<'a>(
     (Field { raw: &record[from..], quoted: false, escaped, malformed: true }, None)
 }
 
-/// A field that starts with a quote at `from` and has text behind its closing quote, where the cursor is.
+/// Reads a field that begins with a quote at `from` and has text after its closing quote, where the cursor
+/// is.
 #[cold]
 fn malformed_field<'a>(
     dialect: &Dialect,
@@ -210,7 +213,7 @@ fn malformed_field<'a>(
             cursor.skip_to(at + 2);
         }
     }
-    // There is at least a byte between the two quotes, or the field would be in order.
+    // There is at least a byte between the two quotes, or the field would be valid.
     let field = if Some(record[to - 1]) == dialect.quote {
         Field { raw: &record[from + 1..to - 1], quoted: true, escaped: true, malformed: true }
     } else {
@@ -221,7 +224,7 @@ fn malformed_field<'a>(
     (field, after(record, to))
 }
 
-/// Where the field behind a delimiter at `to` starts; `None` when the record ends there.
+/// Where the field after a delimiter at `to` begins; `None` when the record ends there.
 #[inline]
 fn after(record: &[u8], to: usize) -> Option<usize> {
     (to < record.len()).then_some(to + 1)

@@ -1,6 +1,6 @@
-//! Files that are no text of rows, known by their first bytes, and what to do with them.
+//! Recognises files that are not rows of text by their first bytes, and says what to do with them.
 
-/// Places of bytes, the bytes, and what to say.
+/// Offsets, the bytes there, and what to say.
 const BINARY: [(usize, &[u8], &str); 19] = [
     (0, b"PAR1", "is a Parquet file; duckdb -csv -c \"FROM 'FILE'\" writes it as CSV to a pipe"),
     (
@@ -35,7 +35,7 @@ const BINARY: [(usize, &[u8], &str); 19] = [
     (0, b"LZIP\x01", "is compressed with lzip; lzip -dc FILE | remora import - ..."),
 ];
 
-/// How other kinds of text begin, in small letters.
+/// How other kinds of text begin, in lower case.
 const TEXT: [(&str, &str); 15] = [
     ("-- mysql dump", SQL),
     ("-- mariadb dump", SQL),
@@ -56,13 +56,13 @@ const TEXT: [(&str, &str); 15] = [
 
 const SQL: &str = "is a file of SQL statements; the client runs it: mariadb DATABASE < FILE";
 
-/// What a file is that is no text of rows, by its first bytes, and what to do with it: the rest of a sentence
-/// that begins with its name.
+/// For a file that is not rows of text: what it is, judged by its first bytes, and what to do with it. The
+/// result completes a sentence that begins with the file's name.
 #[must_use]
 pub fn foreign(head: &[u8]) -> Option<&'static str> {
     let found =
         BINARY.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
-    // Text may begin with these letters too.
+    // Text may also begin with these letters.
     let orc = head.starts_with(b"ORC") && head.iter().take(64).any(|byte| *byte < b'\t');
     found
         .map(|(_, _, what)| *what)

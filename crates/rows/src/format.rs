@@ -1,7 +1,7 @@
-//! Record formats: whatever is not plain delimited text is made into it on the way in.
+//! Record formats: everything that is not plain delimited text is converted to it on the way in.
 //!
-//! This is the one place where a format is added: a variant, what recognises it, and what makes lines of it.
-//! All later steps read delimited text and know nothing of it.
+//! A format is added only here: a variant, how to recognise it, and how to turn it into lines. All later
+//! steps read delimited text and know nothing of formats.
 
 use std::fmt;
 
@@ -15,25 +15,25 @@ use crate::{Dialect, Field, Loose, Nulls, fields};
 /// How records are written in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Format {
-    /// Delimited text that is read as it is.
+    /// Delimited text that is read unchanged.
     #[default]
     Plain,
-    /// Delimited text that has to be tightened first.
+    /// Delimited text that must be made strict first.
     Loose(Loose),
     /// A JSON object on each line; see [`Json`].
     JsonLines(Json),
 }
 
-/// What is read of the objects.
+/// Which keys of the objects are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Json {
     /// The keys, in the order of the columns.
     pub keys: Vec<String>,
-    /// Other keys are left out; otherwise they are an error.
+    /// Whether other keys are left out; otherwise they are an error.
     pub leave_out: bool,
 }
 
-/// Makes delimited text of a file, in pieces of any size.
+/// Converts a file to delimited text, in pieces of any size.
 pub struct Translator(Kind);
 
 enum Kind {
@@ -42,8 +42,8 @@ enum Kind {
 }
 
 impl Format {
-    /// What turns this format into text in `dialect`; `None` where nothing is to be done. The first
-    /// `skip_lines` lines do not belong to it.
+    /// Converts this format to text in `dialect`; `None` if no conversion is needed. The first `skip_lines`
+    /// lines do not belong to the format.
     #[must_use]
     pub fn translator(&self, dialect: Dialect, skip_lines: u64) -> Option<Translator> {
         match self {
@@ -58,8 +58,8 @@ impl Format {
         }
     }
 
-    /// A record of the translated text as it stood in the file, as far as that can be told: delimiters are
-    /// put back, objects have strings for all values.
+    /// A record of the converted text as it was in the file, as far as possible: delimiters are restored, and
+    /// in objects all values are strings.
     #[must_use]
     pub fn restore(&self, dialect: &Dialect, record: &[u8]) -> Vec<u8> {
         if let Format::JsonLines(json) = self {
@@ -85,7 +85,7 @@ impl Format {
         out
     }
 
-    /// Why a record of the translated text is no row, where the translator said so in it.
+    /// Why a record of the converted text is not a row, if the translator has marked it so.
     #[must_use]
     pub fn reason(&self, dialect: &Dialect, record: &[u8]) -> Option<String> {
         let Format::JsonLines(json) = self else { return None };
@@ -94,20 +94,20 @@ impl Format {
         Some(String::from_utf8_lossy(what).into_owned())
     }
 
-    /// Whether a file of this format can have a header. Objects have none: theirs is made for them.
+    /// Whether a file of this format can have a header. Objects have none; one is made for them.
     #[must_use]
     pub fn has_header(&self) -> bool {
         !matches!(self, Format::JsonLines(_))
     }
 
-    /// How many more lines the translated text has at its start.
+    /// How many lines the translator adds at the start of the text.
     #[must_use]
     pub fn lines_added(&self) -> u64 {
         u64::from(!self.has_header())
     }
 }
 
-/// A record's values; `None` for NULL as LOAD DATA has it.
+/// A record's values; `None` for NULL as in LOAD DATA.
 fn values(dialect: &Dialect, record: &[u8]) -> Vec<Option<Vec<u8>>> {
     let (mut row, mut scratch) = (Vec::new(), Vec::new());
     fields(dialect, record, &mut row);
@@ -144,11 +144,11 @@ impl fmt::Display for Format {
 }
 
 impl Translator {
-    /// Appends what `text` says to `out`. What is incomplete at its end is kept for the next call; `last`
-    /// says that there is none.
+    /// Appends the converted `text` to `out`. An incomplete part at the end is kept for the next call; with
+    /// `last` there is none.
     ///
     /// # Errors
-    /// A line that can't be read in the format; the translator is of no further use.
+    /// A line that is invalid in the format; the translator can't be used any more.
     pub fn translate(&mut self, text: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), BadLine> {
         match &mut self.0 {
             Kind::Loose(tightener) => tightener.translate(text, last, out),

@@ -11,23 +11,24 @@ pub use kind::{ColumnKind, ColumnType, Habits, Written};
 use value::{DOUBLE_DIGITS_MAX, Value, classify};
 pub use word::WordStats;
 
-/// The longest VARCHAR that a row of utf8mb4 could hold alone, in characters: 65535 bytes at four each.
+/// The longest VARCHAR that could be the only column of a utf8mb4 row, in characters: 65535 bytes at four
+/// each.
 const VARCHAR_CHARS_MAX: u64 = 16_383;
-/// The same for VARBINARY, in bytes, less the length and the row's NULL bits.
+/// The same for VARBINARY, in bytes, minus the length and the row's NULL bits.
 const VARBINARY_BYTES_MAX: u64 = 65_532;
 const TEXT_BYTES_MAX: u64 = (1 << 16) - 1;
 const MEDIUMTEXT_BYTES_MAX: u64 = (1 << 24) - 1;
 const DECIMAL_DIGITS_MAX: usize = 65;
 const DECIMAL_SCALE_MAX: usize = 30;
-/// Above this a double leaves out integers.
+/// Above this a double can't represent every integer.
 const DOUBLE_INT_MAX: u64 = 1 << 53;
-/// Numbers below fit an INT and leave half of it as room.
+/// Smaller numbers fit an INT and leave half of it as room.
 const INT_ROOMY_MAX: u64 = 1 << 30;
-/// More digits before the point, as room.
+/// Extra digits before the point, as room.
 const DECIMAL_ROOM: u8 = 4;
-/// Lengths that people give to columns.
+/// Lengths that people choose for columns.
 const LENGTHS: [u32; 9] = [16, 32, 64, 128, 255, 500, 1000, 2000, 4000];
-/// The length of a column of which no value is known.
+/// The length of a column whose values are all unknown.
 const UNKNOWN_CHARS: u32 = 255;
 
 /// The classes of values, as bits of a set.
@@ -47,52 +48,53 @@ mod class {
     pub(super) const LOCAL_DATETIME: u16 = 1 << 12;
     /// A comma that can only be a decimal comma.
     pub(super) const COMMA_SURE: u16 = 1 << 13;
-    /// A value that is no date when the day comes first; and one that is none when the month does.
+    /// A value that is not a date when the day comes first; and one that is not when the month does.
     pub(super) const NOT_DMY: u16 = 1 << 14;
     pub(super) const NOT_MDY: u16 = 1 << 15;
-    /// What only says something about others.
+    /// Classes that only say something about other values.
     pub(super) const MARKS: u16 = COMMA_SURE | NOT_DMY | NOT_MDY;
 }
 
-/// What is known about a column's values: enough to name the tightest type that holds them all, and nothing
-/// that depends on their order, so that parts of a file can be observed apart and merged.
+/// What is known about a column's values: enough to choose the tightest type that holds them all, and nothing
+/// that depends on their order, so that parts of a file can be observed separately and merged.
 ///
-/// The rules. A type must keep what a value means and, but for zeros at the end of a fraction, how it is
-/// written:
+/// The rules follow. A type must keep what a value means and, except for trailing zeros of a fraction, how it
+/// is written:
 ///
-/// * Integers have no sign `+`, no zeros in front (`007` is text: postcodes survive) and no negative zero.
-///   Above BIGINT UNSIGNED, or negative ones together with such above BIGINT, are DECIMAL(p,0).
-/// * Decimal numbers are as strict with zeros (`00.5` is text); `.5` and `1.` are fine, since DECIMAL reads
-///   them. The scale is the longest one. Beyond 65 digits, or 30 behind the point, they are text.
-/// * Exponents, and the negative zero `-0.0`, make a DOUBLE if all of the column's numbers keep their value:
-///   17 significant digits at most, integers up to 2^53, nothing that overflows or vanishes. NaN and infinity
+/// * Integers have no `+`, no leading zeros (`007` is text: postcodes survive) and no negative zero. Integers
+///   above BIGINT UNSIGNED become DECIMAL(p,0), and so do negative ones together with any above BIGINT.
+/// * Decimal numbers are as strict about zeros (`00.5` is text); `.5` and `1.` are allowed, because DECIMAL
+///   reads them. The scale is the longest one. With more than 65 digits, or 30 after the point, they are
+///   text.
+/// * Exponents, and the negative zero `-0.0`, make a DOUBLE if all numbers of the column keep their value: at
+///   most 17 significant digits, integers up to 2^53, nothing that overflows or underflows. NaN and infinity
 ///   are text.
-/// * Dates are days of the calendar of the years 1000 to 9999; DATETIME adds ` ` or `T`, a time of day and up
-///   to six digits of a fraction. Dates and DATETIMEs mix. `Z` or an offset such as `+01:00` at the end is
-///   fine if every value has one of them. Leap seconds and zero dates are text.
+/// * Dates are days of the calendar in the years 1000 to 9999; DATETIME adds ` ` or `T`, a time of day and up
+///   to six fractional digits. Dates and DATETIMEs can be mixed. `Z` or an offset such as `+01:00` at the end
+///   is allowed if every value has one. Leap seconds and zero dates are text.
 /// * Dates with the year at the end are dates if some value shows whether the day or the month comes first,
-///   and no value contradicts it; or if [`Habits`] say it. They don't mix with others.
-/// * Numbers with a decimal comma are DECIMAL if no number of the column has a point alone, and some comma
-///   can't stand between thousands; or if [`Habits`] say so.
-/// * TIME is `HH:MM:SS` up to 838:59:59 either way, with a fraction.
+///   and no value contradicts it; or if [`Habits`] say it. They can't be mixed with others.
+/// * Numbers with a decimal comma are DECIMAL if no number of the column has only a point, and some comma
+///   can't be a thousands separator; or if [`Habits`] say so.
+/// * TIME is `HH:MM:SS` up to 838:59:59, positive or negative, with a fraction.
 /// * `true` and `false` in any case, `t` and `f`, are booleans; 0 and 1 are integers.
-/// * Everything else is text, or binary where a value is not UTF-8.
+/// * Everything else is text, or binary if a value is not UTF-8.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnStats {
     seen: u16,
     nulls: u64,
     max_bytes: u64,
     max_chars: u64,
-    /// The largest integer, and the magnitude of the smallest negative one.
+    /// The largest integer, and the absolute value of the smallest negative one.
     int_max: u64,
     int_min: u64,
-    /// The longest integer beyond `u64`, in digits; 0 when there is none.
+    /// The number of digits of the longest integer beyond `u64`; 0 when there is none.
     big_digits: usize,
     decimal_whole: usize,
     decimal_scale: usize,
     decimal_significant: usize,
     fraction: usize,
-    /// What stands between the numbers of dates with the year at the end, as a set of bits.
+    /// The separators in dates with the year at the end, as a bit set.
     separators: u8,
 }
 
@@ -102,7 +104,7 @@ impl ColumnStats {
         ColumnStats::default()
     }
 
-    /// The column's value in one more row; `None` is NULL.
+    /// Observes the column's value in one more row; `None` is NULL.
     #[inline]
     pub fn observe(&mut self, value: Option<&[u8]>) {
         let Some(value) = value else {
@@ -114,7 +116,7 @@ impl ColumnStats {
         }
     }
 
-    /// Returns whether the value is something else than text.
+    /// Returns whether the value is something other than text.
     #[inline]
     fn observe_typed(&mut self, value: &[u8]) -> bool {
         match classify(value) {
@@ -193,7 +195,7 @@ impl ColumnStats {
         self.max_chars = self.max_chars.max(length as u64);
     }
 
-    /// Adds what was observed elsewhere.
+    /// Adds what was observed in another part.
     pub fn merge(&mut self, later: &ColumnStats) {
         self.seen |= later.seen;
         self.nulls += later.nulls;
@@ -209,14 +211,14 @@ impl ColumnStats {
         self.separators |= later.separators;
     }
 
-    /// The tightest type for all that was observed. Of a column without a value nothing is known: VARCHAR, of
-    /// one character if it has rows.
+    /// The tightest type for everything observed. A column without values is VARCHAR, of one character if it
+    /// has rows.
     pub fn decide(&self) -> ColumnType {
         self.decide_by(&Habits::default())
     }
 
-    /// The type for all that was observed, by what else is known. With [`Habits::roomy`] a column may hold
-    /// NULL too, integers are INT or BIGINT, and DECIMAL and VARCHAR take longer values.
+    /// The type for everything observed, considering what else is known. With [`Habits::roomy`] a column may
+    /// also hold NULL, integers are INT or BIGINT, and DECIMAL and VARCHAR have room for longer values.
     pub fn decide_by(&self, habits: &Habits) -> ColumnType {
         let (kind, written) = self.kind(habits);
         let kind = if habits.roomy { self.with_room(kind) } else { kind };
@@ -224,12 +226,12 @@ impl ColumnStats {
         ColumnType { kind, nullable, max_chars: self.max_chars, max_bytes: self.max_bytes, written }
     }
 
-    /// Whether there is any value besides NULL.
+    /// Whether there is any value other than NULL.
     pub fn has_values(&self) -> bool {
         self.seen != 0
     }
 
-    /// Whether the values are dates with the year at the end that can be read with either of day and month
+    /// Whether the values are dates with the year at the end that are valid with either the day or the month
     /// first.
     pub fn is_ambiguous_date(&self) -> bool {
         self.only(class::LOCAL_DATE | class::LOCAL_DATETIME)
@@ -264,7 +266,7 @@ impl ColumnStats {
         (kind.unwrap_or_else(|| self.text()), Written::Plainly)
     }
 
-    /// What the values are when people wrote them their own way.
+    /// The type of the values if people wrote them in a local format.
     fn people_wrote(&self, habits: &Habits) -> Option<(ColumnKind, Written)> {
         if self.seen & class::COMMA != 0 && self.only(class::INT | class::COMMA) {
             let sure = habits.decimal_comma || self.seen & class::COMMA_SURE != 0;
@@ -289,7 +291,7 @@ impl ColumnStats {
         Some((kind, Written::Dates(order?)))
     }
 
-    /// A type that also takes values somewhat larger than those that were seen.
+    /// A type that also holds somewhat larger values than those observed.
     fn with_room(&self, kind: ColumnKind) -> ColumnKind {
         match kind {
             ColumnKind::Int { .. } if self.int_max.max(self.int_min) < INT_ROOMY_MAX => {
@@ -317,7 +319,7 @@ impl ColumnStats {
         }
     }
 
-    /// There are values, and all are of these classes.
+    /// Whether there are values, and all are of these classes.
     fn only(&self, classes: u16) -> bool {
         self.seen & !class::MARKS != 0 && self.seen & !(classes | class::MARKS) == 0
     }
@@ -378,7 +380,7 @@ impl ColumnStats {
     }
 }
 
-/// At least twice the length, as far as there is such a type.
+/// At least twice the length, if there is such a type.
 fn length_with_room(length: u32, limit: u64) -> u32 {
     let wanted = length.saturating_mul(2);
     let round = LENGTHS.into_iter().find(|round| *round >= wanted).unwrap_or(wanted);

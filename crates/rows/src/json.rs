@@ -1,4 +1,4 @@
-//! JSON lines: an object on each line, its keys the columns.
+//! JSON lines: an object on each line, whose keys are the columns.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::write_load_data;
 
-/// Whether a text begins with a JSON object on a line of its own.
+/// Whether a text begins with a JSON object on its own line.
 pub(crate) fn is_json_lines(text: &[u8]) -> bool {
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let object = |line: &[u8]| {
@@ -21,8 +21,8 @@ pub(crate) fn is_json_lines(text: &[u8]) -> bool {
     lines.next().is_some_and(object)
 }
 
-/// Adds the keys of the objects in whole lines to those known, in the order in which they come. Other lines
-/// are left to their reader.
+/// Adds the keys of the objects in complete lines to the known keys, in order of appearance. Other lines are
+/// left to the reader.
 pub fn json_keys(lines: &[u8], keys: &mut Vec<String>) {
     for line in lines.split(|byte| *byte == b'\n') {
         each_value(line, |key, _| {
@@ -35,15 +35,15 @@ pub fn json_keys(lines: &[u8], keys: &mut Vec<String>) {
     }
 }
 
-/// Makes lines of LOAD DATA's dialect of JSON lines, the first of them the names of the columns.
+/// Converts JSON lines to lines of LOAD DATA's dialect; the first of them has the names of the columns.
 pub(crate) struct JsonLines {
     keys: BTreeMap<String, usize>,
-    /// Keys that were not chosen are left out; otherwise they are an error.
+    /// Whether keys that were not chosen are left out; otherwise they are an error.
     leave_out: bool,
     header: Option<Vec<u8>>,
     /// A line that has not ended yet.
     tail: Vec<u8>,
-    /// Lines at the start that are none.
+    /// Lines at the start that are not objects.
     skip_lines: u64,
     values: Vec<Option<Vec<u8>>>,
 }
@@ -124,15 +124,15 @@ impl JsonLines {
     }
 }
 
-/// A line that is no row has one field too many, so that nothing takes it for one: first the line as it is,
-/// last what is wrong with it.
+/// Writes a line that is not a row with one field too many, so that it can't be taken for a row: the first
+/// field is the line itself, the last says what is wrong with it.
 fn write_bad(line: &[u8], what: &str, columns: usize, out: &mut Vec<u8>) {
     write_load_data(Some(line.strip_suffix(b"\r").unwrap_or(line)), out);
     out.extend(b"\t".repeat(columns.max(1)));
     write_load_data(Some(what.as_bytes()), out);
 }
 
-/// The line that is no row, and what is wrong with it, out of what the translator made of it.
+/// The line that is not a row, and what is wrong with it, from the translator's output.
 pub(crate) fn bad(fields: &[Vec<u8>], columns: usize) -> Option<(&[u8], &[u8])> {
     match fields {
         [line, .., what] if fields.len() == columns.max(1) + 1 => Some((line, what)),
@@ -140,7 +140,7 @@ pub(crate) fn bad(fields: &[Vec<u8>], columns: usize) -> Option<(&[u8], &[u8])> 
     }
 }
 
-/// An object of a row's fields; all values are strings, as an import takes them.
+/// An object from a row's fields; all values are strings, because an import treats them so.
 pub(crate) fn object(keys: &[String], fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     let value =
         |field: &Option<Vec<u8>>| field.as_ref().map(|text| String::from_utf8_lossy(text).into_owned());
@@ -152,7 +152,7 @@ pub(crate) fn object(keys: &[String], fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     format!("{{{}}}", pairs.join(", ")).into_bytes()
 }
 
-/// The value as text: strings without their quotes, null as none, all else as it stands there.
+/// The value as text: strings without their quotes, null as `None`, everything else unchanged.
 fn text(value: &RawValue) -> Option<Vec<u8>> {
     let raw = value.get();
     match raw.as_bytes().first() {
@@ -162,10 +162,10 @@ fn text(value: &RawValue) -> Option<Vec<u8>> {
     }
 }
 
-/// What takes a key and its value.
+/// Takes a key and its value.
 type Take<'f> = dyn FnMut(Cow<'_, str>, &RawValue) -> Result<(), String> + 'f;
 
-/// Hands each key and value of the object on a line to `take`.
+/// Passes each key and value of the object on a line to `take`.
 fn each_value(
     line: &[u8],
     mut take: impl FnMut(Cow<'_, str>, &RawValue) -> Result<(), String>,
@@ -196,7 +196,7 @@ fn each_value(
     result.map_err(|error| format!("this is not a JSON object on one line: {error}"))?
 }
 
-/// A key that is copied only if it has escapes in it.
+/// A key that is copied only if it contains escapes.
 struct Key<'a>(Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Key<'de> {

@@ -1,13 +1,13 @@
-//! Rows as text: how a CSV, TSV or LOAD DATA file is cut into records and fields, what its columns hold, and
-//! how a field is written for a server.
+//! Rows as text: how a CSV, TSV or LOAD DATA file is cut into records and fields, what its columns contain,
+//! and how a field is written for a server.
 //!
-//! Bytes in, values out. There is no I/O here, no thread, no clock, and nothing is allocated per row or field
-//! on the paths every row takes. It is not a writer of CSV files and not a schema library: the only SQL it
+//! Bytes in, values out. There is no I/O, no thread, no clock, and no allocation per row or field on the
+//! paths that every row takes. It is not a writer of CSV files and not a schema library: the only SQL it
 //! produces is one `CREATE TABLE`.
 //!
-//! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] make UTF-8 of its bytes,
+//! The way of a file through this crate: [`sniff_encoding`] and [`Decoder`] convert its bytes to UTF-8,
 //! [`sniff`] finds its [`Dialect`] from a sample, [`Splitter`] cuts blocks at record ends, [`records`] and
-//! [`fields`] take a chunk apart, [`ColumnStats`] watches every value and decides the column's type,
+//! [`fields`] split a chunk, [`ColumnStats`] watches every value and chooses the column's type,
 //! [`create_table`] prints the table and [`Rewriter`] turns each record into a line for `LOAD DATA`.
 //!
 //! ```

@@ -1,40 +1,40 @@
-//! Text whose fields are set loosely: longer delimiters, spaces around fields, comments, rows cut short.
+//! Loose text: longer delimiters, spaces around fields, comments, short rows.
 //!
-//! What a splitter of single bytes can't read is made into what it can, line by line, so that line numbers
-//! stay as they are. Nothing of a field changes but blanks around it, where that is asked for.
+//! Text that a splitter of single bytes can't read is converted to text that it can, line by line, so that
+//! line numbers stay the same. Fields do not change, except for blanks around them if that is requested.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::BadLine;
 use crate::{Dialect, LineEnd};
 
-/// Stands for a delimiter of several characters: ASCII's own, which does not occur in text.
+/// Replaces a delimiter of several characters: ASCII's own separator, which does not occur in text.
 pub(crate) const UNIT_SEPARATOR: u8 = 0x1f;
 
-/// What is loose about a text.
+/// In which ways a text is loose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loose {
-    /// The delimiter, where it is more than one byte.
+    /// The delimiter, if it has more than one byte.
     pub delimiter: Option<String>,
-    /// Any run of spaces and tabs is one delimiter; those at either end of a line are none.
+    /// Whether any run of spaces and tabs is one delimiter; at the ends of a line they are none.
     pub blanks: bool,
-    /// Spaces and tabs around fields are not part of them, except in quotes.
+    /// Whether spaces and tabs around unquoted fields do not belong to them.
     pub trim: bool,
-    /// Spaces between a delimiter and a quote are no part of the field.
+    /// Whether spaces between a delimiter and a quote do not belong to the field.
     pub space_before_quote: bool,
     /// Lines that begin with this byte are left out.
     pub comment: Option<u8>,
-    /// Rows of fewer fields get empty ones at the end.
+    /// Rows with fewer fields get empty ones at the end.
     pub pad: Option<usize>,
 }
 
 impl Loose {
-    /// Whether anything is.
+    /// Whether the text is loose in any way.
     pub(crate) fn any(&self) -> bool {
         *self != Loose::default()
     }
 
-    /// The byte that stands for the delimiter in what is made of the text.
+    /// The byte that replaces the delimiter in the converted text.
     pub(crate) fn delimiter_byte(&self) -> Option<u8> {
         let blank = self.blanks.then_some(b' ');
         self.delimiter.as_ref().map(|_| UNIT_SEPARATOR).or(blank)
@@ -43,27 +43,27 @@ impl Loose {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// In lines that are passed on as they are.
+    /// In lines that are passed on unchanged.
     Passed(u64),
     LineStart,
     Comment,
     FieldStart,
     Bare,
     Quoted,
-    /// Behind a quote in a quoted field.
+    /// After a quote in a quoted field.
     QuoteSeen,
 }
 
-/// Makes strict text of loose text, in pieces of any size.
+/// Converts loose text to strict text, in pieces of any size.
 pub(crate) struct Tightener {
     loose: Loose,
     dialect: Dialect,
     mode: Mode,
-    /// The byte before was an escape.
+    /// Whether the byte before was an escape.
     escaped: bool,
-    /// Blanks and a `\r` of which the next byte says what they are.
+    /// Blanks and a `\r` whose meaning depends on the next byte.
     held: Vec<u8>,
-    /// The start of what may be a delimiter.
+    /// The beginning of a possible delimiter.
     tail: Vec<u8>,
     /// Fields of the line so far.
     fields: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Tightener {
 }
 
 impl Tightener {
-    /// `skip_lines` lines at the start are passed on as they are.
+    /// `skip_lines` lines at the start are passed on unchanged.
     pub(crate) fn new(loose: Loose, dialect: Dialect, skip_lines: u64) -> Tightener {
         let mode = if skip_lines > 0 { Mode::Passed(skip_lines) } else { Mode::LineStart };
         Tightener {
@@ -120,7 +120,7 @@ impl Tightener {
         Ok(())
     }
 
-    /// Where a delimiter is one.
+    /// Whether a delimiter has its meaning here.
     fn outside(&self) -> bool {
         !self.escaped
             && matches!(self.mode, Mode::LineStart | Mode::FieldStart | Mode::Bare | Mode::QuoteSeen)
@@ -216,7 +216,7 @@ impl Tightener {
         Ok(())
     }
 
-    /// The delimiter, where it is a byte as it stands in the text.
+    /// The delimiter, if it is a single byte in the text.
     fn single_delimiter(&self) -> u8 {
         match self.loose.delimiter_byte() {
             None => self.dialect.delimiter,
@@ -224,13 +224,13 @@ impl Tightener {
         }
     }
 
-    /// Writes what was held back, or drops the blanks of it.
+    /// Writes what was held back, or drops its blanks.
     fn flush(&mut self, drop_blanks: bool, out: &mut Vec<u8>) {
         let keep = |byte: &u8| !drop_blanks || !matches!(byte, b' ' | b'\t');
         out.extend(self.held.drain(..).filter(keep));
     }
 
-    /// Blanks at the end of a field are dropped where fields are trimmed, and behind a closing quote.
+    /// Ends a field. Blanks at its end are dropped if fields are trimmed, and after a closing quote.
     fn end_field(&mut self, out: &mut Vec<u8>) {
         let drop = self.loose.trim || self.loose.blanks || self.mode == Mode::QuoteSeen;
         self.flush(drop, out);
@@ -243,7 +243,7 @@ impl Tightener {
         self.mode = Mode::FieldStart;
     }
 
-    /// Ends a line, or the text where there is no byte.
+    /// Ends a line, or the text if there is no byte.
     fn end_line(&mut self, eol: Option<u8>, out: &mut Vec<u8>) {
         let long = self.held.last() == Some(&b'\r');
         if long {

@@ -1,13 +1,13 @@
-//! The few bytes of a text that mean something, found sixty-four at a time.
+//! Finds the few bytes of a text that have a meaning, sixty-four at a time.
 //!
-//! Fields are short: a search for the next delimiter costs more to begin than to make. Here the bytes that
-//! matter become the bits of a word, and going to the next one is a step from bit to bit. The loops are
-//! written so that the compiler makes vector instructions of them.
+//! Fields are short: starting a search for the next delimiter costs more than the search itself. Here the
+//! bytes that matter become the bits of a word, and going to the next one is a step from bit to bit. The
+//! loops are written so that the compiler generates vector instructions.
 
-/// How many bytes one word of bits is about.
+/// How many bytes one word of bits covers.
 const BLOCK: usize = 64;
 
-/// The bit that each byte of a block has in its word, within its group of eight.
+/// The bit of each byte of a block in its word, within its group of eight.
 const BITS: [u8; BLOCK] = {
     let mut bits = [0; BLOCK];
     let mut at = 0;
@@ -18,7 +18,7 @@ const BITS: [u8; BLOCK] = {
     bits
 };
 
-/// One to three bytes to look for.
+/// One to three bytes to search for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks {
     bytes: [u8; 3],
@@ -26,7 +26,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Looks for `first`, and for the others where they are given.
+    /// Searches for `first`, and for the others if given.
     #[inline]
     pub(crate) fn new(first: u8, second: Option<u8>, third: Option<u8>) -> Marks {
         match (second, third) {
@@ -36,7 +36,7 @@ impl Marks {
         }
     }
 
-    /// The marks among the 64 bytes from `base` on, the first byte being the lowest bit.
+    /// The marks among the 64 bytes from `base` on; the first byte is the lowest bit.
     #[inline]
     fn word(&self, bytes: &[u8], base: usize) -> u64 {
         let Some(rest) = bytes.get(base..) else { return 0 };
@@ -47,7 +47,7 @@ impl Marks {
             return 0;
         }
         if let Some(block) = bytes.last_chunk() {
-            // The end of the block before is looked at again and shifted out.
+            // The end of the block before is examined again and shifted out.
             return self.block(block) >> (BLOCK - rest.len());
         }
         let mut padded = [0; BLOCK];
@@ -72,7 +72,8 @@ fn gather(block: &[u8; BLOCK], test: impl Fn(u8) -> bool) -> u64 {
     for at in 0..BLOCK {
         bits[at] = u8::from(test(block[at])).wrapping_neg() & BITS[at];
     }
-    // Within a group all bits differ, so the sum of its bytes, which the product has on top, is their union.
+    // Within a group all bits differ, so the sum of its bytes, which is at the top of the product, is their
+    // union.
     let (groups, _) = bits.as_chunks::<8>();
     let sum = |group: &[u8; 8]| u64::from_le_bytes(*group).wrapping_mul(0x0101_0101_0101_0101) >> 56;
     groups.iter().rev().fold(0, |word, group| word << 8 | sum(group))
@@ -93,7 +94,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, marks, base: 0, word: marks.word(bytes, 0) }
     }
 
-    /// The place of the next mark.
+    /// The offset of the next mark.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<usize> {
         while self.word == 0 {
@@ -109,7 +110,7 @@ impl<'a> Cursor<'a> {
         Some(at)
     }
 
-    /// Leaves out all marks before `to`.
+    /// Skips all marks before `to`.
     #[inline]
     pub(crate) fn skip_to(&mut self, to: usize) {
         if to >= self.base + BLOCK {

@@ -1,10 +1,10 @@
-//! Dates and times as people write them, turned into what a server reads.
+//! Converts dates and times in local formats to what a server reads.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What comes first in a date whose year comes last.
+/// What comes first in a date with the year at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DateOrder {
     /// Day, month, year: `31.12.1999`.
@@ -22,21 +22,21 @@ impl fmt::Display for DateOrder {
     }
 }
 
-/// A date whose year comes last, perhaps with a time of day.
+/// A date with the year at the end, perhaps with a time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Local<'a> {
     pub(crate) first: u32,
     pub(crate) second: u32,
     pub(crate) year: u32,
     pub(crate) separator: u8,
-    /// `HH:MM`, with what follows it.
+    /// `HH:MM`, and what follows it.
     pub(crate) clock: Option<&'a [u8]>,
-    /// Digits of a second's fraction.
+    /// Fractional digits of the seconds.
     pub(crate) fraction: usize,
 }
 
 impl Local<'_> {
-    /// Whether it is a day of the calendar when read in this order.
+    /// Whether it is a valid date in this order.
     pub(crate) fn is(&self, order: DateOrder) -> bool {
         let (day, month) = self.day_and_month(order);
         is_day(self.year, month, day)
@@ -50,7 +50,7 @@ impl Local<'_> {
     }
 }
 
-/// Whether a month has such a day, from the year 1000 on.
+/// Whether a month has this day, from the year 1000 on.
 pub(crate) fn is_day(year: u32, month: u32, day: u32) -> bool {
     let days = match month {
         4 | 6 | 9 | 11 => 30,
@@ -62,8 +62,8 @@ pub(crate) fn is_day(year: u32, month: u32, day: u32) -> bool {
     (1000..=9999).contains(&year) && (1..=days).contains(&day)
 }
 
-/// Takes `D.M.YYYY`, with `.`, `/` or `-` between the numbers, apart, with ` H:MM`, seconds and their
-/// fraction behind it.
+/// Splits `D.M.YYYY`, with `.`, `/` or `-` between the numbers, perhaps followed by ` H:MM`, seconds and
+/// their fraction.
 pub(crate) fn local(bytes: &[u8]) -> Option<Local<'_>> {
     let (first, rest) = number(bytes, 2)?;
     let (&separator, rest) = rest.split_first()?;
@@ -81,7 +81,7 @@ pub(crate) fn local(bytes: &[u8]) -> Option<Local<'_>> {
     Some(Local { first, second, year, separator, clock, fraction })
 }
 
-/// The digits of a fraction in `H:MM`, `H:MM:SS` or `H:MM:SS.ffffff`.
+/// The number of fractional digits in `H:MM`, `H:MM:SS` or `H:MM:SS.ffffff`.
 fn clock_fraction(bytes: &[u8]) -> Option<usize> {
     let (hour, rest) = number(bytes, 2)?;
     let (minute, rest) = number(rest.strip_prefix(b":")?, 2)?;
@@ -103,14 +103,14 @@ fn clock_fraction(bytes: &[u8]) -> Option<usize> {
     (two_digits && hour <= 23 && minute <= 59 && second <= 59).then_some(fraction)
 }
 
-/// A number of up to `digits_max` digits and what follows it.
+/// A number of up to `digits_max` digits, and the rest of the text.
 fn number(bytes: &[u8], digits_max: usize) -> Option<(u32, &[u8])> {
     let digits = bytes.iter().take(digits_max).take_while(|byte| byte.is_ascii_digit()).count();
     let value = bytes.get(..digits)?.iter().fold(0, |value, byte| value * 10 + u32::from(byte - b'0'));
     (digits > 0).then(|| (value, &bytes[digits..]))
 }
 
-/// Writes a date that [`local`] understands as `YYYY-MM-DD`, with its time. `None` for anything else.
+/// Writes a date that [`local`] accepts as `YYYY-MM-DD`, with its time. `None` for anything else.
 pub(crate) fn write_local(bytes: &[u8], order: DateOrder, out: &mut Vec<u8>) -> Option<()> {
     let date = local(bytes).filter(|date| date.is(order))?;
     let (day, month) = date.day_and_month(order);
@@ -138,13 +138,13 @@ fn write_number(value: u32, digits: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// The minutes of an offset at the end of a time: `+01:00`, `-0130`, `+01`. Also how many bytes it takes. `Z`
-/// is none.
+/// The offset at the end of a time, in minutes, and how many bytes it has: `+01:00`, `-0130`, `+01`. `Z` is
+/// 0.
 pub(crate) fn offset(time: &[u8]) -> Option<(i32, usize)> {
     if time.last() == Some(&b'Z') {
         return Some((0, 1));
     }
-    // A sign behind hours, minutes and seconds.
+    // A sign after hours, minutes and seconds.
     let at = time.iter().rposition(|byte| matches!(byte, b'+' | b'-'))?;
     let sign = if time[at] == b'-' { -1 } else { 1 };
     let (hours, minutes) = match &time[at + 1..] {
@@ -154,14 +154,14 @@ pub(crate) fn offset(time: &[u8]) -> Option<(i32, usize)> {
     };
     let (hours, _) = number(&hours, 2).filter(|(_, rest)| rest.is_empty())?;
     let (minutes, _) = number(&minutes, 2).filter(|(_, rest)| rest.is_empty())?;
-    // The largest ones in use are 14 hours; servers take 15.
+    // The largest offset in use is 14 hours; servers accept 15.
     let sound = hours <= 15 && minutes <= 59;
     let total = i32::try_from(hours * 60 + minutes).ok()? * sign;
     sound.then_some((total, time.len() - at))
 }
 
-/// Writes `YYYY-MM-DD HH:MM:SS.f` with `Z` or an offset behind it as the same moment in UTC, without either.
-/// `None` when there is no offset, or the moment is beyond the years 1000 to 9999.
+/// Writes `YYYY-MM-DD HH:MM:SS.f` followed by `Z` or an offset as the same moment in UTC, without either.
+/// `None` if there is no offset, or the moment is outside the years 1000 to 9999.
 pub(crate) fn write_utc(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let (date, behind) = bytes.split_at_checked(10)?;
     let (minutes, length) = offset(behind.get(1..)?)?;
@@ -191,7 +191,7 @@ pub(crate) fn write_utc(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Days since 0000-03-01 of the Gregorian calendar, counted backwards too (Howard Hinnant, "chrono-Compatible
+/// Days since 0000-03-01 in the Gregorian calendar, negative before that (Howard Hinnant, "chrono-Compatible
 /// Low-Level Date Algorithms").
 fn days_from(year: u32, month: u32, day: u32) -> i32 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.saturating_sub(1), month + 9) };
@@ -211,8 +211,8 @@ fn date_of(days: i32) -> (u32, u32, u32) {
     if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
 }
 
-/// Writes a number with a decimal comma, and with points between its thousands, with a decimal point. A
-/// number without either is written as it is. `None` for anything else: a point alone may mean either.
+/// Writes a number with a decimal comma, perhaps with points between its thousands, with a decimal point. A
+/// number with neither is copied. `None` for anything else: a lone point may mean either.
 pub(crate) fn write_decimal(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let plain = bytes.strip_prefix(b"-").unwrap_or(bytes);
     if !plain.is_empty() && plain.iter().all(u8::is_ascii_digit) {
@@ -226,8 +226,8 @@ pub(crate) fn write_decimal(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// A number with a decimal comma and without its sign: the digits before and behind the comma, and whether
-/// the comma could also stand between thousands.
+/// For a number with a decimal comma and without its sign: the number of digits before and after the comma,
+/// and whether the comma could also be a thousands separator.
 pub(crate) fn comma(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     let at = memchr::memchr(b',', bytes)?;
     let (whole, part) = (&bytes[..at], &bytes[at + 1..]);

@@ -1,4 +1,4 @@
-//! A record as a line for `LOAD DATA`.
+//! Rewrites a record as a line for `LOAD DATA`.
 
 use crate::escape::{needs_escape, write_load_data};
 use crate::field::{Field, each_field};
@@ -6,32 +6,32 @@ use crate::moment::{write_decimal, write_local, write_utc};
 use crate::{DateOrder, Dialect, Nulls, Ragged, Unfit};
 use serde::{Deserialize, Serialize};
 
-/// What becomes of one column's fields on their way to the server. In all of them but `Skip`, what [`Nulls`]
+/// How the fields of one column are changed on their way to the server. Except for `Skip`, what [`Nulls`]
 /// calls NULL is NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FieldRule {
-    /// The text as it is.
+    /// The text is unchanged.
     Copy,
-    /// An empty field is an empty string even where [`Nulls`] has `empty`; for columns that are NOT NULL.
+    /// An empty field is an empty string even if [`Nulls`] has `empty`; for columns that are NOT NULL.
     KeepEmpty,
-    /// An empty field is NULL, quoted or not; for columns that cannot hold an empty string.
+    /// An empty field is NULL, quoted or not; for columns that can't hold an empty string.
     EmptyIsNull,
-    /// `true` and `t` are 1, `false` and `f` are 0, in any case; anything else as it is, for the server to
-    /// judge.
+    /// `true` and `t` become 1, `false` and `f` become 0, in any case; anything else is unchanged, for the
+    /// server to judge.
     Boolean,
     /// A time with `Z` or an offset at its end becomes the same moment in UTC; one without is [`Unfit`].
     UtcDateTime,
-    /// A number with a decimal comma gets a point; what may be another number is [`Unfit`].
+    /// A decimal comma becomes a point; a number that may mean something else is [`Unfit`].
     DecimalComma,
-    /// A date whose year comes last becomes `YYYY-MM-DD`; any other is [`Unfit`].
+    /// A date with the year at the end becomes `YYYY-MM-DD`; any other is [`Unfit`].
     LocalDate(DateOrder),
-    /// The field does not appear in the line at all.
+    /// The field is left out of the line.
     Skip,
 }
 
 impl FieldRule {
-    /// Whether it writes another text than the one in the file.
+    /// Whether the written text differs from that in the file.
     pub fn changes_text(self) -> bool {
         matches!(
             self,
@@ -42,18 +42,18 @@ impl FieldRule {
 
 /// Turns records of one dialect into lines of LOAD DATA's default dialect.
 ///
-/// Fields that are the same in both dialects are copied together, as long as they follow each other; only the
-/// delimiters between them are changed.
+/// Adjacent fields that are the same in both dialects are copied together; only the delimiters between them
+/// are changed.
 pub struct Rewriter {
     dialect: Dialect,
     nulls: Nulls,
     columns: Vec<Column>,
     scratch: Vec<u8>,
-    /// A value in another writing.
+    /// A value in its new form.
     made: Vec<u8>,
     /// Delimiters to change.
     tabs: Vec<usize>,
-    /// A backslash means the same in the file and to the server.
+    /// Whether a backslash means the same in the file and to the server.
     same_escape: bool,
 }
 
@@ -90,8 +90,8 @@ fn length_bit(raw: &[u8]) -> u64 {
 }
 
 impl Rewriter {
-    /// A rewriter for records of `columns` fields. `rules` has one entry for each of them in the file's
-    /// order; where it is shorter, the rest is copied.
+    /// A rewriter for records with `columns` fields. `rules` has one entry for each, in the file's order;
+    /// fields beyond its end are copied.
     pub fn new(dialect: Dialect, nulls: Nulls, rules: Vec<FieldRule>, columns: usize) -> Rewriter {
         let rules = rules.into_iter().chain(std::iter::repeat(FieldRule::Copy)).take(columns);
         let columns = rules.map(|rule| Column::new(rule, &nulls)).collect();
@@ -107,17 +107,17 @@ impl Rewriter {
         }
     }
 
-    /// Appends one line, its newline included.
+    /// Appends one line, including its newline.
     ///
     /// # Errors
     ///
-    /// The record does not have the expected number of fields, or a value is not as its rule wants it; `out`
-    /// is as it was.
+    /// The record does not have the expected number of fields, or a value breaks its rule; `out` is
+    /// unchanged.
     pub fn rewrite(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<(), Unfit> {
         let Rewriter { dialect, nulls, columns, scratch, made, tabs, same_escape } = self;
         let (start, mut found, mut unfit) = (out.len(), 0, None);
-        // Well-formed unquoted fields have no delimiter in them, and where a backslash is an escape it may
-        // stay one.
+        // Well-formed unquoted fields contain no delimiter, and where a backslash is an escape it may remain
+        // one.
         let backslash = if *same_escape { b'\\' } else { dialect.delimiter };
         let clean = !needs_escape(record, [dialect.delimiter, backslash]);
         let quoted_clean = clean && dialect.delimiter != b'\t';
@@ -159,19 +159,19 @@ impl Rewriter {
     }
 }
 
-/// A line being put together.
+/// A line under construction.
 struct Line<'a> {
     record: &'a [u8],
     delimiter: u8,
     tabs: &'a mut Vec<usize>,
     out: &'a mut Vec<u8>,
-    /// The part of the record that is to be copied before anything else is written.
+    /// The part of the record to copy before anything else is written.
     pending: Option<(usize, usize)>,
     first: bool,
 }
 
 impl Line<'_> {
-    /// Takes the field between two places of the record as it is.
+    /// Takes the bytes between two offsets of the record unchanged.
     #[inline]
     fn keep(&mut self, from: usize, to: usize) {
         match &mut self.pending {
@@ -223,7 +223,7 @@ impl Line<'_> {
     }
 }
 
-/// The value to write, or what it is not.
+/// The value to write, or what is wrong with it.
 #[inline]
 fn value<'b>(
     rule: FieldRule,

@@ -1,4 +1,4 @@
-//! A table for the rows.
+//! Prints a table for the rows.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,31 +7,31 @@ use crate::{ColumnKind, ColumnType};
 
 /// The longest name of a column, in characters.
 const NAME_CHARS_MAX: usize = 64;
-/// Bytes per character of utf8mb4, as the server counts them for its limits.
+/// Bytes per character in utf8mb4, as the server counts them for its limits.
 const UTF8MB4_BYTES: usize = 4;
 
-/// A column of a table to be created.
+/// A column of a table that will be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its name, not quoted.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     pub column_type: ColumnType,
-    /// The tightest type that holds it, for where there is not room for more.
+    /// The tightest type that holds its values, for lack of room.
     pub tight: ColumnKind,
     /// The type as SQL, when the user gave it.
     pub sql: Option<String>,
 }
 
 impl Column {
-    /// A column; `tight` is what it has to be at least.
+    /// A column; `tight` is the smallest type that will do.
     #[must_use]
     pub fn new(name: &str, column_type: ColumnType, tight: ColumnKind, sql: Option<String>) -> Column {
         Column { name: name.to_owned(), column_type, tight, sql }
     }
 }
 
-/// A table to be created, without its name.
+/// A table that will be created, without its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
     /// Its columns in order.
@@ -40,23 +40,23 @@ pub struct Schema {
     pub key: Vec<String>,
 }
 
-/// What a server refuses to exceed.
+/// The server's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest key of one column in an index, in bytes: 767 in MySQL 5.6, 3072 since.
     pub index_bytes: usize,
-    /// The longest row as declared, in bytes, large objects not counted.
+    /// The longest row as declared, in bytes, without large objects.
     pub row_bytes: usize,
-    /// The longest row that InnoDB takes within a page, in bytes: half of what a page has room for.
+    /// The longest row that InnoDB stores within a page, in bytes: half of the room in a page.
     pub page_bytes: usize,
 }
 
 impl Limits {
-    /// The limits of a server whose InnoDB has pages of so many bytes; 0 when that is not known.
+    /// The limits of a server with this InnoDB page size; 0 if unknown.
     #[must_use]
     pub fn of_page(page_bytes: u64) -> Limits {
         let page = usize::try_from(page_bytes).unwrap_or(0);
-        // A page's headers and its directory take 132 bytes; and a record of 16 KiB is too long in any page.
+        // A page's headers and its directory take 132 bytes; and a record of 16 KiB is too long for any page.
         let half = page.saturating_sub(132) / 2;
         let limits = Limits::default();
         if page == 0 { limits } else { Limits { page_bytes: half.min(16_383), ..limits } }
@@ -69,10 +69,10 @@ impl Default for Limits {
     }
 }
 
-/// Makes `count` usable column names of a header, which may be shorter or longer than that.
+/// Makes `count` valid column names from a header, which may have fewer or more names.
 ///
-/// Names are trimmed and cut to 64 characters; control characters and those beyond the basic plane, which no
-/// name can have, become `_`; an empty name becomes `col_` and its position; a name that was there before
+/// Names are trimmed and cut to 64 characters. Control characters and characters beyond the basic plane,
+/// which names can't have, become `_`. An empty name becomes `col_` and its position. A repeated name
 /// (regardless of case) gets `_2`, `_3` and so on.
 pub fn column_names(header: &[String], count: usize) -> Vec<String> {
     let mut taken = BTreeSet::new();
@@ -98,12 +98,12 @@ fn clean(name: &str, position: usize) -> String {
     if trimmed.is_empty() { format!("col_{}", position + 1) } else { trimmed.to_owned() }
 }
 
-/// The statement that creates the table, over several lines and without a semicolon. `quoted_name` goes in as
-/// it is.
+/// The statement that creates the table, over several lines and without a semicolon. `quoted_name` is
+/// inserted unchanged.
 ///
-/// Where a row is too long with types that have room for more, they get the tightest types. Then the widest
-/// VARCHARs become TEXT until the row fits, but for key columns. Key columns are NOT NULL, and text among
-/// them is compared byte by byte; a key that does not fit an index is left out.
+/// If a row is too long with roomy types, all columns get the tightest types. Then the widest VARCHARs become
+/// TEXT until the row fits, except key columns. Key columns are NOT NULL, and text among them is compared
+/// byte by byte; a key that does not fit an index is left out.
 pub fn create_table(quoted_name: &str, schema: &Schema, limits: Limits) -> String {
     let key = usable_key(schema, limits);
     let kinds = fit_row(schema, &key, limits);
@@ -118,7 +118,7 @@ pub fn create_table(quoted_name: &str, schema: &Schema, limits: Limits) -> Strin
             write!(sql, "{comma}\n  {} {given}", quote_name(&column.name)).unwrap_or_default();
             continue;
         }
-        // Writing to a String cannot fail.
+        // Writing to a String can't fail.
         write!(sql, "{comma}\n  {} {kind}{collation} {null}", quote_name(&column.name)).unwrap_or_default();
     }
     if !key.is_empty() {
@@ -133,7 +133,7 @@ fn quote_name(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// The key, or nothing when one of its columns is missing or too wide.
+/// The key, or nothing if one of its columns is missing or too wide.
 fn usable_key(schema: &Schema, limits: Limits) -> Vec<String> {
     let fits = |name: &String| {
         let column = schema.columns.iter().find(|column| column.name == *name);
@@ -142,7 +142,7 @@ fn usable_key(schema: &Schema, limits: Limits) -> Vec<String> {
     if schema.key.iter().all(fits) { schema.key.clone() } else { Vec::new() }
 }
 
-/// What a column takes in an index; `None` for types that cannot be indexed whole.
+/// The bytes of a column in an index; `None` for types that can't be indexed as a whole.
 fn key_bytes(kind: ColumnKind) -> Option<usize> {
     match kind {
         ColumnKind::Varchar { chars } => Some(chars as usize * UTF8MB4_BYTES),
@@ -157,7 +157,7 @@ fn fits_index(kind: ColumnKind, limits: Limits) -> bool {
     key_bytes(kind).is_some_and(|bytes| bytes <= limits.index_bytes)
 }
 
-/// The kinds of the columns, changed so that the row is within its limits if that is possible at all.
+/// The types of the columns, changed so that the row is within the limits if possible.
 fn fit_row(schema: &Schema, key: &[String], limits: Limits) -> Vec<ColumnKind> {
     let in_key = |column: &Column| key.contains(&column.name);
     let mut kinds: Vec<ColumnKind> = schema
@@ -195,17 +195,17 @@ fn fit_row(schema: &Schema, key: &[String], limits: Limits) -> Vec<ColumnKind> {
     kinds
 }
 
-/// The tight kind where it takes less.
+/// The tight type if it takes less.
 fn smaller(kind: ColumnKind, tight: ColumnKind, bytes: fn(ColumnKind) -> usize) -> ColumnKind {
     if bytes(tight) < bytes(kind) { tight } else { kind }
 }
 
-/// What InnoDB adds to a row: its header, the row id where there is no key, transaction and undo pointer.
+/// What InnoDB adds to a row: its header, the row id if there is no key, transaction id and undo pointer.
 const PAGE_OVERHEAD_BYTES: usize = 5 + 6 + 6 + 7;
 
-/// What a column takes at most of a page, as InnoDB counts it when a table is created (ROW_FORMAT=DYNAMIC,
-/// and `dict_index_t::record_size_info()` of MariaDB 10.11): what is longer than 255 bytes by its type may go
-/// to pages of its own, and leaves 20 bytes and a length.
+/// The most bytes of a column in a page, as InnoDB counts them when a table is created (ROW_FORMAT=DYNAMIC,
+/// and `dict_index_t::record_size_info()` of MariaDB 10.11): values of a type longer than 255 bytes may go to
+/// separate pages, and leave 20 bytes and a length.
 fn page_bytes(kind: ColumnKind) -> usize {
     let own_page = 21;
     match kind {
@@ -217,7 +217,7 @@ fn page_bytes(kind: ColumnKind) -> usize {
     }
 }
 
-/// The same content kept outside of the row.
+/// The type for the same content stored outside the row.
 fn off_row(kind: ColumnKind) -> ColumnKind {
     match kind {
         ColumnKind::Varchar { .. } => ColumnKind::Text,
@@ -226,7 +226,7 @@ fn off_row(kind: ColumnKind) -> ColumnKind {
     }
 }
 
-/// What a column adds to the row's size as the server counts it when a table is created (manual, "Limits on
+/// What a column adds to the row size, as the server counts it when a table is created (manual, "Limits on
 /// Table Column Count and Row Size", and "Data Type Storage Requirements").
 fn row_bytes(kind: ColumnKind) -> usize {
     let with_length = |bytes: usize| bytes + if bytes > 255 { 2 } else { 1 };
@@ -248,7 +248,7 @@ fn row_bytes(kind: ColumnKind) -> usize {
     }
 }
 
-/// Nine digits take four bytes, and what is left over half of its digits.
+/// Nine digits take four bytes; the remaining digits take half as many bytes.
 fn decimal_bytes(digits: usize) -> usize {
     digits / 9 * 4 + (digits % 9).div_ceil(2)
 }
@@ -295,7 +295,7 @@ mod tests {
             let sql = create_table("t", &Schema { columns, key: Vec::new() }, Limits::default());
             (sql.matches("TEXT").count(), sql.matches("VARCHAR").count())
         };
-        // As many as MariaDB 10.11 takes without.
+        // As many as MariaDB 10.11 accepts without TEXT.
         assert_eq!(many(100, 20), (0, 100));
         assert_eq!(many(197, 10), (0, 197));
         assert_eq!(many(32, 63), (0, 32));

@@ -1,9 +1,9 @@
-//! What a file is, judged by its first bytes.
+//! Recognises a file by its first bytes.
 //!
-//! Every dialect that is possible at all is tried on the sample and scored by how well its records agree in
-//! their number of fields and how many fields look like something on their own (`sniff/trial.rs`); the idea
-//! is that of the sniffers of CleverCSV and DuckDB. Then the first record is compared with the others
-//! (`sniff/header.rs`), and words that stand for NULL are looked for (`sniff/null.rs`).
+//! Every possible dialect is tried on the sample and scored by how well its records agree in their number of
+//! fields and how many fields look like proper fields (`sniff/trial.rs`); the idea comes from the sniffers of
+//! CleverCSV and DuckDB. Then the first record is compared with the others (`sniff/header.rs`), and words
+//! that mean NULL are searched for (`sniff/null.rs`).
 
 mod encoding;
 mod guess;
@@ -21,65 +21,65 @@ use crate::error::count;
 use crate::{Dialect, Encoding, Field, Format, Guessed, Json, LineEnd, Loose, Nulls, fields, records};
 pub use encoding::{NotUtf8, not_utf8, sniff_encoding};
 
-/// More of a sample than this would not change a decision, in bytes.
+/// The most bytes of a sample: more would not change a decision.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
-/// Nor would more records than this.
+/// The most records, for the same reason.
 const RECORDS_MAX: usize = 2000;
 
-/// What the caller knows already. Everything that is set is taken as it is.
+/// What the caller already knows. Everything that is set is taken as given.
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
     /// Separates fields.
     pub delimiter: Option<u8>,
-    /// Encloses fields; `Some(None)` says that nothing does.
+    /// Encloses fields; `Some(None)` means that there are no quotes.
     pub quote: Option<Option<u8>>,
-    /// Escapes bytes; `Some(None)` says that nothing does.
+    /// Escapes bytes; `Some(None)` means that there are no escapes.
     pub escape: Option<Option<u8>>,
     /// Ends records.
     pub line_end: Option<LineEnd>,
-    /// The first record has names in it.
+    /// Whether the first record is a header.
     pub header: Option<bool>,
-    /// How characters are written.
+    /// The encoding of characters.
     pub encoding: Option<Encoding>,
-    /// The text is read as it stands: nothing but plain delimited text from the first line on is looked for.
+    /// Whether the text is read as it is: plain delimited text from the first line on.
     pub plain: bool,
-    /// What is loose about the text, as far as that is said.
+    /// In which ways the text is loose, as far as that is given.
     pub loose: Loose,
     /// `Some(true)`: JSON lines; `Some(false)`: delimited text.
     pub json: Option<bool>,
-    /// Keys of JSON lines: all there are, or those that were asked for.
+    /// Keys of JSON lines: all keys, or the requested ones.
     pub json_keys: Option<Json>,
     /// Lines to skip at the start.
     pub skip_lines: Option<u64>,
-    /// The columns of the table the rows are for, to tell a header by.
+    /// The columns of the target table, to recognise a header by.
     pub columns: Option<Vec<String>>,
-    /// Records from further on in the file, a few at a time, that spoke against an earlier guess.
+    /// Records from later in the file, a few at a time, that contradicted an earlier guess.
     pub evidence: Vec<Vec<u8>>,
 }
 
-/// What a sample says about its file.
+/// What a sample shows about its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
-    /// How its characters are written.
+    /// The encoding of its characters.
     pub encoding: Encoding,
-    /// What has to be done with its text before it is in the dialect.
+    /// How to convert its text before it is in the dialect.
     pub format: Format,
-    /// How many lines at its start are no rows and no header.
+    /// How many lines at its start are neither rows nor header.
     pub skip_lines: u64,
-    /// How its fields and records are told apart.
+    /// How fields and records are separated.
     pub dialect: Dialect,
-    /// The first record has names in it.
+    /// Whether the first record is a header.
     pub header: bool,
-    /// The names as they stand in the header, but trimmed; empty without one. There may be more or fewer of
-    /// them than `columns`.
+    /// The names in the header, trimmed; empty without a header. There may be more or fewer of them than
+    /// `columns`.
     pub names: Vec<String>,
-    /// How many fields most records have; at least 1.
+    /// The number of fields in most records; at least 1.
     pub columns: usize,
-    /// What seems to stand for NULL.
+    /// What seems to mean NULL.
     pub nulls: Nulls,
-    /// What of all this is a guess that the rest of the file may speak against.
+    /// Which of these findings are guesses that the rest of the file may contradict.
     pub guessed: Guessed,
-    /// What a user may want to know, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -107,11 +107,11 @@ impl fmt::Display for Findings {
     }
 }
 
-/// Finds out what a file is by a sample of it from its start, decoded to UTF-8. `whole` says that the sample
-/// is all of it; otherwise its last record may be cut off and does not count.
+/// Recognises a file by a sample from its start, decoded to UTF-8. `whole` says that the sample is the whole
+/// file; otherwise its last record may be incomplete and does not count.
 ///
-/// There is always an answer. Where the sample does not say, a file is comma-separated and quoted with `"`,
-/// and has no header.
+/// There is always a result. If the sample does not tell, a file is comma-separated and quoted with `"`, and
+/// has no header.
 pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints) -> Findings {
     let bytes = sample_utf8.strip_prefix(UTF8_BOM).unwrap_or(sample_utf8);
     let (bytes, whole) = match bytes.get(..SAMPLE_BYTES_MAX) {
@@ -124,7 +124,7 @@ pub fn sniff(sample_utf8: &[u8], whole: bool, encoding: Encoding, hints: &Hints)
     findings
 }
 
-/// What a text is when it is read as it stands, and how well that fits.
+/// The findings for a text that is read as it is, and how well they fit.
 fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
     let sample = Sample { bytes, whole, evidence: &hints.evidence };
     let trial = trial::best(sample, hints);
@@ -161,7 +161,7 @@ fn read(bytes: &[u8], whole: bool, hints: &Hints) -> (Findings, Fit) {
     (findings, Fit { score: trial.score, table })
 }
 
-/// How well a text fits what it was taken for.
+/// How well a text fits its findings.
 struct Fit {
     score: f64,
     table: Table,
@@ -202,7 +202,7 @@ fn notes(findings: &Findings, body: &[Vec<Cell>]) -> Vec<String> {
     notes
 }
 
-/// The start of a file, without a byte order mark, and what of the rest is to be weighed with it.
+/// The start of a file, without a byte order mark, and the later records to be weighed with it.
 #[derive(Clone, Copy)]
 struct Sample<'a> {
     bytes: &'a [u8],
@@ -216,8 +216,7 @@ impl<'a> Sample<'a> {
         std::iter::once(self.bytes).chain(self.evidence.iter().map(Vec::as_slice))
     }
 
-    /// The records that are surely complete, or the only one there is, and the evidence. Blank lines are left
-    /// out.
+    /// The complete records, or the only one, and the evidence. Blank lines are left out.
     fn records(self, dialect: &Dialect) -> impl Iterator<Item = &'a [u8]> {
         let length = self.bytes.len();
         let mut start = records(dialect, self.bytes);
@@ -241,13 +240,13 @@ impl<'a> Sample<'a> {
         first.chain(later.filter(|record| !record.is_empty()))
     }
 
-    /// There is a `\r` that is not the very last byte: one that is may be half of a line end.
+    /// Whether there is a `\r` that is not the very last byte: there it may be half of a line end.
     fn has_lone_return(self) -> bool {
         let end = if self.whole { self.bytes.len() } else { self.bytes.len().saturating_sub(1) };
         self.bytes.get(..end).is_some_and(|bytes| memchr(b'\r', bytes).is_some())
     }
 
-    /// What ends the records, quoted line ends not counted. `dialect` has [`LineEnd::Any`] or
+    /// The line end of the records; quoted line ends do not count. `dialect` has [`LineEnd::Any`] or
     /// [`LineEnd::Cr`].
     fn line_end(self, dialect: &Dialect) -> LineEnd {
         if dialect.line_end != LineEnd::Any {
@@ -261,7 +260,7 @@ impl<'a> Sample<'a> {
                 let Some(record) = records.next() else { break };
                 match &part[start + record.len()..records.offset()] {
                     b"\n" => short += 1,
-                    // Half a line end at the end of the file is one too.
+                    // Half a line end at the end of the file counts too.
                     b"\r\n" => long += 1,
                     b"\r" if self.whole => long += 1,
                     _ => {}
@@ -281,7 +280,7 @@ struct Cell {
     text: Vec<u8>,
     quoted: bool,
     malformed: bool,
-    /// NULL in the dialect itself.
+    /// Whether it is the dialect's own NULL.
     null: bool,
 }
 
@@ -292,7 +291,7 @@ impl Cell {
     }
 }
 
-/// The sample taken apart.
+/// The sample, split into cells.
 struct Table {
     rows: Vec<Vec<Cell>>,
 }

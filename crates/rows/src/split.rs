@@ -1,8 +1,8 @@
-//! Where records end, found block by block.
+//! Finds record ends, block by block.
 //!
-//! A record end is only a line end that is neither quoted nor escaped, so a block cannot be read without
-//! knowing how the one before it ended. [`Splitter`] carries that over; [`records`] is the same machine on a
-//! chunk that starts at a record start.
+//! A line end is a record end only if it is neither quoted nor escaped, so a block can't be read without
+//! knowing how the one before it ended. [`Splitter`] carries that over; [`records`] is the same machine for a
+//! chunk that begins at a record.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -13,18 +13,18 @@ use crate::{Dialect, LineEnd, UnclosedQuote};
 enum Mode {
     Outside,
     Quoted,
-    /// Behind a quote in a quoted field: it closes the field unless another one follows at once.
+    /// After a quote in a quoted field: it closes the field unless another quote follows at once.
     QuoteSeen,
 }
 
-/// One record end: where its text ends, and where the next record starts.
+/// A record end: where its text ends, and where the next record begins.
 struct End {
     text: usize,
     next: usize,
 }
 
-/// Reads the marks of a text: line ends, quotes and escapes. What lies between them is looked at only where
-/// it borders on one. All places are offsets in the current block; those before its start are negative.
+/// Reads the marks of a text: line ends, quotes and escapes. The bytes between them are examined only next to
+/// a mark. All positions are offsets in the current block; those before its start are negative.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     delimiter: u8,
@@ -33,15 +33,15 @@ struct Machine {
     line_end: LineEnd,
     eol: u8,
     mode: Mode,
-    /// Where the current record starts.
+    /// Where the current record begins.
     record_at: isize,
-    /// The last byte that has an escape before it.
+    /// The last byte that follows an escape.
     escaped_at: isize,
     /// The quote of [`Mode::QuoteSeen`].
     quote_at: isize,
-    /// The last byte of the block before.
+    /// The last byte of the previous block.
     last: u8,
-    /// Line ends so far, quoted ones included.
+    /// Line ends so far, including quoted ones.
     lines: u64,
     /// The line of the last opening quote, counted from 1.
     quote_line: u64,
@@ -74,7 +74,7 @@ impl Machine {
         self.quote.is_none() && self.escape.is_none() && self.line_end != LineEnd::CrLf
     }
 
-    /// Takes notice of the mark at `at`; returns the record end if it is one.
+    /// Processes the mark at `at`; returns the record end if it is one.
     #[inline]
     fn step(&mut self, block: &[u8], at: usize) -> Option<End> {
         let (byte, here) = (block[at], at as isize);
@@ -136,7 +136,7 @@ impl Machine {
             && self.escaped_at != text.len() as isize - 1
     }
 
-    /// Ends the block, of which this much was read.
+    /// Ends the block, of which `consumed` was read.
     fn carry(&mut self, consumed: &[u8]) {
         let Some(&last) = consumed.last() else { return };
         let length = consumed.len() as isize;
@@ -147,14 +147,14 @@ impl Machine {
     }
 }
 
-/// What [`Splitter::scan`] saw in one block.
+/// The result of [`Splitter::scan`] for one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan {
     /// How many record ends.
     pub records: u64,
-    /// The offset in the block just behind the last of them; `None` when no record ended in this block.
+    /// The offset in the block after the last of them; `None` when no record ended in this block.
     pub last_end: Option<usize>,
-    /// How many bytes of the block were read; the next scan goes on there. Smaller than the block only when
+    /// How many bytes of the block were read; the next scan continues there. Less than the block only when
     /// [`Splitter::scan_to`] stopped, and then equal to `last_end`.
     pub consumed: usize,
 }
@@ -168,7 +168,7 @@ impl Scan {
 
 /// Finds record ends in a stream that comes in blocks of any size.
 ///
-/// A line that is empty is a record like any other; whether it counts as a row is for the caller to say.
+/// An empty line is a record like any other; the caller decides whether it counts as a row.
 #[derive(Clone, Debug)]
 pub struct Splitter {
     machine: Machine,
@@ -176,18 +176,18 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// A splitter at the start of a record.
+    /// A splitter at the beginning of a record.
     pub fn new(dialect: &Dialect) -> Splitter {
         Splitter { machine: Machine::new(dialect), records: 0 }
     }
 
-    /// Reads the next block, going on exactly where the last one ended.
+    /// Reads the next block, continuing where the last one ended.
     pub fn scan(&mut self, block: &[u8]) -> Scan {
         self.scan_to(block, usize::MAX)
     }
 
-    /// Reads the next block up to the first record end whose offset is `at` or more. What lies behind it was
-    /// not read: the next scan starts with `block[scan.consumed..]`.
+    /// Reads the next block up to the first record end with an offset of at least `at`. The bytes after it
+    /// were not read: the next scan begins with `block[scan.consumed..]`.
     pub fn scan_to(&mut self, block: &[u8], at: usize) -> Scan {
         let scan =
             if self.machine.is_plain() { self.scan_plain(block, at) } else { self.scan_marks(block, at) };
@@ -229,8 +229,8 @@ impl Splitter {
         scan
     }
 
-    /// Says whether the input ends with a record that has no line end. After it the splitter is at the start
-    /// of a record again, and its counts go on.
+    /// Returns whether the input ends with a record without a line end. Then the splitter is at the beginning
+    /// of a record again, and its counts continue.
     ///
     /// # Errors
     ///
@@ -247,21 +247,21 @@ impl Splitter {
         Ok(open)
     }
 
-    /// How many records were read so far; the last one without a line end counts from
-    /// [`finish`](Self::finish) on.
+    /// How many records were read so far; a last one without a line end counts only after
+    /// [`finish`](Self::finish).
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How many physical lines were read so far, quoted line ends included: the line that the next byte is on
-    /// has this number plus one.
+    /// How many physical lines were read so far, including quoted line ends: the line number of the next byte
+    /// is this plus one.
     pub fn lines(&self) -> u64 {
         self.machine.lines
     }
 }
 
-/// The records of a chunk that starts at a record start, without their line ends. The last one may lack its
-/// line end, or half of it, or even its closing quote; it is what is left of the chunk then.
+/// The records, without their line ends, of a chunk that begins at a record. The last one may lack its line
+/// end, or half of it, or even its closing quote; it is then the rest of the chunk.
 pub fn records<'a>(dialect: &Dialect, chunk: &'a [u8]) -> Records<'a> {
     let machine = Machine::new(dialect);
     Records { machine, cursor: Cursor::new(machine.marks(), chunk), chunk, pos: 0 }
@@ -277,12 +277,12 @@ pub struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// The offset in the chunk at which the next record starts.
+    /// The offset in the chunk at which the next record begins.
     pub fn offset(&self) -> usize {
         self.pos
     }
 
-    /// How many physical lines of the chunk lie before the next record.
+    /// How many physical lines of the chunk are before the next record.
     pub fn lines(&self) -> u64 {
         self.machine.lines
     }

@@ -1,8 +1,8 @@
-//! The rest of a file against what its beginning was taken for.
+//! Checks the rest of a file against the guesses from its beginning.
 //!
 //! A dialect is guessed from a sample, so it is a hypothesis: the reader of the whole file shows each chunk
-//! to a [`Watch`]. Most chunks are passed after a few searches for bytes that would speak against the guess;
-//! only where one is found, records and fields are looked at.
+//! to a [`Watch`]. Most chunks pass after a few searches for bytes that could contradict the guess; records
+//! and fields are examined only if such a byte is found.
 
 use std::fmt;
 
@@ -13,29 +13,29 @@ use crate::backslash::Backslashes;
 use crate::field::is_among_typed;
 use crate::{Dialect, Field, LineEnd, Nulls, fields, infer, records};
 
-/// How much of a file around a doubt is kept as evidence.
+/// How many bytes around a contradiction are kept as evidence.
 const EVIDENCE_BYTES_MAX: usize = 64 << 10;
-/// And how many records: an escaped line end makes two of one.
+/// And how many records: an escaped line end splits one into two.
 const EVIDENCE_RECORDS: usize = 3;
 
-/// Which parts of a file's form are guesses that the rest of the file may speak against. What a user said is
-/// none, and neither is what the sample has shown in so many words.
+/// Which properties of a file's form are guesses that the rest of the file may contradict. What the user has
+/// given is not a guess, and neither is what the sample has clearly shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guessed {
     /// Whether backslashes are escapes.
     pub escape: bool,
-    /// That quotes enclose fields, and nothing follows a closing one.
+    /// Whether quotes enclose fields, with nothing after a closing quote.
     pub quote: bool,
-    /// That nothing follows the closing quote of a field with a line end in it.
+    /// Whether nothing follows the closing quote of a field with a line end in it.
     #[serde(default)]
     pub quoted_lines: bool,
-    /// That it is this quote and not the other one: neither was in the sample.
+    /// Which of the two quotes is used: neither was in the sample.
     pub other_quote: bool,
     /// What ends a line.
     pub line_end: bool,
     /// Which words are NULL.
     pub nulls: bool,
-    /// That there is one header, at the start.
+    /// Whether there is one header, at the start.
     pub header: bool,
 }
 
@@ -46,7 +46,7 @@ impl Guessed {
         self != Guessed::default()
     }
 
-    /// Takes back a guess that was weighed once more.
+    /// Withdraws a guess that was weighed once more.
     pub fn settle(&mut self, kind: DoubtKind) {
         match kind {
             DoubtKind::NullEscape | DoubtKind::Escaped | DoubtKind::NotEscaped => self.escape = false,
@@ -60,14 +60,14 @@ impl Guessed {
     }
 }
 
-/// What speaks against a guess.
+/// How something contradicts a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DoubtKind {
     /// `\N` is a field, but backslashes are text, or another word is NULL.
     NullEscape,
-    /// Only a writer that escapes would write this.
+    /// Only a program that uses escapes would write this.
     Escaped,
-    /// No writer that escapes would write this.
+    /// No program that uses escapes would write this.
     NotEscaped,
     /// Text follows a closing quote.
     TextBehindQuote,
@@ -75,26 +75,26 @@ pub enum DoubtKind {
     LinesInQuotes,
     /// A field is enclosed in the quote that was not chosen.
     OtherQuote,
-    /// A carriage return in an unquoted field.
+    /// There is a carriage return in an unquoted field.
     LoneReturn,
-    /// A line that ends in another way.
+    /// A line ends in another way.
     OtherLineEnd,
-    /// The word NULL is a field, and is read as text.
+    /// The word NULL is a field, and was read as text.
     NullWord,
-    /// A word was read as NULL in a column that has other words in it.
+    /// A word was read as NULL in a column with other words.
     NoNullWord,
-    /// The header comes again.
+    /// The header occurs again.
     HeaderAgain,
 }
 
 impl DoubtKind {
-    /// Looking at the sample again, with the evidence, may lead to another guess.
+    /// Whether another look at the sample, with the evidence, may lead to another guess.
     #[must_use]
     pub fn may_be_settled(self) -> bool {
         !matches!(self, DoubtKind::LinesInQuotes | DoubtKind::LoneReturn | DoubtKind::HeaderAgain)
     }
 
-    /// What was seen, after "the field ..., ".
+    /// What was seen, to follow "the field ..., ".
     fn what(self) -> &'static str {
         match self {
             DoubtKind::NullEscape => {
@@ -145,16 +145,16 @@ impl DoubtKind {
     }
 }
 
-/// One place that speaks against a guess.
+/// One place that contradicts a guess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// What kind of thing it is.
+    /// What kind of contradiction it is.
     pub kind: DoubtKind,
-    /// Where its record starts in the chunk.
+    /// The offset of its record in the chunk.
     pub offset: usize,
-    /// The field, or the start of it.
+    /// The field, or its beginning.
     pub field: String,
-    /// The record and a few behind it, to weigh with the sample.
+    /// The record and a few after it, to be weighed with the sample.
     pub evidence: Vec<u8>,
 }
 
@@ -164,13 +164,13 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Watches the chunks of a file. It can be shared by threads.
+/// Watches the chunks of a file. Threads can share it.
 #[derive(Clone, Debug)]
 pub struct Watch {
     dialect: Dialect,
     nulls: Nulls,
     guessed: Guessed,
-    /// The header as it stands in the file.
+    /// The header as it is in the file.
     heading: Option<memmem::Finder<'static>>,
     null_word: memmem::Finder<'static>,
     /// Columns in which a word that is read as NULL may be a value.
@@ -178,7 +178,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch over what is `guessed`. `heading` is the first record, if it is a header.
+    /// Watches the properties that are `guessed`. `heading` is the first record, if it is a header.
     #[must_use]
     pub fn new(dialect: Dialect, nulls: Nulls, guessed: Guessed, heading: Option<&[u8]>) -> Watch {
         let heading = heading.filter(|heading| guessed.header && !heading.is_empty());
@@ -192,8 +192,8 @@ impl Watch {
         }
     }
 
-    /// Watches these columns, by number, for words that show that a guessed word for NULL is a value there.
-    /// Only words that are NULL because all else was numbers are in question.
+    /// Also watches these columns, by number, for words that show that a guessed word for NULL is a value
+    /// there. This concerns only words that are NULL because everything else was numbers.
     #[must_use]
     pub fn with_texts(mut self, columns: Vec<usize>) -> Watch {
         let among_typed = self.nulls.words.iter().any(|word| is_among_typed(word));
@@ -209,14 +209,14 @@ impl Watch {
         self.guessed
     }
 
-    /// What in a chunk of whole records speaks against the guesses: the first place of each kind.
+    /// What contradicts the guesses in a chunk of whole records: the first place of each kind.
     #[must_use]
     pub fn look(&self, chunk: &[u8]) -> Vec<Doubt> {
         if self.may_doubt(chunk) { self.examine(chunk) } else { Vec::new() }
     }
 
     /// Whether a record at this offset of a chunk, which has the wrong number of fields, would have the right
-    /// one if backslashes were escapes: one stands before a delimiter or a line end.
+    /// number if backslashes were escapes: one is before a delimiter or a line end.
     #[must_use]
     pub fn ragged(&self, chunk: &[u8], offset: usize) -> Option<Doubt> {
         let rest = chunk.get(offset..).unwrap_or_default();
@@ -232,7 +232,7 @@ impl Watch {
         })
     }
 
-    /// A quick look; when it says no there is surely nothing.
+    /// A quick look; if it says no, there is certainly nothing.
     fn may_doubt(&self, chunk: &[u8]) -> bool {
         let has = |byte| memchr(byte, chunk).is_some();
         let Guessed { escape, quote, quoted_lines, other_quote, line_end, nulls, .. } = self.guessed;
@@ -250,13 +250,13 @@ impl Watch {
         self.nulls.words.iter().any(|known| known == word)
     }
 
-    /// Quotes that the dialect does not have.
+    /// Quotes that are not the dialect's.
     fn other_quotes(&self) -> impl Iterator<Item = u8> {
         let chosen = self.dialect.quote;
         [b'"', b'\''].into_iter().filter(move |quote| Some(*quote) != chosen)
     }
 
-    /// A backslash that says whether backslashes are escapes, by the byte behind it.
+    /// Whether there is a backslash that shows, by the next byte, whether backslashes are escapes.
     fn has_telling_backslash(&self, chunk: &[u8]) -> bool {
         let escaped = self.dialect.escape_byte().is_some();
         let mut behind = 0;
@@ -279,7 +279,7 @@ impl Watch {
         })
     }
 
-    /// A byte that a field ends before, or the end of the text.
+    /// Whether a field ends before this byte, or at the end of the text.
     fn is_border(&self, byte: Option<&u8>) -> bool {
         byte.is_none_or(|byte| {
             *byte == self.dialect.delimiter
@@ -288,13 +288,13 @@ impl Watch {
         })
     }
 
-    /// There is a border at either side of these bytes.
+    /// Whether there is a border on both sides of these bytes.
     fn is_whole(&self, chunk: &[u8], from: usize, to: usize) -> bool {
         self.is_border(from.checked_sub(1).and_then(|at| chunk.get(at))) && self.is_border(chunk.get(to))
     }
 
-    /// A closing quote with text behind it, or none at all behind an opening one. An opening quote and a
-    /// closing one look alike, so each is followed from the start of the chunk.
+    /// Whether text follows a closing quote, or an opening quote is never closed. Opening and closing quotes look
+    /// alike, so their state is tracked from the start of the chunk.
     fn has_odd_quote(&self, chunk: &[u8], quote: u8) -> bool {
         let ends = |byte: Option<&u8>| {
             byte.is_none_or(|byte| *byte == self.dialect.delimiter || matches!(byte, b'\n' | b'\r'))
@@ -354,7 +354,7 @@ impl Watch {
             for field in &row {
                 self.judge(field, &mut found);
             }
-            // One such field may be an accident.
+            // A single such field may be an accident.
             let enclosed = |quote: u8, field: &&Field<'_>| {
                 let raw = field.raw;
                 !field.quoted && raw.len() > 1 && raw.first() == Some(&quote) && raw.last() == Some(&quote)
@@ -427,7 +427,7 @@ impl Watch {
         }
     }
 
-    /// A word, as opposed to numbers, dates, nothing and NULL.
+    /// A word, as opposed to numbers, dates, empty fields and NULL.
     fn is_word(&self, field: &Field<'_>) -> bool {
         !field.is_null(&self.nulls) && !field.raw.is_empty() && !infer::is_typed(field.raw)
     }
@@ -441,7 +441,7 @@ impl Watch {
     }
 }
 
-/// The start of a field as it can stand in a message.
+/// The beginning of a field, as shown in a message.
 fn shown(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     let mut short: String = text

@@ -1,7 +1,7 @@
-//! Debian's archive of packages, read by apt with a state of its own: nothing of the system is touched.
+//! Debian's package archive, read by apt with a state of its own: nothing in the system is touched.
 //!
-//! Where the archive is stands in the machine's own apt configuration and nowhere else. What is fetched is
-//! verified by apt with the key ring of Debian.
+//! The archive's address comes only from the machine's own apt configuration. apt verifies downloads with
+//! Debian's key ring.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use crate::{Error, Product, folder};
 /// Debian's public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// How lists of sources call the releases, by which Debian's archive is told from others that apt knows.
+/// The names of releases in source lists, by which Debian's archive is distinguished from others that apt
+/// knows.
 const RELEASES: [&str; 10] = [
     "bullseye",
     "bookworm",
@@ -25,21 +26,21 @@ const RELEASES: [&str; 10] = [
     "sid",
 ];
 
-/// What stands behind the name of a release: the release itself, its updates, its updates for security.
+/// Suffixes of a release's name: the release itself, its updates, its security updates.
 const PARTS: [&str; 3] = ["", "-updates", "-security"];
 
 /// One release of Debian.
 #[derive(Debug)]
 pub struct Archive {
-    /// For whom things are fetched, to be told in errors.
+    /// The product to fetch, for errors.
     product: Product,
     /// Holds the state of apt.
     folder: PathBuf,
 }
 
 impl Archive {
-    /// Reads the lists of a release; none is the machine's own. `folder` gets 50 MB of apt's state, which may
-    /// be removed afterwards. `types` are `deb`, `deb-src` or both.
+    /// Reads the lists of a release; `None` means the machine's own. `folder` gets 50 MB of apt's state,
+    /// which may be removed afterwards. `types` are `deb`, `deb-src` or both.
     ///
     /// # Errors
     ///
@@ -71,7 +72,7 @@ impl Archive {
         folder::write(&folder.join("status"), b"")?;
         folder::write(&folder.join("apt.conf"), archive.configuration().as_bytes())?;
         let updated = archive.apt(&["update", "-qq"]);
-        // One list may fail that is not Debian's but named like it.
+        // A list may fail that has a similar name but is not Debian's.
         let lists = client::files(&folder.join("lists"), "")?;
         if !lists.iter().any(|list| list.to_string_lossy().contains("_main_")) {
             updated?;
@@ -79,7 +80,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// The list of sources: what the machine has of Debian, for another release.
+    /// The source list: the machine's Debian sources, changed to another release.
     fn lines(&self, release: Option<&str>, types: &[&str]) -> Result<Vec<String>, Error> {
         let format = "$(TARGET_OF) $(CREATED_BY) $(REPO_URI) $(RELEASE) $(COMPONENT)";
         let known = run(
@@ -103,7 +104,7 @@ impl Archive {
         Ok(lines)
     }
 
-    /// Stands above the machine's own configuration, which is read too: it may name a proxy.
+    /// Overrides the machine's own configuration, which is read too because it may name a proxy.
     fn configuration(&self) -> String {
         let at = |name: &str| self.folder.join(name).display().to_string();
         format!(
@@ -123,24 +124,24 @@ impl Archive {
         run(self.product, &self.folder, "apt-get", &[&["-c", &configuration], arguments].concat())
     }
 
-    /// Unpacks packages into a folder, with all that they need.
+    /// Unpacks packages with all their dependencies into a folder.
     ///
     /// # Errors
     ///
-    /// [`Error::Fetch`] when they cannot be had.
+    /// [`Error::Fetch`] when they can't be downloaded.
     pub fn unpack_with_needs(&self, packages: &[&str], into: &Path) -> Result<(), Error> {
         let install = ["install", "-qq", "-y", "--no-install-recommends", "--download-only"];
         self.apt(&[&install, packages].concat())?;
         self.unpack_all(&self.folder.join("cache/archives"), into)
     }
 
-    /// Unpacks packages into a folder, without what they need. `name=version` names one version.
+    /// Unpacks packages without their dependencies into a folder. `name=version` selects a version.
     ///
     /// # Errors
     ///
-    /// [`Error::Fetch`] when they cannot be had.
+    /// [`Error::Fetch`] when they can't be downloaded.
     pub fn unpack(&self, packages: &[&str], into: &Path) -> Result<(), Error> {
-        // They arrive where apt is run.
+        // apt puts them into its current folder.
         self.apt(&[&["download", "-qq"], packages].concat())?;
         self.unpack_all(&self.folder, into)
     }
@@ -154,11 +155,11 @@ impl Archive {
         Ok(())
     }
 
-    /// The versions of a source package that the lists name, such as `1:11.8.6-0+deb13u1`.
+    /// The versions of a source package in the lists, such as `1:11.8.6-0+deb13u1`.
     ///
     /// # Errors
     ///
-    /// [`Error::Fetch`] when the lists cannot be read.
+    /// [`Error::Fetch`] when the lists can't be read.
     pub fn source_versions(&self, package: &str) -> Result<Vec<String>, Error> {
         let configuration = self.folder.join("apt.conf").display().to_string();
         let listed =
@@ -169,12 +170,12 @@ impl Archive {
         Ok(versions)
     }
 
-    /// Unpacks what is wanted of a source package as its authors published it, into a folder in `into` that
-    /// they named. `wanted` are patterns of tar.
+    /// Unpacks parts of a source package, as published by its authors, into a folder in `into` that they
+    /// named. `wanted` are patterns for tar.
     ///
     /// # Errors
     ///
-    /// [`Error::Fetch`] when it cannot be had: lists name sources that the archive does not have.
+    /// [`Error::Fetch`] when it can't be downloaded: lists name sources that the archive does not have.
     pub fn unpack_source(
         &self,
         package: &str,

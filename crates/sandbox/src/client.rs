@@ -1,4 +1,4 @@
-//! The ordinary clients of the package registries: run in a folder, and what they left there.
+//! Runs the ordinary clients of the package registries in a folder, and finds the files that they left.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::error::At;
 use crate::{Error, Product, folder};
 
-/// The files in a folder whose names end like this, sorted.
+/// The files in a folder whose names have this ending, sorted.
 pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(folder).at("nothing was delivered into", folder)?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -17,7 +17,7 @@ pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Runs a program in a folder; returns what it says, and tells it when it fails.
+/// Runs a program in a folder. Returns its output; if it fails, the error contains it.
 pub(crate) fn run(
     product: Product,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Several servers that are one: a Galera cluster on this machine.
+//! Galera clusters of several servers on this machine.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use crate::member::{Member, let_begin, recover, saved};
 use crate::state::{self, State};
 use crate::{Error, Installation, Places, Sandbox, Settings, folder, place};
 
-/// What a member has of its own, and another must not begin with.
+/// Files of a member that another member must not begin with.
 const OWN: [&str; 2] = ["galera.cache", "gvwstate.dat"];
 
-/// Starts a cluster of `size` members and returns when each takes statements. The members of a cluster `NAME`
-/// are called `NAME-1`, `NAME-2` and so on. One that was stopped starts again with its data, and the size
-/// that it has.
+/// Starts a cluster of `size` members and returns when each accepts statements. The members of a cluster
+/// `NAME` are called `NAME-1`, `NAME-2` and so on. A stopped cluster starts again with its data and its
+/// former size.
 ///
-/// `settings` are those of each member; folders and ports are chosen for them.
+/// `settings` apply to each member; folders and ports are chosen for them.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub fn start_cluster(
         number,
         ports: ports.clone(),
     };
-    // The first start makes its data those of a member. The others begin with a copy of these.
+    // The first start turns its data into those of a member. The others begin with a copy of these.
     let mut first = Sandbox::start_as(installation, places, &of(0), Some(member(0)), None)?;
     first.stop()?;
     let original = first.data().to_owned();
@@ -65,7 +65,7 @@ pub fn start_cluster(
     Ok(members)
 }
 
-/// Starts the stopped members of a cluster, the one first that knows most.
+/// Starts the stopped members of a cluster, the one with the latest state first.
 fn again(installation: &Installation, places: &Places, settings: &[Settings]) -> Result<Vec<Sandbox>, Error> {
     let mut stopped = Vec::new();
     let mut members = Vec::new();

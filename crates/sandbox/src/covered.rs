@@ -1,4 +1,4 @@
-//! Which servers tests run on.
+//! Which servers the tests run on.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -6,20 +6,20 @@ use std::io::Write;
 use crate::member::Member;
 use crate::{Ability, Error, Installation, Places, Product, find};
 
-/// The file that what was skipped is noted in.
+/// The file in which skipped tests are recorded.
 const SKIPS: &str = "REMORA_TEST_SKIPS";
-/// With this set, every server must be here.
+/// If this is set, every server must be here.
 const ALL: &str = "REMORA_TEST_ALL_SERVERS";
-/// Names of servers, separated by commas: tests run on these only, and they must be here.
+/// Names of servers, separated by commas: tests run only on these, and they must be here.
 const CHOSEN: &str = "REMORA_TEST_SERVERS";
 
-/// The servers that tests run on, as the environment says: those named in `REMORA_TEST_SERVERS`, all of them
-/// with `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.
+/// The servers for tests, as the environment says: those named in `REMORA_TEST_SERVERS`, all of them with
+/// `REMORA_TEST_ALL_SERVERS`, otherwise those that are here, the system's first.
 ///
 /// # Errors
 ///
-/// [`Error::Product`] for a name that no server has, [`Error::Missing`] for a server that must be here: one
-/// that was named, the system's, or any where all are demanded.
+/// [`Error::Product`] for an unknown name, [`Error::Missing`] for a server that must be here: a named one,
+/// the system's, or any if all are required.
 pub fn covered(
     places: &Places,
     environment: impl Fn(&str) -> Option<OsString>,
@@ -40,12 +40,11 @@ pub fn covered(
         .collect()
 }
 
-/// The MariaDB that tests of Galera clusters run on; `None`, and noted as [`skipped`], where there can be
-/// none.
+/// The MariaDB for tests of Galera clusters; `None`, recorded as [`skipped`], if there can't be one.
 ///
 /// # Errors
 ///
-/// [`Error::Missing`] where all servers are demanded and this is not here.
+/// [`Error::Missing`] if all servers are required and this one is not here.
 pub fn covered_cluster(
     test: &str,
     places: &Places,
@@ -65,8 +64,8 @@ pub fn covered_cluster(
     }
 }
 
-/// Tells that a test, or a part of it, is not made here, so that it does not count as passed in silence: on
-/// standard error, past what catches the output of tests, and in the file that `REMORA_TEST_SKIPS` names.
+/// Reports that a test, or a part of it, is not run here, so that it does not silently count as passed: on
+/// standard error, bypassing the capture of test output, and in the file that `REMORA_TEST_SKIPS` names.
 pub fn skipped(test: &str, why: &str, environment: impl Fn(&str) -> Option<OsString>) {
     let line = format!("skipped: {test}: {why}\n");
     let told = std::io::stderr().write_all(line.as_bytes());
@@ -74,6 +73,6 @@ pub fn skipped(test: &str, why: &str, environment: impl Fn(&str) -> Option<OsStr
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file)?;
         file.write_all(line.as_bytes())
     });
-    // A test that says so nowhere must not look as if it had been made.
+    // If this can't be reported anywhere, the test must not look as if it had run.
     assert!(told.is_ok() && noted.is_none_or(|noted| noted.is_ok()), "{line}");
 }

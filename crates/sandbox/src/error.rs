@@ -1,38 +1,38 @@
-//! What can go wrong.
+//! Errors of this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Product;
 
-/// Why a sandbox could not be had.
+/// Why a sandbox could not be started or used.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server is not on this machine; `command` is what installs or fetches it.
+    /// The server is not on this machine; `command` installs or fetches it.
     #[error("{product} is not here: {why}; type: {command}")]
     Missing {
-        /// The server that was asked for.
+        /// The requested server.
         product: Product,
         /// Where it was looked for, or what was found instead.
         why: String,
         /// One line to type.
         command: String,
     },
-    /// `mvn`, `npm` or `apt-get` did not deliver.
+    /// `mvn`, `npm` or `apt-get` failed.
     #[error("{product} could not be fetched with {command:?}: {why}")]
     Fetch {
-        /// The server that was asked for.
+        /// The requested server.
         product: Product,
         /// The command that was run.
         command: String,
-        /// The last lines of what it said.
+        /// The last lines of its output.
         why: String,
     },
     /// No product has this name.
     #[error(transparent)]
     Product(#[from] crate::UnknownProduct),
-    /// A name of a sandbox is a single file name: letters, digits, `-`, `_` and `.`, not first a `.`.
+    /// A sandbox's name is a single file name: letters, digits, `-`, `_` and `.`, not beginning with a `.`.
     #[error(
         "{name:?} cannot name a sandbox; use letters, digits, '-', '_' and '.', and begin with a letter or digit"
     )]
@@ -40,14 +40,14 @@ pub enum Error {
         /// What was given.
         name: String,
     },
-    /// The first start of this server, which creates its system tables, went wrong.
+    /// The first start of this server, which creates its system tables, failed.
     #[error("{product} {version} could not create its system tables; it said:\n{log}")]
     Initialise {
         /// The server.
         product: Product,
         /// Its exact version.
         version: String,
-        /// The last lines of what it said.
+        /// The last lines of its output.
         log: String,
     },
     /// The server ended or did not answer while it was starting.
@@ -57,9 +57,9 @@ pub enum Error {
         product: Product,
         /// The sandbox.
         folder: PathBuf,
-        /// It ended, or it was silent for too long.
+        /// Whether it ended, or was silent for too long.
         why: String,
-        /// The lines of the error log that matter: from the first error on, or the last ones.
+        /// The relevant lines of the error log: from the first error on, or the last ones.
         log: String,
     },
     /// A server already runs in this folder.
@@ -70,7 +70,7 @@ pub enum Error {
         /// The process id of its server.
         pid: u32,
     },
-    /// The folder holds something else, which is not touched.
+    /// The folder contains something else, which is not touched.
     #[error("{} is in use: {why}; choose another folder or empty this one", folder.display())]
     Occupied {
         /// The folder that was given.
@@ -84,16 +84,16 @@ pub enum Error {
         /// The folder that was given.
         folder: PathBuf,
     },
-    /// The server is still there although it was killed: it hangs inside the kernel.
+    /// The server still exists although it was killed: it hangs inside the kernel.
     #[error("process {pid} does not end, not even killed; look at /proc/{pid}/stack")]
     Unkillable {
         /// The process id of the server.
         pid: u32,
     },
-    /// A file or a process could not be worked with.
+    /// An operation on a file or a process failed.
     #[error("{what} {}", path.display())]
     Io {
-        /// What was being done, to be read before the path.
+        /// The operation, in words that precede the path.
         what: &'static str,
         /// The file, folder or program.
         path: PathBuf,
@@ -103,7 +103,7 @@ pub enum Error {
     },
 }
 
-/// Puts what was done and to which file around an operating system error.
+/// Adds the operation and the file to an error of the operating system.
 pub(crate) trait At<T> {
     fn at(self, what: &'static str, path: &Path) -> Result<T, Error>;
 }

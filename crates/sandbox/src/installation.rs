@@ -1,4 +1,4 @@
-//! Where the servers' programs are.
+//! Finds the servers' programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,30 +10,30 @@ use crate::error::At;
 use crate::table::Source;
 use crate::{Error, Product};
 
-/// Folders the caller has chosen; this crate reads no environment for them.
+/// Folders that the caller has chosen; this crate does not read the environment for them.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// What can be made anew at any time: fetched servers, initialised data folders, and the sandboxes
-    /// themselves. An absolute path; see [`Places::customary`].
+    /// Everything that can be recreated at any time: fetched servers, initialised data folders, and the
+    /// sandboxes themselves. An absolute path; see [`Places::customary`].
     pub cache: PathBuf,
 }
 
 impl Places {
-    /// The folders that are customary: under `$XDG_CACHE_HOME`, else under `$HOME/.cache`. `variable` looks
-    /// up an environment variable; none is set when there is no home either.
+    /// The usual folders: under `$XDG_CACHE_HOME`, else under `$HOME/.cache`. `variable` looks up an
+    /// environment variable; the result is `None` when there is no home either.
     pub fn customary(variable: impl Fn(&str) -> Option<OsString>) -> Option<Places> {
         let set = |name| variable(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
         let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
         Some(Places { cache: cache.join("remora") })
     }
 
-    /// Where [`crate::fetch`] puts the programs of a product.
+    /// Where [`crate::fetch`] puts a product's programs.
     pub(crate) fn programs(&self, product: Product) -> PathBuf {
         self.cache.join("servers").join(match product.server().source {
             Source::Jar { version, .. } | Source::Npm { version, .. } => {
                 format!("{}-{version}", product.family()).to_lowercase()
             }
-            // The version is the archive's to choose.
+            // The archive chooses the version.
             Source::System { .. } | Source::Debian { .. } => product.id().to_owned(),
         })
     }
@@ -54,7 +54,7 @@ impl Places {
 pub struct Installation {
     /// What it is.
     pub product: Product,
-    /// The exact version, as the program itself states it, such as `10.11.6-MariaDB-0+deb12u1`.
+    /// The exact version from the program itself, such as `10.11.6-MariaDB-0+deb12u1`.
     pub version: String,
     /// `mariadbd` or `mysqld`.
     pub daemon: PathBuf,
@@ -62,12 +62,12 @@ pub struct Installation {
     pub base: PathBuf,
     /// Messages, character sets, and the SQL files that create the system tables.
     pub share: PathBuf,
-    /// Shared libraries that came with the program and must be found before the system's.
+    /// Shared libraries that belong to the program and must be found before the system's.
     pub libraries: Option<PathBuf>,
-    /// The program loader that came with the program, when it brings its own C library.
+    /// The program loader that belongs to the program, if it has its own C library.
     #[serde(default)]
     pub loader: Option<PathBuf>,
-    /// Where the server looks for plugins, unless told otherwise with `--plugin-dir`. Need not exist.
+    /// Where the server looks for plugins, unless `--plugin-dir` says otherwise. It need not exist.
     pub plugin_dir: PathBuf,
 }
 
@@ -121,7 +121,7 @@ pub fn client() -> Option<PathBuf> {
     which("mariadb").or_else(|| which("mysql"))
 }
 
-/// Asks the program what it is.
+/// Asks the program for its version.
 fn examine(found: Installation) -> Result<Installation, Error> {
     let Installation { product, daemon, .. } = &found;
     let mut command = found.command();
@@ -145,16 +145,16 @@ fn read_version(text: &str) -> Option<&str> {
     words.next()
 }
 
-/// The file that begins the creation of the system tables; MariaDB 10.11 and MySQL call it `mysql_`, later
-/// MariaDBs `mariadb_system_tables.sql`. Returns the part before `_system_tables.sql`.
+/// The file with which the creation of the system tables begins; MariaDB 10.11 and MySQL call it
+/// `mysql_system_tables.sql`, later MariaDBs `mariadb_system_tables.sql`. Returns the part before
+/// `_system_tables.sql`.
 pub(crate) fn system_tables(share: &Path) -> Option<&'static str> {
     ["mariadb", "mysql"]
         .into_iter()
         .find(|prefix| share.join(format!("{prefix}_system_tables.sql")).is_file())
 }
 
-/// Where the shell finds a program, the folders for daemons included, which are not on everybody's search
-/// path.
+/// Where the shell finds a program, including folders for daemons, which are not on everybody's search path.
 fn which(program: &str) -> Option<PathBuf> {
     let script = "PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v \"$1\"";
     let output = Command::new("sh").args(["-c", script, "sh", program]).output().ok()?;
@@ -173,7 +173,7 @@ fn missing(product: Product, why: String) -> Error {
 }
 
 impl Installation {
-    /// The program and what must stand before its own arguments.
+    /// The program, and what must come before its own arguments.
     pub(crate) fn line(&self) -> Vec<OsString> {
         let loaded = self.loader.iter().zip(&self.libraries).flat_map(|(loader, libraries)| {
             [loader.as_os_str().to_owned(), "--library-path".into(), libraries.as_os_str().to_owned()]
@@ -181,13 +181,13 @@ impl Installation {
         loaded.chain([self.daemon.as_os_str().to_owned()]).collect()
     }
 
-    /// The variable that names shared libraries, for a program that the system's loader starts.
+    /// The folder of shared libraries, for a program that the system's loader starts.
     pub(crate) fn library_path(&self) -> Option<&Path> {
         self.libraries.as_deref().filter(|_| self.loader.is_none())
     }
 
-    /// The server's program, to be run and waited for: with the loader and the libraries that it brings, and
-    /// without arguments.
+    /// The server's program, to be run and waited for: with its own loader and libraries, and without
+    /// arguments.
     #[must_use]
     pub fn command(&self) -> Command {
         let line = self.line();
@@ -199,8 +199,8 @@ impl Installation {
         command
     }
 
-    /// The options that every run of a server gets. `temp` must not be shared with another server: each
-    /// deletes at its start what looks like a temporary table.
+    /// The options for every run of a server. `temp` must not be shared with another server, because each
+    /// deletes at its start whatever looks like a temporary table.
     pub(crate) fn options(&self, data: &Path, temp: &Path) -> Vec<String> {
         let path = |option: &str, path: &Path| format!("{option}={}", path.display());
         let mut options = vec![
@@ -221,8 +221,8 @@ impl Installation {
     }
 }
 
-/// Small, quick and open: nobody else gets at this server. What makes data durable stays as it is, or the
-/// tests that kill the server would prove nothing.
+/// Small, fast and open, because nobody else can reach this server. Settings that make data durable stay as
+/// they are, or the tests that kill the server would prove nothing.
 const COMMON: [&str; 7] = [
     "--innodb-buffer-pool-size=256M",
     "--innodb-buffer-pool-dump-at-shutdown=off",
@@ -249,7 +249,7 @@ mod tests {
         let home = ("HOME", "/home/ann");
         assert_eq!(cache(&[home]).unwrap(), Path::new("/home/ann/.cache/remora"));
         assert_eq!(cache(&[home, ("XDG_CACHE_HOME", "/fast")]).unwrap(), Path::new("/fast/remora"));
-        // The specification of these variables wants relative paths ignored.
+        // The specification of these variables says to ignore relative paths.
         assert_eq!(cache(&[home, ("XDG_CACHE_HOME", "fast")]).unwrap(), Path::new("/home/ann/.cache/remora"));
         assert_eq!(cache(&[]), None);
     }

@@ -1,4 +1,4 @@
-//! A private throw-away MariaDB or MySQL server in a folder: found or fetched, initialised once, copied,
+//! A private, disposable MariaDB or MySQL server in a folder: found or fetched, initialised once, copied,
 //! started, stopped.
 //!
 //! ```no_run

@@ -8,12 +8,12 @@ use serde::Serialize;
 use crate::state::State;
 use crate::{Error, Places, Product, Sandbox, place};
 
-/// A named sandbox, as [`list`] found it.
+/// A named sandbox, as returned by [`list`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Listed {
     /// The name it was started under.
     pub name: String,
-    /// What it runs.
+    /// Its server.
     pub product: Product,
     /// The exact version of its server.
     pub version: String,
@@ -23,18 +23,18 @@ pub struct Listed {
     pub socket: PathBuf,
     /// The port on 127.0.0.1, if it has one.
     pub port: Option<u16>,
-    /// The options it was last started with, besides those that every sandbox gets.
+    /// The options of its last start, besides those of every sandbox.
     pub options: Vec<String>,
     /// The Galera cluster that it is a member of.
     pub cluster: Option<String>,
-    /// The process id of the server, none when it is stopped.
+    /// The process id of the server; none when it is stopped.
     pub pid: Option<u32>,
     /// When it was last started, in seconds since 1970 (UTC).
     pub started_unix_s: Option<u64>,
 }
 
 impl Listed {
-    /// Kills the server, and removes its data and its place in the list.
+    /// Kills the server, removes its data and takes it off the list.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Listed {
     }
 }
 
-/// The sandboxes that were started with a name, sorted by it. A folder that is gone or cannot be read is not
+/// The sandboxes that were started with a name, sorted by name. A folder that is gone or can't be read is not
 /// listed.
 #[must_use]
 pub fn list(places: &Places) -> Vec<Listed> {

@@ -1,4 +1,4 @@
-//! What documents say of the servers: tables of Markdown, made from the table of servers.
+//! What documents say about the servers: Markdown tables, generated from the table of servers.
 
 use crate::table::{Server, Source};
 use crate::{Ability, Product};
@@ -15,7 +15,7 @@ pub fn matrix() -> String {
         let galera = can(Ability::Galera, "not run");
         text += &format!("| {product} | tested | tested | {queue} | {galera} |\n");
     }
-    // What runs nowhere has no row to be made from.
+    // A server that runs nowhere has no row in the table.
     text + "| MySQL 8 and later | never run: no package registry that we know of has it. What a server can do is asked of the \
             server, not concluded from its version | never run | no | no |\n"
 }

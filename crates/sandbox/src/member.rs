@@ -1,9 +1,9 @@
-//! A server that is one of a Galera cluster on this machine.
+//! A server that is a member of a Galera cluster on this machine.
 //!
-//! The members begin with the same data, so none ever needs a copy of another's. What one missed it gets from
-//! the others' caches of changes (IST). Galera asks a script for a copy even then; ours says that there is
-//! none to come, and refuses when one would be needed: a member that is too far behind does not start, rather
-//! than go on with other data than the rest.
+//! The members begin with the same data, so none ever needs a copy of another's. A member gets the changes
+//! that it missed from the others' caches (IST). Even then Galera asks a script for a copy; ours says that no
+//! copy follows, and refuses if one would be needed: a member that is too far behind does not start with
+//! different data.
 
 use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpStream};
@@ -19,13 +19,13 @@ use crate::{Error, Installation, folder};
 /// What makes a server a member of a cluster.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 
-/// Where a member says in its data folder how far it is.
+/// The file in a member's data folder that says how far it is.
 const STATE: &str = "grastate.dat";
 
-/// In the error log of a member once it takes statements.
+/// The line in a member's error log when it accepts statements.
 const READY: &str = "Synchronized with group, ready for connections";
 
-/// Called by the server, with `--role` and more; the name begins with `wsrep_sst_` and ends with the method.
+/// Called by the server, with `--role` and more; its name is `wsrep_sst_` followed by the method.
 const SCRIPT: &str = r#"#!/bin/sh
 role= address= data= gtid= bypass= parent=
 while [ $# -gt 0 ]; do
@@ -56,28 +56,28 @@ case $role in
 esac
 "#;
 
-/// Which member of which cluster a sandbox is.
+/// Identifies a sandbox as a member of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Member {
     /// The cluster's name.
     pub(crate) cluster: String,
-    /// From 0 on.
+    /// From 0.
     pub(crate) number: usize,
-    /// The ports on which the members talk, and those on which they get what they missed.
+    /// For each member the port for communication, and the port for changes that it missed.
     pub(crate) ports: Vec<(u16, u16)>,
 }
 
 /// How far a member is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Saved {
-    /// It was the last one to be stopped, so nobody knows more.
+    /// It was the last one to stop, so nobody has a later state.
     pub(crate) may_begin: bool,
     /// The number of its last change; -1 after a crash.
     pub(crate) change: i64,
 }
 
 impl Member {
-    /// Whether there can be members here.
+    /// Checks whether there can be members here.
     pub(crate) fn check(installation: &Installation) -> Result<(), Error> {
         let missing = |why: String, command: &str| {
             Err(Error::Missing { product: installation.product, why, command: command.to_owned() })
@@ -94,7 +94,7 @@ impl Member {
         Ok(())
     }
 
-    /// Puts the script into the sandbox; the folder that it is in.
+    /// Puts the script into the sandbox. Returns the script's folder.
     pub(crate) fn script(&self, sandbox: &Path) -> Result<PathBuf, Error> {
         let programs = sandbox.join("bin");
         folder::create(&programs)?;
@@ -104,7 +104,7 @@ impl Member {
         Ok(programs)
     }
 
-    /// The options that make the server a member, and the first of a cluster where nobody else is there.
+    /// The options that make the server a member, or the first member of a cluster if no other is running.
     pub(crate) fn options(
         &self,
         installation: &Installation,
@@ -143,7 +143,7 @@ impl Member {
         others.into_iter().any(|(_, (port, _))| TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_ok())
     }
 
-    /// Whether the server, whose log this is from its start on, takes statements.
+    /// Whether the server accepts statements, judged by its log since the start.
     pub(crate) fn is_ready(log: &Path, start_byte: u64) -> bool {
         let text = fs::read(log).unwrap_or_default();
         let start = usize::try_from(start_byte).unwrap_or(usize::MAX).min(text.len());
@@ -151,7 +151,7 @@ impl Member {
     }
 }
 
-/// What a data folder says of itself; none when it was no member's yet.
+/// What a data folder says about its state; none before it belonged to a member.
 pub(crate) fn saved(data: &Path) -> Option<Saved> {
     let text = fs::read_to_string(data.join(STATE)).ok()?;
     let value = |name: &str| Some(text.lines().find_map(|line| line.strip_prefix(name))?.trim());
@@ -161,7 +161,7 @@ pub(crate) fn saved(data: &Path) -> Option<Saved> {
     })
 }
 
-/// Writes into a data folder whether its server may begin the cluster.
+/// Records in a data folder whether its server may begin the cluster.
 pub(crate) fn let_begin(data: &Path, may: bool) -> Result<(), Error> {
     let path = data.join(STATE);
     let text = fs::read_to_string(&path).at("cannot read", &path)?;
@@ -172,7 +172,7 @@ pub(crate) fn let_begin(data: &Path, may: bool) -> Result<(), Error> {
     folder::write(&path, text.lines().map(line).collect::<String>().as_bytes())
 }
 
-/// How far a server came that crashed: asked of its engine, which recovers for it. `UUID:NUMBER`.
+/// How far a crashed server came: its engine recovers and tells. `UUID:NUMBER`.
 pub(crate) fn recover(
     installation: &Installation,
     sandbox: &Path,
@@ -180,7 +180,7 @@ pub(crate) fn recover(
 ) -> Result<Option<String>, Error> {
     let mut command = installation.command();
     command.args(installation.options(data, &sandbox.join("tmp"))).stdin(Stdio::null());
-    // It asks for these before it looks, and connects to nobody.
+    // It requires these options before it looks, and connects to nobody.
     command.args(["--wsrep-recover", "--wsrep-on=ON", "--wsrep-cluster-address=gcomm://"]);
     command.arg(format!("--wsrep-provider={PROVIDER}")).args(["--binlog-format=ROW", "--skip-networking"]);
     command.arg(format!("--socket={}", sandbox.join("recover.sock").display()));

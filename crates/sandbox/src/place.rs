@@ -1,4 +1,4 @@
-//! Where a sandbox lives: which folder it gets, and what must be there before its server starts.
+//! The folder of a sandbox, and what it must contain before the server starts.
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use crate::error::At;
 use crate::state::{self, State};
 use crate::{Error, Places, Settings, folder};
 
-/// The folder that was asked for, and its guard when it is a temporary one.
+/// The requested folder, and its guard if it is temporary.
 pub(crate) fn choose(places: &Places, settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
     let Settings { folder, name, .. } = settings;
     if let Some(name) = name {
@@ -44,8 +44,7 @@ fn check_name(name: &str) -> Result<(), Error> {
     if good { Ok(()) } else { Err(Error::Name { name: name.to_owned() }) }
 }
 
-/// Makes sure that the folder holds a stopped sandbox of this server, with data of its own or those that are
-/// given.
+/// Ensures that the folder contains a stopped sandbox of this server, with its own data or given ones.
 pub(crate) fn prepare(
     folder: &Path,
     wanted: &State,
@@ -85,7 +84,7 @@ pub(crate) fn prepare(
     folder::rename(&new, &data)
 }
 
-/// Makes [`crate::list`] find a named sandbox that lives elsewhere.
+/// Makes [`crate::list`] find a named sandbox in another folder.
 pub(crate) fn enlist(places: &Places, name: &str, folder: &Path) -> Result<(), Error> {
     let shelf = places.sandboxes();
     folder::create(&shelf)?;
@@ -97,7 +96,7 @@ pub(crate) fn enlist(places: &Places, name: &str, folder: &Path) -> Result<(), E
     symlink(folder, &entry).at("cannot link", &entry)
 }
 
-/// Removes what a start has laid out in a folder that was empty, and the sandbox's place in the list.
+/// Removes what a start has created in an empty folder, and the sandbox's entry in the list.
 pub(crate) fn clear(folder: &Path, places: &Places, name: Option<&str>) -> Result<(), Error> {
     let entries = std::fs::read_dir(folder).at("cannot read folder", folder)?;
     for entry in entries {
@@ -110,7 +109,7 @@ pub(crate) fn clear(folder: &Path, places: &Places, name: Option<&str>) -> Resul
     name.map_or(Ok(()), |name| forget(places, name))
 }
 
-/// Takes a sandbox whose data are gone off the list.
+/// Takes a sandbox without data off the list.
 pub(crate) fn forget(places: &Places, name: &str) -> Result<(), Error> {
     let entry = places.sandboxes().join(name);
     if entry.is_symlink() {
@@ -119,7 +118,7 @@ pub(crate) fn forget(places: &Places, name: &str) -> Result<(), Error> {
     folder::remove(&entry)
 }
 
-/// Waits until nobody else starts a server in the folder.
+/// Waits until nobody else is starting a server in the folder.
 pub(crate) fn lock(folder: &Path) -> Result<File, Error> {
     folder::lock(&folder.join("lock"))
 }

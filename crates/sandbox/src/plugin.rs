@@ -1,4 +1,4 @@
-//! The plugin folder of a sandbox: the server's own plugins, and those it is given.
+//! The plugin folder of a sandbox: the server's own plugins, and additional ones.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::error::At;
 use crate::{Error, Installation, folder};
 
-/// The plugin folder of the sandbox in `folder`; present once the sandbox was started with plugins of its
+/// The plugin folder of the sandbox in `folder`; it exists once the sandbox was started with plugins of its
 /// own.
 pub(crate) fn folder(folder: &Path) -> PathBuf {
     folder.join("plugin")
 }
 
-/// Lays out the plugin folder: links to what the server brings, copies of `libraries`.
+/// Fills the plugin folder: links to the server's plugins, copies of `libraries`.
 ///
-/// Copies, so that building a library anew does not pull the old one out from under a running server.
+/// They are copies, so that rebuilding a library does not replace the old one under a running server.
 pub(crate) fn lay_out(
     folder: &Path,
     installation: &Installation,
@@ -31,7 +31,7 @@ pub(crate) fn lay_out(
             let entry = entry.at("cannot read folder", brought)?;
             let link = own.join(entry.file_name());
             if !link.exists() {
-                // What it pointed to is gone.
+                // Its target is gone.
                 folder::remove_file(&link)?;
                 symlink(entry.path(), &link).at("cannot link", &link)?;
             }

@@ -1,4 +1,5 @@
-//! The data folder every sandbox begins with: initialised once per server version, kept in the cache, copied.
+//! The data folder that every sandbox begins with: initialised once per server version, kept in the cache,
+//! and copied.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,24 +10,24 @@ use crate::folder::{self, Extent};
 use crate::installation::system_tables;
 use crate::{Error, Installation, Places};
 
-/// Counts the changes to what is in an initialised folder, so that older ones are not used.
+/// The version of an initialised folder's contents; older ones are not used.
 const LAYOUT: u32 = 1;
 
-/// The names of the parts of a kept folder.
+/// Parts of a kept folder.
 const DATA: &str = "data";
 const TEMP: &str = "tmp";
 const SEAL: &str = "seal.json";
 const LOG: &str = "error.log";
 
-/// Makes `target` a data folder with system tables, a `root` without password who comes from this machine,
-/// and nothing else: no anonymous user, no test database.
+/// Makes `target` a data folder with system tables and a `root` without password who connects from this
+/// machine, and nothing else: no anonymous user, no test database.
 pub(crate) fn copy(installation: &Installation, places: &Places, target: &Path) -> Result<(), Error> {
     let shelf = places.pristine();
     folder::create(&shelf)?;
     let key = key(installation);
     let kept = shelf.join(&key);
-    // Shared by threads and processes. Held while copying too, or a repair could pull the folder away
-    // underneath.
+    // Shared by threads and processes. It is held while copying too, or a repair could remove the folder
+    // meanwhile.
     let _lock = folder::lock(&shelf.join(format!("{key}.lock")))?;
     let seal = match read_seal(&kept) {
         Some(seal) if folder::measure(&kept.join(DATA)).is_ok_and(|extent| extent == seal) => seal,
@@ -37,13 +38,13 @@ pub(crate) fn copy(installation: &Installation, places: &Places, target: &Path) 
     Ok(())
 }
 
-/// Version strings are file names but for `/`, which no server has used so far.
+/// Version strings are valid file names except for `/`, which no server has used so far.
 fn key(installation: &Installation) -> String {
     let version = installation.version.replace('/', "_");
     format!("{}-{version}-{LAYOUT}", installation.product.id())
 }
 
-/// A folder without seal is one whose creation was cut short.
+/// A folder without a seal was not completed.
 fn read_seal(kept: &Path) -> Option<Extent> {
     serde_json::from_slice(&std::fs::read(kept.join(SEAL)).ok()?).ok()
 }
@@ -60,8 +61,7 @@ fn initialise(installation: &Installation, kept: &Path) -> Result<Extent, Error>
     Ok(extent)
 }
 
-/// Runs the server without network or users, feeding it SQL from its standard input, as `mariadb-install-db`
-/// does.
+/// Runs the server without network or users, with SQL on its standard input, as `mariadb-install-db` does.
 fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
     let log = &kept.join(LOG);
     let sql = statements(installation)?;
@@ -73,7 +73,8 @@ fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
     command.stdout(output.try_clone().at("cannot share", log)?).stderr(output);
     let mut server = command.stdin(Stdio::piped()).spawn().at("cannot run", &installation.daemon)?;
     if let Some(mut input) = server.stdin.take() {
-        // A server that refuses a statement ends and breaks the pipe; its log says more than the pipe does.
+        // A server that refuses a statement ends and breaks the pipe; its log explains more than the pipe's
+        // error.
         drop(input.write_all(&sql));
     }
     let status = server.wait().at("cannot wait for", &installation.daemon)?;
@@ -84,7 +85,7 @@ fn bootstrap(installation: &Installation, kept: &Path) -> Result<(), Error> {
     Err(Error::Initialise { product: *product, version: version.clone(), log: folder::read_log(log, 0) })
 }
 
-/// What is fed. The server reads a statement per line end, so a line must not hold two.
+/// The SQL. The server reads one statement per line, so a line must not contain two.
 fn statements(installation: &Installation) -> Result<Vec<u8>, Error> {
     let share = &installation.share;
     let prefix = system_tables(share).unwrap_or("mysql");

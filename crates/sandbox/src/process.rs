@@ -1,5 +1,5 @@
-//! The server's process: started under a shell, watched and signalled through a handle that survives the
-//! reuse of process ids.
+//! The server's process: started under a shell, watched and signalled through a handle that stays valid when
+//! process ids are reused.
 //!
 //! Every wait of this crate for a process is the poll in [`Process::wait`]; nothing sleeps.
 
@@ -19,20 +19,20 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::Error;
 use crate::error::At;
 
-/// How long a server may take to write its pages back when asked to stop.
+/// How long a server may take to write its pages when asked to stop.
 const STOP_WAIT: Duration = Duration::from_secs(60);
 
-/// How long the kernel may take to clear away a killed process.
+/// How long the kernel may take to remove a killed process.
 const KILL_WAIT: Duration = Duration::from_secs(60);
 
-/// Stays with the daemon and stops it when its standard input ends, which the kernel brings about when the
-/// process that holds the other end is gone, however it went. A shell, because no signal on the death of a
-/// parent can be asked for without unsafe code, and such a signal would follow the thread that started the
-/// daemon, not the process.
+/// Stays with the daemon and stops it when its standard input ends. The kernel ends it when the process at
+/// the other end is gone, however that ended. It is a shell, because a signal on the death of a parent can't
+/// be requested without unsafe code, and such a signal would follow the thread that started the daemon, not
+/// the process.
 ///
 /// $1 is the log, $2 a folder to remove after such a stop or nothing, $3 what is put before the search path,
-/// the rest is the command. It prints the daemon's process id, which stays the daemon's until this shell has
-/// waited for it.
+/// the rest is the command. It prints the daemon's process id, which is not reused until this shell has
+/// waited for the daemon.
 const TIED: &str = r#"
 log=$1 scratch=$2 PATH=$3$PATH; shift 3
 exec 3<&0
@@ -64,31 +64,31 @@ echo $!
 
 /// A command to run as a daemon.
 pub(crate) struct Launch<'a> {
-    /// The program, and what must stand before its arguments.
+    /// The program, and what must come before its arguments.
     pub(crate) line: &'a [OsString],
     pub(crate) arguments: &'a [String],
     /// Searched for shared libraries before the system's folders.
     pub(crate) libraries: Option<&'a Path>,
-    /// Searched for programs before the folders where everybody looks.
+    /// Searched for programs before the usual folders.
     pub(crate) programs: Option<&'a Path>,
-    /// Receives what it says.
+    /// Receives its output.
     pub(crate) log: &'a Path,
-    /// Whether it ends with this process; the folder, if any, is removed when it ended because of that.
+    /// Whether it ends with this process; if it ended for that reason, the folder, if any, is removed.
     pub(crate) tie: Option<Option<PathBuf>>,
 }
 
-/// A running or ended server.
+/// A server, running or ended.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
     handle: OwnedFd,
-    /// The shell over a tied server, and the pipe whose end it watches for.
+    /// The shell that supervises a tied server, and the pipe whose end it waits for.
     supervisor: Option<(Child, Option<ChildStdin>)>,
 }
 
 impl Process {
-    /// Starts a daemon. That it runs means only that there is a process; its program may turn out not to
-    /// exist, which is then to be read in its log.
+    /// Starts a daemon. Success means only that there is a process; if its program does not exist, its log
+    /// says so.
     pub(crate) fn start(launch: &Launch<'_>) -> Result<Option<Process>, Error> {
         let tied = launch.tie.is_some();
         let scratch = launch.tie.clone().flatten().unwrap_or_default();
@@ -99,8 +99,8 @@ impl Process {
         if let Some(libraries) = launch.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
         }
-        // Its own process group: what is typed at the terminal to stop us must not reach the server, which is
-        // to be stopped in order.
+        // In its own process group: a key typed at the terminal to stop us must not reach the server, which
+        // is to be shut down properly.
         command.process_group(0).current_dir("/");
         command.stdin(if tied { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -113,8 +113,8 @@ impl Process {
                 Ok(Some(Process { pid, handle, supervisor: Some((shell, stdin)) }))
             }
             _ => {
-                // A free server's shell has ended; a tied one's has no server left, or sees now that we are
-                // done.
+                // A free server's shell has ended; a tied server's shell has no server left, or now sees that
+                // we are done.
                 drop(stdin);
                 shell.wait().at("cannot wait for", Path::new("sh"))?;
                 Ok(opened.map(|(pid, handle)| Process { pid, handle, supervisor: None }))
@@ -122,10 +122,10 @@ impl Process {
         }
     }
 
-    /// The process `pid`, if it is there and has `argument` on its command line.
+    /// The process `pid`, if it exists and has `argument` on its command line.
     pub(crate) fn find(pid: u32, argument: &str) -> Option<Process> {
-        // First the handle, then the look: whatever the look shows, the handle can only mean that process or
-        // none.
+        // The handle comes before the check: whatever the check shows, the handle can only mean that process
+        // or none.
         let handle = open(pid)?;
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let matches = line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes());
@@ -136,7 +136,7 @@ impl Process {
         self.pid
     }
 
-    /// Waits until the process has ended; false when it has not after `limit`.
+    /// Waits until the process has ended; false if it has not ended within `limit`.
     pub(crate) fn wait(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
@@ -147,7 +147,7 @@ impl Process {
                 Ok(0) => return false,
                 Ok(_) => return true,
                 Err(Errno::INTR) => {}
-                // Nothing else can be wrong with a valid handle, but a wait must not turn into a busy loop.
+                // No other error is possible with a valid handle, but a wait must not turn into a busy loop.
                 Err(_) => return false,
             }
         }
@@ -157,7 +157,7 @@ impl Process {
         !self.wait(Duration::ZERO)
     }
 
-    /// Asks the server to stop, and kills it when it does not.
+    /// Asks the server to stop, and kills it if it does not.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.signal(Signal::TERM)?;
         if !self.wait(STOP_WAIT) {
@@ -182,10 +182,10 @@ impl Process {
         }
     }
 
-    /// Collects the shell of an ended server.
+    /// Reaps the shell of an ended server.
     fn finish(&mut self) -> Result<(), Error> {
         if let Some((mut shell, pipe)) = self.supervisor.take() {
-            // The pipe stays open until the shell is gone: its end would make it clear the folder away.
+            // The pipe stays open until the shell is gone: its end would make the shell remove the folder.
             shell.wait().at("cannot wait for", Path::new("sh"))?;
             drop(pipe);
         }

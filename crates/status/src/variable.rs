@@ -1,9 +1,9 @@
-//! The settings of servers: what a series has, what a server runs with, what an option file asks for.
+//! The settings of servers: those of a series, those of a running server, and those in an option file.
 //!
-//! All of them become a [`Snapshot`]. Two snapshots are [compared](compare), an option file is
+//! All of them become a [`Snapshot`]. Two snapshots can be [compared](compare), and an option file can be
 //! [checked](check) against one. The snapshots of the series that we can start are [shipped].
 //!
-//! This module starts no server and opens no file: it is handed what a program printed, or a session.
+//! This module starts no server and opens no file: it gets a program's output, or a session.
 
 pub mod advise;
 pub mod check;
@@ -28,7 +28,7 @@ pub use option::{Meaning, Prefix, resolve};
 pub use probe::{candidates, judge_probe};
 pub use value::{Number, are_equal, number};
 
-/// A text that is no snapshot, or not what a server prints.
+/// A text that is not a snapshot, or not the output of a server.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct Malformed {
@@ -36,31 +36,31 @@ pub struct Malformed {
     pub what: String,
 }
 
-/// Whether an option wants a value behind it.
+/// Whether an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Argument {
     /// It takes none.
     None,
-    /// With or without.
+    /// The value may be left out.
     Optional,
-    /// Without one the server does not start.
+    /// Without a value the server does not start.
     Required,
 }
 
 /// One variable or option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variable {
-    /// Its value where nobody sets it.
+    /// Its default value.
     pub default: Option<String>,
-    /// What the program prints for `--help` where that is not the default.
+    /// What the program prints with `--help`, if that is not the default.
     pub printed: Option<String>,
-    /// What a server runs with, or an option file asks for.
+    /// The value in a running server or an option file.
     pub value: Option<String>,
-    /// Where the value is from, in the server's word: `COMPILE-TIME`, `CONFIG`, `SQL`, ...
+    /// Where the value comes from, as the server says: `COMPILE-TIME`, `CONFIG`, `SQL`, ...
     pub origin: Option<String>,
-    /// The option file that the value is from.
+    /// The option file with the value.
     pub file: Option<String>,
-    /// The type in the words of `information_schema.SYSTEM_VARIABLES`, such as `BIGINT UNSIGNED`.
+    /// The type as in `information_schema.SYSTEM_VARIABLES`, such as `BIGINT UNSIGNED`.
     pub kind: Option<String>,
     /// Smallest number.
     pub min: Option<String>,
@@ -68,41 +68,41 @@ pub struct Variable {
     pub max: Option<String>,
     /// Numbers are rounded down to multiples of this.
     pub block: Option<String>,
-    /// The words that it may be, or be made of.
+    /// The possible words, or the words of a set.
     pub words: Vec<String>,
     /// `SELECT @@name` works.
     pub is_variable: bool,
     /// Only a restart can change it.
     pub is_fixed: bool,
-    /// How it stands in an option file; `None` if it can't.
+    /// Its form in an option file; `None` if it can't be set there.
     pub option: Option<Argument>,
-    /// What the server says to those who use it still.
+    /// The server's message when it is still used.
     pub deprecated: Option<String>,
-    /// What the server says of an option that it knows and that does nothing.
+    /// The server's message about an option that it accepts but that has no effect.
     pub ignored: Option<String>,
-    /// The default depends on the machine: processors, memory, open files.
+    /// The default depends on the machine: processors, memory, limit of open files.
     pub is_by_machine: bool,
 }
 
 /// The settings of a series, a server or an option file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Whose they are, for people: `MariaDB 10.11.19`.
+    /// A title for people: `MariaDB 10.11.19`.
     pub title: String,
-    /// Family and version in one word, as `mariadb-10.11.19`; empty for an option file.
+    /// Family and version in one word, such as `mariadb-10.11.19`; empty for an option file.
     pub version: String,
     /// The groups of option files that it reads.
     pub groups: Vec<String>,
-    /// Whether all options are here, also those that are no variables.
+    /// Whether all options are listed, including those that are not variables.
     pub has_options: bool,
-    /// Whether all variables are here, also those that are no options.
+    /// Whether all variables are listed, including those that are not options.
     pub has_variables: bool,
-    /// By name: small letters and underscores.
+    /// By name, in lower case with underscores.
     pub variables: BTreeMap<String, Variable>,
 }
 
 impl Snapshot {
-    /// Whether these are some settings and not all of a server.
+    /// Whether these are only some settings of a server.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         !self.has_options && !self.has_variables
@@ -114,13 +114,13 @@ impl Snapshot {
         self.version.rfind('.').map_or(&self.version, |end| &self.version[..end])
     }
 
-    /// Adds the groups that a server reads which is started with `--defaults-group-suffix`.
+    /// Adds the groups that a server reads with `--defaults-group-suffix`.
     pub fn add_groups(&mut self, suffix: &str) {
         let more: Vec<String> = self.groups.iter().map(|group| format!("{group}{suffix}")).collect();
         self.groups.extend(more);
     }
 
-    /// Puts right what a program prints of itself by what is known of its series, `other`.
+    /// Corrects a program's own output by what is known about its series, `other`.
     pub fn correct(&mut self, other: &Snapshot) {
         for (name, known) in &other.variables {
             let Some(own) = self.variables.get_mut(name) else { continue };
@@ -133,7 +133,7 @@ impl Snapshot {
         self.learn(other);
     }
 
-    /// Takes from `other`, which is of the same series, what is not known here: defaults, bounds, options.
+    /// Adds what is unknown here from `other`, which is of the same series: defaults, bounds, options.
     pub fn learn(&mut self, other: &Snapshot) {
         for (name, known) in &other.variables {
             match self.variables.get_mut(name) {

@@ -1,4 +1,4 @@
-//! This tree's program against an earlier one: the same work by both in turn, in one run.
+//! Compares this tree's program with an earlier one: both do the same work alternately, in one run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::{places, release, setup};
 
 const ROWS: u64 = 1_000_000;
 const ROUNDS: usize = 7;
-/// Rows of the table with columns of many kinds.
+/// Rows of the table with columns of many types.
 const MIXED_ROWS: u64 = 300_000;
 const MIXED: &str = "CREATE TABLE bench.mixed (id INT PRIMARY KEY, kind ENUM('new','old','gone','') NOT NULL, \
                      flags SET('a','b','c','d') NOT NULL, price DECIMAL(10,2), ratio DOUBLE, text VARCHAR(200) \
@@ -91,11 +91,11 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
         let mut costs = [Vec::new(), Vec::new()];
         for round in 0..=ROUNDS {
             for turn in 0..2 {
-                // Each round begins with the other one: what a run leaves to do hits the next.
+                // Each round begins with the other program: work that a run leaves behind slows the next one.
                 let nth = (round + turn) % 2;
                 let (Some(program), Some(costs)) = (programs.get(nth), costs.get_mut(nth)) else { continue };
                 let cost = bench.measure(step, program)?;
-                // The first round finds caches empty.
+                // The first round starts with cold caches.
                 if round > 0 {
                     costs.push(cost);
                 }
@@ -173,7 +173,7 @@ impl Bench {
                 std::fs::rename(path("dump"), path("nodes.dump"))?;
                 self.query("DROP TABLE bench.kept")?;
             }
-            // What the run before left to purge is not this one's to pay.
+            // The purge left by the previous run must not count for this one.
             self.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
         }
         measure(self.server.pid(), || self.run(step, program))

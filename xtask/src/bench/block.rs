@@ -17,14 +17,15 @@ const PAGE: usize = 16 << 10;
 const PAGES: u64 = 98_304;
 /// Runs of pages of one kind.
 const RUN: u64 = 512;
-/// Rounds; the middle one by processor time counts.
+/// Rounds; the median by processor time counts.
 const ROUNDS: usize = 3;
 
-/// Programs of the comparison and their packages. Without one its rows are left out, and that is said.
+/// Programs of the comparison and their packages. If one is missing its rows are left out, and a message says
+/// so.
 const PEERS: [(&str, &str); 4] =
     [("/usr/bin/time", "time"), ("zstd", "zstd"), ("restic", "restic"), ("borg", "borgbackup")];
 
-/// What a run cost.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     wall_s: f64,
@@ -33,7 +34,7 @@ struct Cost {
     bytes: u64,
 }
 
-/// A way to back the image up: a shell line for each step, in a folder of its own.
+/// A way to back up the image: a shell line for each step, in its own folder.
 struct Method {
     name: &'static str,
     needs: &'static str,
@@ -128,16 +129,16 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     server(&folder, &before, &remora)
 }
 
-/// What both scripts begin with: XFS that nobody else sees, a way to measure, and one to change pages of a
-/// file.
+/// The beginning of both scripts: an XFS that nobody else sees, a function to measure, and one to change
+/// pages of a file.
 const FIRST: &str = r#"
 mount --make-rprivate /
 truncate -s "$ROOM" xfs; mkfs.xfs -q xfs; mkdir mnt; mount -o loop xfs mnt
 measure() { kind=$1; shift; /usr/bin/time -f "$kind %e %U %S %M" -a -o time "$@"; }
 "#;
 
-/// Scans against tracked runs, on XFS, by size of the file, which is made of copies of the image. One page in
-/// a hundred changes before each run.
+/// Scans against tracked runs, on XFS, by the size of the file, which consists of copies of the image. One
+/// page in a hundred changes before each run.
 const TRACKED: &str = r#"
 mkdir mnt/data
 for copy in $(seq $((SIZE * 2 / 3 + 1))); do cat $BEFORE; done > mnt/data/table.ibd
@@ -156,7 +157,7 @@ done
 cat time
 "#;
 
-/// A server that runs, with a table of two million rows, of which one in a hundred changes before each
+/// A running server with a table of two million rows, one in a hundred of which changes before each
 /// increment.
 const SERVER: &str = r#"
 mkdir mnt/server; socket=$PWD/mnt/server/server.sock
@@ -181,7 +182,7 @@ done
 cat time
 "#;
 
-/// Runs a script where mounts are nobody else's; what it printed.
+/// Runs a script in a mount namespace of its own. Returns its output.
 fn alone(place: &Place<'_>, script: &str, variables: &[(&str, &str)]) -> Result<String> {
     let mut command = place.command("unshare");
     command.args(["--mount", "bash", "-e", "-o", "pipefail", "-c", &format!("{FIRST}{script}")]);
@@ -192,7 +193,7 @@ fn alone(place: &Place<'_>, script: &str, variables: &[(&str, &str)]) -> Result<
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the runs of one kind cost, of lines as GNU time wrote them.
+/// The costs of the runs of one kind, from lines written by GNU time.
 fn costs(text: &str, kind: &str) -> Result<Cost> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' '));
     let costs = lines.filter_map(|line| {
@@ -203,7 +204,7 @@ fn costs(text: &str, kind: &str) -> Result<Cost> {
     median(costs.collect()).with_context(|| format!("no {kind} in {text}"))
 }
 
-/// Prints what runs cost that know where to look, and that do not.
+/// Prints the cost of runs that know which blocks to read, and of runs that do not.
 fn tracked(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<()> {
     println!(
         "| XFS, one page in a hundred changed | GiB | CPU s | wall s | peak MB |\n|---|--:|--:|--:|--:|"
@@ -225,7 +226,7 @@ fn tracked(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<(
     Ok(())
 }
 
-/// Prints what backups of a server cost beside those of the tool that comes with it.
+/// Prints the cost of backups of a server, beside that of the tool that ships with it.
 fn server(folder: &tempfile::TempDir, before: &Path, remora: &Path) -> Result<()> {
     setup::install(&[("mariadb-backup", "mariadb-backup")])?;
     let place = Place::new(folder.path(), before, remora)?;
@@ -321,7 +322,7 @@ impl<'a> Place<'a> {
         Ok(sum)
     }
 
-    /// Runs a line by GNU time, which counts processor time and the peak of memory of all its processes.
+    /// Runs a line with GNU time, which measures the processor time and the peak memory of all its processes.
     fn measure(&self, line: &str) -> Result<Cost> {
         let before = self.repository_bytes()?;
         let report = self.folder.path().join("time");
@@ -368,7 +369,7 @@ pub(super) fn write_image(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A page as a table of numbers and short random texts has it, two thirds full.
+/// A page like that of a table with numbers and short random texts, two thirds full.
 fn rows(page: &mut [u8], number: u64, random: &mut Random) {
     page.fill(0);
     for (row, slot) in page.chunks_mut(200).take(PAGE / 300).enumerate() {
@@ -386,7 +387,7 @@ fn noise(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Words of different frequency.
+/// Words with different frequencies.
 fn words(page: &mut [u8], random: &mut Random) {
     let mut rest = page;
     while !rest.is_empty() {
@@ -399,7 +400,8 @@ fn words(page: &mut [u8], random: &mut Random) {
     }
 }
 
-/// What a database does to a page when it changes a row, on one in a hundred of those that are not zeros.
+/// Changes one in a hundred of the pages that are not zeros, in the way in which a database changes a page
+/// when it updates a row.
 pub(super) fn change_pages(path: &Path) -> Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut random = Random::new(2);

@@ -1,4 +1,4 @@
-//! The comparison of ways to dump a large table and load it again, zstd or gzip compressed, durable when
+//! Compares ways to dump a large table and load it again, compressed with zstd or gzip, and durable when
 //! finished.
 
 mod data;
@@ -18,7 +18,7 @@ use crate::{places, release, setup};
 
 const ROUNDS: usize = 3;
 
-/// Programs that the peers consist of.
+/// Programs of the peers.
 const PEERS: [(&str, &str); 3] =
     [("mydumper", "mydumper"), ("zstd", "zstd"), ("mariadb-dump", "mariadb-client")];
 
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     for data in Data::ALL.into_iter().filter(chosen) {
         let bench = Bench::start(product, &remora, data, rows.unwrap_or(data.rows()))?;
         bench.table(&Method::DUMPS, only)?;
-        // What the loads read.
+        // Creates the input of the loads.
         for method in [Method::RemoraDump, Method::DumpZstd, Method::MydumperPlain] {
             bench.measure(method)?;
         }
@@ -141,7 +141,7 @@ impl Bench {
         Ok(self.query(&format!("SELECT COUNT(*) FROM bench.{}", self.data.table()))?.trim().to_owned())
     }
 
-    /// Runs every method in turn, some rounds, and prints a table. The ratio is that of runs of the same
+    /// Runs all methods alternately for some rounds, and prints a table. The ratio compares runs of the same
     /// round.
     fn table(&self, methods: &[Method], only: &str) -> Result<()> {
         let possible = |method: &&Method| **method != Method::LoadData || self.data.definition().is_some();
@@ -151,7 +151,7 @@ impl Bench {
             .filter(|method| method.name().contains(only))
             .map(|method| (*method, Vec::new()))
             .collect();
-        // The first run finds caches empty that all others find full.
+        // The first run starts with cold caches, all others with warm ones.
         if let Some((first, _)) = results.first() {
             self.measure(*first)?;
         }
@@ -198,7 +198,7 @@ impl Bench {
         self.folder.join(format!("{}.tsv", data.name()))
     }
 
-    /// Bytes of what a method reads or writes.
+    /// Bytes that a method reads or writes.
     fn size(&self, method: Method) -> Result<u64> {
         fn walk(path: &Path) -> Result<u64> {
             if path.is_file() {
@@ -213,7 +213,7 @@ impl Bench {
         let mut tries = 0;
         loop {
             match self.measure_once(method) {
-                // Debian's mydumper hangs at its end now and then; such a run does not count.
+                // Debian's mydumper sometimes hangs at its end; such a run does not count.
                 Err(error) if method.is_mydumper() && tries < 5 => println!("{error}; once more"),
                 measured => return measured,
             }
@@ -233,7 +233,7 @@ impl Bench {
                 self.query(&definition)?;
             }
             if self.server.product() != Product::MySql56 {
-                // What the run before left to purge is not this one's to pay.
+                // The purge left by the previous run must not count for this one.
                 self.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
             }
         }

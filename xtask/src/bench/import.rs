@@ -1,4 +1,4 @@
-//! The comparison of ways to import a file: OpenStreetMap-like nodes, durable when finished.
+//! Compares ways to import a file with nodes as in OpenStreetMap, durable when finished.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,10 +13,10 @@ use super::measure::{Cost, as_f64, measure, median, median_ratio};
 use crate::pageviews::Random;
 use crate::{places, release, setup};
 
-/// The sizes of the original comparison, the last one only with `--full`.
+/// The sizes of the original comparison; the last one only with `--full`.
 const ROWS: [u64; 3] = [500_000, 5_400_000, 46_741_126];
-/// Rounds of the methods that are compared closely; the others run once, and so do all with more rows than
-/// that.
+/// Rounds of the methods that are compared closely; the others run once, and with more rows than that all
+/// methods run once.
 const ROUNDS: usize = 5;
 const ROWS_OF_ROUNDS: u64 = 10_000_000;
 /// Rows of a method that would take hours.
@@ -71,7 +71,7 @@ impl Method {
         }
     }
 
-    /// Rows of the file it is run on.
+    /// Rows of the file for this method.
     fn rows(self, rows: u64) -> u64 {
         match self {
             Method::Insert { rows: 1, one_transaction: false } => rows.min(SAMPLE_ONE_BY_ONE),
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Our wall times to those of two LOAD DATA LOCAL, round by round.
+/// The ratio of our wall times to those of two LOAD DATA LOCAL, round by round.
 fn to_two_local(results: &[(Method, Vec<Cost>)]) -> String {
     let costs =
         |wanted| results.iter().find(|(method, _)| *method == wanted).map(|(_, costs)| costs.as_slice());
@@ -128,7 +128,7 @@ fn to_two_local(results: &[(Method, Vec<Cost>)]) -> String {
     format!("\nWall time to that of two LOAD DATA LOCAL, the middle of the rounds: {}", ratios.join(", "))
 }
 
-/// A server with the files beside it.
+/// A server, with the files beside it.
 struct Bench<'a> {
     server: Sandbox,
     folder: PathBuf,
@@ -144,7 +144,7 @@ impl Bench<'_> {
         remora: &'a Path,
     ) -> Result<Bench<'a>> {
         let log = match installation.product {
-            // Two files there, one in MariaDB.
+            // MySQL has two log files, MariaDB has one.
             Product::MySql56 => "--innodb-log-file-size=1G",
             _ => "--innodb-log-file-size=2G",
         };
@@ -164,7 +164,7 @@ impl Bench<'_> {
         Ok(std::fs::metadata(self.folder.join("nodes.tsv"))?.len())
     }
 
-    /// Runs everything, the close ones in turn, and prints a table.
+    /// Runs everything, the close ones alternately, and prints a table.
     fn table(&self, only: &str) -> Result<()> {
         let wanted = |method: &Method| only.split(',').any(|word| method.name().contains(word));
         let mut results: Vec<(Method, Vec<Cost>)> = Vec::new();
@@ -174,7 +174,7 @@ impl Bench<'_> {
             for (method, costs) in &mut results {
                 costs.push(self.measure(*method)?);
             }
-            // Each round begins with another method: what a run leaves to the server hits the next one.
+            // Each round begins with another method: work that a run leaves to the server slows the next one.
             results.rotate_left(1);
         }
         results.sort_by_key(|(method, _)| close.iter().position(|one| one == method));
@@ -191,7 +191,7 @@ impl Bench<'_> {
         println!("|---|--:|--:|--:|--:|--:|--:|");
         for (method, costs) in results {
             let rows = method.rows(self.rows);
-            // What ran on a part of the file is compared by its time per row.
+            // A method that ran on a part of the file is compared by its time per row.
             let part = as_f64(rows) / as_f64(self.rows);
             let ratio =
                 median_ratio(&costs, &ours).map_or(String::new(), |ratio| format!("{:.2}", ratio / part));
@@ -210,7 +210,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One run of a method on an empty table, and proof that it loaded everything.
+    /// Runs a method once on an empty table, and proves that it loaded everything.
     fn measure(&self, method: Method) -> Result<Cost> {
         let rows = method.rows(self.rows);
         let sql = self.prepare(method, rows)?;
@@ -222,7 +222,7 @@ impl Bench<'_> {
         };
         self.query(&format!("{TABLE} ENGINE={engine}"))?;
         if self.server.product() != Product::MySql56 {
-            // What the run before left to purge is not this one's to pay.
+            // The purge left by the previous run must not count for this one.
             self.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
         }
         let cost = measure(self.server.pid(), || self.load(method, sql.as_deref()))?;
@@ -284,7 +284,7 @@ impl Bench<'_> {
         done(remora.arg(format!("--socket={}", self.server.socket().display())).arg(file))
     }
 
-    /// Two clients at the same time, as one starts them by hand.
+    /// Two clients at the same time, as somebody would start them by hand.
     fn both(&self, first: &str, second: &str) -> Result<()> {
         let mut children = Vec::new();
         for sql in [first, second] {
@@ -298,7 +298,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Writes the statements of a method that needs some.
+    /// Writes the statements for a method that needs some.
     fn prepare(&self, method: Method, rows: u64) -> Result<Option<PathBuf>> {
         let Method::Insert { rows: each, one_transaction } = method else { return Ok(None) };
         let path = self.folder.join("insert.sql");
@@ -350,7 +350,7 @@ pub(super) fn done(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Nodes in the order of their ids, as OpenStreetMap exports them.
+/// Nodes in the order of their ids, as in OpenStreetMap's exports.
 struct Nodes {
     random: Random,
     id: u64,
@@ -363,7 +363,7 @@ impl Nodes {
 
     fn write_next(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let random = &mut self.random;
-        // Most ids follow each other; deleted nodes leave gaps.
+        // Most ids are consecutive; deleted nodes leave gaps.
         self.id += if random.below(10) < 7 { 1 } else { 1 + random.below(200) };
         let (lat, lon) = (360_000_000 + random.below(75_000_000), random.below(130_000_000));
         let day = 1 + random.below(28);
@@ -389,7 +389,7 @@ impl Nodes {
     }
 }
 
-/// The file, the same compressed, and its two halves.
+/// Writes the file, a compressed copy, and its two halves.
 pub(super) fn write_nodes(folder: &Path, rows: u64) -> Result<()> {
     let create =
         |name: &str| File::create(folder.join(name)).map(|file| BufWriter::with_capacity(1 << 20, file));

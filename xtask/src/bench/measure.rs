@@ -1,4 +1,4 @@
-//! What a method costs: wall time, and processor time on both sides.
+//! Measures a method: wall time, and processor time on both sides.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ pub(crate) struct Cost {
     pub(crate) client_s: f64,
 }
 
-/// Clock ticks of /proc in a second: USER_HZ, 100 on every Linux that Rust runs on.
+/// Clock ticks of /proc per second: USER_HZ, 100 on every Linux that Rust supports.
 const TICKS: f64 = 100.0;
 
-/// Runs `work` and takes the time: of the server by its process id, of the clients as our children that
-/// have ended.
+/// Runs `work` and measures its time: that of the server by its process id, that of the clients as our ended
+/// children.
 pub(crate) fn measure(server: u32, work: impl FnOnce() -> Result<()>) -> Result<Cost> {
     let before = (processor(&server.to_string(), 13)?, processor("self", 15)?);
     let began = Instant::now();
@@ -26,29 +26,29 @@ pub(crate) fn measure(server: u32, work: impl FnOnce() -> Result<()>) -> Result<
     Ok(Cost { wall_s, server_s: after.0 - before.0, client_s: after.1 - before.1 })
 }
 
-/// The cost in the middle of several by wall time.
+/// The median cost by wall time.
 pub(crate) fn median(mut costs: Vec<Cost>) -> Option<Cost> {
     costs.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
     costs.get(costs.len().saturating_sub(1) / 2).copied()
 }
 
-/// The ratio of wall times in the middle of several rounds, each divided by the same round of `base`: what
-/// slows the machine for a minute slows both.
+/// The median over several rounds of the ratio of wall times to the same round of `base`: whatever slows the
+/// machine for a minute slows both.
 pub(crate) fn median_ratio(costs: &[Cost], base: &[Cost]) -> Option<f64> {
     middle(costs.iter().zip(base).map(|(cost, base)| cost.wall_s / base.wall_s).collect())
 }
 
-/// The number in the middle.
+/// The median.
 pub(crate) fn middle(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len().saturating_sub(1) / 2).copied()
 }
 
-/// Two neighbouring counters of /proc/PID/stat, user and system time, counted from 0 (proc_pid_stat(5)):
-/// 13 and 14 of the process, 15 and 16 of its children that were waited for.
+/// Two adjacent counters of /proc/PID/stat, user and system time, counted from 0 (proc_pid_stat(5)): 13 and
+/// 14 of the process, 15 and 16 of its children that were waited for.
 fn processor(process: &str, first: usize) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name in parentheses may hold spaces.
+    // The name in parentheses may contain spaces.
     let fields: Vec<&str> = text.rsplit_once(") ").context("no name")?.1.split(' ').collect();
     let ticks = |at: usize| fields.get(at - 2).and_then(|text| text.parse::<f64>().ok()).context("no number");
     Ok((ticks(first)? + ticks(first + 1)?) / TICKS)

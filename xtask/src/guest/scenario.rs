@@ -1,4 +1,4 @@
-//! What is tried in the guest.
+//! The tests in the guest.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,10 +10,10 @@ use crate::guest::machine::{Guest, until};
 
 type Scenario = fn(&Test<'_>) -> Result<()>;
 
-/// So slow that what is done meanwhile is done long before the end.
+/// So slow that everything done meanwhile is done long before the end.
 const SLOW: &str = "400k";
 
-/// All of them; each gets a guest of its own.
+/// All tests; each gets its own guest.
 pub(crate) const ALL: [(&str, Scenario); 8] = [
     ("thick", thick),
     ("thin", thin),
@@ -25,7 +25,7 @@ pub(crate) const ALL: [(&str, Scenario); 8] = [
     ("killed", killed),
 ];
 
-/// A guest and the program that is tried on it.
+/// A guest and the program under test.
 pub(crate) struct Test<'a> {
     pub(crate) guest: &'a Guest,
     pub(crate) program: &'a Path,
@@ -38,7 +38,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Fails unless the exit code is this one and stderr holds every one of these.
+    /// Fails unless the exit code is this one and stderr contains all of these.
     fn expect(self, code: i32, words: &[&str]) -> Result<String> {
         ensure!(self.code == Some(code), "exit code {:?} and not {code}: {}", self.code, self.said);
         for word in words {
@@ -63,7 +63,7 @@ impl Test<'_> {
         command
     }
 
-    /// A backup of a volume there into `repo`.
+    /// Backs up a volume of the guest into `repo`.
     fn backup(&self, kind: &str, volume: &str, more: &[&str]) -> Command {
         let mut command = self.remora(&[]);
         command.args(self.words(kind, volume)).args(more);
@@ -79,7 +79,7 @@ impl Test<'_> {
         words
     }
 
-    /// The same while the server on `port` is locked.
+    /// The same, while the server on `port` is locked.
     fn locked(&self, port: u16, kind: &str, volume: &str, more: &[&str]) -> Command {
         let port = port.to_string();
         let mut command = self.remora(&["lock", "--no-defaults", "-h", "127.0.0.1", "-P", &port]);
@@ -88,7 +88,7 @@ impl Test<'_> {
         command
     }
 
-    /// Starts it; what it says goes to a file.
+    /// Starts it; its output goes to a file.
     fn start(&self, mut command: Command) -> Result<Child> {
         let said = std::fs::File::create(self.guest.path("said"))?;
         Ok(command.stdout(Stdio::null()).stderr(said).spawn()?)
@@ -99,7 +99,7 @@ impl Test<'_> {
         Ok(Ended { code: status.code(), said: std::fs::read_to_string(self.guest.path("said"))? })
     }
 
-    /// Snapshots of ours that are there.
+    /// How many snapshots of ours exist.
     fn snapshots(&self) -> Result<usize> {
         Ok(self.guest.run("lvs --noheadings -o lv_name @remora")?.split_whitespace().count())
     }
@@ -110,7 +110,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Writes something else into a volume, all of it.
+    /// Overwrites a volume completely.
     fn fill(&self, volume: &str) -> Result<()> {
         let command = format!("dd if=/dev/urandom of=/dev/vg0/{volume} bs=1M count=16 conv=fsync");
         self.guest.run(&command).map(drop)
@@ -124,7 +124,7 @@ impl Test<'_> {
         })
     }
 
-    /// Fails unless the newest generation is what is in the volume now.
+    /// Fails unless the newest generation equals the current contents of the volume.
     fn is_restored(&self, volume: &str) -> Result<()> {
         ended(self.remora(&["restore", "repo", "--to", "restored", "--delta"]))?.expect(0, &[])?;
         let sum = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
@@ -142,8 +142,8 @@ impl Test<'_> {
     }
 }
 
-/// Three generations of a volume with a busy server on it, each of which is booted. The first and the last
-/// are made under a lock, the second without.
+/// Makes three generations of a volume with a busy server on it, and boots each. The first and the last are
+/// made under a lock, the second without.
 fn generations(test: &Test<'_>, volume: &str, port: u16, more: &[&str]) -> Result<()> {
     let load = Load::start(port)?;
     until("some rows", || Ok((rows(port)? > 100).then_some(())))?;
@@ -167,7 +167,7 @@ fn thick(test: &Test<'_>) -> Result<()> {
     hooks(test)
 }
 
-/// A snapshot that the user's own commands make.
+/// A snapshot made by the user's own commands.
 fn hooks(test: &Test<'_>) -> Result<()> {
     let more = [
         "--name",
@@ -217,7 +217,7 @@ fn track(test: &Test<'_>) -> Result<()> {
     let said = backup(&["filler@4 (changes to 3)", " 0 blocks changed"])?;
     ensure!(!said.contains("everything is read"), "{said}");
     test.is_restored("filler")?;
-    // What was kept goes when that is not wanted any more.
+    // A kept snapshot is removed when it is no longer wanted.
     write(5, 1)?;
     ended(test.backup("lvm", "filler", &[]))?.expect(0, &["filler@5 (changes to 4)", " 4 blocks changed"])?;
     test.has_snapshots(0)?;
@@ -228,7 +228,7 @@ fn track(test: &Test<'_>) -> Result<()> {
     test.has_snapshots(1)
 }
 
-/// A whole server: its volume is found, and held still under its lock.
+/// A whole server: its volume is found, and its snapshot is made under the server's lock.
 fn server(test: &Test<'_>) -> Result<()> {
     let source = format!("mysql:ssh://root@127.0.0.1:{}", test.guest.ports.ssh);
     let load = Load::start(test.guest.ports.thin)?;
@@ -266,7 +266,7 @@ fn overflow(test: &Test<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The pool of a thin volume is nearly full, before the backup and while it goes on.
+/// The pool of a thin volume is nearly full, before the backup and during it.
 fn pool(test: &Test<'_>) -> Result<()> {
     let fill = "dd if=/dev/zero of=/dev/vg0/filler bs=1M count=90 conv=fsync; i=90
         until [ $(lvs --noheadings -o data_percent vg0/pool-a | cut -d. -f1) -ge 99 ]; do
@@ -283,7 +283,7 @@ fn pool(test: &Test<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A backup that is stopped, or whose ssh is killed, removes its snapshot all the same.
+/// A backup that is stopped, or whose ssh is killed, still removes its snapshot.
 fn stopped(test: &Test<'_>) -> Result<()> {
     test.fill("small")?;
     let running = test.start(test.backup("lvm", "small", &["--rate", SLOW]))?;
@@ -301,7 +301,7 @@ fn stopped(test: &Test<'_>) -> Result<()> {
     test.has_snapshots(0)
 }
 
-/// What a backup that was killed has left is removed by the next one, on thick volumes and thin ones.
+/// The next backup removes what a killed one has left, on thick volumes and on thin ones.
 fn killed(test: &Test<'_>) -> Result<()> {
     for volume in ["small", "filler"] {
         test.fill(volume)?;

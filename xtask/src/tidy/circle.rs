@@ -1,8 +1,8 @@
-//! Modules of a crate that need each other in a circle. Neither of them can be understood, tested or moved
-//! alone.
+//! Finds modules of a crate that import each other in a circle. None of them can be understood, tested or
+//! moved alone.
 //!
-//! A module and what is below it may know each other. Between two others, an arrow is drawn between the parts
-//! of the crate that hold them, side by side under the module that holds both.
+//! A module and the modules below it may import each other. For any other two modules an arrow is drawn
+//! between the sibling modules that contain them, below the module that contains both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use syn::visit::{Visit, visit_item, visit_path};
 
-/// A module of a crate: the names from the crate's root down, none for the root.
+/// A module of a crate: the names from the crate's root down; empty for the root.
 type Module = Vec<String>;
 
-/// Where a name leads that stands in a module: to a module, and what is left of the path.
+/// What an imported name means in a module: a module, and the rest of the path.
 type Aliases = BTreeMap<(Module, String), Vec<String>>;
 
 /// Every circle is a complaint.
@@ -29,7 +29,7 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The folders of the crates' sources.
+/// The source folders of the crates.
 fn sources(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![root.join("xtask/src")];
     for shelf in ["crates", "plugin"] {
@@ -42,7 +42,7 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Modules that need each other, and for which names.
+/// Modules that import each other, and which names.
 struct Circle {
     modules: Vec<String>,
     ties: Vec<String>,
@@ -54,12 +54,12 @@ impl Circle {
     }
 }
 
-/// What the modules of a crate take from each other.
+/// What the modules of a crate import from each other.
 #[derive(Default)]
 struct Crate {
     modules: BTreeSet<Module>,
     aliases: Aliases,
-    /// For each module the paths that it names, from the crate's root.
+    /// The paths that each module names, from the crate's root.
     named: BTreeSet<(Module, Vec<String>)>,
 }
 
@@ -77,7 +77,7 @@ impl Crate {
         Ok(krate)
     }
 
-    /// The module that a path leads to, and the name in it.
+    /// The module of a path, and the name in it.
     fn resolve(&self, path: &[String], depth: u32) -> (Module, String) {
         let mut module = Module::new();
         for (at, name) in path.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Crate {
         (module, String::new())
     }
 
-    /// The arrows between modules that lie side by side, and the names they are drawn for.
+    /// The arrows between sibling modules, with the names that cause them.
     fn arrows(&self) -> BTreeMap<(Module, Module), BTreeSet<String>> {
         let mut arrows: BTreeMap<(Module, Module), BTreeSet<String>> = BTreeMap::new();
         for (from, path) in &self.named {
@@ -140,7 +140,7 @@ impl Crate {
     }
 }
 
-/// The modules that arrows lead to from one of them.
+/// The modules that can be reached from one of them by arrows.
 fn reach<'a>(
     arrows: &'a BTreeMap<(Module, Module), BTreeSet<String>>,
     from: &Module,
@@ -156,7 +156,7 @@ fn reach<'a>(
     found
 }
 
-/// The files below a folder with the modules that they are. Tests may know everything.
+/// The files below a folder with their modules. Tests may import everything.
 fn collect(folder: &Path, module: &mut Module, files: &mut Vec<(Module, PathBuf)>) -> Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -176,19 +176,19 @@ fn collect(folder: &Path, module: &mut Module, files: &mut Vec<(Module, PathBuf)
     Ok(())
 }
 
-/// Walks through a file and notes what it names.
+/// Walks through a file and records the names in it.
 struct Reader<'a> {
     krate: &'a mut Crate,
     module: Module,
 }
 
 impl Reader<'_> {
-    /// The path from the crate's root, when it is one within the crate.
+    /// The path from the crate's root, if it is within the crate.
     fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
         let mut base = match path.first()?.as_str() {
             "crate" => Module::new(),
             "self" | "super" => self.module.clone(),
-            // Perhaps a module below this one, which is no arrow.
+            // Perhaps a module below this one, which is not an arrow.
             _ => return None,
         };
         let mut rest = path;
@@ -235,7 +235,7 @@ impl Reader<'_> {
         self.krate.aliases.insert((self.module.clone(), here.to_string()), absolute);
     }
 
-    /// What stands in a macro is no syntax yet: words with `::` between them are taken for paths.
+    /// The tokens in a macro are not parsed: words with `::` between them are taken for paths.
     fn tokens(&mut self, tokens: proc_macro2::TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -300,7 +300,7 @@ mod tests {
     use super::{Crate, Reader};
     use syn::visit::Visit;
 
-    /// The circles of a crate with these files, each as its modules.
+    /// The circles of a crate with these files, each as a list of its modules.
     fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let mut krate = Crate::default();
         let module = |name: &str| name.split_terminator("::").map(str::to_owned).collect::<Vec<_>>();
@@ -334,7 +334,7 @@ mod tests {
         assert!(circles(&below).is_empty());
         let tests = [("a", "use crate::b::B;"), ("b", "#[cfg(test)] mod tests { use crate::a::A; }")];
         assert!(circles(&tests).is_empty());
-        // Children of two modules tie their parents.
+        // Children of two modules connect their parents.
         let parts = [("a", ""), ("a::x", "use crate::b::y::Y;"), ("b", "use crate::a::A;"), ("b::y", "")];
         assert_eq!(circles(&parts), [["a", "b"]]);
     }

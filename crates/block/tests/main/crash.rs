@@ -1,4 +1,4 @@
-//! Stopped at each sync, with what was not synced gone, kept or torn.
+//! A run is stopped at each sync; what was not synced is gone, kept or torn.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::support::{
     Random, TARGET, VOLUME, back_up, generations, keep, repository, restored, sound, world,
 };
 
-/// What the volume is at the time of a generation.
+/// The volume's contents at a generation.
 fn volume(generation: u64) -> Vec<u8> {
     let mut bytes = Random(77).volume(30);
     let mut random = Random(generation + 1);
@@ -28,8 +28,8 @@ fn make(disk: &FaultDisk, generation: u64) -> Result<(), block::Error> {
     back_up(disk, false).map(drop)
 }
 
-/// Does `first` on a calm disk, then `second` on one that stops at each of its syncs, and looks at what is
-/// there after each kind of crash.
+/// Does `first` on a calm disk, then `second` on a disk that stops at each of its syncs, and checks the
+/// repository after each kind of crash.
 fn everywhere(
     first: impl Fn(&FaultDisk),
     second: impl Fn(&FaultDisk) -> bool,
@@ -45,7 +45,7 @@ fn everywhere(
             let disk = FaultDisk::stopping_at(stop);
             first(&disk);
             let done = second(&disk);
-            // What was done may have been told before the last sync, which only notes that.
+            // The last sync only notes a generation that may already have been reported as done.
             assert!(done || stop < calm.syncs());
             look(&disk.after_crash(unsynced), done);
         }
@@ -86,7 +86,7 @@ fn what_is_to_stay_stays_through_a_prune() {
     everywhere(
         |disk| {
             (1..=6).for_each(|generation| make(disk, generation).unwrap());
-            // So that a catalogue and references are there already.
+            // This puts a catalogue and references in place.
             keep(disk, &[2, 3, 4, 5, 6]).unwrap();
         },
         |disk| keep(disk, &[3, 6]).is_ok(),
@@ -142,14 +142,14 @@ fn a_restore_in_place_can_be_done_again() {
     );
 }
 
-/// The canary: a store whose files are not synced must not pass.
+/// The canary: the harness must reject a store whose files are not synced.
 #[test]
 fn the_harness_sees_a_file_that_was_not_synced() {
     let careless = std::panic::catch_unwind(|| {
         everywhere(
             |disk| make(disk, 1).unwrap(),
             |disk| {
-                // Takes the name without a sync of the bytes.
+                // Renames without a sync of the bytes.
                 let bytes = disk.bytes(Path::new("/repo/name/000001.blk")).unwrap();
                 let name = Path::new("/repo/name/000002.blk");
                 let mut sink = disk.create(name).unwrap();

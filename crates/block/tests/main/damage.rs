@@ -45,7 +45,8 @@ fn every_flipped_byte_is_found_and_named() {
                 found.iter().any(|damage| damage.place.contains(&name)),
                 "byte {at} of {name}: {found:?}"
             );
-            // What is restored all the same is right; every few bytes will do, it is the slower part.
+            // What is restored despite the damage is right. This part is slower, so it looks at every eighth
+            // byte only.
             if at % 8 != 0 {
                 continue;
             }
@@ -132,7 +133,7 @@ fn a_backup_builds_upon_what_is_whole_or_asks_for_a_full_one() {
     let (disk, volume) = small();
     let last = files(&disk).pop().unwrap();
     disk.corrupt(&last, 3, 1);
-    // The newest is damaged: what is older does as well, and the damage is told.
+    // The newest is damaged: an older one serves as well, and the damage is reported.
     let made = back_up(&disk, false).unwrap();
     assert_eq!((made.generation, made.parent, made.damages.len()), (5, 2, 1), "{made:?}");
     assert!(restored(&disk, Some(5)).unwrap() == volume);
@@ -143,7 +144,7 @@ fn a_backup_builds_upon_what_is_whole_or_asks_for_a_full_one() {
     assert!(error.contains("--full"), "{error}");
     let made = back_up(&disk, true).unwrap();
     assert_eq!((made.parent, made.damages.len()), (0, files(&disk).len() - 1));
-    // Of what is damaged everything is kept that may be of use, until nothing older than it stays.
+    // Whatever may be of use in damaged files is kept, until no older generation remains.
     let pruned = keep(&disk, &[made.generation]).unwrap();
     assert_eq!(pruned.unused, Vec::<String>::new(), "{pruned:?}");
     assert!(restored(&disk, None).unwrap() == volume);

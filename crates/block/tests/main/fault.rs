@@ -1,4 +1,4 @@
-//! Sources that can't be read, disks that are full, runs that get into each other's way.
+//! Sources that can't be read, full disks, and runs that get in each other's way.
 
 use std::io;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn a_bad_sector_is_no_backup_and_harms_none() {
     assert!(!disk.names().iter().any(|name| name.to_string_lossy().contains("partial")), "nothing is left");
 }
 
-/// What a source is made to do while it is read.
+/// What a source does while it is read.
 struct Odd<'a> {
     scan: Scan,
     longer: u64,
@@ -96,7 +96,8 @@ fn a_file_that_changes_meanwhile_is_refused_unless_that_is_wanted() {
     assert_eq!(generations(&disk), [1]);
 }
 
-/// Whoever sets the time of a file back, or writes so that no time tells, is seen all the same.
+/// A change is noticed even if somebody sets the file's time back, or writes in a way that no timestamp
+/// shows.
 #[test]
 fn a_file_whose_times_do_not_tell_is_seen_to_change() {
     let volume = Random(1).volume(600);
@@ -118,7 +119,7 @@ fn a_file_whose_times_do_not_tell_is_seen_to_change() {
     let mut moving = Odd { scan: scan(&disk), longer: 0, meanwhile: &unseen, unreliable: false };
     let error = backup(&repository(&disk), &mut moving, &request(), world()).unwrap_err();
     assert!(matches!(error, Error::Changed { .. }), "{error}");
-    // A snapshot is not looked at again: nobody can write to it.
+    // A snapshot is not checked again: nobody can write to it.
     let mut moving = Odd { scan: scan(&disk), longer: 0, meanwhile: &unseen, unreliable: false };
     let still = Request { is_still: true, ..request() };
     backup(&repository(&disk), &mut moving, &still, world()).unwrap();
@@ -235,7 +236,7 @@ fn one_writes_and_many_read() {
     sound(&disk);
 }
 
-/// How far a run came is seen by what it asks of its source.
+/// What a run asks of its source shows how far it came.
 #[test]
 fn an_interrupted_run_is_gone_on_with() {
     let disk = FaultDisk::default();
@@ -250,18 +251,18 @@ fn an_interrupted_run_is_gone_on_with() {
     back_up(&disk, false).unwrap_err();
     let left = disk.bytes(&partial).unwrap();
     assert!(left.len() > 3 * CHUNK, "{}", left.len());
-    // What was stored meanwhile is damaged in one place and torn at the end, and the source has changed.
+    // What was stored is then damaged in one place and torn at the end, and the source has changed.
     let mut torn = left[..left.len() - 1000].to_vec();
     torn[CHUNK + 500_000] ^= 1;
     disk.put(&partial, &torn);
     volume[2 * CHUNK + 7] ^= 1;
     let made = back_up_bytes(&disk, &volume);
-    // Seven chunks were read; one is damaged, one torn, one another.
+    // Seven chunks were read; one of them is damaged, one torn, and one has changed.
     assert_eq!(made.reused, 4 * 256, "{made:?}");
     assert!(restored(&disk, None).unwrap() == volume);
     sound(&disk);
 
-    // The same for what changed, and only upon the same parent.
+    // The same for a backup of changes, and only on the same parent.
     volume[..1500 * BLOCK].copy_from_slice(&noise(1500));
     disk.put(Path::new(VOLUME), &volume);
     disk.damage(Path::new(VOLUME), 1900 * BLOCK as u64);

@@ -1,5 +1,5 @@
-//! Files whose every hash is right and that still do not say what was backed up: the last checks see them,
-//! nothing before does.
+//! Files in which every hash is right, although they do not hold what was backed up. Only the last checks see
+//! that.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn noise(random: &mut Random, blocks: usize) -> Vec<u8> {
     (0..blocks * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect()
 }
 
-/// Changes records and trailer of a file, and makes all hashes anew.
+/// Changes records and trailer of a file, and recomputes all hashes.
 fn forge(disk: &FaultDisk, number: u64, change: impl FnOnce(&mut Record, &mut Trailer)) {
     let mut bytes = disk.bytes(&file(number)).unwrap();
     let end = bytes.len() - TRAILER_BYTES;
@@ -69,7 +69,7 @@ fn a_chunk_of_other_blocks_is_refused() {
     let disk = FaultDisk::default();
     let volume = Random(1).volume(20);
     back_up_bytes(&disk, &volume);
-    // Two blocks change places; chunk and volume say what they said.
+    // Two blocks change places; the hashes of chunk and volume stay the same.
     forge(&disk, 1, |record, _| {
         let mut stored = record.changes.iter_mut().filter(|(_, place)| place.is_some());
         let (one, other) = (stored.next().unwrap(), stored.next().unwrap());
@@ -82,7 +82,7 @@ fn a_chunk_of_other_blocks_is_refused() {
     );
     let found = damages(&disk);
     assert!(found.len() == 1 && found[0].what.contains("chunk 0 is not what was backed up"), "{found:?}");
-    // The volume says what the chunk says, and the chunk is still another.
+    // The volume's hash agrees with the chunk's, but the chunk differs.
     forge(&disk, 1, |record, trailer| {
         record.content[0] ^= 1;
         trailer.content = content(volume.len() as u64, &record.content);
@@ -91,7 +91,7 @@ fn a_chunk_of_other_blocks_is_refused() {
     assert_eq!(damages(&disk).len(), 1);
 }
 
-/// Two files of which much is not needed any more; what they hold is hashed all the same.
+/// Much of two files is not needed any more; all they hold is still checked against its hash.
 #[test]
 fn what_is_kept_only_for_others_is_looked_at() {
     let disk = FaultDisk::default();
@@ -113,14 +113,14 @@ fn what_is_kept_only_for_others_is_looked_at() {
     assert!(restored(&disk, None).unwrap() == volume);
 }
 
-/// What two generations need of a file that goes is copied once.
+/// Blocks of a removed file that two generations need are copied once.
 #[test]
 fn a_prune_copies_what_is_shared_once() {
     let disk = FaultDisk::default();
     let mut random = Random(5);
     let first = noise(&mut random, 200);
     back_up_bytes(&disk, &first);
-    // Two full generations' worth of other blocks, and some that all have.
+    // Two full generations of different blocks, and some blocks that all have.
     let mut states = Vec::new();
     let mut volume = noise(&mut random, 200);
     volume[..32 * BLOCK].copy_from_slice(&first[..32 * BLOCK]);

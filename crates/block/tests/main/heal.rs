@@ -1,5 +1,4 @@
-//! Damage costs what is damaged, and no more: what comes back, what it costs, and what the next backup makes
-//! good.
+//! Damage costs only what is damaged: what comes back, what is lost, and what the next backup repairs.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ fn noise(random: &mut Random, blocks: usize) -> Vec<u8> {
     (0..blocks * BLOCK / 8).flat_map(|_| random.next().to_le_bytes()).collect()
 }
 
-/// Brings back what can be had, and what is lost of it.
+/// Restores what can be restored, and says what is lost.
 fn kept_going(disk: &FaultDisk, generation: Option<u64>) -> Result<(Vec<u8>, Summary), Error> {
     disk.remove(Path::new(TARGET)).ok();
     let request = Request { keep_going: true, ..Request::new(generation, 2) };
@@ -39,14 +38,14 @@ fn vec_of(range: Range<u64>) -> Vec<Range<u64>> {
     std::iter::once(range).collect()
 }
 
-/// Damages the place where a block's bytes are stored as they are.
+/// Damages the place where a block is stored uncompressed.
 fn damage_block(disk: &FaultDisk, number: u64, block: &[u8]) {
     let bytes = disk.bytes(&file(number)).unwrap();
     let at = bytes.windows(64).position(|window| window == &block[100..164]).unwrap();
     disk.corrupt(&file(number), at, 1);
 }
 
-/// A full generation of noise, and two with a change each.
+/// A full generation of noise, and two generations with one change each.
 fn three() -> (FaultDisk, Vec<Vec<u8>>) {
     let disk = FaultDisk::default();
     let mut random = Random(21);
@@ -75,7 +74,7 @@ fn a_damaged_group_costs_its_blocks() {
         assert!(bytes[..from] == state[..from] && bytes[to..] == state[to..]);
         assert!(bytes[from..to].iter().all(|byte| *byte == 0));
     }
-    // In place, what is lost stays what it was.
+    // In a restore in place, lost blocks keep their contents.
     let target = Path::new("/target/device");
     disk.put(target, &states[2]);
     disk.corrupt(target, 7, 1);
@@ -106,7 +105,7 @@ fn the_next_backup_stores_again_what_is_damaged_and_all_generations_are_whole() 
     let found = damages(&disk);
     assert!(found.len() == 1 && found[0].costs.is_empty(), "{found:?}");
     assert_eq!(back_up(&disk, false).unwrap().healed, 0, "once is enough");
-    // A prune keeps the sound copy for those that need it, and lets the damaged one go in the end.
+    // A prune keeps the sound copy for those that need it, and removes the damaged one in the end.
     keep(&disk, &[1, 5, 6]).unwrap();
     for generation in [1, 5, 6] {
         assert!(restored(&disk, Some(generation)).unwrap() == states[if generation == 1 { 0 } else { 2 }]);
@@ -120,7 +119,7 @@ fn the_next_backup_stores_again_what_is_damaged_and_all_generations_are_whole() 
 fn a_damaged_record_costs_its_chunk_until_the_next_backup() {
     let (disk, states) = three();
     let bytes = disk.bytes(&file(1)).unwrap();
-    // The record of the second chunk stands behind the blocks of the first one.
+    // The record of the second chunk comes after the blocks of the first one.
     let mut records = (0..bytes.len() - 4).filter(|at| bytes[*at..].starts_with(b"chnk"));
     let second = records.nth(1).unwrap();
     disk.corrupt(&file(1), second + 60, 1);
@@ -128,11 +127,11 @@ fn a_damaged_record_costs_its_chunk_until_the_next_backup() {
     assert_eq!(lost(&summary), vec_of(CHUNK as u64..2 * CHUNK as u64));
     assert!(restored_bytes[..CHUNK] == states[2][..CHUNK]);
     assert!(restored_bytes[2 * CHUNK..] == states[2][2 * CHUNK..]);
-    // A prune of what hangs on it keeps all of it.
+    // A prune of its descendants keeps all of it.
     let pruned = keep(&disk, &[2, 3]).unwrap();
     assert_eq!((pruned.damaged, pruned.freed), (vec![2, 3], 0));
     assert_eq!(generations(&disk), [1, 2, 3]);
-    // That is seen without being told.
+    // The backup notices that without being told.
     let made = back_up(&disk, false).unwrap();
     assert_eq!((made.healed, made.damages.len()), (256, 1), "{made:?}");
     assert!(restored(&disk, None).unwrap() == states[2]);
@@ -158,14 +157,14 @@ fn a_damaged_frame_costs_nothing() {
                     bytes == *state && summary.losses.is_empty(),
                     "{number} {at} {generation} {summary:?}"
                 );
-                // Nothing tells what the newest one was as a whole when its trailer is gone.
+                // Without its trailer, nothing tells what the newest generation was as a whole.
                 assert!(summary.is_proven || (number, generation, at) == (3, 3, len - 104), "{summary:?}");
             }
             disk.corrupt(&file(number), at, 1);
         }
     }
     sound(&disk);
-    // What is cut off is lost, and what is in front of it is not.
+    // What is cut off is lost; what comes before it is not.
     let bytes = disk.bytes(&file(1)).unwrap();
     disk.put(&file(1), &bytes[..bytes.len() / 2]);
     let (found, summary) = kept_going(&disk, Some(2)).unwrap();
@@ -175,8 +174,8 @@ fn a_damaged_frame_costs_nothing() {
     assert!((CHUNK..bytes.len() / 2).contains(&from) && found[..from] == states[1][..from]);
 }
 
-/// Whatever byte is flipped: what comes back and is not told to be lost is right, or it is said that it is
-/// not proven.
+/// Whatever byte is flipped: all that is restored and not reported as lost is right, or the restore says that
+/// it is not proven.
 #[test]
 fn what_comes_back_is_right_whatever_byte_is_flipped() {
     let disk = FaultDisk::default();
@@ -234,12 +233,12 @@ fn the_newest_generation_is_missed_when_its_file_is_gone() {
     assert!(matches!(restored(&disk, None), Err(Error::Corrupt { .. })));
     assert!(matches!(restored(&disk, Some(3)), Err(Error::Corrupt { .. })));
     assert!(restored(&disk, Some(2)).unwrap() == states[1]);
-    // Its number is not given again.
+    // Its number is not used again.
     let made = back_up(&disk, false).unwrap();
     assert_eq!((made.generation, made.parent, made.damages.len()), (4, 2, 1), "{made:?}");
     assert!(restored(&disk, None).unwrap() == states[2]);
     sound(&disk);
-    // A note that is damaged is told and written anew.
+    // A damaged note is reported and written anew.
     let note = Path::new(REPO).join("newest.note");
     for at in 0..disk.bytes(&note).unwrap().len() {
         disk.corrupt(&note, at, 4);
@@ -261,7 +260,7 @@ fn a_prune_that_can_not_copy_out_of_a_file_leaves_it() {
     let mut volume = noise(&mut random, 300);
     volume[..20 * BLOCK].copy_from_slice(&first[..20 * BLOCK]);
     back_up_bytes(&disk, &volume);
-    // Little of the first is needed, and that would be copied; but it is damaged.
+    // Little of the first file is needed, so a prune would copy it; but it is damaged.
     damage_block(&disk, 1, &first[3 * BLOCK..4 * BLOCK]);
     keep(&disk, &[2]).unwrap();
     assert!(disk.bytes(&file(1)).is_some(), "what is sound in it is needed");
@@ -275,7 +274,7 @@ fn a_prune_that_can_not_copy_out_of_a_file_leaves_it() {
     sound(&disk);
 }
 
-/// A bad sector below the repository is a damage as any other.
+/// A bad sector below the repository counts as any other damage.
 #[test]
 fn what_can_not_be_read_costs_no_more_either() {
     let (disk, states) = three();

@@ -45,7 +45,7 @@ fn change(random: &mut Random, volume: &mut Vec<u8>) {
             }
         }
         _ => {
-            // A row here and there: what databases do.
+            // A row here and there, as databases write.
             for _ in 0..random.below(60) {
                 let at = random.below(len.saturating_sub(100));
                 let end = (at + random.below(100)).min(len);
@@ -69,7 +69,7 @@ fn compare(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, random: &mut Random
     assert!(restored(disk, None).unwrap() == *newest);
 }
 
-/// Restores over another generation, with and without looking at what is there.
+/// Restores over another generation, with and without comparing with what is there.
 fn over_another(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, generation: u64, random: &mut Random) {
     let path = Path::new("/target/over");
     let other = model.values().nth(random.below(model.len())).unwrap();
@@ -83,8 +83,8 @@ fn over_another(disk: &FaultDisk, model: &BTreeMap<u64, Vec<u8>>, generation: u6
     disk.remove(path).unwrap();
 }
 
-/// Now and then what a file system tells: where the volume differs from the newest generation, and a little
-/// more. The snapshot of that may be damaged.
+/// Sometimes with what a file system tells: where the volume differs from the newest generation, and a little
+/// more. The snapshot kept of that generation may be damaged.
 fn tracked(
     disk: &FaultDisk,
     random: &mut Random,
@@ -132,7 +132,7 @@ fn life(seed: u64) {
 #[test]
 fn random_lives_come_back_whole() {
     (1..=8).for_each(|seed| {
-        // Shown when it fails, so that it can be lived again.
+        // Shown when the test fails, so that it can be repeated.
         println!("seed {seed}");
         life(seed);
     });
@@ -210,7 +210,7 @@ fn a_pruned_chain_refers_to_what_stays_and_lets_go_of_what_does_not() {
     sound(&disk);
 }
 
-/// In a volume of many chunks most are not looked at.
+/// In a volume of many chunks, most are not read.
 #[test]
 fn only_what_may_have_changed_is_read() {
     let disk = FaultDisk::default();
@@ -228,25 +228,25 @@ fn only_what_may_have_changed_is_read() {
         volume[at..at + BLOCK].copy_from_slice(&block);
         ranges.push(at as u64..(at + BLOCK) as u64);
     }
-    // What has become zeros, all of a chunk.
+    // A whole chunk has become zeros.
     volume[CHUNK..2 * CHUNK].fill(0);
     ranges.push(CHUNK as u64..2 * CHUNK as u64);
     disk.put(Path::new(VOLUME), &volume);
     back_up_changed(&disk, false, Some(Changed { since: 1, ranges })).unwrap();
     assert!(restored(&disk, None).unwrap() == volume);
-    // What was not told is not seen, but for the end of the volume: so it was the ranges that were read.
+    // A change outside the ranges is not seen, except at the end of the volume: so only the ranges were read.
     volume.iter_mut().step_by(8 * CHUNK).for_each(|byte| *byte ^= 1);
     disk.put(Path::new(VOLUME), &volume);
     let told = Changed { since: 2, ranges: Vec::new() };
     let made = back_up_changed(&disk, false, Some(told.clone())).map(|made| made.changed);
     assert!(matches!(made, Ok(1) | Err(Error::Untracked { .. })), "{made:?}");
-    // But not for ever: another sample is taken, until all lie.
+    // But not for ever: each backup takes another sample, until all are wrong.
     volume.iter_mut().step_by(CHUNK).for_each(|byte| *byte ^= 2);
     disk.put(Path::new(VOLUME), &volume);
     let newest = *generations(&disk).last().unwrap();
     let made = back_up_changed(&disk, false, Some(Changed { since: newest, ..told.clone() }));
     assert!(matches!(made, Err(Error::Untracked { at, .. }) if at % CHUNK as u64 == 0), "{made:?}");
-    // Told since another generation, it means nothing.
+    // Ranges since another generation mean nothing.
     back_up_changed(&disk, false, Some(Changed { since: newest - 1, ..told })).unwrap();
     assert!(restored(&disk, None).unwrap() == volume);
 }
@@ -260,7 +260,7 @@ fn what_a_block_was_is_read_where_a_snapshot_still_has_it() {
     let changed = |since| Some(Changed { since, ranges: std::iter::once(0..60 * BLOCK as u64).collect() });
     volume.iter_mut().step_by(7 * BLOCK).for_each(|byte| *byte ^= 1);
     disk.put(Path::new(VOLUME), &volume);
-    // The blocks of the generation before can't be unpacked, and need not be.
+    // The blocks of the previous generation can't be unpacked, and need not be.
     let first = Path::new(REPO).join("000001.blk");
     let sound_bytes = disk.bytes(&first).unwrap();
     let mut damaged = sound_bytes.clone();
@@ -268,8 +268,8 @@ fn what_a_block_was_is_read_where_a_snapshot_still_has_it() {
     disk.put(&first, &damaged);
     let made = back_up_changed(&disk, false, changed(1)).unwrap();
     assert!(made.written < made.changed * 1000, "differences: {made:?}");
-    // What is a difference already needs what that was made to: as that can't be had, the block is stored
-    // whole, and told.
+    // A block stored as a difference needs its base. The base can't be read, so the block is stored whole,
+    // and that is reported.
     disk.put(Path::new(KEPT), &volume);
     volume.iter_mut().step_by(7 * BLOCK).for_each(|byte| *byte ^= 2);
     disk.put(Path::new(VOLUME), &volume);

@@ -52,18 +52,18 @@ fn a_backup_leaves_the_page_cache_as_it_was() {
     file.sync_all().unwrap();
     let source = RealDisk.open(&path).unwrap();
     source.forget(0, len as u64);
-    // What somebody else is working with.
+    // A page that somebody else is working with.
     file.seek(SeekFrom::Start(9 << 20)).unwrap();
     file.read_exact(&mut vec![0; 2 << 20]).unwrap();
     let before = source.absent(0, len).unwrap();
     back_up_file(&repository, &path);
     assert_eq!(source.absent(0, len).unwrap(), before);
-    // In memory itself, such as tmpfs, a file can't be forgotten, and there is nothing to see.
+    // A file system in memory, such as tmpfs, can't drop a file's pages, so there is nothing to check.
     let absent: u64 = before.iter().map(|range| range.end - range.start).sum();
     assert!(absent == 0 || absent > 10 << 20, "{before:?}");
 }
 
-/// A terabyte of nothing: neither read nor compared.
+/// A terabyte of hole: neither read nor compared.
 #[test]
 fn a_hole_of_a_terabyte_takes_no_memory_traffic() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use disk::faults::FaultDisk;
 use progress::Silent;
 
 pub(crate) const VOLUME: &str = "/volume";
-/// The volume as it was, if there is something.
+/// The volume's previous contents, if any.
 pub(crate) const KEPT: &str = "/kept";
 pub(crate) const REPO: &str = "/repo/name";
 pub(crate) const TARGET: &str = "/target/restored";
@@ -32,7 +32,7 @@ pub(crate) fn back_up(disk: &FaultDisk, full: bool) -> Result<Summary, Error> {
     back_up_changed(disk, full, None)
 }
 
-/// The same, when it is known where it may have changed.
+/// The same, when the places that may have changed are known.
 pub(crate) fn back_up_changed(
     disk: &FaultDisk,
     full: bool,

@@ -22,10 +22,10 @@ fn repository(folder: &Path) -> Repository {
 /// Tells where a file has changed.
 type OfFile<'a> = dyn FnMut(&Path) -> Vec<Range<u64>> + 'a;
 
-/// What a thing is, its bytes, rights, owner, and time in s and ns.
+/// Kind, bytes, permissions, owner, and time in s and ns.
 type Seen = (String, Vec<u8>, u32, u32, i64, i64);
 
-/// A generation of `top`; where `changed` tells what of a file has changed, only that is read.
+/// A generation of `top`; where `changed` says which parts of a file have changed, only those are read.
 fn back_up(folder: &Path, top: &Path, changed: Option<&mut OfFile<'_>>) -> Result<Summary, Error> {
     let repository = repository(folder);
     let (nodes, left) = tree::list(&RealDisk, top).unwrap();
@@ -50,7 +50,7 @@ fn bring_back(folder: &Path, generation: Option<u64>) -> PathBuf {
     back
 }
 
-/// All that can be seen of a tree: by path, what it is, its bytes, rights, owner and time.
+/// All that can be seen of a tree: for each path its kind, bytes, permissions, owner and time.
 fn seen(top: &Path) -> BTreeMap<PathBuf, Seen> {
     let (nodes, _) = tree::list(&RealDisk, top).unwrap();
     let see = |node: tree::Node| {
@@ -85,7 +85,7 @@ fn a_tree_comes_back_as_it_was() {
     assert!(std::fs::metadata(back.join("sparse")).unwrap().blocks() < 100, "holes stay holes");
 }
 
-/// An access control list: rights of owner, a user, the group, the mask, others.
+/// An access control list: permissions of owner, a user, the group, the mask, others.
 fn list(owner: u8, user: u8, group: u8, mask: u8, others: u8) -> Vec<u8> {
     let none = u32::MAX;
     let entries =
@@ -105,14 +105,14 @@ fn mode(path: &Path) -> u32 {
 
 fn extended(path: &Path) -> disk::Extended {
     let all = RealDisk.entry(path).unwrap().extended;
-    // Set by the system itself where it has such.
+    // Where the system has such an attribute, it sets it itself.
     all.into_iter().filter(|(name, _)| name != "security.selinux").collect()
 }
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// A tree with lists, attributes, and one file of three names.
+/// A tree with access control lists, attributes, and a file with three names.
 fn rich(folder: &Path) -> PathBuf {
     let top = folder.join("top");
     std::fs::create_dir_all(top.join("sub")).unwrap();
@@ -136,7 +136,7 @@ fn lists_attributes_and_second_names_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let top = rich(folder.path());
     back_up(folder.path(), &top, None).unwrap();
-    // What is made in the folder that it comes back to gets rights that nobody had; they must go.
+    // The default list of the target folder gives new entries permissions that nobody had; they must go.
     RealDisk.set_extended(folder.path(), DEFAULT.as_ref(), &list(7, 7, 7, 7, 7)).unwrap();
     let back = bring_back(folder.path(), None);
     for name in ["", "sub", "sub/file", "another", "z", "listed"] {
@@ -147,7 +147,7 @@ fn lists_attributes_and_second_names_come_back() {
     let inode = |name: &str| std::fs::metadata(back.join(name)).unwrap().ino();
     assert!(inode("another") == inode("sub/file") && inode("z") == inode("another"));
     assert!(seen(&back) == seen(&top));
-    // A name that goes takes no bytes along, and none are stored again.
+    // Removing one name removes no bytes, and none are stored again.
     std::fs::remove_file(top.join("another")).unwrap();
     let made = back_up(folder.path(), &top, None).unwrap();
     assert!(made.changed <= 4, "{made:?}");
@@ -155,7 +155,7 @@ fn lists_attributes_and_second_names_come_back() {
     assert!(seen(&bring_back(folder.path(), None)) == seen(&top));
 }
 
-/// Folders that have neither lists nor attributes, nor files of two names.
+/// Folders without access control lists, attributes, or files with two names.
 struct Plain;
 
 impl Tree for Plain {
@@ -186,12 +186,12 @@ fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
     let request = restore::Request::new(None, 2);
     let restored =
         tree::restore(&repository(folder.path()), (&disk, &Plain), &back, request, world()).unwrap();
-    // Two names, twice two attributes and two lists of a folder, one list of a file: of each name once.
+    // Two names, twice two attributes, two lists of a folder and one list of a file: each is named once.
     let told: Vec<&str> = restored.bent.iter().map(|(_, what)| what.split(": ").next().unwrap()).collect();
     assert!(told.iter().filter(|what| what.contains("a file of its own")).count() == 2, "{told:?}");
     assert!(told.iter().any(|what| what.contains("access control list system.posix_acl_access")), "{told:?}");
     assert!(told.iter().any(|what| what.contains("attribute user.one")), "{told:?}");
-    // The group had nothing; the mask stood where its rights stand.
+    // The group had no permissions; the mask stands in their place.
     assert_eq!((mode(&top.join("listed")), mode(&back.join("listed"))), (0o660, 0o600));
     assert_eq!(mode(&back.join("sub")) & 0o070, 0o050);
     for name in ["another", "z", "sub/file"] {
@@ -199,14 +199,14 @@ fn what_the_target_can_not_hold_is_told_and_gives_nobody_more_rights() {
     }
 }
 
-/// A path that the system does not take leaves the rest alone.
+/// A path that the system does not accept is left out, and nothing else.
 #[test]
 fn a_path_that_is_too_long_is_left_out_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
     std::fs::create_dir(&top).unwrap();
     std::fs::write(top.join("file"), "here").unwrap();
-    // Made from the inside out: no path is ever too long to be made.
+    // Made from the inside out, so that no path is ever too long to be made.
     let name = "d".repeat(200);
     std::fs::create_dir(folder.path().join("deep")).unwrap();
     for _ in 0..25 {
@@ -225,7 +225,8 @@ fn a_path_that_is_too_long_is_left_out_and_told() {
     backup(&repository, &mut Scan::new(Box::new(reader)), &Request::new("tree"), world()).unwrap();
 }
 
-/// A damaged block of one file costs that block of that file; one of the list what is named behind it.
+/// A damaged block of a file costs that block of that file; a damaged block of the list costs what is named
+/// after it.
 #[test]
 fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,7 +276,7 @@ fn a_damaged_tree_comes_back_but_for_what_is_damaged() {
     assert!(found.len() == 1 && found[0].costs[0].losses.iter().any(named), "{found:?}");
 }
 
-/// What has a name and what has bytes changes, again and again, and each generation is what it was.
+/// Names and bytes change again and again, and each generation comes back as it was.
 #[test]
 fn random_trees_come_back_whole() {
     for seed in 1..=4 {
@@ -284,7 +285,7 @@ fn random_trees_come_back_whole() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().join("top");
         std::fs::create_dir(&top).unwrap();
-        // So large that what changes does not lie at the end of the volume, which is always read.
+        // Large enough that the changes do not lie at the end of the volume, which is always read.
         std::fs::write(top.join("z"), vec![1; 3 * CHUNK]).unwrap();
         let mut was: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
         let mut generations = Vec::new();
@@ -355,7 +356,7 @@ fn a_file_that_shrinks_while_it_is_read_is_a_failure() {
     assert!(text.contains("f is shorter than it was"), "{text}");
 }
 
-/// What stops half-way leaves nothing under the name, and the next try works.
+/// A restore that stops half-way leaves nothing under the name, and the next try works.
 #[test]
 fn a_restore_that_fails_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The same on several cores: round trips, standard readers, damage and streams of others.
+//! The same on several cores: round trips, standard readers, damage, and streams written by other programs.
 
 use std::io::{Cursor, ErrorKind};
 
@@ -23,7 +23,7 @@ fn plain(packed: &[u8], threads: usize) -> std::io::Result<(Codec, Vec<u8>)> {
     Ok((codec, out))
 }
 
-/// More than one piece of a codec at its first level.
+/// More than one piece for a codec at its first level.
 fn long_rows(codec: Codec) -> Vec<u8> {
     rows().repeat(if codec == Codec::Column { 10 } else { 4 })
 }

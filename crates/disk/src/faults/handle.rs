@@ -1,4 +1,4 @@
-//! What is open on the disk in memory: files, and locks.
+//! Open files and locks of the disk in memory.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl Source for Handle {
 }
 
 impl Handle {
-    /// Changes the bytes in place; they must come to fit on the disk.
+    /// Changes the bytes in place, if they still fit on the disk.
     fn change(&self, len: u64, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let mut state = self.disk.running()?;
         let used: usize = state.nodes.iter().map(|node| node.bytes.len()).sum();

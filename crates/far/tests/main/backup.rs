@@ -1,4 +1,4 @@
-//! Backups of a volume that is elsewhere.
+//! Backups of a volume on the far side.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn restored(here: &FaultDisk) -> Vec<u8> {
     bytes
 }
 
-/// Blocks of text, some zeros, each another.
+/// Blocks of text, each different, with some zeros between.
 fn volume(blocks: usize, seed: usize) -> Vec<u8> {
     let block = |number: usize| match (number + seed) % 5 {
         0 => vec![0; BLOCK],
@@ -114,7 +114,7 @@ fn a_restore_goes_there_too() {
     there.put(Path::new(VOLUME), &bytes);
     let connection = connected(&there);
     back_up(&connection, &here).unwrap();
-    // The feed of a backup ends with it.
+    // The feed of a backup ends with the backup.
     let far = connection.disk();
     let request = restore::Request::new(None, 2);
     restore::to_new_file(&repository(&here), &far, Path::new("/copy"), request, WORLD).unwrap();
@@ -126,7 +126,7 @@ fn a_restore_goes_there_too() {
     assert!(there.bytes(Path::new("/copy")).unwrap() == bytes);
 }
 
-/// Only a few blocks of a volume travel, in the middle of it and at its end.
+/// Only a few blocks of a volume are transferred, from its middle and its end.
 #[test]
 fn what_is_known_not_to_have_changed_is_not_read() {
     let (there, here) = (FaultDisk::default(), FaultDisk::default());

@@ -1,4 +1,4 @@
-//! Files there are as files here.
+//! Files on the far side behave like local files.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};

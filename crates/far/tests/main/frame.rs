@@ -1,4 +1,4 @@
-//! What nobody says, and what is said by nobody of ours.
+//! Frames that no sender of ours would send.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;

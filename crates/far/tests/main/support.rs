@@ -38,7 +38,7 @@ impl Machine for Memory {
     }
 }
 
-/// The machine we are on, and how often a file or folder of it was synced by itself.
+/// This machine, and how often a single file or folder of it was synced.
 #[derive(Clone, Default)]
 pub(crate) struct Real(pub(crate) Arc<AtomicU64>);
 
@@ -147,7 +147,7 @@ impl Machine for Real {
     }
 }
 
-/// What comes from the far side: counted, and cut off after so many bytes.
+/// What comes from the far side: counted, and cut off after a number of bytes.
 struct Cut {
     stream: UnixStream,
     left: u64,
@@ -169,7 +169,7 @@ impl Read for Cut {
     }
 }
 
-/// A connection to a machine with this disk, which breaks after `bytes` bytes have come from there.
+/// A connection to a machine with this disk. It breaks after `bytes` bytes have arrived.
 pub(crate) fn connect(disk: &FaultDisk, bytes: u64) -> (io::Result<Connection>, Arc<AtomicU64>) {
     connect_to(Memory(disk.clone()), bytes)
 }
@@ -179,7 +179,7 @@ pub(crate) fn connected_here() -> Connection {
     connected_to(&Real::default())
 }
 
-/// The same, where syncs are counted.
+/// The same, with syncs counted.
 pub(crate) fn connected_to(machine: &Real) -> Connection {
     connect_to(machine.clone(), u64::MAX).0.unwrap()
 }

@@ -1,4 +1,4 @@
-//! A tree of files there, backed up and brought back.
+//! A tree of files on the far side, backed up and restored.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn extents_are_told_as_they_are() {
     }
 }
 
-/// A hundred thousand small files would be as many waits for the disk.
+/// Syncing a hundred thousand small files one by one would mean a hundred thousand waits for the disk.
 #[test]
 fn small_files_are_made_durable_together() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn small_files_are_made_durable_together() {
     let back = folder.path().join("back");
     tree::restore(&repository, (&disk, &there), &back, restore::Request::new(None, 2), WORLD).unwrap();
     assert_eq!(tree::list(&RealDisk, &back).unwrap().0, nodes);
-    // The new name at the end, and the folder that it stands in.
+    // The new name at the end, and its folder.
     let syncs = machine.0.load(Ordering::Relaxed);
     assert!(!can || syncs < 5, "{syncs} syncs for 50 files");
 }

@@ -1,11 +1,11 @@
-//! Collations of MariaDB 10.11 to 11.8, by number and by name, and the character sets they are of.
+//! Collations of MariaDB 10.11 to 11.8, by number and by name, with their character sets.
 
-/// Number and name of each; a star marks the compiled default of its character set.
+/// Number and name of each; a star marks the compiled-in default of its character set.
 const COLLATIONS: &str = include_str!("collations.txt");
 
-/// The first number of the collations that are made from the UCA 14.0.0 tables: to it are added the character
-/// set's place in [`UCA_CHARSETS`] << 8, the language's in [`UCA_LANGUAGES`] << 3, and a bit for each of
-/// nopad (4), as (2) and cs (1).
+/// The first number of the collations from the UCA 14.0.0 tables. The number of a collation adds the
+/// character set's index in [`UCA_CHARSETS`] << 8, the language's in [`UCA_LANGUAGES`] << 3, and a bit for
+/// each of nopad (4), as (2) and cs (1).
 const UCA_FIRST: u16 = 2048;
 const UCA_CHARSETS: [&str; 5] = ["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32"];
 const UCA_LANGUAGES: [&str; 25] = [
@@ -47,7 +47,7 @@ pub struct Charset {
     pub max: u8,
 }
 
-/// Character sets whose characters are not one byte each.
+/// Character sets with characters of more than one byte.
 const WIDE: [Charset; 14] = [
     Charset { name: "big5", min: 1, max: 2 },
     Charset { name: "cp932", min: 1, max: 2 },
@@ -73,7 +73,7 @@ pub struct Collation {
 }
 
 impl Collation {
-    /// That of bytes.
+    /// The collation of bytes.
     pub const BINARY: Collation =
         Collation { number: 63, charset: Charset { name: "binary", min: 1, max: 1 } };
 
@@ -88,7 +88,7 @@ impl Collation {
         Some(Collation { number, charset: wide.unwrap_or(Charset { name, min: 1, max: 1 }) })
     }
 
-    /// The collation with this name, in any case; `utf8_...` is `utf8mb3_...`.
+    /// The collation with this name, in any case; `utf8_...` means `utf8mb3_...`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Collation> {
         let name = name.to_ascii_lowercase();
@@ -102,7 +102,7 @@ impl Collation {
         number.and_then(Collation::of_number)
     }
 
-    /// The collation a character set has when none is named, as compiled; `utf8` is `utf8mb3`.
+    /// The compiled-in default collation of a character set; `utf8` means `utf8mb3`.
     #[must_use]
     pub fn of_charset(name: &str) -> Option<Collation> {
         let name = name.to_ascii_lowercase();
@@ -123,7 +123,7 @@ impl Collation {
         uca(self.number).or_else(|| listed(self.number).map(str::to_owned)).unwrap_or_default()
     }
 
-    /// The character set it is of.
+    /// Its character set.
     #[must_use]
     pub fn charset(self) -> Charset {
         self.charset

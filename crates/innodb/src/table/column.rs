@@ -2,14 +2,14 @@
 
 use super::collation::Collation;
 
-/// How a column's values come about.
+/// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generated {
-    /// They are given.
+    /// They are given by the user.
     No,
-    /// They are computed when read, and only in indexes, if anywhere.
+    /// They are computed when read, and stored at most in indexes.
     Virtual,
-    /// They are computed when written, and stored as any other.
+    /// They are computed when written, and stored like others.
     Stored,
     /// The start of a row's validity in a system-versioned table.
     RowStart,
@@ -26,35 +26,35 @@ pub struct Column {
     pub kind: Type,
     /// Whether it may be NULL.
     pub nullable: bool,
-    /// How its values come about.
+    /// Where its values come from.
     pub generated: Generated,
-    /// Whether no statement sees it: the server or InnoDB added it.
+    /// Whether it is invisible to all statements, because the server or InnoDB added it.
     pub hidden: bool,
-    /// Whether the server counts it up.
+    /// Whether it is AUTO_INCREMENT.
     pub auto_increment: bool,
 }
 
-/// A number of digits and decimals that FLOAT and DOUBLE may be declared with, and other ways to print them.
+/// The digits and decimals that FLOAT and DOUBLE may be declared with, and other properties of their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Real {
-    /// Digits and how many of them are decimals, if declared.
+    /// Digits, and how many of them are decimals, if declared.
     pub digits: Option<(u8, u8)>,
     /// Whether negative numbers are refused.
     pub unsigned: bool,
-    /// Whether a DOUBLE is printed with zeros before it, to the width of its type.
+    /// Whether a DOUBLE is printed with leading zeros, to the width of its type.
     pub zerofill: bool,
 }
 
-/// A type, with all that says how its values are stored and printed.
+/// A type, with everything that determines how its values are stored and printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     /// TINYINT to BIGINT.
     Int {
         /// Bytes stored: 1, 2, 3, 4, 8.
         bytes: u8,
-        /// Whether it has no sign.
+        /// Whether it is unsigned.
         unsigned: bool,
-        /// Digits that zeros before it fill it up to when it is printed; 0 for none.
+        /// The width to which leading zeros fill its text; 0 for none.
         zerofill: u8,
     },
     /// FLOAT.
@@ -65,7 +65,7 @@ pub enum Type {
     Decimal {
         /// Digits, up to 65.
         precision: u8,
-        /// How many of them are behind the point, up to 38.
+        /// How many of them are after the point, up to 38.
         scale: u8,
         /// Whether negative numbers are refused.
         unsigned: bool,
@@ -86,19 +86,19 @@ pub enum Type {
     Date,
     /// TIME.
     Time {
-        /// Digits of the fraction of a second, 0 to 6.
+        /// Fractional digits, 0 to 6.
         fraction: u8,
     },
     /// DATETIME.
     Datetime {
-        /// Digits of the fraction of a second, 0 to 6.
+        /// Fractional digits, 0 to 6.
         fraction: u8,
     },
     /// TIMESTAMP.
     Timestamp {
-        /// Digits of the fraction of a second, 0 to 6.
+        /// Fractional digits, 0 to 6.
         fraction: u8,
-        /// Whether the server knows times from 2038-01-19 03:14:08 to 2106-02-07 06:28:15 (MariaDB 11.5+).
+        /// Whether the server has times from 2038-01-19 03:14:08 to 2106-02-07 06:28:15 (MariaDB 11.5+).
         wide: bool,
     },
     /// CHAR, or BINARY in the binary character set.
@@ -110,20 +110,20 @@ pub enum Type {
     },
     /// VARCHAR, or VARBINARY in the binary character set.
     Varchar {
-        /// Characters it may have.
+        /// The most characters.
         chars: u16,
         /// Its collation.
         collation: Collation,
-        /// Whether values are compressed one by one.
+        /// Whether values are compressed individually.
         compressed: bool,
     },
     /// TINYTEXT to LONGTEXT, or BLOBs in the binary character set; JSON too.
     Blob {
-        /// Bytes of the length in the server: 1 for TINYTEXT, to 4 for LONGTEXT.
+        /// Bytes of the length in the server: 1 for TINYTEXT, up to 4 for LONGTEXT.
         length_bytes: u8,
         /// Its collation.
         collation: Collation,
-        /// Whether values are compressed one by one.
+        /// Whether values are compressed individually.
         compressed: bool,
     },
     /// ENUM.
@@ -133,7 +133,7 @@ pub enum Type {
     /// UUID.
     Uuid {
         /// Whether the parts of every value are swapped, as in tables of MariaDB before 10.11.5 and its
-        /// contemporaries, rather than of versions 1 to 5 only.
+        /// contemporaries, and not only those of versions 1 to 5.
         always_swapped: bool,
     },
     /// INET4.
@@ -145,11 +145,11 @@ pub enum Type {
         /// Numbers in it.
         dimensions: u16,
     },
-    /// GEOMETRY and what is a kind of it.
+    /// GEOMETRY and the types derived from it.
     Geometry(Shape),
 }
 
-/// What a spatial column may hold, by the number that WKB has for it.
+/// What a spatial column may contain, by its number in WKB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Shape {
@@ -194,7 +194,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Members with these names, in bytes of the collation's character set.
+    /// Members with these names, encoded in the collation's character set.
     #[must_use]
     pub fn new(names: Vec<Vec<u8>>, collation: Collation) -> Members {
         let numbered = !apart(&names, collation);
@@ -213,18 +213,18 @@ impl Members {
         self.collation
     }
 
-    /// Whether a text stands for a value by number, since a name may not stand for one member: the same rule
-    /// as in a dump's files (docs/formats/dump.md).
+    /// Whether the text of a value is its number, because a name may not be unique: the same rule as in the
+    /// files of a dump (docs/formats/dump.md).
     #[must_use]
     pub fn is_numbered(&self) -> bool {
         self.numbered
     }
 }
 
-/// Whether each name surely stands for one member, and none looks like a number that a dump writes.
+/// Whether each name certainly stands for one member, and none looks like a number that a dump writes.
 fn apart(names: &[Vec<u8>], collation: Collation) -> bool {
     let wide = usize::from(collation.charset().min);
-    // Of characters of two or four bytes the rule looks at one each.
+    // The rule looks at one byte for each character of two or four bytes.
     let plain = |name: &Vec<u8>| -> Vec<u8> {
         if wide == 1 {
             return name.to_ascii_lowercase();
@@ -234,11 +234,11 @@ fn apart(names: &[Vec<u8>], collation: Collation) -> bool {
     let mut names: Vec<Vec<u8>> = names.iter().map(plain).collect();
     names.sort();
     let odd = names.iter().any(|name| name.is_empty() || name.starts_with(b"#"));
-    // In order, two names that may be equal have none between them from which both surely differ.
+    // If two neighbours in sorted order surely differ, then so do all names.
     !odd && names.iter().zip(names.iter().skip(1)).all(|(one, other)| surely_differ(one, other))
 }
 
-/// A character of two or four bytes as one: itself if it is in ASCII, 255 for any other.
+/// A character of two or four bytes as one byte: itself if it is ASCII, 255 otherwise.
 fn ascii(char: &[u8], collation: Collation) -> u8 {
     let (low, high) = if collation.charset().name == "utf16le" {
         (char.first(), char.get(1..))
@@ -249,7 +249,7 @@ fn ascii(char: &[u8], collation: Collation) -> u8 {
     low.copied().filter(|byte| zero && byte.is_ascii()).unwrap_or(255)
 }
 
-/// Whether no collation takes two names for the same: they differ first in letters or digits of ASCII, behind
+/// Whether every collation tells two names apart: their first difference is in ASCII letters or digits, after
 /// nothing but ASCII.
 fn surely_differ(one: &[u8], other: &[u8]) -> bool {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();

@@ -1,6 +1,7 @@
 //! `.frm` files, in which MariaDB keeps the definition of a table.
 //!
-//! Numbers are little-endian. docs/formats/innodb.md says what of the file is read, and where it is.
+//! Numbers are little-endian. docs/formats/innodb.md says which parts of the file are read, and where they
+//! are.
 
 mod column;
 mod key;
@@ -10,35 +11,35 @@ use super::{RowFormat, Table, Version, sql};
 use crate::Error;
 use reader::Reader;
 
-/// Bytes of the header, behind which the typed sections are.
+/// Bytes of the header; the typed sections follow it.
 const HEADER_BYTES: usize = 64;
 /// Bytes of the header of columns.
 const COLUMNS_HEADER_BYTES: usize = 288;
-/// The first version whose files are read: the formats of times changed with it.
+/// The first version whose files are read, because it changed the formats of times.
 const VERSION_FIRST: Version = Version(100_100);
-/// The format's version from which on expressions are apart from columns.
+/// The first version of the format with expressions apart from columns.
 const WITH_EXPRESSIONS: u8 = 11;
-/// The format's version that tells VARCHAR from CHAR.
+/// The first version of the format that distinguishes VARCHAR from CHAR.
 const WITH_VARCHAR: u8 = 10;
 
-/// The typed sections behind the header that are needed.
+/// The typed sections that are needed.
 #[derive(Default)]
 struct Sections<'a> {
     partition_engine: Option<&'a [u8]>,
     /// The columns of the start and end of rows.
     system_period: Option<&'a [u8]>,
     options: Option<&'a [u8]>,
-    /// A byte for each column: who sees it.
+    /// A byte for each column: who can see it.
     column_flags: Option<&'a [u8]>,
-    /// Names of types of plugins.
+    /// Names of types from plugins.
     type_names: Option<&'a [u8]>,
 }
 
 /// The table that a `.frm` file defines.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when the bytes are no such file; [`Error::Unsupported`] for a table whose files are not
-/// read here.
+/// [`Error::Corrupt`] when the bytes are not such a file; [`Error::Unsupported`] for a table whose files this
+/// crate does not read.
 pub fn parse(bytes: &[u8]) -> Result<Table, Error> {
     let file = Reader::new(bytes);
     let format = file.u8(2)?;
@@ -83,7 +84,7 @@ fn sections(bytes: Reader<'_>) -> Result<Sections<'_>, Error> {
             128 => sections.options = data,
             129 => sections.column_flags = data,
             130 => sections.type_names = data,
-            // The rest is no matter of how rows are stored; from 128 on a reader has to know it.
+            // These do not affect how rows are stored; a reader must know all sections from 128 on.
             0..128 | 131 => {}
             _ => {
                 return Err(Error::unsupported(format!(
@@ -110,7 +111,7 @@ fn row_format(file: &Reader<'_>, sections: &Sections<'_>) -> Result<RowFormat, E
     }
 }
 
-/// The engine's own options of the table, before those of columns and keys.
+/// The table's own engine options, which come before those of columns and keys.
 fn storage_options(bytes: Reader<'_>) -> Result<(), Error> {
     let mut at = 0;
     loop {
@@ -119,7 +120,7 @@ fn storage_options(bytes: Reader<'_>) -> Result<(), Error> {
             return Ok(());
         }
         let name = bytes.text(at + 1, name_bytes)?;
-        // The first bit says whether the value is in quotes.
+        // The first bit says whether the value is quoted.
         let value_bytes = usize::from(bytes.u16(at + 1 + name_bytes)? & 0x7fff);
         let value = bytes.text(at + 3 + name_bytes, value_bytes)?;
         sql::storage_option(name, value)?;
@@ -127,7 +128,7 @@ fn storage_options(bytes: Reader<'_>) -> Result<(), Error> {
     }
 }
 
-/// Checks the engine; gives PARTITION BY, if there is.
+/// Checks the engine. Returns PARTITION BY, if there is one.
 fn engine(file: &Reader<'_>, sections: &Sections<'_>) -> Result<Option<String>, Error> {
     let keys = reader::size(u32::from(file.u16(6)?));
     let row = keys + key::section_bytes(file)?;

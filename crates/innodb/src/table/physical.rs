@@ -1,22 +1,22 @@
-//! From keys and columns to the fields of indexes, as InnoDB orders them.
+//! Derives the fields of indexes, in InnoDB's order, from keys and columns.
 
 use super::{Column, Field, Generated, Index, Key, KeyKind, Length, Part, Type};
 use crate::Error;
 
-/// A fixed length above this is stored as a variable one, so that the value can lie off-page.
+/// A longer fixed length is stored as a variable one, so that the value can be stored off-page.
 const FIXED_BYTES_MAX: u32 = 768;
 /// Bytes of a rectangle in an R-tree.
 const RECTANGLE_BYTES: u16 = 32;
 
-/// The column InnoDB adds for full-text search.
+/// The column that InnoDB adds for full-text search.
 const DOC_ID: &str = "FTS_DOC_ID";
 
-/// The place of the document's number in a table with a FULLTEXT key, added as the last one if the table has
-/// none.
+/// The index of the document id column in a table with a FULLTEXT key; it is added as the last column if the
+/// table has none.
 pub(super) fn add_doc_id(columns: &mut Vec<Column>, keys: &[Key]) -> Option<usize> {
     keys.iter().find(|key| key.kind == KeyKind::Fulltext)?;
     if let Some(place) = columns.iter().position(|column| column.name == DOC_ID) {
-        // A table that has the column may have its key, too.
+        // A table that has the column may also have its key.
         let own = keys.iter().any(|key| key.name.eq_ignore_ascii_case("FTS_DOC_ID_INDEX"));
         return (!own).then_some(place);
     }
@@ -58,8 +58,8 @@ pub(super) fn indexes(columns: &[Column], keys: &[Key], doc_id: Option<usize>) -
     Ok(indexes)
 }
 
-/// Whether the server takes a key for the primary one: the first that is unique and whose columns are all
-/// there, whole and never NULL. PRIMARY is first among keys.
+/// Whether the server uses a key as the primary one: the first unique key whose columns all exist, in full
+/// length and never NULL. PRIMARY is the first key.
 fn is_primary(columns: &[Column], key: &Key) -> bool {
     let whole = |part: &Part| {
         let column = &columns[part.column];
@@ -139,13 +139,13 @@ fn field(columns: &[Column], part: Part) -> Field {
     }
 }
 
-/// Bytes that a BLOB with a length of so many bytes may have.
+/// The most bytes of a BLOB with this many length bytes.
 fn blob_bytes(length_bytes: u8) -> u32 {
     u32::MAX >> (32 - 8 * u32::from(length_bytes.clamp(1, 4)))
 }
 
 impl Type {
-    /// How many bytes its values have in a record.
+    /// The length of its values in a record.
     #[must_use]
     pub fn length(&self) -> Length {
         let fixed = |bytes: u32| match u16::try_from(bytes) {

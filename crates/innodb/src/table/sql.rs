@@ -1,5 +1,5 @@
-//! The text of `SHOW CREATE TABLE`, as MariaDB 10.11 to 11.8 write it. Anything that is not understood is an
-//! error with the words.
+//! Parses the text of `SHOW CREATE TABLE`, as MariaDB 10.11 to 11.8 print it. Anything that is not understood
+//! is an error that quotes it.
 
 mod column;
 mod cursor;
@@ -13,10 +13,11 @@ use crate::Error;
 use cursor::Cursor;
 use lexer::{Kind, Token};
 
-/// The table that a `CREATE TABLE` statement makes, of a server of this version.
+/// The table that a `CREATE TABLE` statement of a server of this version creates.
 ///
 /// # Errors
-/// [`Error::Sql`] for what is not understood; [`Error::Unsupported`] for a table whose files are not read.
+/// [`Error::Sql`] for what is not understood; [`Error::Unsupported`] for a table whose files this crate does
+/// not read.
 pub fn parse(text: &str, version: Version) -> Result<Table, Error> {
     let tokens = lexer::split(text)?;
     let mut cursor = Cursor::new(&tokens);
@@ -46,11 +47,11 @@ pub fn parse(text: &str, version: Version) -> Result<Table, Error> {
     draft.finish(version)
 }
 
-/// The `CREATE TABLE` of a table in a file with several statements, `USE` among them. Without a schema there
-/// must be one table of that name only.
+/// The `CREATE TABLE` of a table in a file with several statements, including `USE`. Without a schema there
+/// must be only one table of that name.
 ///
 /// # Errors
-/// [`Error::Sql`] when there is none, or more than one, or the file is no SQL.
+/// [`Error::Sql`] when there is none, or more than one, or the file is not SQL.
 pub fn find<'a>(text: &'a str, schema: Option<&str>, table: &str) -> Result<&'a str, Error> {
     let tokens = lexer::split(text)?;
     let mut current: Option<String> = None;
@@ -78,12 +79,12 @@ pub fn find<'a>(text: &'a str, schema: Option<&str>, table: &str) -> Result<&'a 
     }
 }
 
-/// The partitions that `PARTITION BY` makes.
+/// The partitions that `PARTITION BY` creates.
 pub(super) fn partitions(text: &str) -> Result<Vec<Partition>, Error> {
     partition::parse(&mut Cursor::new(&lexer::split(text)?))
 }
 
-/// The name of a table, perhaps with that of its database.
+/// The name of a table, perhaps with its database.
 struct Name {
     schema: Option<String>,
     table: String,
@@ -243,7 +244,7 @@ impl Draft {
     }
 }
 
-/// Goes behind CHECK or FOREIGN KEY.
+/// Skips CHECK or FOREIGN KEY.
 fn constraint(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     if cursor.takes("CHECK") {
         return cursor.skip_parenthesis();
@@ -275,7 +276,7 @@ fn constraint(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A row format that is read here.
+/// A row format that this crate reads.
 pub(super) fn row_format(name: &str) -> Result<RowFormat, Error> {
     match name {
         "DEFAULT" => Ok(RowFormat::Default),
@@ -287,12 +288,12 @@ pub(super) fn row_format(name: &str) -> Result<RowFormat, Error> {
     }
 }
 
-/// Refuses a table whose pages are not what they seem.
+/// Refuses a table whose pages are compressed or encrypted.
 pub(super) fn storage_option(name: &str, value: &str) -> Result<(), Error> {
     let (name, value) = (name.to_ascii_uppercase(), value.to_ascii_uppercase());
     let plain = match name.as_str() {
         "PAGE_COMPRESSED" => matches!(value.as_str(), "0" | "OFF" | "NO"),
-        // By default it may be encrypted as well; then its pages say so.
+        // With the default it may still be encrypted; then its pages say so.
         "ENCRYPTED" => matches!(value.as_str(), "NO" | "DEFAULT"),
         _ => true,
     };
@@ -314,7 +315,7 @@ fn end_keys(columns: &[Column], keys: &mut [Key]) {
     }
 }
 
-/// Gives each key that is unique by a hash the column of that hash, as the server does.
+/// Adds a hash column to each key that is unique by a hash, as the server does.
 fn hash_keys(columns: &mut Vec<Column>, keys: &mut [Key]) {
     let hashed = keys.iter_mut().filter(|key| key.kind == KeyKind::UniqueHash);
     for (at, key) in hashed.enumerate() {

@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Fault, print};
 
-/// Where each part of a UUID is in the text, where it is stored when swapped, and its length in bytes.
+/// For each part of a UUID its offset in the text, its offset when stored swapped, and its length in bytes.
 const PARTS: [(usize, usize, usize); 5] = [(0, 12, 4), (4, 10, 2), (6, 8, 2), (8, 6, 2), (10, 0, 6)];
-/// Bytes of the text's order before which a hyphen stands.
+/// Bytes, in the order of the text, before which there is a hyphen.
 const HYPHENS: [usize; 4] = [4, 6, 8, 10];
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
@@ -38,7 +38,7 @@ pub(super) fn encode_uuid(text: &[u8], always_swapped: bool, out: &mut Vec<u8>) 
     let mut uuid = [0; 16];
     let mut rest = text;
     for (at, byte) in uuid.iter_mut().enumerate() {
-        // With hyphens or without, but not with some.
+        // Either with all hyphens or with none.
         if text.len() == 36 && HYPHENS.contains(&at) {
             rest = rest.strip_prefix(b"-").ok_or(BROKEN)?;
         }
@@ -84,7 +84,7 @@ pub(super) fn encode_inet4(text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> 
 pub(super) fn decode_inet6(stored: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     let address = Ipv6Addr::from(sixteen(stored)?);
     let words = address.segments();
-    // The longest run of zeros, the first of equals, even one of a single word.
+    // The longest run of zeros, the first of equally long ones, even if it is a single word.
     let (mut start, mut len) = (8, 0);
     for at in 0..8 {
         let run = words[at..].iter().take_while(|word| **word == 0).count();

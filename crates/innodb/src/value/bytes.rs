@@ -1,4 +1,4 @@
-//! Values that are bytes to a client, too: BIT, VECTOR, spatial types.
+//! Values that are bytes to a client too: BIT, VECTOR, spatial types.
 
 use super::Fault;
 use crate::table::Shape;
@@ -53,10 +53,10 @@ pub(super) fn encode_geometry(text: &[u8], shape: Shape, out: &mut Vec<u8>) -> R
     decode_plain(text, out)
 }
 
-/// How deep collections may lie in each other.
+/// How deeply collections may be nested.
 const DEPTH_MAX: u8 = 8;
 
-/// The kind of the geometry (WKB, little-endian) that bytes begin with, and what is behind it.
+/// The type of the geometry (WKB, little-endian) at the beginning of bytes, and the bytes after it.
 fn geometry(body: &[u8], depth: u8) -> Result<(Shape, &[u8]), Fault> {
     const BROKEN: Fault = "not an SRID and a geometry in WKB";
     let (head, rest) = body.split_at_checked(5).ok_or(BROKEN)?;
@@ -87,13 +87,13 @@ fn geometry(body: &[u8], depth: u8) -> Result<(Shape, &[u8]), Fault> {
     Ok((shape, rest.ok_or(BROKEN)?))
 }
 
-/// What is behind a number and as many points.
+/// The bytes after a number and as many points.
 fn points(body: &[u8]) -> Option<&[u8]> {
     let (count, rest) = count(body)?;
     rest.get(usize::try_from(count).ok()?.checked_mul(16)?..)
 }
 
-/// What is behind a number and as many things.
+/// The bytes after a number and as many elements.
 fn many<'a>(
     body: &'a [u8],
     mut skip: impl FnMut(&'a [u8]) -> Result<&'a [u8], Fault>,

@@ -1,12 +1,12 @@
-//! DECIMAL: nine digits in four bytes, and what is left over at both ends in as few as it needs.
-//! All bits are flipped when it is negative; then the first bit is flipped.
+//! DECIMAL: nine digits in four bytes, and the remaining digits at both ends in as few bytes as possible. All
+//! bits are inverted when it is negative; then the first bit is inverted.
 
 use super::integer::sign;
 use super::{Fault, number, put};
 
 const GROUP: usize = 9;
 
-/// How many digits are before and behind the point.
+/// How many digits are before and after the point.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     whole: usize,
@@ -18,7 +18,7 @@ impl Shape {
         Shape { whole: usize::from(precision.saturating_sub(scale)), scale: usize::from(scale) }
     }
 
-    /// Digits of each group, in the order in which they are stored.
+    /// Digits of each group, in storage order.
     fn groups(self) -> impl Iterator<Item = usize> {
         let whole = std::iter::once(self.whole % GROUP).chain(std::iter::repeat_n(GROUP, self.whole / GROUP));
         let scale = std::iter::repeat_n(GROUP, self.scale / GROUP).chain(std::iter::once(self.scale % GROUP));

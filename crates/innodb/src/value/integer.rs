@@ -1,4 +1,4 @@
-//! TINYINT to BIGINT: the most significant byte first, the sign's bit flipped where there is one.
+//! TINYINT to BIGINT: big-endian, with the sign bit inverted if there is one.
 
 use super::{Fault, digits, number, print_digits, put};
 
@@ -29,7 +29,7 @@ pub(super) fn encode(text: &[u8], bytes: u8, unsigned: bool, out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// Whether a text begins with a minus, and what is behind a sign.
+/// Whether a text begins with a minus, and the text after the sign.
 pub(super) fn sign(text: &[u8]) -> (bool, &[u8]) {
     match text.split_first() {
         Some((b'-', rest)) => (true, rest),

@@ -1,9 +1,9 @@
-//! ENUM: the number of a member, from 1; SET: a bit for each. The most significant byte first.
+//! ENUM: the number of a member, from 1; SET: a bit for each member. Big-endian.
 
 use super::{Fault, digits, number, print, put};
 use crate::table::Members;
 
-/// Bytes that a dump writes a number behind for which there is no name.
+/// The byte before the number that a dump writes for a value without a name.
 const NUMBER_SIGN: u8 = b'#';
 
 pub(super) fn decode_enum(stored: &[u8], members: &Members, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -75,7 +75,7 @@ pub(super) fn encode_set(text: &[u8], members: &Members, out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// A value that another table's file may have.
+/// A value that has no name here but may be in another table's file.
 fn beyond(value: u64, members: &Members, out: &mut Vec<u8>) {
     if !members.is_numbered() {
         out.push(NUMBER_SIGN);
@@ -83,7 +83,7 @@ fn beyond(value: u64, members: &Members, out: &mut Vec<u8>) {
     print(out, format_args!("{value}"));
 }
 
-/// The bits that have members.
+/// The bits with members.
 fn all(members: &Members) -> u64 {
     u64::MAX >> (64 - members.names().len().clamp(1, 64))
 }
@@ -93,7 +93,7 @@ fn comma(members: &Members) -> &'static [u8] {
     super::text::signs(members.collation()).1
 }
 
-/// The parts of a text between commas of as many bytes as its characters have at least.
+/// The parts of a text between commas; each comma has as many bytes as the shortest character.
 fn split<'a>(text: &'a [u8], comma: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {

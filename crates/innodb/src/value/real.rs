@@ -1,13 +1,13 @@
-//! FLOAT and DOUBLE: IEEE 754, the least significant byte first, and the text that gives them back exactly.
+//! FLOAT and DOUBLE: IEEE 754, little-endian, and the text that restores them exactly.
 
 use super::{Fault, print, print_digits};
 use crate::table::Real;
 
-/// Digits of a whole number up to which no exponent is written, and one more than the zeros behind the point.
+/// The most digits of a whole number without an exponent; also one more than the most zeros after the point.
 const PLAIN_DIGITS: i32 = 15;
-/// Up to so many digits no two texts stand for one value.
+/// With at most this many digits no two texts mean the same value.
 const EXACT_DIGITS: usize = 15;
-/// Digits that zeros fill a DOUBLE up to.
+/// The width to which zeros fill a DOUBLE.
 const DOUBLE_WIDTH: usize = 22;
 
 pub(super) fn decode(stored: &[u8], real: Real, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -21,7 +21,7 @@ pub(super) fn decode(stored: &[u8], real: Real, out: &mut Vec<u8>) -> Result<(),
         return Err("infinity, or not a number, which the server does not store");
     }
     if value == 0.0 && value.is_sign_negative() {
-        // What makes a negative zero of any server's FLOAT.
+        // A text that any server's FLOAT reads as negative zero.
         out.extend_from_slice(if single.is_ok() { b"-1e-60" } else { b"-0" });
         return Ok(());
     }
@@ -35,12 +35,12 @@ pub(super) fn decode(stored: &[u8], real: Real, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Writes a value with up to seven digits behind the point, as most have, and says whether it is one. No two
-/// texts of up to 15 digits stand for one value, so a text that gives it back is the shortest.
+/// Writes a value with up to seven digits after the point, like most values; returns whether it is one. No
+/// two texts of up to 15 digits mean the same value, so a text that restores it is the shortest.
 fn short(value: f64, out: &mut Vec<u8>) -> bool {
     const SCALE: f64 = 1e7;
     let scaled = (value.abs() * SCALE).round();
-    // Both are exact, so this quotient is what the text is read as.
+    // Both are exact, so this quotient is the value that the text has.
     if scaled >= 1e15 || scaled / SCALE != value.abs() {
         return false;
     }
@@ -61,7 +61,7 @@ fn short(value: f64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The shortest text that gives the value back, as the server writes it.
+/// The shortest text that restores the value, in the server's form.
 fn shortest(value: f64) -> String {
     let (digits, point) = digits(value.abs());
     let sign = if value < 0.0 { "-" } else { "" };
@@ -84,13 +84,13 @@ fn shortest(value: f64) -> String {
     }
 }
 
-/// The fewest digits that tell a value from its neighbours, and where the point stands in them.
+/// The fewest digits that distinguish a value from its neighbours, and the position of the point in them.
 fn digits(value: f64) -> (String, i32) {
     let short = format!("{value:e}");
     let digits = short.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
     let mut text = short;
     if digits > EXACT_DIGITS {
-        // Two such texts can be equally near: then the server takes the one that ends in an even digit.
+        // Two such texts can be equally near: the server then prints the one that ends in an even digit.
         let even = format!("{value:.*e}", digits - 1);
         if even.parse() == Ok(value) {
             text = even;
@@ -117,7 +117,7 @@ pub(super) fn encode_double(text: &[u8], real: Real, out: &mut Vec<u8>) -> Resul
 }
 
 fn parse(text: &[u8], real: Real) -> Result<f64, Fault> {
-    // Rust also takes names: infinity, nan.
+    // Rust also accepts names: infinity, nan.
     let plain = text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
     let text = std::str::from_utf8(text).ok().filter(|_| plain);
     let value: f64 = text.and_then(|text| text.parse().ok()).ok_or("not a number")?;
@@ -130,7 +130,7 @@ fn parse(text: &[u8], real: Real) -> Result<f64, Fault> {
     }
 }
 
-/// As a column with digits has it: the fraction rounded to its decimals.
+/// The value in a column with declared digits: the fraction is rounded to its decimals.
 fn rounded(value: f64, total: u8, decimals: u8) -> Result<f64, Fault> {
     let unit = 10_f64.powi(i32::from(decimals));
     let max = 10_f64.powi(i32::from(total.saturating_sub(decimals))) - 1.0 / unit;

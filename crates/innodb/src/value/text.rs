@@ -1,4 +1,4 @@
-//! CHAR, VARCHAR, TEXT and their binary kin, and values that are compressed one by one.
+//! CHAR, VARCHAR, TEXT and their binary counterparts, and values that are compressed individually.
 
 use std::io::{Read, Write};
 
@@ -10,14 +10,14 @@ use super::Fault;
 use crate::table::collation::{Charset, Collation};
 use crate::table::{Length, Type};
 
-/// Values from this length on are compressed by a server as it comes (`column_compression_threshold`).
+/// The length from which a server compresses values by default (`column_compression_threshold`).
 const COMPRESSED_FROM: usize = 100;
-/// What a compressed value's first byte says.
+/// Flags in a compressed value's first byte.
 const IS_COMPRESSED: u8 = 0x80;
 const IS_RAW_DEFLATE: u8 = 0x08;
 const LENGTH_BITS: u8 = 0x07;
 
-/// Bytes that a value of a VARCHAR or BLOB may have when it is not compressed.
+/// The most bytes of an uncompressed value of a VARCHAR or BLOB.
 pub(super) fn plain_max(kind: &Type) -> u32 {
     let Length::Variable { max, .. } = kind.length() else { return 0 };
     max - u32::from(matches!(kind, Type::Varchar { compressed: true, .. }))
@@ -34,7 +34,7 @@ pub(super) fn signs(collation: Collation) -> (&'static [u8], &'static [u8]) {
     }
 }
 
-/// A text without the spaces at its end.
+/// A text without its trailing spaces.
 fn trimmed<'a>(text: &'a [u8], space: &[u8]) -> &'a [u8] {
     let mut rest = text;
     while let Some(shorter) = rest.strip_suffix(space) {
@@ -57,7 +57,7 @@ pub(super) fn encode_char(
 ) -> Result<(), Fault> {
     let charset = collation.charset();
     if collation == Collation::BINARY {
-        // The bytes it would be filled up with can't be told from the value's own.
+        // Padding bytes could not be distinguished from the value's own.
         if text.len() != usize::from(chars) {
             return Err("not as many bytes as the BINARY has");
         }
@@ -153,7 +153,7 @@ pub(super) fn decode_variable(
         return Err(BROKEN);
     }
     let start = out.len() as u64;
-    // One byte more than there should be shows that there is more.
+    // Room for one more byte shows whether there is more.
     let copied = if first & IS_RAW_DEFLATE > 0 {
         DeflateDecoder::new(body).take(length + 1).read_to_end(out)
     } else {

@@ -1,29 +1,30 @@
-//! YEAR, DATE, TIME, DATETIME, TIMESTAMP: in the formats of MySQL 5.6 and MariaDB 10.1 and later.
+//! YEAR, DATE, TIME, DATETIME, TIMESTAMP, in the formats of MySQL 5.6 and MariaDB 10.1 and later.
 
 use super::{Fault, digits, number, print_digits, put};
 
-/// What a YEAR is counted from.
+/// The first year of YEAR.
 const YEAR_FIRST: u64 = 1900;
 const DATETIME_BIAS: u64 = 0x80_0000_0000;
 const TIME_BIAS: u64 = 0x80_0000;
 const HOURS_MAX: u64 = 838;
 const DAY_SECONDS: u64 = 86_400;
-/// Seconds of 2038-01-19 03:14:07.
+/// 2038-01-19 03:14:07 in seconds.
 const TIMESTAMP_MAX: u64 = i32::MAX as u64;
 const IMPOSSIBLE: Fault = "a time with parts that no time has";
 const RANGE: Fault = "out of range";
 
-/// Bytes of a fraction with so many digits.
+/// Bytes of a fraction with this many digits.
 fn fraction_bytes(fraction: u8) -> usize {
     usize::from(fraction.div_ceil(2))
 }
 
-/// How many units of a stored fraction make a second.
+/// Units of a stored fraction per second.
 fn fraction_units(fraction: u8) -> u64 {
     100_u64.pow(u32::from(fraction.div_ceil(2)))
 }
 
-/// Writes a point and the digits of a stored fraction; an odd one is stored with a zero behind it.
+/// Writes a point and the digits of a stored fraction; a fraction with an odd number of digits is stored with
+/// a zero appended.
 fn print_fraction(stored: u64, fraction: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
     let odd = if fraction.is_multiple_of(2) { 1 } else { 10 };
     if stored >= fraction_units(fraction) || !stored.is_multiple_of(odd) {
@@ -36,7 +37,7 @@ fn print_fraction(stored: u64, fraction: u8, out: &mut Vec<u8>) -> Result<(), Fa
     Ok(())
 }
 
-/// What is before the point, and the digits behind it as they are stored.
+/// The text before the point, and the fraction as it is stored.
 fn split_fraction(text: &[u8], fraction: u8) -> Result<(&[u8], u64), Fault> {
     let mut parts = text.splitn(2, |byte| *byte == b'.');
     let whole = parts.next().unwrap_or_default();
@@ -55,7 +56,7 @@ fn split_fraction(text: &[u8], fraction: u8) -> Result<(&[u8], u64), Fault> {
 
 pub(super) fn decode_year(stored: &[u8], short: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
     let year = number(stored);
-    // A year of two digits has no 0: what is stored as 0 is 1900.
+    // A year of two digits has no 0: a stored 0 means 1900.
     print_digits(out, if year > 0 || short { YEAR_FIRST + year } else { 0 }, 4);
     Ok(())
 }
@@ -72,7 +73,7 @@ pub(super) fn encode_year(text: &[u8], short: bool, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// A day of the calendar, or one with parts that are zero.
+/// A day of the calendar, or one with zero parts.
 #[derive(Clone, Copy)]
 struct Day {
     year: u64,
@@ -81,7 +82,7 @@ struct Day {
 }
 
 impl Day {
-    /// What may be read: also days that no month has, which ALLOW_INVALID_DATES lets in.
+    /// A stored value may also be a day that no month has, because ALLOW_INVALID_DATES allows that.
     fn print(self, out: &mut Vec<u8>) -> Result<(), Fault> {
         if self.year > 9999 || self.month > 12 || self.day > 31 {
             return Err("a date with parts that no date has");
@@ -94,7 +95,7 @@ impl Day {
         Ok(())
     }
 
-    /// A date that the calendar has, or one with a month or day of zero.
+    /// A date in the calendar, or one with a month or day of zero.
     fn parse(text: &[u8]) -> Result<Day, Fault> {
         const BROKEN: Fault = "not a date: YYYY-MM-DD";
         let [a, b, c, d, b'-', e, f, b'-', g, h] = text else { return Err(BROKEN) };
@@ -122,7 +123,7 @@ pub(super) fn encode_date(text: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Hours, minutes and seconds in one number, as they are stored.
+/// Hours, minutes and seconds in one number, as stored.
 fn print_clock(packed: u64, hours_max: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (hours, minutes, seconds) = (packed >> 12, packed >> 6 & 63, packed & 63);
     if hours > hours_max || minutes > 59 || seconds > 59 {
@@ -180,7 +181,7 @@ pub(super) fn decode_datetime(stored: &[u8], fraction: u8, out: &mut Vec<u8>) ->
     print_fraction(number(behind), fraction, out)
 }
 
-/// A date and a time, and the stored digits behind it.
+/// A date and a time, and the fraction as stored.
 fn parse_datetime(text: &[u8], fraction: u8) -> Result<(Day, u64, u64), Fault> {
     const BROKEN: Fault = "not a date and a time: YYYY-MM-DD HH:MM:SS";
     let (text, behind) = split_fraction(text, fraction)?;
@@ -200,15 +201,15 @@ pub(super) fn encode_datetime(text: &[u8], fraction: u8, out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Days from 1970-01-01 to a day of the calendar not before it.
+/// Days from 1970-01-01 to a later day of the calendar.
 fn days(day: Day) -> u64 {
-    // Years that begin in March have their odd day at the end.
+    // If a year begins in March, the leap day is its last.
     let year = if day.month > 2 { day.year } else { day.year - 1 };
     let month = (day.month + 9) % 12;
     365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day.day - 1 - 719_468
 }
 
-/// The day of the calendar so many days after 1970-01-01.
+/// The day of the calendar this many days after 1970-01-01.
 fn day(days: u64) -> Day {
     let shifted = days + 719_468;
     let era = shifted / 146_097;

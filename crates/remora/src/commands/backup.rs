@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         )));
     }
     if arguments.nice {
-        // The I/O scheduler goes by this too.
+        // The I/O scheduler also uses this priority.
         rustix::process::setpriority_process(None, 19)?;
     }
     let stop = commands::stop_flag(report)?;
@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             report: report.clone(),
         };
         match (Run { source, name, arguments, login: &login, world, report }).go() {
-            // What is not sound weighs more than what is missing.
+            // Unsound data are worse than missing files.
             Ok(Exit::Done) => {}
             Ok(Exit::Partial) if worst == Exit::Damaged => {}
             Ok(exit) => worst = exit,
@@ -240,7 +240,7 @@ fn tell(source: &str, name: &str, made: &Summary, seconds: f64, report: &Report)
             "blocks_reused": made.reused, "blocks_healed": made.healed, "bytes_written": made.written,
             "damages": made.damages, "seconds": seconds,
         });
-        // A reader that is gone does not undo the backup.
+        // If nobody reads the output any more, the backup still counts.
         report.message(&line).ok();
         return;
     }

@@ -18,19 +18,19 @@ use crate::child::{self, Child, Signals, code};
 use crate::exit::{Exit, Held};
 use crate::report::Report;
 
-/// Lines of output that are shown when a command failed.
+/// Lines of output that are shown when a command has failed.
 const TAIL_LINES: usize = 50;
-/// A line that is longer is cut into several.
+/// A longer line is cut into several.
 const LINE_MAX: usize = 64 << 10;
-/// Time between asking a command to end and ending it.
+/// Time between asking a command to end and killing it.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a process left in the background may keep the output open after the command's end.
+/// How long a background process may keep the output open after the command has ended.
 const LINGER: Duration = Duration::from_secs(2);
-/// How often processes that were left to us are looked after.
+/// How often to reap processes that were left to us.
 const REAP: Duration = Duration::from_secs(5);
-/// How often another run's lock is looked at.
+/// How often to check another run's lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// Old logs that are kept.
+/// How many old logs are kept.
 const OLD_LOGS: u32 = 5;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     };
     log.line(format!("command {reason}").as_bytes());
     if let Some(failure) = log.finish() {
-        // The job is worth more than its log, but nobody would look for what is missing.
+        // The job matters more than its log, but otherwise nobody would notice that the log is incomplete.
         reason = format!("{reason}; the log could not be written: {failure}");
         code = if code == 0 { Exit::Failed.code() } else { code };
     }
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(Exit::Command(code))
 }
 
-/// Takes the lock. `None`: another run has it, and that is fine.
+/// Takes the lock. `None`: another run has it, and the user allows that.
 fn lock(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<Option<Option<File>>> {
     let Some(path) = &arguments.lock else { return Ok(Some(None)) };
     let shown = path.display();
@@ -140,13 +140,13 @@ fn lock(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<Optio
             Err(error) => return Err(error).with_context(|| shown.to_string()),
         }
     }
-    // The command gets it too: it is held until the last of the command's processes is gone, even if we are
-    // killed.
+    // The command inherits it: the lock is held until the last process of the command has ended, even if we
+    // are killed.
     fcntl_setfd(&file, FdFlags::empty())?;
     Ok(Some(Some(file)))
 }
 
-/// Runs the command and writes down what it says, to its end or ours.
+/// Runs the command and logs its output, until it ends or we are stopped.
 fn attend(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<End> {
     let (mut output, input) = io::pipe()?;
     let child = match Child::start_group(&arguments.command, input) {
@@ -163,7 +163,7 @@ fn attend(arguments: &Arguments, signals: &Signals, log: &mut Log) -> Result<End
         }
     });
     let end = watch(arguments, &child, signals, &lines, log)?;
-    // What is still on its way; a process left in the background may keep the pipe open for ever.
+    // Output that is still on its way; a background process may keep the pipe open for ever.
     let until = Instant::now() + LINGER;
     while let Ok(bytes) = lines.recv_deadline(until) {
         log.bytes(&bytes);
@@ -186,7 +186,7 @@ fn watch(
         select! {
             recv(open) -> bytes => match bytes {
                 Ok(bytes) => log.bytes(&bytes),
-                // Everything was said; now only the end is waited for.
+                // The output has ended; now wait only for the exit.
                 Err(_) => open = crossbeam_channel::never(),
             },
             recv(child.ended()) -> status => {
@@ -203,8 +203,8 @@ fn watch(
     }
 }
 
-/// Ends a command and all that it has started. What they say meanwhile is written down: nobody is to wait for
-/// us.
+/// Ends a command and everything that it has started. Their output is logged meanwhile, so that none of them
+/// blocks on it.
 fn end_all(child: &Child, lines: &Receiver<Vec<u8>>, log: &mut Log) {
     std::thread::scope(|scope| {
         let ending = scope.spawn(|| child.end_family(GRACE));
@@ -218,15 +218,15 @@ fn end_all(child: &Child, lines: &Receiver<Vec<u8>>, log: &mut Log) {
     });
 }
 
-/// The log of one run. Each line is in the file when the next one begins. When it can't be written the run
-/// goes on.
+/// The log of one run. Each line is in the file when the next one begins. If the log can't be written the run
+/// continues.
 struct Log {
-    /// None after a failure.
+    /// `None` after a failure.
     file: Option<File>,
     path: PathBuf,
-    /// A log that is longer than this is put aside.
+    /// A log that is longer than this is rotated.
     size_max: Option<u64>,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     size: u64,
     failure: Option<io::Error>,
     partial: Vec<u8>,
@@ -272,7 +272,7 @@ impl Log {
     /// Begins a new file.
     fn put_aside(&mut self) {
         if let Err(error) = rotate(&self.path) {
-            // What can't be put aside is gone on with, and grows.
+            // If the log can't be rotated it is continued, and grows.
             self.failure.get_or_insert(error);
             self.size_max = None;
         }
@@ -287,7 +287,7 @@ impl Log {
         }
     }
 
-    /// A whole line, with the time in front.
+    /// Writes a whole line, preceded by the time.
     fn line(&mut self, text: &[u8]) {
         let mut line = format!("[{}] ", calendar::shown(calendar::now_s())).into_bytes();
         line.extend_from_slice(text);
@@ -302,7 +302,7 @@ impl Log {
         }
     }
 
-    /// Output as it comes.
+    /// Writes output as it arrives.
     fn bytes(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
         while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
@@ -315,7 +315,7 @@ impl Log {
         }
     }
 
-    /// A last line that has no end.
+    /// Ends a last line without a line end.
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.partial);
         if !line.is_empty() {
@@ -323,7 +323,7 @@ impl Log {
         }
     }
 
-    /// Why not all of it was written, if so.
+    /// The failure, if not everything was written.
     fn finish(&mut self) -> Option<io::Error> {
         if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
             self.fail(error);
@@ -336,7 +336,7 @@ impl Log {
     }
 }
 
-/// `log` becomes `log.1`, `log.1` becomes `log.2` and so on.
+/// Renames `log` to `log.1`, `log.1` to `log.2` and so on.
 #[expect(clippy::disallowed_methods, reason = "a log needs no more than the names")]
 fn rotate(path: &Path) -> io::Result<()> {
     let old = |number: u32| PathBuf::from(format!("{}.{number}", path.display()));

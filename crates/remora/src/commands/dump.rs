@@ -182,12 +182,12 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     Ok(if summary.omitted.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-/// What dumps, loads and comparisons work with.
+/// The surroundings for dumps, loads and comparisons.
 pub(crate) fn world(report: &Report) -> anyhow::Result<World> {
     Ok(World { disk: Arc::new(RealDisk), stop: stop_flag(report)?, progress: Arc::new(report.clone()) })
 }
 
-/// One session for each processor and some more, unless it is said otherwise.
+/// One session for each processor and `more`, unless a number is given.
 pub(crate) fn sessions(given: Option<std::num::NonZeroU16>, more: usize) -> usize {
     given.map_or_else(|| commands::cores() + more, |sessions| usize::from(sessions.get()))
 }

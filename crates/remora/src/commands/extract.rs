@@ -35,7 +35,7 @@ const EXAMPLES: &str = "EXAMPLES
   remora extract /copy/shop/orders.ibd --force --deleted -o found
       after a wrong DELETE: what is still in the pages, in found/shop.orders.deleted.tsv";
 
-/// The server's own databases, which are read only when they are named.
+/// The server's own databases, which are read only if they are named.
 const SYSTEM: [&str; 4] = ["mysql", "sys", "performance_schema", "information_schema"];
 
 /// Read the rows of InnoDB tables out of their files, without a server
@@ -89,14 +89,14 @@ pub(crate) struct Arguments {
     threads: Option<std::num::NonZeroU16>,
 }
 
-/// What came of it.
+/// The result.
 struct Outcome {
     tables: usize,
     sum: Counts,
     left_out: LeftOut,
 }
 
-/// A table that is to be read.
+/// A table to read.
 struct Wish {
     name: TableName,
     table: Table,
@@ -152,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     })
 }
 
-/// The tables that are asked for.
+/// The requested tables.
 fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&'a TableFiles>> {
     let selection =
         |include: Vec<Pattern>, exclude: Vec<Pattern>| Selection { include, exclude, no_accounts: true };
@@ -174,7 +174,7 @@ fn chosen<'a>(arguments: &Arguments, source: &'a Source) -> anyhow::Result<Vec<&
     Ok(source.tables.iter().filter(is_chosen).collect())
 }
 
-/// What can't be read, each with its reason, and how the command would end if it were all.
+/// What can't be read, each with its reason, and the exit code if there were nothing else.
 type LeftOut = Vec<(String, Exit)>;
 
 /// Opens the files of the tables.
@@ -204,7 +204,7 @@ fn wishes(arguments: &Arguments, chosen: &[&TableFiles]) -> anyhow::Result<(Vec<
     Ok((wishes, left_out))
 }
 
-/// Whether the next table can be read all the same.
+/// Whether the error concerns only this table, so that the next one can still be read.
 fn is_of_table(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(physical::Error::File { .. } | physical::Error::Io { .. }))
 }

@@ -24,7 +24,7 @@ use crate::stdin::Patient;
 pub(super) use word::size;
 use word::{Delimiter, Maybe, assignment, columns};
 
-/// Rejects that are named one by one on the terminal; the file has all.
+/// Rejects that are listed one by one on the terminal; the file has all.
 const REJECTS_SHOWN: usize = 20;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -275,7 +275,7 @@ impl FormArgs {
             trim: self.trim,
             space_before_quote: false,
             comment: self.comment,
-            // How many there should be is known when the file is.
+            // The number of fields is known only from the file.
             pad: self.pad.then_some(0),
         }
     }
@@ -316,7 +316,7 @@ pub(crate) fn run(arguments: Arguments, password: Option<String>, report: &Repor
     let result = import::import(&request, stdin, &world);
     report.end();
     if let (Err(import::Error::Rejects { rejects, .. }), true) = (&result, report.is_json()) {
-        // In words the error names them itself.
+        // For people the error lists the rejects itself.
         tell_rejects(rejects, report)?;
     }
     let summary = result?;
@@ -377,7 +377,7 @@ fn summarise(request: &Request, summary: &Summary, seconds: f64, report: &Report
     Ok(())
 }
 
-/// What became of rows whose key was there already.
+/// What happened to rows whose key already existed.
 fn duplicates(on: OnDuplicate, found: &Duplicates) -> String {
     match on {
         OnDuplicate::Error => String::new(),
@@ -393,7 +393,7 @@ fn duplicates(on: OnDuplicate, found: &Duplicates) -> String {
 impl Arguments {
     fn request(&self, target: &Target) -> anyhow::Result<Request> {
         let (table, form, run) = (&self.table, &self.form, &self.run);
-        // Clap lets them pass beside what conflicts with --create.
+        // Clap accepts them together with options that conflict with --create.
         let of_new = table.tight || table.no_key || table.key.is_some() || !table.types.is_empty();
         if of_new && !table.create {
             return Err(exit::usage(
@@ -459,7 +459,7 @@ impl Arguments {
     }
 }
 
-/// Files, patterns and `-` as inputs; a pattern that matches nothing is a mistake.
+/// Files, patterns and `-` as inputs; a pattern without a match is a mistake.
 fn inputs(files: &[String]) -> anyhow::Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for file in files {

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::{calendar, repository};
 
-/// How far a backup may be dated in the future: clocks of two machines differ.
+/// How far in the future a backup's time may be, because the clocks of two machines differ.
 const CLOCKS_DIFFER_S: i64 = 300;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -63,8 +63,8 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Why the newest backup is not new enough, if it is not. That is the last one that was made, whatever the
-/// clock said.
+/// Why the newest backup is too old, if it is. The newest is the last one that was made, whatever its clock
+/// said.
 fn too_old(generations: &[Generation], limit: u64, now_s: i64) -> Option<String> {
     let Some(newest) = generations.last() else {
         return Some("there is no backup".to_owned());
@@ -107,7 +107,7 @@ fn show(name: &str, generation: &Generation, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// What is known of a server's data since the backup was made.
+/// What is known about a server's data since the backup was made.
 fn known(generation: &Generation) -> &'static str {
     let note: Value = serde_json::from_str(&generation.note).unwrap_or(Value::Null);
     if note.get("unsound").is_some() {

@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     };
     let done = execute(&mut session, &arguments.before)
         .and_then(|()| under_lock(arguments, session, &mode, &target, &signals, report));
-    // Whatever happened: what --before has stopped must go on.
+    // Whatever happened, what --before has stopped must continue.
     let after = match arguments.after.as_slice() {
         [] => Ok(()),
         statements => target.connect().map_err(Into::into).and_then(|mut new| execute(&mut new, statements)),

@@ -140,7 +140,7 @@ pub(crate) fn unpack(arguments: &UnpackArguments, report: &Report) -> Result<Exi
 }
 
 impl Files {
-    /// One file after the other. One that fails does not keep the next from being tried; the exit code is the
+    /// Handles the files one by one. A failure does not keep the next from being tried; the exit code is the
     /// highest.
     fn each(&self, report: &Report, one: impl Fn(&Path, &Switches) -> Result<Exit>) -> Result<Exit> {
         if self.output.is_some() && self.files.len() > 1 {
@@ -202,7 +202,7 @@ fn is_stop(exit: Exit) -> bool {
     matches!(exit, Exit::HungUp | Exit::Interrupted | Exit::Terminated)
 }
 
-/// The name of the new file where none was given.
+/// The name of the new file if none was given.
 fn new_name(file: &Path, codec: Codec, way: Way) -> Result<PathBuf> {
     let stem = without_extension(file, codec);
     let shown = file.display();
@@ -226,7 +226,7 @@ fn new_name(file: &Path, codec: Codec, way: Way) -> Result<PathBuf> {
     }
 }
 
-/// The name without what its codec added to it.
+/// The name without the extension of its codec.
 fn without_extension(file: &Path, codec: Codec) -> Option<PathBuf> {
     let end = file.extension()?.to_str()?;
     match (codec, end) {
@@ -239,7 +239,7 @@ fn without_extension(file: &Path, codec: Codec) -> Option<PathBuf> {
     }
 }
 
-/// One line, or one message, for a file that is done.
+/// Prints a line, or a message, for a finished file.
 fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
     if report.is_json() {
         let value = serde_json::json!({
@@ -265,7 +265,7 @@ fn say(report: &Report, file: &str, done: &Converted, to: Option<&Path>) {
     progress::Progress::note(report, &text);
 }
 
-/// The new size as a share of the plain bytes, where something was packed.
+/// The new size as a share of the plain bytes, if something was packed.
 fn share(done: &Converted) -> String {
     if done.to == Codec::Plain || done.plain_bytes == 0 {
         return String::new();

@@ -132,7 +132,7 @@ struct Told<'a> {
     by: &'a str,
 }
 
-/// Tells what was changed, and with a memory in which server.
+/// Reports what was changed, and, for a store into memory, in which server.
 fn tell(memory: Option<&Memory>, told: &Told<'_>, report: &Report) -> Result<Exit> {
     let Told { name, old, new, by } = told;
     if report.is_json() {

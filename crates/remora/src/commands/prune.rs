@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
         let listing = named.repository.list()?;
         let stamp = |one: &Generation| calendar::stamp(one.number, one.taken_s);
         let stamps: Vec<_> = listing.generations.iter().map(stamp).collect();
-        // A damaged one is no reason to let go of one that is whole.
+        // Damaged generations do not count, so that no complete one is removed because of them.
         let whole: Vec<_> = listing.generations.iter().filter(|one| one.is_whole).map(stamp).collect();
         let mut keep = policy.keep(&stamps);
         keep.extend(policy.keep(&whole));

@@ -123,7 +123,7 @@ fn advise(error: block::Error, keep_going: bool) -> anyhow::Error {
     }
 }
 
-/// Names what is not as it was.
+/// Lists what could not be restored.
 fn tell_losses(restored: &Summary, report: &Report) -> Result<()> {
     for damage in &restored.damages {
         report.warn(damage);
@@ -177,8 +177,7 @@ fn busy(error: std::io::Error, target: &str) -> anyhow::Error {
     anyhow::Error::new(error).context(text)
 }
 
-/// A file that a loop device stands on must not change under what is mounted from it. Devices are refused by
-/// the kernel.
+/// A file behind a loop device must not change while it is mounted. The kernel refuses this for devices.
 fn refuse_mounted(machine: &Machine, path: &Path) -> Result<()> {
     let disk = machine.disk();
     let resolved = machine.run(

@@ -127,10 +127,11 @@ impl Place {
     }
 }
 
-/// A routine keeps the mode in which it was made, so that must not be the one that a server happens to have.
+/// A routine keeps the SQL mode in which it was created, so the mode must not be whatever the server happens
+/// to have.
 const MODE: &str = "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'";
 
-/// Keeps what follows out of the binary log, if there is one and it is not wanted there.
+/// Keeps what follows out of the binary log, if there is one and the user does not want it there.
 fn keep_out_of_binlog(binlog: bool, session: &mut Session) -> anyhow::Result<()> {
     if session.about.log_bin && !binlog {
         session
@@ -140,7 +141,7 @@ fn keep_out_of_binlog(binlog: bool, session: &mut Session) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What a database has: by kind and name, the comment.
+/// The routines of a database: the comment of each, by kind and name.
 fn present(session: &mut Session, db: &str) -> anyhow::Result<BTreeMap<(String, String), String>> {
     let rows = session.strings(&format!(
         "SELECT routine_type, routine_name, routine_comment FROM information_schema.routines \
@@ -200,7 +201,7 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
             continue;
         }
         let grants = match flavour {
-            // Replacing a routine keeps them.
+            // Replacing a routine keeps its grants.
             Flavour::MariaDb => Vec::new(),
             Flavour::MySql => grants(&mut session, &place.db, routine)?,
         };
@@ -232,7 +233,7 @@ fn install(arguments: &Install, password: Option<String>, report: &Report) -> an
     Ok(Exit::Done)
 }
 
-/// The grants on a routine as statements: MySQL can't replace a routine, and drops its grants with it.
+/// The grants on a routine as statements: MySQL can't replace a routine, and dropping it drops its grants.
 fn grants(session: &mut Session, db: &str, routine: &Routine) -> anyhow::Result<Vec<String>> {
     let rows = session.strings(&format!(
         "SELECT user, host, proc_priv FROM mysql.procs_priv \

@@ -108,7 +108,7 @@ pub(crate) struct Shell {
     client: Vec<String>,
 }
 
-/// Where sandboxes and fetched servers are.
+/// Where sandboxes and downloaded servers are.
 pub(crate) fn places() -> anyhow::Result<Places> {
     Places::customary(|name| std::env::var_os(name))
         .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for sandboxes")
@@ -169,7 +169,7 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
         vec![Sandbox::start(&installation, places, &settings)?]
     };
     if start.plugins {
-        // What makes functions known reaches the other members of a cluster by itself.
+        // In a cluster the statements that create functions reach the other members by themselves.
         plugin::install(sandboxes[0].socket(), &libraries)?;
     }
     for (number, sandbox) in sandboxes.iter().enumerate() {
@@ -182,8 +182,8 @@ fn start(start: Start, places: &Places, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As the server takes an option: without dashes it would be an argument, at which servers abort without a
-/// word.
+/// An option as the server takes it: without dashes it would be an argument, and servers abort silently on
+/// arguments.
 fn with_dashes(option: &str) -> String {
     match option.starts_with('-') {
         true => option.to_owned(),
@@ -191,7 +191,7 @@ fn with_dashes(option: &str) -> String {
     }
 }
 
-/// Says how a server that was started is reached.
+/// Reports how to reach a server that was started.
 fn tell(name: &str, sandbox: &Sandbox, options: &[String], report: &Report) -> anyhow::Result<()> {
     let (server, version) = (sandbox.product(), &sandbox.installation().version);
     if report.is_json() {
@@ -219,7 +219,7 @@ fn stop(stop: &Stop, places: &Places, report: &Report) -> anyhow::Result<()> {
             let all = sandbox::list(places);
             let members: Vec<_> =
                 all.into_iter().filter(|listed| listed.cluster.as_ref() == Some(name)).rev().collect();
-            // The first one is stopped last, so that it knows most and begins the next time.
+            // The first member stops last, so that it has the latest state and can start first.
             if members.is_empty() { vec![find(name, places)?] } else { members }
         }
         None => sandbox::list(places),
@@ -272,7 +272,7 @@ fn shell(shell: &Shell, places: &Places) -> anyhow::Result<()> {
     Err(error).context("the SQL client can't be started")
 }
 
-/// The sandbox of a name.
+/// The sandbox with this name.
 pub(crate) fn find(name: &str, places: &Places) -> anyhow::Result<Listed> {
     let all = sandbox::list(places);
     let names: Vec<_> = all.iter().map(|listed| listed.name.clone()).collect();

@@ -49,10 +49,10 @@ const EXAMPLES: &str = "EXAMPLES
 A counter is shown as its change per second, over the time that really passed; a gauge as its value. What
 remora's own questions add is subtracted. After a restart or FLUSH STATUS a line says so instead of numbers.";
 
-/// How often samples are taken when nothing is said.
+/// The default interval between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A server that does not answer for this long is named.
+/// A server that does not answer for this long is reported.
 const SILENT: Duration = Duration::from_secs(5);
 
 /// Show what a server does: its status counters as changes per second
@@ -122,7 +122,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether nothing is shown, kept or served but views.
+    /// Whether only views are shown, and nothing is recorded or served.
     fn shows_views_only(&self) -> bool {
         let lists = self.all || self.top.is_some() || !self.like.is_empty();
         !lists && !self.live && self.record.is_none() && self.listen.is_none()
@@ -134,9 +134,9 @@ enum Action {
     Report(report::Arguments),
 }
 
-/// The words of the command line, told apart.
+/// The words of the command line, by their meaning.
 struct Words {
-    /// None: not given.
+    /// `None` if not given.
     interval: Option<Duration>,
     count: Option<u64>,
     servers: Vec<String>,
@@ -231,8 +231,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     ended
 }
 
-/// Shows a recording. Samples that come sooner than INTERVAL after the last one that was shown are passed
-/// over: the next one's changes are theirs too.
+/// Shows a recording. Samples that follow the last shown one within less than INTERVAL are skipped: the
+/// changes of the next one include theirs.
 fn replay(
     file: &Path,
     words: &Words,
@@ -261,8 +261,8 @@ fn replay(
     Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })
 }
 
-/// Takes samples at even times until stopped, or for so many intervals. A server that does not answer in time
-/// is not asked again before it does, and keeps no other waiting.
+/// Takes samples at regular times until stopped, or for a number of intervals. A server that has not answered
+/// in time is not asked again before it does, and does not delay the others.
 fn watch(
     feed: &Feed,
     words: &Words,
@@ -293,10 +293,11 @@ fn watch(
                     Err(error) => {
                         failed[server] = true;
                         if failed.iter().all(|it| *it) && !ever.contains(&true) {
-                            // None of them is there: that is no watch that lost its server.
+                            // None of them answers from the start: that is a failure and not a lost
+                            // connection.
                             return Err(error.into());
                         }
-                        // Time passes also for a server that is away.
+                        // Time passes even for a server that is unreachable.
                         shown[server] += 1;
                         take(Event { what: Err(error), ..event })?;
                         continue;
@@ -320,7 +321,7 @@ fn terminal_width() -> Option<usize> {
     size.ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// What shows the intervals, as the options have it.
+/// The output for the intervals, as the options say.
 fn output(arguments: &Arguments, views: Vec<&'static View>, report: &Report) -> Result<Box<dyn Output>> {
     let filter = Filter::new(arguments.all, &arguments.like, arguments.top, arguments.changed);
     if filter.is_none() && arguments.changed {
@@ -363,7 +364,7 @@ fn views(names: &[String]) -> Result<Vec<&'static View>> {
     Ok(views)
 }
 
-/// Says what every column of every view is.
+/// Explains every column of every view.
 fn explain(report: &Report) -> Result<Exit> {
     for view in &VIEWS {
         report.data(&format!("{}: {}", view.name, view.what))?;

@@ -56,12 +56,12 @@ pub(crate) struct Arguments {
 #[derive(Default)]
 struct Sums {
     files: u64,
-    /// Bytes of the files that the kernel answers for.
+    /// Bytes of the files for which the kernel answers.
     bytes: u64,
     before: u64,
     after: u64,
     dirty: u64,
-    /// Files that the kernel does not answer for.
+    /// Files for which the kernel does not answer.
     untold: u64,
     failed: u64,
 }
@@ -111,7 +111,7 @@ fn evict(path: &Path, sync: bool, sums: &mut Sums, report: &Report) -> Result<()
     let source = RealDisk.open(path)?;
     let before = Look::at(&*source)?;
     if sync {
-        // After a failed write memory has the only copy, so nothing is forgotten then.
+        // After a failed write the page cache has the only copy, so nothing is dropped then.
         source.write_out()?;
     }
     source.forget(0, 0);
@@ -133,7 +133,7 @@ fn evict(path: &Path, sync: bool, sums: &mut Sums, report: &Report) -> Result<()
     Ok(())
 }
 
-/// A file of somebody else: the kernel does not say what is in memory.
+/// A file of another user: the kernel does not say what is cached.
 fn untold(path: &Path, len: u64, sums: &mut Sums, report: &Report) -> Result<()> {
     sums.files += 1;
     sums.untold += 1;

@@ -93,7 +93,7 @@ impl ModelArgs {
     }
 }
 
-/// A model by file, or a built-in one by name.
+/// Loads a model from a file, or a built-in one by name.
 fn load_any(path: &Path) -> anyhow::Result<Model> {
     match Family::ALL.into_iter().find(|family| path == Path::new(family.built_in_name())) {
         Some(family) => Ok(Model::from_bytes(family.built_in())?),

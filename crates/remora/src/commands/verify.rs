@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 use crate::{commands, repository, shown};
 
-/// Most losses that are shown of one damaged place; --json has more.
+/// The most losses that are shown for one damaged place; --json has more.
 const LOSSES_SHOWN: usize = 5;
 
 const EXAMPLES: &str = "EXAMPLES
@@ -87,10 +87,10 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What a damaged place costs, in words.
+/// The cost of a damaged place, in words.
 fn cost(damage: &Damage) -> String {
     let mut text = String::new();
-    // Generations that lose the same are told together.
+    // Generations with the same losses are reported together.
     let mut groups: Vec<(Vec<u64>, &[Loss])> = Vec::new();
     for cost in &damage.costs {
         match groups.last_mut() {

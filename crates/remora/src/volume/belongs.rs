@@ -1,5 +1,5 @@
-//! What belongs to a server's data and does not lie in their folder: settings, links, and tables with folders
-//! of their own.
+//! What belongs to a server's data but is not in their folder: settings, links, and tables with folders of
+//! their own.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use server::{Flavour, Session, Version};
 use crate::host::Machine;
 use crate::volume::file_system::FileSystem;
 
-/// Settings with a folder that the data are of no use without.
+/// Settings with a folder without which the data are useless.
 const FOLDERS: [&str; 7] = [
     "innodb_data_home_dir",
     "innodb_log_group_home_dir",
@@ -22,24 +22,24 @@ const FOLDERS: [&str; 7] = [
     "rocksdb_datadir",
     "rocksdb_wal_dir",
 ];
-/// The setting with InnoDB's system tablespace: paths, with sizes and more behind a colon each.
+/// The setting with InnoDB's system tablespace: paths, each followed by a colon with sizes and more.
 const FILES: &str = "innodb_data_file_path";
-/// Settings with files that a server can be brought back without, and what is missed then.
+/// Settings with files that a restored server can do without, and what is then missing.
 const APART: [(&str, &str); 3] = [
     ("log_bin_basename", "the binary log, so nothing that is committed after the backup"),
     ("relay_log_basename", "the relay log, which a replica fetches anew"),
     ("file_key_management_filename", "the keys without which encrypted tables can't be read"),
 ];
-/// How files end that say where a table's data are (InnoDB).
+/// The extension of files that say where a table's data are (InnoDB).
 const LINK_FILE: &str = "isl";
-/// A file that says where a table is, is not longer.
+/// The longest file that says where a table is.
 const PATH_MAX: u64 = 4096;
 
-/// What a snapshot of the data will have in it.
+/// What a snapshot of the data will contain.
 pub(super) enum Reach<'a> {
-    /// What is below one of these folders.
+    /// Everything below these folders.
     Folders(&'a [&'a Path]),
-    /// All of the volume with these device numbers.
+    /// Everything on the volume with these device numbers.
     Volume(&'a str),
 }
 
@@ -48,7 +48,7 @@ impl Reach<'_> {
         match self {
             Reach::Folders(folders) => Ok(folders.iter().any(|folder| path.starts_with(folder))),
             Reach::Volume(device) => {
-                // Of a name that is only the beginning of files there is nothing.
+                // For a name that is only the prefix of file names, the file itself does not exist.
                 let there = path.ancestors().find(|path| machine.tree().entry(path).is_ok());
                 Ok(FileSystem::of(machine, there.unwrap_or(Path::new("/")))?.device == *device)
             }
@@ -63,8 +63,8 @@ impl Reach<'_> {
     }
 }
 
-/// Fails with the name of something that the data are of no use without and that a snapshot will not have.
-/// Gives back lines about what else it will not have.
+/// Fails with the name of something without which the data are useless and which the snapshot will not
+/// contain. Returns lines about other things that it will not contain.
 pub(super) fn check_settings(
     session: &mut Session,
     machine: &Machine,
@@ -88,8 +88,8 @@ pub(super) fn check_settings(
     Ok(lines)
 }
 
-/// Fails with the name of something in a data folder that leads where a snapshot does not reach. `data` is
-/// what the folder is called for people. Says whether something leads to another place that it does reach.
+/// Fails with the name of something in a data folder that leads outside of the snapshot. `data` is the
+/// folder's name for people. Returns whether something leads to another place inside the snapshot.
 pub(super) fn check_links(machine: &Machine, top: &Path, data: &Path, reach: &Reach<'_>) -> io::Result<bool> {
     let tree = machine.tree();
     let device = tree.entry(top)?.device;
@@ -132,8 +132,8 @@ fn refusal(name: &str, path: &Path, data: &Path, reach: &Reach<'_>) -> io::Error
     ))
 }
 
-/// Paths that the data are of no use without, with the names of what says so. What is relative is so to the
-/// data folder.
+/// Paths without which the data are useless, with the names of the settings or tables that give them.
+/// Relative paths are relative to the data folder.
 fn needed(session: &mut Session) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for name in FOLDERS {
@@ -145,7 +145,7 @@ fn needed(session: &mut Session) -> io::Result<Vec<(String, PathBuf)>> {
     let files =
         files.split(';').filter_map(|file| file.split(':').next()).filter(|file| file.starts_with('/'));
     found.extend(files.map(|file| (FILES.to_owned(), file.into())));
-    // From 5.7 on tablespaces need no file in the data folder that leads to them.
+    // Since 5.7 a tablespace does not need a file in the data folder that leads to it.
     let about = &session.about;
     if about.flavour != Flavour::MariaDb && about.version >= (Version { major: 5, minor: 7, patch: 0 }) {
         let query = "SELECT file_name FROM information_schema.files WHERE file_name LIKE '/%'";
@@ -162,17 +162,17 @@ pub(super) fn setting(session: &mut Session, name: &str) -> io::Result<Option<St
     Ok(rows.into_iter().next().and_then(|row| row.into_iter().nth(1)?))
 }
 
-/// The path in a file that has nothing else in it.
+/// The path in a file that contains nothing else.
 fn text(machine: &Machine, path: &Path) -> io::Result<PathBuf> {
     let mut bytes = Vec::new();
     machine.disk().open(path)?.take(PATH_MAX).read_to_end(&mut bytes)?;
     Ok(OsString::from_vec(bytes.trim_ascii().to_vec()).into())
 }
 
-/// Where paths lead to in the end, links followed.
+/// The targets of paths after following links.
 pub(super) fn resolve(machine: &Machine, paths: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
-    // A command line has an end.
+    // A command line has a limited length.
     for some in paths.chunks(200) {
         let words = ["readlink", "--canonicalize-missing", "--zero", "--"].map(OsStr::new);
         let words: Vec<&OsStr> = words.into_iter().chain(some.iter().map(|path| path.as_os_str())).collect();

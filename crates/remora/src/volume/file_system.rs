@@ -1,4 +1,4 @@
-//! The file system that something lies on.
+//! The file system that a path is on.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::host::Machine;
 
-/// A file system, as findmnt(8) tells.
+/// A file system, from findmnt(8).
 pub(super) struct FileSystem {
     pub(super) kind: String,
     /// The device that is mounted.
     pub(super) source: PathBuf,
-    /// The device's numbers, the same for all subvolumes.
+    /// The device numbers, which are the same for all subvolumes.
     pub(super) device: String,
 }
 
 impl FileSystem {
-    /// The one that a path lies on.
+    /// The file system that a path is on.
     pub(super) fn of(machine: &Machine, path: &Path) -> io::Result<FileSystem> {
         let words = [
             "findmnt",

@@ -1,11 +1,11 @@
-//! Folders that hold still: read-only snapshots of btrfs, and copies that share their blocks with the
-//! original, which XFS makes too.
+//! Frozen folders: read-only snapshots of btrfs, and copies that share their blocks with the original, which
+//! XFS can make too.
 //!
-//! Both are made beside what they are of, or in it where there is no beside on the same file system, under
-//! names that begin with [`OWN`]. A snapshot is of one moment. A copy is not: each file is of the moment when
-//! it was copied, so whoever writes to several must be held while it is made. It is made twice: the first
-//! time everything is new and takes long, while nobody is held; the second time only what has changed since
-//! has to be shared anew.
+//! Both are created beside their original, or inside it if there is no room beside it on the same file
+//! system, under names that begin with [`OWN`]. A snapshot shows one moment. A copy does not: each file shows
+//! the moment when it was copied, so whoever writes to several files must be held while the copy is made. The
+//! copy is made twice: the first time everything is new and takes long, while nobody is held; the second time
+//! only what has changed since must be shared again.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,43 +20,43 @@ use crate::host::Machine;
 use crate::volume::file_system::FileSystem;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot, new_name};
 
-/// The number of the folder at the top of a subvolume (`BTRFS_FIRST_FREE_OBJECTID`).
+/// The inode number of a subvolume's top folder (`BTRFS_FIRST_FREE_OBJECTID`).
 const SUBVOLUME: &str = "256";
 
-/// How a folder is held still.
+/// How to freeze a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Still {
-    /// A read-only snapshot of the subvolume that it lies in.
+    /// A read-only snapshot of its subvolume.
     Subvolume,
     /// A copy that shares its blocks.
     Clone,
 }
 
-/// A folder and what is made of it.
+/// A folder and its snapshot or copy.
 #[derive(Debug)]
 pub(crate) struct FolderSnapshot {
     still: Still,
-    /// What is copied, or the subvolume.
+    /// The folder or subvolume to copy.
     origin: PathBuf,
-    /// The folder that is backed up, below the origin.
+    /// The folder to back up, relative to the origin.
     below: PathBuf,
-    /// Where snapshots are put.
+    /// The folder for snapshots.
     room: PathBuf,
     mark: String,
-    /// Ours, from the moment on when it may be there.
+    /// Our snapshot or copy, from the moment when it may exist.
     made: Option<PathBuf>,
-    /// The one that was kept of the generation before.
+    /// The one that was kept from the generation before.
     kept: Option<PathBuf>,
-    /// What stands still while a copy is made.
+    /// What is held while a copy is made.
     holds: Option<far::Still>,
-    /// What was copied at last.
+    /// The result of the last copy.
     cloned: Option<Cloned>,
-    /// A second one that may be written to, from the moment on when it may be there.
+    /// A second, writable one, from the moment when it may exist.
     spare: Option<PathBuf>,
 }
 
 impl FolderSnapshot {
-    /// Looks for a folder that can be held still so.
+    /// Finds a folder that can be frozen in this way.
     pub(crate) fn find(machine: &Machine, path: &Path, still: Still) -> io::Result<FolderSnapshot> {
         let top = PathBuf::from(line(&machine.tool(&words(&["readlink", "-e", "--"], &[path]))?));
         let here = FileSystem::of(machine, &top)?;
@@ -87,7 +87,7 @@ impl FolderSnapshot {
         })
     }
 
-    /// Lets a process stand still while files are copied. A snapshot of a subvolume needs no such thing.
+    /// Stops a process while files are copied. A snapshot of a subvolume does not need that.
     pub(super) fn holding(self, still: far::Still) -> FolderSnapshot {
         FolderSnapshot { holds: Some(still), ..self }
     }
@@ -97,7 +97,7 @@ impl FolderSnapshot {
         self.cloned
     }
 
-    /// Whether it is made inside of the folder that it is of.
+    /// Whether it is created inside the folder that it copies.
     pub(super) fn is_inside(&self) -> bool {
         self.room.starts_with(self.origin.join(&self.below))
     }
@@ -113,8 +113,7 @@ impl FolderSnapshot {
         })
     }
 
-    /// Makes all that can be made of a copy before anybody is held, and finds out how long the rest will
-    /// take.
+    /// Makes the copy as far as possible before anybody is held, and finds out how long the rest will take.
     fn rehearse(&mut self, machine: &Machine) -> io::Result<()> {
         let to = self.named(&new_name()?);
         self.made = Some(to.clone());
@@ -132,17 +131,17 @@ impl FolderSnapshot {
         )))
     }
 
-    /// The place of one of ours.
+    /// The path of something of ours.
     fn named(&self, rest: &str) -> PathBuf {
         self.room.join(format!("{}{rest}", self.prefix()))
     }
 
-    /// Removes one of ours, if it is there.
+    /// Removes something of ours, if it exists.
     fn delete_if_there(&self, machine: &Machine, path: &Path) -> io::Result<()> {
         match machine.disk().list(path) {
             Ok(_) => self.delete(machine, path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            // It may well be there.
+            // It may well exist.
             Err(error) => Err(error),
         }
     }
@@ -158,7 +157,7 @@ impl FolderSnapshot {
         machine.tool(&words(command, &[path])).map(drop)
     }
 
-    /// How the name of everything begins that is made under a mark.
+    /// The prefix of all names with this run's mark.
     fn prefix(&self) -> String {
         format!("{OWN}{}-", self.mark)
     }
@@ -253,8 +252,8 @@ impl Snapshot for FolderSnapshot {
         self.kept.as_ref().map(|kept| kept.join(&self.below))
     }
 
-    /// It stays as it is, whatever happens to the original; a file system that is full fails the original's
-    /// writes.
+    /// A snapshot does not change, whatever happens to the original; if the file system is full, writes to
+    /// the original fail.
     fn check(&self, _machine: &Machine) -> io::Result<()> {
         Ok(())
     }
@@ -264,7 +263,7 @@ impl Snapshot for FolderSnapshot {
         let Some(made) = &self.made else { return Ok(()) };
         let name = self.named(&format!("kept-{stamp}"));
         match machine.disk().rename(made, &name) {
-            // A connection that broke may have taken the answer with it.
+            // If the connection broke, the answer may have been lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound && machine.disk().list(&name).is_ok() => {}
             renamed => renamed?,
         }
@@ -292,7 +291,7 @@ fn words<'a>(command: &'a [&'a str], paths: &[&'a Path]) -> Vec<&'a OsStr> {
     command.iter().map(OsStr::new).chain(paths.iter().map(|path| path.as_os_str())).collect()
 }
 
-/// The top of the subvolume that a path lies in.
+/// The top of a path's subvolume.
 fn subvolume(machine: &Machine, path: &Path) -> io::Result<PathBuf> {
     for path in path.ancestors() {
         if line(&machine.tool(&words(&["stat", "--format=%i", "--"], &[path]))?) == SUBVOLUME {
@@ -302,7 +301,7 @@ fn subvolume(machine: &Machine, path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("lies in no subvolume"))
 }
 
-/// The first line of what a program printed.
+/// The first line of a program's output.
 fn line(bytes: &[u8]) -> OsString {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     std::os::unix::ffi::OsStringExt::from_vec(line.to_vec())

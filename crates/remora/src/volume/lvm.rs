@@ -1,7 +1,7 @@
 //! Snapshots of logical volumes, made with the system's LVM.
 //!
-//! A *thick* snapshot has room for so much of what is written to the volume meanwhile; when that is used up
-//! it is invalid, and can't be read any more. A *thin* one takes room from the pool that it shares with the
+//! A *thick* snapshot has a fixed amount of room for writes to the volume meanwhile; when that is used up it
+//! becomes invalid, and can't be read any more. A *thin* one takes room from the pool that it shares with the
 //! volume; when that is used up nothing can be written to the volume itself.
 
 mod delta;
@@ -19,33 +19,33 @@ use crate::report::size;
 use crate::volume::lvm::delta::Pool;
 use crate::volume::snapshot::{Layouts, Mark, Snapshot, new_name};
 
-/// Which part of a volume its snapshot has room for, where nothing else is asked for: a fifth.
+/// The default room for a snapshot is one in this many parts of the volume: a fifth.
 const SHARE: u64 = 5;
-/// A thin pool that is fuller than this, in percent, is not to be filled further for a backup's sake.
+/// A thin pool that is fuller than this, in percent, must not be filled further by a backup.
 const POOL_MAX: f64 = 98.0;
-/// What `lvremove` says of a volume that is gone.
+/// The message of `lvremove` about a volume that does not exist.
 const GONE: &str = "Failed to find logical volume";
-/// Tags of all our snapshots, and the beginning of that of one that was kept, before its stamp.
+/// The tag of all our snapshots, and the beginning of the tag of a kept one, before its stamp.
 const OURS: &str = "remora";
 const KEPT: &str = "remora_kept_";
 
-/// A logical volume and the snapshot that is made of it.
+/// A logical volume and its snapshot.
 #[derive(Debug)]
 pub(crate) struct LogicalVolume {
-    /// Volume group and name, as `lvs` has them.
+    /// Volume group and name, as in `lvs`.
     group: String,
     name: String,
     kind: Kind,
-    /// Ours: its name, and the tag that tells whose it is. From the moment on when it may be there.
+    /// Our snapshot: its name, and the tag that tells who owns it. Set from the moment when it may exist.
     snapshot: Option<String>,
     mark: String,
-    /// The one that was kept of the generation before.
+    /// The one that was kept from the generation before.
     kept: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// With so much room for the snapshot, in bytes.
+    /// With this much room for the snapshot, in bytes.
     Thick { room: u64 },
     /// In this pool.
     Thin { pool: String },
@@ -57,7 +57,7 @@ impl LogicalVolume {
         lvs(machine, "lv_name", &[path.as_os_str()]).is_ok_and(|rows| !rows.is_empty())
     }
 
-    /// Looks for a volume. `room`: bytes for the snapshot, if it is a thick one.
+    /// Finds a volume. `room`: bytes for the snapshot, if it is a thick one.
     pub(crate) fn find(machine: &Machine, path: &Path, room: Option<u64>) -> io::Result<LogicalVolume> {
         let fields = "vg_name,lv_name,lv_size,lv_attr,pool_lv,vg_free,vg_extent_size";
         let rows = lvs(machine, fields, &[path.as_os_str()]).map_err(|error| match error.kind() {
@@ -74,7 +74,7 @@ impl LogicalVolume {
         format!("{}/{name}", self.group)
     }
 
-    /// Looks at the snapshots of earlier runs: one is of use, the others are removed.
+    /// Examines the snapshots of earlier runs: one is useful, the others are removed.
     fn sort_out(&mut self, machine: &Machine, kept: Option<&str>, progress: &dyn Progress) -> io::Result<()> {
         for row in lvs(machine, "lv_name,lv_tags,pool_lv", &[OsStr::new(&self.group)])? {
             let tags: Vec<&str> = text(&row, "lv_tags").split(',').collect();
@@ -101,7 +101,7 @@ impl LogicalVolume {
         Ok(())
     }
 
-    /// Makes changes to the snapshot that is there.
+    /// Changes the existing snapshot.
     fn change(&self, machine: &Machine, words: &[&str]) -> io::Result<()> {
         let name = self.full_name(self.snapshot.as_deref().unwrap_or_default());
         let command = [&["lvchange", "--quiet", "--yes"], words, &["--", &name]].concat();
@@ -117,7 +117,7 @@ impl Snapshot for LogicalVolume {
             let volume = self.full_name(&self.name);
             progress.note(&format!("the snapshot of {volume} has room for {} of changes", size(room)));
         }
-        // LVM writes out what is left when it makes the snapshot, while nobody else can write.
+        // LVM writes out the rest when it creates the snapshot, while nobody else can write.
         machine.run(&[OsStr::new("sync")]).map(drop)
     }
 
@@ -131,7 +131,7 @@ impl Snapshot for LogicalVolume {
         };
         match &self.kind {
             Kind::Thick { .. } => words.extend(["--size", &room]),
-            // Else it would not be there until somebody asks for it.
+            // Otherwise the device would not exist until somebody asks for it.
             Kind::Thin { .. } => words.extend(["--setactivationskip", "n", "--activate", "y"]),
         }
         let volume = self.full_name(&self.name);
@@ -161,7 +161,7 @@ impl Snapshot for LogicalVolume {
         if matches!(self.kind, Kind::Thick { .. }) {
             return self.remove(machine);
         }
-        // Nobody needs it as a device until it goes.
+        // Nobody needs it as a device until it is removed.
         self.change(machine, &["--setactivationskip", "y", "--addtag", &format!("{KEPT}{stamp}")])?;
         self.change(machine, &["--activate", "n"])?;
         self.snapshot = None;
@@ -187,7 +187,7 @@ impl Snapshot for LogicalVolume {
     }
 }
 
-/// What a volume is, and the room that its snapshot gets.
+/// The kind of a volume, and the room for its snapshot.
 fn kind(row: &Value, room: Option<u64>) -> Result<Kind, String> {
     let name = format!("{}/{}", text(row, "vg_name"), text(row, "lv_name"));
     match text(row, "lv_attr").chars().next() {
@@ -213,7 +213,7 @@ fn kind(row: &Value, room: Option<u64>) -> Result<Kind, String> {
     }
 }
 
-/// What `lvs` says of a snapshot, and of its pool if it has one.
+/// Whether a snapshot, and its pool if it has one, is sound according to `lvs`.
 fn sound(rows: &[Value]) -> Result<(), String> {
     for row in rows {
         let attributes = text(row, "lv_attr");
@@ -228,7 +228,7 @@ fn sound(rows: &[Value]) -> Result<(), String> {
                     text(row, "metadata_percent"),
                 ));
             }
-            // Its state is the fifth letter: invalid, also while it is suspended.
+            // The fifth letter is its state: invalid, perhaps also suspended.
             Some('s' | 'S')
                 if matches!(attributes.chars().nth(4), Some('I' | 'S'))
                     || percent("snap_percent") >= 100.0 =>
@@ -243,7 +243,7 @@ fn sound(rows: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes a snapshot, if it is there.
+/// Removes a snapshot, if it exists.
 fn remove(machine: &Machine, name: &str) -> io::Result<()> {
     match machine.tool(&["lvremove", "--quiet", "--force", "--", name].map(OsStr::new)) {
         Err(error) if error.to_string().contains(GONE) => Ok(()),
@@ -251,7 +251,7 @@ fn remove(machine: &Machine, name: &str) -> io::Result<()> {
     }
 }
 
-/// What `lvs` tells of logical volumes: an object for each, all values texts, sizes in bytes.
+/// The answer of `lvs` for logical volumes: an object for each; all values are texts, sizes are in bytes.
 fn lvs(machine: &Machine, fields: &str, names: &[&OsStr]) -> io::Result<Vec<Value>> {
     let words = ["lvs", "--reportformat", "json", "--units", "b", "--nosuffix", "--options", fields, "--"];
     let told = machine.tool(&[&words.map(OsStr::new), names].concat())?;
@@ -278,7 +278,7 @@ fn number(row: &Value, field: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// As LVM 2.03.16 tells it.
+    /// The output of LVM 2.03.16.
     const TOLD: &str = r#"  {
       "report": [
           {

@@ -1,5 +1,5 @@
-//! A whole server: the volume or folder that its data lie in, held still while the server's own lock keeps it
-//! from committing.
+//! A whole server: a snapshot of the volume or folder with its data, made while the server's own lock keeps
+//! it from committing.
 
 use std::io;
 use std::net::IpAddr;
@@ -33,18 +33,18 @@ const LINKED: &str = "links in its data folder would lead a second server to fil
 pub(crate) struct Login<'a> {
     pub(crate) server: &'a ServerArgs,
     pub(crate) password: Option<String>,
-    /// How long to try for its lock.
+    /// How long to try to get its lock.
     pub(crate) wait: Duration,
-    /// How long it may stand still while its files are copied.
+    /// How long the server may be stopped while its files are copied.
     pub(crate) still: Duration,
-    /// Set when the run is to stop.
+    /// Set when the run must stop.
     pub(crate) stop: Arc<AtomicBool>,
-    /// Who is told what is waited for.
+    /// Reports what is waited for.
     pub(crate) report: Report,
 }
 
 impl Login<'_> {
-    /// Connects to the server of a machine.
+    /// Connects to the server on a machine.
     fn connect(&self, machine: &Machine) -> io::Result<(Target, Session)> {
         let sockets = machine.sockets();
         let all: Vec<ServerArgs> = match sockets.is_empty() {
@@ -59,33 +59,33 @@ impl Login<'_> {
             }
             match target.connect() {
                 Ok(session) => return Ok((target, session)),
-                // Of several places where a socket may be the first one is the usual one.
+                // Of several places for a socket the first one is the usual one, so its error is kept.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
         Err(failed.map_or_else(|| io::ErrorKind::NotFound.into(), io::Error::other))
     }
 
-    /// Waits, unless the run is to stop.
+    /// Waits, unless the run must stop.
     fn pause(&self, time: Duration) -> anyhow::Result<()> {
         if stop::pause(time, &self.stop) { Ok(()) } else { Err(block::Error::Stopped.into()) }
     }
 }
 
-/// A server's data, and the snapshot that is made of them.
+/// A server's data, and their snapshot.
 pub(crate) struct ServerSnapshot<'a> {
     login: &'a Login<'a>,
     inner: Inner,
     /// The data folder, without links.
     data: PathBuf,
-    /// What the user should know of what will not be in it.
+    /// What the user should know about things that the snapshot lacks.
     lacks: Vec<String>,
     start: Result<Start, String>,
-    /// Where the server stood.
+    /// The server's position.
     position: Option<Value>,
 }
 
-/// What is made of the data.
+/// What kind of snapshot is made.
 enum Inner {
     Folder(FolderSnapshot),
     Volume(LogicalVolume),
@@ -112,7 +112,7 @@ impl std::ops::DerefMut for Inner {
 }
 
 impl<'a> ServerSnapshot<'a> {
-    /// Looks for the server's data, and for a way to hold them still. `room` as for a logical volume.
+    /// Finds the server's data, and a way to make a snapshot of them. `room` as for a logical volume.
     pub(crate) fn find(
         machine: &Machine,
         login: &'a Login<'a>,
@@ -149,7 +149,7 @@ impl<'a> ServerSnapshot<'a> {
         let lacks = belongs::check_settings(&mut session, machine, &data, &reach)?;
         let linked = belongs::check_links(machine, &data, &data, &reach)?;
         let start = match HoldMode::best(&mut session).map_err(io::Error::other)? {
-            // It may be in the middle of a commit, about which its binary log decides.
+            // The server may be in the middle of a commit, about which its binary log decides.
             HoldMode::Instance if !lacks.is_empty() => return Err(io::Error::other(lacks.join("; "))),
             HoldMode::Instance => Err("its lock does not keep it from committing".to_owned()),
             _ if linked => Err(LINKED.to_owned()),
@@ -158,7 +158,7 @@ impl<'a> ServerSnapshot<'a> {
         Ok(ServerSnapshot { login, inner, data, lacks, start, position: None })
     }
 
-    /// What was found before the lock may have changed until it was held.
+    /// Checks again what was found before the lock was held, because it may have changed.
     fn look_again(&mut self, machine: &Machine) -> io::Result<()> {
         let top = self.inner.path();
         if let Inner::Folder(_) = self.inner
@@ -254,7 +254,7 @@ impl Snapshot for ServerSnapshot<'_> {
     }
 }
 
-/// Fails for a server of another machine, whose data folder is not the one of that name here.
+/// Fails for a server on another machine, where the data folder's name means another folder than here.
 fn is_here(target: &Target, machine: &Machine) -> io::Result<()> {
     let host = &target.host;
     let address = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
@@ -264,7 +264,7 @@ fn is_here(target: &Target, machine: &Machine) -> io::Result<()> {
     Err(io::Error::other(format!("{host} is another machine; write mysql:ssh://user@{host} for its server")))
 }
 
-/// A snapshot that is made outside of the data folder: in it, the server would take it for a database.
+/// A snapshot outside of the data folder: inside it the server would take it for a database.
 fn beside(machine: &Machine, data: &Path, still: Still) -> io::Result<FolderSnapshot> {
     let snapshot = FolderSnapshot::find(machine, data, still)?;
     if snapshot.is_inside() {

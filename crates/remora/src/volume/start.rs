@@ -1,4 +1,4 @@
-//! How a server is started once more, on a copy of its data, with the program that it runs.
+//! How to start a server a second time, on a copy of its data, with the program that it runs.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use server::Session;
 use crate::host::Machine;
 use crate::volume::belongs::setting;
 
-/// Settings that the data are only read with as they are. `path`s may lie in the data folder.
+/// Settings without which the data can't be read. A `path` may be in the data folder.
 const SETTINGS: [&str; 18] = [
     "basedir",
     "lc_messages_dir",
@@ -29,7 +29,7 @@ const SETTINGS: [&str; 18] = [
     "aria_log_dir_path",
     "aria_log_file_size",
 ];
-/// What it is to do: nothing but what we ask it, and little of that in memory.
+/// Options that make the server do nothing but what we ask, with little memory.
 const OPTIONS: [&str; 11] = [
     "--skip-networking",
     "--skip-grant-tables",
@@ -43,15 +43,15 @@ const OPTIONS: [&str; 11] = [
     "--innodb-buffer-pool-size=128M",
     "--max-connections=10",
 ];
-/// Engines whose tables are elsewhere: a server is not to go there.
+/// Engines whose tables are elsewhere: the second server must not go there.
 pub(crate) const ELSEWHERE: [&str; 6] = ["FEDERATED", "SPIDER", "CONNECT", "S3", "Columnstore", "SPHINX"];
 
-/// The program of a server, and what it needs to be told.
+/// The program of a server, and the options that it needs.
 #[derive(Debug)]
 pub(crate) struct Start {
-    /// Its process, whose program is started.
+    /// Its process, whose program is to be started.
     pub(crate) process: u32,
-    /// The data folder as the options name it.
+    /// The data folder, as the options name it.
     data: PathBuf,
     options: Vec<(String, String)>,
     plugins: Vec<String>,
@@ -91,7 +91,7 @@ impl Start {
         let mut options = vec!["--no-defaults".to_owned(), format!("--datadir={}", copy.display())];
         options.extend(OPTIONS.map(str::to_owned));
         for (name, value) in &self.options {
-            // What lies in the data folder lies in the copy, too: nothing of the original is to be touched.
+            // Paths in the data folder are changed to the copy, so that nothing of the original is touched.
             let value =
                 value.split(';').map(|part| moved(part, &self.data, copy)).collect::<Vec<_>>().join(";");
             options.push(format!("--loose-{}={value}", name.replace('_', "-")));
@@ -109,7 +109,7 @@ fn moved(value: &str, from: &Path, to: &Path) -> String {
     }
 }
 
-/// The number of a server's process.
+/// The process id of a server.
 pub(super) fn process(session: &mut Session, machine: &Machine, data: &Path) -> io::Result<u32> {
     let file = setting(session, "pid_file")?.unwrap_or_default();
     let path = data.join(file);
@@ -117,7 +117,7 @@ pub(super) fn process(session: &mut Session, machine: &Machine, data: &Path) -> 
     let process: u32 =
         text.trim().parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))?;
     let name = self::text(machine, &Path::new("/proc").join(process.to_string()).join("comm"))?;
-    // Nobody else is to be stopped because of a file that is out of date.
+    // An outdated file must not make us stop somebody else's process.
     if name.starts_with("mariadbd") || name.starts_with("mysqld") {
         Ok(process)
     } else {

@@ -1,26 +1,25 @@
-//! Whether a column could be the primary key.
+//! Finds out whether a column could be the primary key.
 
 use std::hash::Hasher;
 
-/// How many values are remembered, of eight bytes each: 32 MiB.
+/// How many hashes are remembered, of eight bytes each: 32 MiB.
 const HASHES_MAX: usize = 4 << 20;
 
-/// Watches the values of one column for repetition.
+/// Watches the values of one column for duplicates.
 ///
-/// Values are the same when they are the same bytes after spaces at the end are removed, which is how a
-/// `_bin` collation with padding compares. That is right for integers, dates and text; for other types two
-/// spellings of one value count as different, so [`ColumnType::suits_key`](super::ColumnType::suits_key) has
-/// to be asked too.
+/// Values are equal when their bytes are, without trailing spaces, as in a `_bin` collation with padding.
+/// That is right for integers, dates and text; for other types two spellings of one value count as different,
+/// so the caller must also ask [`ColumnType::suits_key`](super::ColumnType::suits_key).
 ///
-/// While the values ascend, two of them are kept. Besides, a hash of each is kept up to a limit; beyond that
-/// only ascending values are known to be unique.
+/// As long as the values ascend, only two of them are kept. In addition a hash of each is kept up to a limit;
+/// beyond that only ascending values are known to be unique.
 #[derive(Clone, Debug)]
 pub struct KeyStats {
     count: u64,
     nulls: u64,
-    /// Every value is above the one before it in the order of [`number_less`].
+    /// Whether every value is above the one before it in the order of [`number_less`].
     ascending_numbers: bool,
-    /// Every value is above the one before it, byte by byte.
+    /// Whether every value is above the one before it, byte by byte.
     ascending_bytes: bool,
     first: Vec<u8>,
     last: Vec<u8>,
@@ -35,12 +34,12 @@ impl Default for KeyStats {
 }
 
 impl KeyStats {
-    /// Nothing observed yet; about four million values are remembered.
+    /// Nothing observed yet; remembers about four million values.
     pub fn new() -> KeyStats {
         KeyStats::with_limit(HASHES_MAX)
     }
 
-    /// The same with another limit, in values of eight bytes.
+    /// The same with another limit, in hashes of eight bytes.
     pub fn with_limit(limit: usize) -> KeyStats {
         KeyStats {
             count: 0,
@@ -54,7 +53,7 @@ impl KeyStats {
         }
     }
 
-    /// The column's value in the next row.
+    /// Observes the column's value in the next row.
     pub fn observe(&mut self, value: Option<&[u8]>) {
         let Some(value) = value else {
             self.nulls += 1;
@@ -100,9 +99,8 @@ impl KeyStats {
         }
     }
 
-    /// Whether every row has a value and no two rows have the same. `false` also means "not known": too many
-    /// values, or, once in a very long while, two different ones with the same hash. Without rows it is
-    /// `false`.
+    /// Whether every row has a value and all values differ. `false` also means "not known": there were too
+    /// many values, or, very rarely, two different ones have the same hash. Without rows it is `false`.
     pub fn unique(&self) -> bool {
         if self.count == 0 || self.nulls > 0 {
             return false;
@@ -124,7 +122,7 @@ fn trim(value: &[u8]) -> &[u8] {
     &value[..kept]
 }
 
-/// Compares integers in canonical form, of any length. It is an order of all other values too, if an odd one,
+/// Compares integers in canonical form, of any length. For other values it is also an order, if an odd one,
 /// and so good enough to see that they differ.
 fn number_less(left: &[u8], right: &[u8]) -> bool {
     match (left.strip_prefix(b"-"), right.strip_prefix(b"-")) {
@@ -151,7 +149,7 @@ mod tests {
         stats
     }
 
-    /// Whether they are unique, observed at once and in any two parts.
+    /// Whether they are unique, observed together and in any two parts.
     fn is_unique(values: &[&str], limit: usize) -> bool {
         let unique = observed(values, limit).unique();
         for cut in 0..=values.len() {

@@ -1,4 +1,4 @@
-//! The types of columns, and how their values are written.
+//! The types of columns, and the spellings of their values.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use crate::moment::DateOrder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColumnKind {
-    /// Every value is `true`, `false`, `t` or `f`: they must be rewritten as 1 and 0.
+    /// Every value is `true`, `false`, `t` or `f`, which must be rewritten as 1 and 0.
     Boolean,
     /// An integer of 1, 2, 3, 4 or 8 bytes.
     Int {
         /// Storage size.
         bytes: u8,
-        /// No value is negative.
+        /// Whether no value is negative.
         unsigned: bool,
     },
     /// Exact decimal numbers.
     Decimal {
         /// Digits in all, 1 to 65.
         precision: u8,
-        /// Digits behind the point, 0 to 30.
+        /// Digits after the point, 0 to 30.
         scale: u8,
     },
     /// Numbers with exponents.
@@ -30,14 +30,14 @@ pub enum ColumnKind {
     Date,
     /// Times of day or spans of time.
     Time {
-        /// Digits of a second's fraction, 0 to 6.
+        /// Fractional digits of the seconds, 0 to 6.
         fraction: u8,
     },
     /// Dates with a time.
     DateTime {
-        /// Digits of a second's fraction, 0 to 6.
+        /// Fractional digits of the seconds, 0 to 6.
         fraction: u8,
-        /// Every value ends in `Z` or an offset: it must be taken off, and the time is UTC.
+        /// Whether every value ends in `Z` or an offset, which must be removed; the time is then UTC.
         utc: bool,
     },
     /// Text with a limit.
@@ -64,10 +64,10 @@ pub enum ColumnKind {
     LongBlob,
 }
 
-/// How the values of a column are written, where that is not how a server reads them.
+/// How the values of a column are written, if a server does not read them as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Written {
-    /// As a server reads them.
+    /// A server reads them as they are.
     #[default]
     Plainly,
     /// With a decimal comma.
@@ -76,14 +76,14 @@ pub enum Written {
     Dates(DateOrder),
 }
 
-/// What is known about how people wrote the values, and what types are to be like.
+/// What is known about how people wrote the values, and what types to choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Habits {
-    /// What comes first in a date whose year comes last; `None` lets the values say it, if they do.
+    /// What comes first in a date with the year at the end; `None` if the values must show it.
     pub date_order: Option<DateOrder>,
-    /// A comma is a decimal comma, also where it could stand between thousands.
+    /// Whether a comma is a decimal comma, even where it could be a thousands separator.
     pub decimal_comma: bool,
-    /// Types have room for values that are somewhat larger than those that were seen.
+    /// Whether types have room for somewhat larger values than those observed.
     pub roomy: bool,
 }
 
@@ -95,12 +95,12 @@ impl Habits {
     }
 }
 
-/// What a column is declared as.
+/// The declaration of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnType {
     /// The type itself.
     pub kind: ColumnKind,
-    /// There are NULLs in it, or it may have some.
+    /// Whether it has NULLs or may have some.
     pub nullable: bool,
     /// The longest value as text, in characters (bytes, if it is not UTF-8).
     pub max_chars: u64,
@@ -111,8 +111,8 @@ pub struct ColumnType {
 }
 
 impl ColumnType {
-    /// Whether a column of this type with [unique](super::KeyStats::unique) values can be a primary key: no
-    /// NULLs, and values are equal only if their text is.
+    /// Whether a column of this type with [unique](super::KeyStats::unique) values can be a primary key: it
+    /// has no NULLs, and values are equal only if their text is.
     pub fn suits_key(&self) -> bool {
         let kind =
             matches!(self.kind, ColumnKind::Int { .. } | ColumnKind::Date | ColumnKind::Varchar { .. });

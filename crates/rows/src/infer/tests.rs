@@ -1,4 +1,4 @@
-//! What whole columns become.
+//! The types of whole columns.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn observed(values: &[&str]) -> ColumnStats {
     stats
 }
 
-/// The type of the values, observed at once and in any two parts.
+/// The type of the values, observed together and in any two parts.
 fn decided(values: &[&str]) -> String {
     let decided = observed(values).decide();
     for cut in 0..=values.len() {

@@ -1,8 +1,8 @@
-//! What a single value could be besides text.
+//! Classifies a single value.
 
 use crate::moment::{self, DateOrder};
 
-/// The narrowest class a value belongs to, with what its column has to remember of it.
+/// The narrowest class of a value, with what its column must remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     /// An integer in canonical form.
@@ -10,12 +10,12 @@ pub(crate) enum Value {
         negative: bool,
         magnitude: u64,
     },
-    /// An integer in canonical form whose magnitude is above `u64::MAX`.
+    /// An integer in canonical form whose absolute value is above `u64::MAX`.
     BigInt {
         digits: usize,
     },
-    /// Digits with a point among them. `whole` digits before it (a lone zero counts as none), `scale` behind
-    /// it, `significant` from the first that is not zero.
+    /// Digits with a point. `whole` digits before it (a lone zero counts as none), `scale` after it,
+    /// `significant` from the first that is not zero.
     Decimal {
         whole: usize,
         scale: usize,
@@ -32,13 +32,13 @@ pub(crate) enum Value {
         fraction: usize,
     },
     Boolean,
-    /// A number with a decimal comma; `thousands`: the comma could also stand between thousands.
+    /// A number with a decimal comma; `thousands`: the comma could also be a thousands separator.
     Comma {
         whole: usize,
         scale: usize,
         thousands: bool,
     },
-    /// A date whose year comes last, and which orders of day and month it can be read in.
+    /// A date with the year at the end, and the orders of day and month in which it is valid.
     LocalDate {
         dmy: bool,
         mdy: bool,
@@ -49,8 +49,8 @@ pub(crate) enum Value {
     Text,
 }
 
-/// A double keeps the meaning of decimal numbers of up to this many significant digits: what a program prints
-/// to name a double exactly has no more.
+/// A double keeps decimal numbers with up to this many significant digits: programs print no more to identify
+/// a double exactly.
 pub(crate) const DOUBLE_DIGITS_MAX: usize = 17;
 
 /// Classifies a value that is not NULL. The rules are on [`ColumnStats`](super::ColumnStats).
@@ -89,7 +89,7 @@ fn negative(bytes: &[u8]) -> Value {
         None if digits == 0 || bytes[0] == b'0' => Value::Text,
         None => integer(bytes, magnitude, true),
         Some(b'.' | b'e' | b'E') => match decimal(bytes, digits) {
-            // Only a double knows a negative zero.
+            // Only a double has a negative zero.
             Value::Decimal { significant: 0, .. } => Value::Float,
             Value::Text => comma(bytes),
             other => other,
@@ -101,7 +101,7 @@ fn negative(bytes: &[u8]) -> Value {
     }
 }
 
-/// A number with a decimal comma, without its sign.
+/// Reads a number with a decimal comma, without its sign.
 fn comma(bytes: &[u8]) -> Value {
     match moment::comma(bytes) {
         Some((whole, scale, thousands)) => Value::Comma { whole, scale, thousands },
@@ -109,7 +109,7 @@ fn comma(bytes: &[u8]) -> Value {
     }
 }
 
-/// A date whose year comes last, or something else.
+/// A date with the year at the end, or `otherwise`.
 fn local_date(bytes: &[u8], otherwise: Value) -> Value {
     let Some(date) = moment::local(bytes) else { return otherwise };
     let (dmy, mdy) = (date.is(DateOrder::Dmy), date.is(DateOrder::Mdy));
@@ -125,7 +125,8 @@ fn local_date(bytes: &[u8], otherwise: Value) -> Value {
     }
 }
 
-/// The value of the digits a slice starts with, and how many they are. The value is `None` above `u64::MAX`.
+/// The value of the digits at the beginning of a slice, and their number. The value is `None` above
+/// `u64::MAX`.
 #[inline]
 fn leading_digits(bytes: &[u8]) -> (Option<u64>, usize) {
     let (mut value, mut count) = (0u64, 0);
@@ -161,7 +162,7 @@ fn integer(digits: &[u8], magnitude: Option<u64>, negative: bool) -> Value {
     }
 }
 
-/// A number without its sign whose first `digits` bytes are digits and which is not an integer.
+/// Reads a number without its sign whose first `digits` bytes are digits and which is not an integer.
 fn decimal(bytes: &[u8], digits: usize) -> Value {
     if digits > 1 && bytes[0] == b'0' {
         return Value::Text;
@@ -186,7 +187,7 @@ fn decimal(bytes: &[u8], digits: usize) -> Value {
     }
 }
 
-/// A number with an exponent: fine if the grammar is right and it neither overflows nor vanishes.
+/// Reads a number with an exponent: it must be well-formed, and neither overflow nor underflow.
 fn float(bytes: &[u8], significant: usize) -> Value {
     let parsed = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<f64>().ok());
     match parsed {
@@ -201,7 +202,7 @@ fn is_boolean(bytes: &[u8]) -> bool {
         || bytes.eq_ignore_ascii_case(b"false")
 }
 
-/// The number two digits make.
+/// The number that two digits make.
 #[inline]
 fn two_digits(bytes: &[u8]) -> Option<u32> {
     match bytes {
@@ -212,7 +213,7 @@ fn two_digits(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Bytes that begin with four digits and a dash.
+/// Reads bytes that begin with four digits and a dash.
 fn date_or_datetime(bytes: &[u8]) -> Value {
     let Some((day, behind)) = bytes.split_at_checked(10) else { return Value::Text };
     if !is_date(day) {
@@ -224,7 +225,7 @@ fn date_or_datetime(bytes: &[u8]) -> Value {
         _ => return Value::Text,
     };
     let (time, utc) = match moment::offset(time) {
-        // A moment that has no place in the calendar when it is told in UTC is none.
+        // A moment that is outside the calendar in UTC is not one.
         Some((minutes, _)) if minutes != 0 && moment::write_utc(bytes, &mut Vec::new()).is_none() => {
             return Value::Text;
         }
@@ -239,7 +240,7 @@ fn date_or_datetime(bytes: &[u8]) -> Value {
     }
 }
 
-/// Ten bytes, the first five of which are four digits and a dash.
+/// Whether ten bytes, of which the first five are four digits and a dash, are a date.
 fn is_date(bytes: &[u8]) -> bool {
     let parts = (
         two_digits(&bytes[..2]),
@@ -260,7 +261,7 @@ fn minutes_and_seconds(bytes: &[u8]) -> bool {
         && matches!(two_digits(&bytes[4..]), Some(0..=59))
 }
 
-/// How many digits a fraction of a second has: none for no bytes, else one to six behind a point.
+/// The number of digits in a fraction of a second: none for no bytes, else one to six after a point.
 fn fraction_digits(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [] => Some(0),
@@ -271,7 +272,8 @@ fn fraction_digits(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// `HH:MM:SS` or `HHH:MM:SS` with a fraction, without a sign, up to 838:59:59, the end of the type TIME.
+/// Reads `HH:MM:SS` or `HHH:MM:SS` with a fraction, without a sign, up to 838:59:59, the limit of the type
+/// TIME.
 fn time(bytes: &[u8]) -> Value {
     let hours = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let in_range = match hours {

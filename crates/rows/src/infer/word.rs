@@ -1,11 +1,11 @@
-//! Words that mean NULL or not, decided when all values of all columns were seen.
+//! Words that may mean NULL, decided after all values of all columns were seen.
 
 use super::{ColumnKind, ColumnStats};
 use crate::field::AMONG_TYPED as WORDS;
 use crate::{Field, Nulls};
 
-/// Watches each column for words such as `NA`, which stand for NULL among numbers and for themselves among
-/// words. Those that are not taken for NULL so far are kept apart until that is known.
+/// Watches each column for words such as `NA`, which mean NULL among numbers but are values among words.
+/// Words that do not count as NULL so far are kept apart until that is known.
 #[derive(Clone, Debug)]
 pub struct WordStats {
     columns: Vec<Column>,
@@ -13,20 +13,20 @@ pub struct WordStats {
 
 #[derive(Clone, Debug, Default)]
 struct Column {
-    /// Bit n: word n was there.
+    /// Bit n: word n occurred.
     met: u16,
-    /// What those are as values, as far as they are not NULL yet.
+    /// Statistics of these words as values, as far as they are not NULL yet.
     apart: ColumnStats,
 }
 
 impl WordStats {
-    /// For so many columns; for none when it is settled what is NULL.
+    /// For this many columns; 0 when it is already known what is NULL.
     #[must_use]
     pub fn new(columns: usize) -> WordStats {
         WordStats { columns: vec![Column::default(); columns] }
     }
 
-    /// Takes notice of a field. Returns true when it is kept apart and is not to be counted as a value.
+    /// Observes a field. Returns true when it is kept apart and must not be counted as a value.
     #[inline]
     pub fn take(&mut self, column: usize, field: &Field<'_>, nulls: &Nulls) -> bool {
         let raw = field.raw;
@@ -46,7 +46,7 @@ impl WordStats {
         apart
     }
 
-    /// Adds what was observed elsewhere.
+    /// Adds what was observed in another part.
     pub fn merge(&mut self, later: &WordStats) {
         for (column, later) in self.columns.iter_mut().zip(&later.columns) {
             column.met |= later.met;
@@ -54,9 +54,9 @@ impl WordStats {
         }
     }
 
-    /// Which words are NULL by all that was seen: those that stand only in columns of numbers, dates and the
-    /// like. `None` when that is what `nulls` has; then what was kept apart are values, and `stats` gets
-    /// them.
+    /// Which words are NULL according to all values: those that occur only in columns of numbers, dates and
+    /// the like. `None` if `nulls` already has exactly these; then the words kept apart are values, and
+    /// `stats` gets them.
     pub fn settle(&self, nulls: &Nulls, stats: &mut [ColumnStats]) -> Option<Nulls> {
         let typed: Vec<bool> = stats.iter().map(is_typed_column).collect();
         let mut settled = nulls.clone();

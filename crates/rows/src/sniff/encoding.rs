@@ -1,4 +1,4 @@
-//! How the characters of a file are written.
+//! Recognises the encoding of a file.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,15 +7,15 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 
 use crate::{Decoder, Encoding};
 
-/// How many words are shown for the user to judge an encoding by.
+/// How many words are shown, by which the user can judge an encoding.
 const WORDS_SHOWN: usize = 3;
-/// And no word longer than this, in characters.
+/// The longest word that is shown, in characters.
 const WORD_CHARS_MAX: usize = 20;
-/// A file with so many characters beyond ASCII says enough to be known by its letters.
+/// With this many characters beyond ASCII a file can be recognised reliably by its letters.
 const ENOUGH: usize = 200;
 
-/// The encoding of a file by its first bytes: what a byte order mark says; else UTF-16 if half of the bytes,
-/// the even or the odd ones, are mostly zero; else UTF-8 if it is valid. Anything else is a guess by its
+/// The encoding of a file, judged by its first bytes: that of a byte order mark; else UTF-16 if half of the
+/// bytes, the even or the odd ones, are mostly zero; else UTF-8 if valid. Anything else is a guess by the
 /// letters, see [`not_utf8`].
 pub fn sniff_encoding(sample: &[u8]) -> Encoding {
     if let Some(encoding) = utf16(sample) {
@@ -39,27 +39,28 @@ fn utf16(sample: &[u8]) -> Option<Encoding> {
             second + usize::from(pair[1] == 0 && pair[0] != 0),
         )
     });
-    // Text in most languages of the world still has a delimiter, a digit or a line end in every third place.
+    // Even text in most languages of the world has a delimiter, a digit or a line end at every third place.
     if total >= 2 && low_first * 3 >= total && high_first * 20 <= total {
         return Some(Encoding::Utf16Le);
     }
     (total >= 2 && high_first * 3 >= total && low_first * 20 <= total).then_some(Encoding::Utf16Be)
 }
 
-/// A text that is not UTF-8, and what it may be instead.
+/// A text that is not UTF-8, and its likely encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotUtf8 {
-    /// The first bytes that are not, one to three.
+    /// The first invalid bytes, one to three.
     pub bytes: Vec<u8>,
-    /// The line they are on, counted from 1.
+    /// Their line, counted from 1.
     pub line: u64,
-    /// Most of what is not ASCII is UTF-8 all the same, so a few bytes are damaged or from elsewhere.
+    /// Whether most characters beyond ASCII are still UTF-8, so that a few bytes are damaged or come from
+    /// elsewhere.
     pub damaged: bool,
-    /// What the text is most likely in.
+    /// The most likely encoding of the text.
     pub guess: Encoding,
-    /// There is enough of it to be known by its letters.
+    /// Whether there is enough text to be sure.
     pub sure: bool,
-    /// Some of its words, read like that.
+    /// Some of its words, decoded in this way.
     pub words: Vec<String>,
 }
 
@@ -90,9 +91,9 @@ impl fmt::Display for NotUtf8 {
     }
 }
 
-/// What speaks against UTF-8 in the first bytes of a file, if anything does.
+/// What contradicts UTF-8 in the first bytes of a file, if anything does.
 pub fn not_utf8(sample: &[u8]) -> Option<NotUtf8> {
-    // The escapes that change to Japanese in ISO-2022-JP are ASCII themselves.
+    // The escape sequences that switch to Japanese in ISO-2022-JP are ASCII themselves.
     let japanese = [&b"\x1b$B"[..], b"\x1b$@"].iter().find_map(|escape| memchr::memmem::find(sample, escape));
     let first = japanese.or_else(|| {
         let bad = std::str::from_utf8(sample).err()?;
@@ -118,7 +119,7 @@ pub fn not_utf8(sample: &[u8]) -> Option<NotUtf8> {
     })
 }
 
-/// The first words that are not ASCII.
+/// The first words with characters beyond ASCII.
 fn words(sample: &[u8], encoding: Encoding) -> Vec<String> {
     let mut text = Vec::new();
     // A character that is cut off at the end, or bad bytes, end what can be shown.

@@ -1,10 +1,10 @@
-//! Which guesses the sample has not settled.
+//! Lists the guesses that the sample has not settled.
 
 use super::{Cell, Hints, Sample};
 use crate::backslash::Backslashes;
 use crate::{Dialect, Field, Guessed, fields};
 
-/// What was neither said nor shown: the rest of the file may still speak against it.
+/// What was neither given nor shown: the rest of the file may still contradict it.
 pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, hints: &Hints, body: &[Vec<Cell>]) -> Guessed {
     let malformed = || body.iter().flatten().any(|cell| cell.malformed);
     let null_escape = || dialect.escape_byte().is_some() && body.iter().flatten().any(|cell| cell.null);
@@ -15,7 +15,7 @@ pub(super) fn left_open(sample: Sample<'_>, dialect: &Dialect, hints: &Hints, bo
         quoted_lines: hints.quote.is_none() && dialect.quote.is_some(),
         other_quote: hints.quote.is_none() && !in_use(),
         line_end: hints.line_end.is_none(),
-        // A writer that writes `\N` for NULL means other words as they stand.
+        // A program that writes `\N` for NULL means other words literally.
         nulls: !null_escape(),
         header: hints.header.is_none(),
     }
@@ -25,7 +25,7 @@ fn occurs(sample: Sample<'_>, byte: u8) -> bool {
     sample.parts().any(|part| memchr::memchr(byte, part).is_some())
 }
 
-/// The sample shows that backslashes are not escapes, so more of them are no news.
+/// Whether the sample shows that backslashes are not escapes, so that more of them are nothing new.
 fn has_text_backslashes(sample: Sample<'_>, dialect: &Dialect) -> bool {
     if dialect.escape_byte().is_some() || !occurs(sample, b'\\') {
         return false;

@@ -1,11 +1,11 @@
-//! Whether the first record is a header.
+//! Finds out whether the first record is a header.
 
 use std::collections::BTreeSet;
 
 use super::{Cell, Table, null};
 use crate::infer::is_typed;
 
-/// Names that columns have and people, places and things do not.
+/// Names that columns have, but not people, places and things.
 const COLUMN_WORDS: [&str; 34] = [
     "id",
     "key",
@@ -43,13 +43,13 @@ const COLUMN_WORDS: [&str; 34] = [
     "last name",
 ];
 
-/// Whether the record behind the first `skipped` ones is a header.
+/// Whether the record after the first `skipped` ones is a header.
 pub(super) fn follows(table: &Table, skipped: usize, columns: usize) -> bool {
     is_header(table.rows.get(skipped..).unwrap_or_default(), columns, None)
 }
 
-/// Compares the first row with the others. `columns` is the usual number of fields, `known` the columns of
-/// the table the rows are for.
+/// Compares the first row with the others. `columns` is the usual number of fields, `known` has the columns
+/// of the target table.
 pub(super) fn detect(table: &Table, columns: usize, known: Option<&[String]>) -> bool {
     is_header(&table.rows, columns, known)
 }
@@ -92,8 +92,7 @@ fn is_header(rows: &[Vec<Cell>], columns: usize, known: Option<&[String]>) -> bo
     words + strange > first.len() / 2
 }
 
-/// Some of the names are numbers, as years are, in steps of the same size, and what is below them is not like
-/// that.
+/// Whether some of the names are numbers in equal steps, such as years, while the values below them are not.
 fn is_sequence_over_others(first: &[Cell], body: &[Vec<Cell>]) -> bool {
     let number = |cell: &Cell| std::str::from_utf8(&cell.text).ok()?.trim().parse::<i64>().ok();
     let step = |row: &[Cell], at: &[usize]| {
@@ -110,7 +109,7 @@ fn is_sequence_over_others(first: &[Cell], body: &[Vec<Cell>]) -> bool {
     let are_years = |row: &[Cell]| {
         places.iter().all(|&at| row.get(at).is_some_and(|cell| matches!(number(cell), Some(1800..=2100))))
     };
-    // Two numbers are in step with each other whatever they are, and numbers alone are more often a row.
+    // Any two numbers are in step with each other, and numbers alone are more often a row.
     let enough = if are_years(first) { are_names || first.len() > 2 } else { are_names && places.len() > 2 };
     let Some(own) = step(first, &places).filter(|_| enough) else { return false };
     let is_value =
@@ -122,8 +121,8 @@ fn is_sequence_over_others(first: &[Cell], body: &[Vec<Cell>]) -> bool {
     body.iter().any(is_value) && !body.iter().any(same_kind)
 }
 
-/// The header has a name less than there are columns, as R and NumPy write tables whose rows have names: it
-/// is the first that has none. Delimiters at the end of each line are another matter.
+/// Whether the header has one name less than there are columns, as in tables with row names from R and NumPy:
+/// the first column has no name. Delimiters at the end of each line are another case.
 pub(super) fn lacks_the_first(names: &[String], body: &[Vec<Cell>], columns: usize) -> bool {
     let ends_empty = |row: &Vec<Cell>| row.last().is_some_and(|cell| cell.text.is_empty());
     names.len() + 1 == columns
@@ -133,19 +132,20 @@ pub(super) fn lacks_the_first(names: &[String], body: &[Vec<Cell>], columns: usi
         && !body.iter().all(ends_empty)
 }
 
-/// The cells of one column that say something.
+/// The cells of one column that are neither empty nor NULL.
 fn column<'a>(body: &[&'a Vec<Cell>], at: usize) -> Vec<&'a Cell> {
     body.iter().filter_map(|row| row.get(at)).filter(|cell| !cell.null && !cell.text.is_empty()).collect()
 }
 
-/// A name is neither a number or a date nor a word for NULL; but single letters are names, also `t` and `f`.
+/// Whether a cell could be a name: not a number, a date or a word for NULL; but single letters are names,
+/// even `t` and `f`.
 fn could_be_name(cell: &Cell) -> bool {
     let name = cell.name();
     let letter = name.len() == 1 && name.starts_with(char::is_alphabetic);
     !cell.null && !null::is_word(name.as_bytes()) && (letter || !is_typed(name.as_bytes()))
 }
 
-/// No name is missing or there twice.
+/// Whether no name is missing or repeated.
 fn are_distinct(first: &[Cell]) -> bool {
     let names: BTreeSet<String> = first.iter().map(|cell| cell.name().to_lowercase()).collect();
     names.len() == first.len() && !names.contains("")
@@ -157,12 +157,12 @@ fn matching_columns(first: &[Cell], known: &[String]) -> usize {
     first.iter().filter(|cell| known.contains(&cell.name().to_lowercase())).count()
 }
 
-/// Every value below the name is a number, a date or the like; the name is there and is none of them.
+/// Whether every value below the name is a number, a date or the like, and the name is not.
 fn types_differ(name: &Cell, values: &[&Cell]) -> bool {
     !name.text.is_empty() && !values.is_empty() && values.iter().all(|cell| is_typed(&cell.text))
 }
 
-/// The first column has no name and counts the rows, as data frames are written.
+/// Whether the first column has no name and counts the rows, as in data frames.
 fn is_over_index(first: &[Cell], values: &[&Cell]) -> bool {
     let counts = values.first().is_some_and(|cell| matches!(&cell.text[..], b"0" | b"1"));
     first.len() > 1
@@ -172,7 +172,7 @@ fn is_over_index(first: &[Cell], values: &[&Cell]) -> bool {
         && values.iter().all(|cell| is_typed(&cell.text))
 }
 
-/// Words of letters, digits and what people put between them.
+/// Whether a name consists of letters, digits and the usual characters between them.
 fn is_identifier(name: &str) -> bool {
     let allowed = |c: char| c.is_alphanumeric() || " _-./()#%".contains(c);
     name.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '#')
@@ -188,7 +188,7 @@ fn is_column_word(name: &str) -> bool {
         || (name.contains(' ') && name.split(' ').next().is_some_and(|word| COLUMN_WORDS.contains(&word)))
 }
 
-/// All values have something in common that the name has not.
+/// Whether all values share a feature that the name lacks.
 fn style_differs(name: &Cell, values: &[&Cell]) -> bool {
     if values.is_empty() {
         return false;
@@ -198,8 +198,8 @@ fn style_differs(name: &Cell, values: &[&Cell]) -> bool {
     shared & !own != 0
 }
 
-/// What meets the eye in a text, as bits: capital at the start, capitals only, small letters only, digits,
-/// spaces, marks.
+/// Visible features of a text, as bits: initial capital, capitals only, lower case only, digits, spaces,
+/// punctuation.
 fn features(text: &[u8]) -> u8 {
     let any = |test: fn(&u8) -> bool| text.iter().any(test);
     let (upper, lower) = (any(u8::is_ascii_uppercase), any(u8::is_ascii_lowercase));

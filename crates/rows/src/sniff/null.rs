@@ -1,11 +1,11 @@
-//! Words that stand for NULL.
+//! Finds words that mean NULL.
 
 use super::Cell;
 use crate::field::AMONG_TYPED;
 use crate::infer::is_typed;
 use crate::{Dialect, Nulls};
 
-/// These mean NULL wherever they are a whole unquoted field.
+/// These mean NULL whenever they are a whole unquoted field.
 const ALWAYS: [&[u8]; 2] = [b"NULL", b"\\N"];
 
 /// Whether a text is one of these words.
@@ -13,11 +13,11 @@ pub(super) fn is_word(text: &[u8]) -> bool {
     ALWAYS.contains(&text) || AMONG_TYPED.contains(&text)
 }
 
-/// What seems to stand for NULL in the rows.
+/// What seems to mean NULL in the rows.
 pub(super) fn suggest(rows: &[Vec<Cell>], dialect: &Dialect, columns: usize) -> Nulls {
     let escaped = dialect.escape_byte().is_some();
     if escaped && rows.iter().flatten().any(|cell| cell.null) {
-        // A writer that writes `\N` for NULL means the word as it stands.
+        // A program that writes `\N` for NULL means the word literally.
         return Nulls::default();
     }
     let mut words: Vec<Vec<u8>> = Vec::new();
@@ -38,11 +38,11 @@ pub(super) fn suggest(rows: &[Vec<Cell>], dialect: &Dialect, columns: usize) -> 
             words.push(word.to_vec());
         }
     }
-    // A dialect with a way to write NULL has no need to write it as nothing.
+    // A dialect with its own NULL need not write it as an empty field.
     Nulls { empty: !escaped, words }
 }
 
-/// There are numbers, dates or the like in the column, and nothing else but what may be NULL.
+/// Whether the column has numbers, dates or the like, and nothing else except possible NULLs.
 fn is_typed_column(rows: &[Vec<Cell>], at: usize) -> bool {
     let mut seen = false;
     for cell in rows.iter().filter_map(|row| row.get(at)) {

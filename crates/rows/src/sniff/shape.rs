@@ -1,4 +1,5 @@
-//! What is around the rows and between the fields: lines before the header, JSON, loose delimiters.
+//! Recognises what is around the rows and between the fields: lines before the header, JSON, loose
+//! delimiters.
 
 use memchr::{memchr, memmem};
 
@@ -8,14 +9,14 @@ use crate::infer::is_typed;
 use crate::json::{is_json_lines, json_keys};
 use crate::{Dialect, Format, Json, LineEnd, Loose, records};
 
-/// Delimiters that occur in many a text that they do not divide; best first.
+/// Delimiters that also occur in many texts that they do not separate; best first.
 const RARE: [u8; 4] = [b'^', b'~', b':', b' '];
-/// A preamble is no longer than this, in records.
+/// The most records of a preamble.
 const PREAMBLE_MAX: usize = 50;
-/// This share of the records behind a preamble has to agree.
+/// The share of the records after a preamble that must agree.
 const AGREEING_MIN: f64 = 0.95;
 
-/// Finds out what a text is, by its beginning.
+/// Recognises a text by its beginning.
 pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     let mut hints = hints.clone();
     let named = hints.skip_lines.is_none().then(|| separator_line(bytes)).flatten();
@@ -48,7 +49,7 @@ pub(super) fn find(bytes: &[u8], whole: bool, hints: &Hints) -> Findings {
     Findings { skip_lines: skip, ..loosened(text, whole, &hints, (found, fit)) }
 }
 
-/// The text behind lines that are no part of the table.
+/// The text after lines that do not belong to the table.
 fn behind(text: &[u8], whole: bool, hints: &Hints, lines: u64, [one, many]: [&str; 2]) -> Findings {
     let rest = behind_lines(text, lines);
     let mut found = loosened(rest, whole, hints, read(rest, whole, hints));
@@ -92,7 +93,7 @@ fn json(text: &[u8], whole: bool, hints: &Hints) -> Findings {
     let format = Format::JsonLines(json.clone());
     let mut made = Vec::new();
     if let Some(mut translator) = format.translator(Dialect::LOAD_DATA, 0) {
-        // Lines that can't be read are named when the file is.
+        // Invalid lines are reported when the file is read.
         translator.translate(lines, true, &mut made).ok();
     }
     let said = Hints {
@@ -111,11 +112,10 @@ fn json(text: &[u8], whole: bool, hints: &Hints) -> Findings {
     Findings { format, names: json.keys, ..found }
 }
 
-/// The text as it is with this looseness taken out of it.
+/// The findings for a text from which this looseness was removed.
 fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fit) {
     let mut said = hints.clone();
-    // The delimiter, quote and escape that matter to the loosening are those that the strict text is found to
-    // have.
+    // The delimiter, quote and escape that matter for the conversion are those found in the strict text.
     said.delimiter = loose.delimiter_byte().or(hints.delimiter);
     let guess = |said: &Hints| Dialect {
         delimiter: said.delimiter.unwrap_or(b','),
@@ -148,7 +148,7 @@ fn tight(text: &[u8], whole: bool, hints: &Hints, loose: Loose) -> (Findings, Fi
     (Findings { format: Format::Loose(loose), ..found }, fit)
 }
 
-/// What was found, or something looser that fits better.
+/// The findings, or looser ones that fit better.
 fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) -> Findings {
     let mut best = strict;
     if hints.quote.is_none_or(|quote| quote.is_some()) {
@@ -191,12 +191,13 @@ fn loosened(text: &[u8], whole: bool, hints: &Hints, strict: (Findings, Fit)) ->
     best.0
 }
 
-/// There are hardly any digits in it.
+/// Whether it has hardly any digits.
 fn whole_is_prose(text: &[u8]) -> bool {
     text.iter().filter(|byte| byte.is_ascii_digit()).count() * 20 < text.len()
 }
 
-/// Whether one of the rare delimiters really divides: all records alike, and not what is one value to people.
+/// Whether one of the rare delimiters really separates fields: all records agree, and fields are not parts of
+/// one value.
 fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
     let rows = &fit.table.rows;
     let Some((first, body)) = rows.split_first() else { return false };
@@ -217,7 +218,7 @@ fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
         return false;
     }
     let cells = || rows.iter().flatten();
-    // What ends in a mark is a part of a sentence, and two spaces have nothing between them.
+    // A field that ends in punctuation is part of a sentence, and two spaces have nothing between them.
     let is_part = |cell: &super::Cell| match cell.text.last() {
         Some(last) => matches!(last, b':' | b',' | b';'),
         None => !cell.quoted,
@@ -234,7 +235,7 @@ fn divides(delimiter: u8, found: &Findings, fit: &Fit) -> bool {
     }
 }
 
-/// How many lines at the start are comments. The last one is none if it names the columns.
+/// How many lines at the start are comments. The last one is not, if it names the columns.
 fn comment_lines(text: &[u8], whole: bool, hints: &Hints) -> u64 {
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').take(RECORDS_MAX).collect();
     let count = lines.iter().take_while(|line| line.starts_with(b"#")).count();
@@ -255,7 +256,7 @@ fn comment_lines(text: &[u8], whole: bool, hints: &Hints) -> u64 {
     if found.columns > 1 || lines[..count].iter().all(remark) { count as u64 } else { 0 }
 }
 
-/// How many lines lie before a header that is not the first record.
+/// How many lines are before a header that is not the first record.
 fn preamble(text: &[u8], found: &Findings, fit: &Fit, hints: &Hints) -> u64 {
     let rows = &fit.table.rows;
     let short = rows.iter().take_while(|row| row.len() < found.columns).count();
@@ -279,7 +280,7 @@ fn preamble(text: &[u8], found: &Findings, fit: &Fit, hints: &Hints) -> u64 {
             None => return 0,
         }
     }
-    // Blank lines before the header belong to what is before it.
+    // Blank lines before the header belong to the preamble.
     loop {
         let lines = records.lines();
         match records.next() {

@@ -1,4 +1,4 @@
-//! What small samples are taken for; whole files are cases in `tests/cases`.
+//! How small samples are recognised; whole files are cases in `tests/cases`.
 
 use super::*;
 

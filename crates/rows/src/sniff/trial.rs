@@ -1,4 +1,4 @@
-//! One dialect tried on a sample.
+//! Tries dialects on a sample.
 
 use memchr::memchr;
 
@@ -8,19 +8,19 @@ use crate::field::each_field;
 use crate::infer::is_typed;
 use crate::{Dialect, Field, LineEnd, Nulls};
 
-/// What is tried, and what is preferred where nothing else decides, best first.
+/// The delimiters that are tried; if nothing else decides, earlier ones are preferred.
 pub(super) const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 const QUOTES: [Option<u8>; 3] = [Some(b'"'), None, Some(b'\'')];
 const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 
-/// ASCII's own delimiter, which does not occur in text.
+/// ASCII's own separator, which does not occur in text.
 const UNIT_SEPARATOR: u8 = 0x1f;
 
-/// How much each place in those lists costs: far less than a field that looks wrong in a small sample.
+/// The cost of each place in those lists: far less than that of an odd field in a small sample.
 const RANK_COST: f64 = 1e-8;
 
-/// The score of a file with one column, before its fields are looked at. A delimiter that divides every
-/// record alike is worth more; one that divides two thirds of them alike is not.
+/// The score of a file with one column, before its fields are examined. A delimiter that separates every
+/// record alike scores more; one that separates two thirds of them alike does not.
 const ONE_COLUMN: f64 = 0.35;
 
 /// What is left of the score of a dialect whose quotes most quoted fields contradict.
@@ -32,12 +32,12 @@ const SLIPS: usize = 2;
 /// A dialect and how well it fits.
 pub(super) struct Trial {
     pub(super) dialect: Dialect,
-    /// How many fields most records have; 0 without records.
+    /// The number of fields in most records; 0 without records.
     pub(super) columns: usize,
     pub(super) score: f64,
 }
 
-/// The dialect that fits best. Its line end is the one the trials were made with.
+/// The dialect that fits best. Its line end is the one that the trials used.
 pub(super) fn best(sample: Sample<'_>, hints: &Hints) -> Trial {
     let line_end = hints.line_end.unwrap_or_else(|| {
         let has = |byte: u8| sample.parts().any(|part| memchr(byte, part).is_some());
@@ -67,17 +67,17 @@ pub(super) fn best(sample: Sample<'_>, hints: &Hints) -> Trial {
         && !occurs(&b'"')
         && best.dialect.escape.is_none()
     {
-        // No quotes so far says nothing against quotes further on.
+        // That there are no quotes so far says nothing about later ones.
         best.dialect.quote = Some(b'"');
     }
     if hints.delimiter.is_none() && best.columns == 1 && occurs(&best.dialect.delimiter) {
-        // What is in the text now and then divides nothing.
+        // A delimiter that occurs in the text now would later separate nothing.
         best.dialect.delimiter = DELIMITERS.into_iter().find(|byte| !occurs(byte)).unwrap_or(UNIT_SEPARATOR);
     }
     best
 }
 
-/// The hint alone, or what occurs in the sample, each with its rank; never nothing.
+/// Only the hint, or the candidates that occur in the sample, each with its rank; never empty.
 fn choices<T: Copy>(hint: Option<T>, all: &[T], occurs: impl Fn(&T) -> bool) -> Vec<(T, f64)> {
     if let Some(hint) = hint {
         return vec![(hint, 0.0)];
@@ -107,7 +107,7 @@ impl Trial {
         let (columns, agreeing) = mode(&rows);
         let share = ratio(agreeing, rows.len());
         let shape = if columns == 1 { ONE_COLUMN } else { 1.0 - 1.0 / (columns as f64 + 1.0) };
-        // A quote that swallows most of the sample is none.
+        // A quote that encloses most of the sample is not one.
         let swallowed = rows.len() < super::RECORDS_MAX && covered * 2 < sample.bytes.len();
         let cover = if swallowed { ratio(covered, sample.bytes.len()) } else { 1.0 };
         // Neither is one that opens more fields than it closes.
@@ -122,7 +122,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// The most frequent value, the larger of two, and how often it occurs.
+/// The most frequent value, or the larger of two, and how often it occurs.
 fn mode(values: &[usize]) -> (usize, usize) {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -130,7 +130,7 @@ fn mode(values: &[usize]) -> (usize, usize) {
     runs.map(|run| (run[0], run.len())).max_by_key(|&(value, times)| (times, value)).unwrap_or((0, 0))
 }
 
-/// How much a field looks like a field, from 0 to 1.
+/// How much a field looks like a proper field, from 0 to 1.
 fn looks(field: &Field<'_>, dialect: &Dialect) -> f64 {
     if field.malformed {
         return 0.0;
@@ -145,7 +145,7 @@ fn looks(field: &Field<'_>, dialect: &Dialect) -> f64 {
     content * escapes
 }
 
-/// Unquoted text: pieces of other dialects in it speak against this one.
+/// For unquoted text: characters of other dialects count against this one.
 fn text_looks(raw: &[u8], dialect: &Dialect) -> f64 {
     let (first, last) = (raw[0], raw[raw.len() - 1]);
     let enclosed = raw.len() > 1 && first == last && matches!(first, b'"' | b'\'');
@@ -181,7 +181,7 @@ fn is_decimal_comma(raw: &[u8]) -> bool {
     number(parts.next()) && number(parts.next()) && parts.next().is_none()
 }
 
-/// Backslashes: whether they are escapes is known by what follows them.
+/// For backslashes: what follows them shows whether they are escapes.
 fn escapes_look(field: &Field<'_>, dialect: &Dialect) -> f64 {
     let Some(found) = Backslashes::of(field, dialect) else { return 1.0 };
     match dialect.escape_byte() {

@@ -1,4 +1,4 @@
-//! What changed between two samples.
+//! The changes between two samples.
 
 use super::kind::Kind;
 use super::number::Number;
@@ -7,14 +7,14 @@ use super::sample::{Begin, Name, Sample, Value};
 /// Why an interval has no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// The later sample begins something new.
+    /// The later sample begins a new sequence.
     Begin(Begin),
-    /// Somebody set the counters back (FLUSH STATUS): how far they had come by then is not known.
+    /// Somebody reset the counters (FLUSH STATUS): their values just before are unknown.
     Reset,
 }
 
 impl Mark {
-    /// Its word in output.
+    /// Its name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -27,47 +27,47 @@ impl Mark {
 /// A status variable over an interval.
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
-    /// Which one.
+    /// Its name.
     pub name: &'a Name,
-    /// Its value at the end, without remora's own part where it is a gauge.
+    /// Its value at the end, without remora's own part if it is a gauge.
     pub value: Value,
-    /// By how much a counter grew, without what remora itself caused. `None` for all that is no counter, in
-    /// an interval with a mark, and for a counter that is less than it was.
+    /// How much a counter grew, without what remora itself caused. `None` for anything but a counter, in an
+    /// interval with a mark, and for a counter that decreased.
     pub change: Option<Number>,
-    /// Whether it is a counter and less than it was, in an interval without a mark.
+    /// Whether it is a counter that decreased, in an interval without a mark.
     pub fell: bool,
 }
 
 impl Row<'_> {
-    /// Its change for each second.
+    /// Its change per second.
     #[must_use]
     pub fn per_s(&self, seconds: f64) -> Option<f64> {
         self.change.filter(|_| seconds > 0.0).map(|change| change.as_f64() / seconds)
     }
 }
 
-/// Two samples of one server, one after the other.
+/// Two consecutive samples of one server.
 #[derive(Clone, Copy, Debug)]
 pub struct Interval<'a> {
     before: Option<&'a Sample>,
     /// The later one.
     pub now: &'a Sample,
-    /// The time that passed between them, in seconds; 0 when there is nothing before.
+    /// The time between them, in seconds; 0 when there is no earlier one.
     pub seconds: f64,
     /// Set when there are no changes.
     pub mark: Option<Mark>,
 }
 
-/// Uptime is told in whole seconds, and asked for in the middle of one.
+/// Uptime is given in whole seconds, and read at any time within one.
 const UPTIME_SLACK_S: f64 = 1.5;
 
-/// The status variables that are the server's own clocks, which go on by themselves.
+/// Status variables that are the server's own clocks, which always advance.
 pub(crate) const CLOCKS: [&str; 2] = ["Uptime", "Uptime_since_flush_status"];
 
-/// The status variables that count our own connection.
+/// Status variables that count our own connection.
 const THREADS: [&str; 2] = ["Threads_connected", "Threads_running"];
 
-/// What changed between two samples, the earlier of which may be missing.
+/// The interval between two samples, the earlier of which may be missing.
 #[must_use]
 pub fn between<'a>(before: Option<&'a Sample>, now: &'a Sample) -> Interval<'a> {
     let before = before.filter(|_| now.begin.is_none());
@@ -80,7 +80,7 @@ pub fn between<'a>(before: Option<&'a Sample>, now: &'a Sample) -> Interval<'a> 
     Interval { before, now, seconds, mark }
 }
 
-/// Whether one of the server's own clocks did not go on as ours did.
+/// Whether one of the server's own clocks did not advance as ours did.
 fn has_reset(before: &Sample, now: &Sample, seconds: f64) -> bool {
     CLOCKS.into_iter().any(|clock| {
         let then = before.number(clock).zip(now.number(clock));
@@ -89,7 +89,7 @@ fn has_reset(before: &Sample, now: &Sample, seconds: f64) -> bool {
 }
 
 impl<'a> Interval<'a> {
-    /// Whether it has changes.
+    /// Whether changes are known.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.mark.is_none()
@@ -126,14 +126,14 @@ impl<'a> Interval<'a> {
 
     fn number_before(&self, at: usize) -> Option<Number> {
         let before = self.before?;
-        // As a rule a server has the same names in the same order.
+        // Normally a server has the same names in the same order.
         if std::sync::Arc::ptr_eq(&before.names, &self.now.names) {
             return before.values.get(at)?.number();
         }
         before.number(&self.now.names.all().get(at)?.text)
     }
 
-    /// A change without what remora caused of it.
+    /// A change without remora's own part.
     fn others(&self, name: &str, change: Number) -> Number {
         match self.now.own.get(name) {
             Some(own) => (change - *own).max(Number::default()),
@@ -147,13 +147,13 @@ impl<'a> Interval<'a> {
         self.before.filter(|_| self.is_whole())
     }
 
-    /// By how much a counter grew.
+    /// How much a counter grew.
     #[must_use]
     pub fn change(&self, name: &str) -> Option<f64> {
         self.row(name).and_then(|row| row.change).map(Number::as_f64)
     }
 
-    /// By how much it grew in a second.
+    /// How much it grew per second.
     #[must_use]
     pub fn rate(&self, name: &str) -> Option<f64> {
         self.row(name).and_then(|row| row.per_s(self.seconds))

@@ -1,13 +1,13 @@
-//! The statements that took most of an interval's time.
+//! The statements that took most time in an interval.
 
 use std::collections::BTreeMap;
 
 use super::change::Interval;
 use super::part::Digest;
 
-/// The digests by the time they took within an interval, most first, with what changed in place of what was
-/// so far; those that did not run are left out. `None` where they were not asked for, are not to be had, or
-/// there are no changes.
+/// The digests by their time within an interval, longest first, with changes in place of totals; statements
+/// that did not run are left out. `None` if digests were not requested or are not available, or if there are
+/// no changes.
 #[must_use]
 pub fn by_time(interval: &Interval<'_>) -> Option<Vec<Digest>> {
     let before = interval.earlier()?.digests.as_ref()?;
@@ -17,7 +17,7 @@ pub fn by_time(interval: &Interval<'_>) -> Option<Vec<Digest>> {
     let mut all: Vec<Digest> = Vec::new();
     for digest in now {
         let then = before.get(&(digest.schema.as_str(), digest.digest.as_str()));
-        // One that counts less than before was emptied meanwhile (TRUNCATE): all it has is new.
+        // A digest that counts less than before was emptied meanwhile (TRUNCATE): all its numbers are new.
         let then = then.filter(|then| then.count <= digest.count && then.time_us <= digest.time_us);
         let less = |of: fn(&Digest) -> u64| of(digest).saturating_sub(then.map_or(0, |then| of(then)));
         let change = Digest {

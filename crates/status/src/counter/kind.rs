@@ -1,4 +1,4 @@
-//! What each status variable is. A server does not tell which of its numbers only grow; this list does.
+//! The type of each status variable. A server does not tell which of its numbers only grow; this list does.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -6,20 +6,20 @@ use std::sync::LazyLock;
 /// How a status variable behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, until the server restarts or resets it: its change per second means something.
+    /// It only grows, until the server restarts or resets it: its change per second has a meaning.
     Counter,
-    /// It goes both ways: only its value means something.
+    /// It goes up and down: only its value has a meaning.
     Gauge,
     /// ON or OFF.
     Switch,
     /// Words, names, times.
     Text,
-    /// Not on the list: a newer server's. Its value is shown, and no rate is made of it.
+    /// Not in the list, because the server is newer. Its value is shown, without a rate.
     Untyped,
 }
 
 impl Kind {
-    /// Its word in output.
+    /// Its name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,27 +32,27 @@ impl Kind {
     }
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A number of things.
     Count,
     /// Bytes.
     Bytes,
     /// Pages of InnoDB.
     Pages,
-    /// Time; a second is so many of them.
+    /// Time; this many units make a second.
     Time(u32),
 }
 
-/// What is known of a status variable.
+/// What is known about a status variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
     /// How it behaves.
     pub kind: Kind,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
-    /// Whether the server keeps it for each session too, where what remora does itself can be seen.
+    /// Whether the server also has it per session, which shows the effect of remora's own statements.
     pub per_session: bool,
 }
 
@@ -62,9 +62,9 @@ const UNTYPED: Type = Type { kind: Kind::Untyped, unit: Unit::Count, per_session
 const KNOWN: &str = include_str!("known.txt");
 
 struct List {
-    /// By the name in small letters: how it is written, and its type.
+    /// By the name in lower case: its spelling, and its type.
     names: BTreeMap<String, (&'static str, Type)>,
-    /// What is before the star, what is behind it, and the type.
+    /// The parts before and after the star, and the type.
     families: Vec<(String, String, Type)>,
 }
 
@@ -80,7 +80,7 @@ static LIST: LazyLock<List> = LazyLock::new(|| {
     list
 });
 
-/// A line of the list; `None` for a remark, and for what is wrong, which a test looks for.
+/// A line of the list; `None` for a comment, and for an invalid line, which a test looks for.
 fn line(line: &str) -> Option<(&str, Type)> {
     let mut words = line.split(' ');
     let name = words.next().filter(|name| !name.is_empty() && !name.starts_with('#'))?;
@@ -109,7 +109,7 @@ fn line(line: &str) -> Option<(&str, Type)> {
     Some((name, Type { kind, unit, per_session }))
 }
 
-/// What the list says of a status variable, in any case of letters.
+/// The type of a status variable; case does not matter.
 #[must_use]
 pub fn of(name: &str) -> Type {
     let name = name.to_ascii_lowercase();
@@ -122,7 +122,7 @@ pub fn of(name: &str) -> Type {
     family.map_or(UNTYPED, |(_, _, found)| *found)
 }
 
-/// A name as SHOW STATUS writes it: information_schema has it in capitals.
+/// A name as in SHOW STATUS; information_schema has it in upper case.
 #[must_use]
 pub fn written(name: &str) -> String {
     let small = name.to_ascii_lowercase();
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!([kind("Threads_running"), kind("Acl_users"), kind("Uptime")], [Kind::Gauge; 3]);
         assert_eq!([kind("wsrep_ready"), kind("Compression")], [Kind::Switch; 2]);
         assert_eq!(kind("Performance_schema_digest_lost"), Kind::Counter);
-        // A rate is never guessed.
+        // A type is never guessed.
         assert_eq!([kind("Rocksdb_number_db_seek"), kind("Com_"), kind("")], [Kind::Untyped; 3]);
         assert_eq!(of("Innodb_row_lock_time").unit, Unit::Time(1000));
         assert_eq!(written("INNODB_BUFFER_POOL_PAGES_LRU_FREED"), "Innodb_buffer_pool_pages_LRU_freed");

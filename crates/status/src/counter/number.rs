@@ -4,21 +4,21 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, Mul, Sub};
 
-/// Counters are whole numbers of up to 64 bits, or seconds with six digits behind the point: all of them fit
-/// in millionths, where a difference is exact. (A DOUBLE loses counts from 2^53 on.)
+/// Counters are whole numbers of up to 64 bits, or seconds with six decimals: all of them fit into
+/// millionths, with exact differences. (A DOUBLE loses counts from 2^53 on.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number(i128);
 
 const MILLION: i128 = 1_000_000;
-/// Digits behind the point that are kept.
+/// Decimals that are kept.
 const DIGITS: usize = 6;
 
 impl Number {
-    /// No more than this is a number of a server: 2^64, and room to add some up.
+    /// The largest number of a server: 2^64, and room to add several.
     const MAX: i128 = (1 << 70) * MILLION;
 
-    /// Reads `-12.5`; what is no number, or beyond the range of any counter, is `None`. Digits behind the
-    /// sixth are cut off.
+    /// Reads `-12.5`; `None` for anything that is not a number, or outside the range of counters. Decimals
+    /// after the sixth are cut off.
     #[must_use]
     pub fn parse(text: &str) -> Option<Number> {
         let (negative, digits) = match text.strip_prefix('-') {
@@ -39,7 +39,7 @@ impl Number {
         (value <= Number::MAX).then_some(Number(if negative { -value } else { value }))
     }
 
-    /// As a number to calculate with, exact up to 2^53.
+    /// As a floating-point number, exact up to 2^53.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "rates and shares are for people to read")]
     pub fn as_f64(self) -> f64 {

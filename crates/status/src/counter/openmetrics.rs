@@ -1,7 +1,7 @@
 //! Samples as OpenMetrics 1.0 text: counters as counters, gauges as gauges, in seconds and bytes.
 //!
-//! The common exporter leaves most of a server's counters untyped. What is not on our list is `unknown` here
-//! too.
+//! The usual exporter leaves most of a server's counters untyped. Here only variables missing from our list
+//! are `unknown`.
 
 use super::kind::{Kind, Type, Unit};
 use super::number::Number;
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// The media type of the text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Counters that are one metric with a label: the front of their names, the metric, the label.
+/// Counters that become one metric with a label: the prefix of their names, the metric, the label.
 const FAMILIES: [(&str, &str, &str); 2] =
     [("Com_", "mysql_statements", "statement"), ("Handler_", "mysql_handler", "operation")];
 
 /// A server and its last sample, if it answered.
 pub struct Source<'a> {
-    /// How it is called.
+    /// Its name.
     pub server: &'a str,
     /// What it said.
     pub sample: Option<&'a Sample>,
@@ -58,7 +58,7 @@ impl Page {
     }
 }
 
-/// The page of all servers, which ends by `# EOF`.
+/// The page for all servers, which ends with `# EOF`.
 #[must_use]
 pub fn page(sources: &[Source<'_>]) -> String {
     let mut page = Page::default();
@@ -148,7 +148,7 @@ fn of_replica(page: &mut Page, server: &str, replica: &Replica) {
         "Whether the thread that applies runs.",
         (&labels, runs(&replica.sql)),
     );
-    // Without a known delay there is no value: zero would be a lie.
+    // For an unknown delay there is no value: zero would be wrong.
     if let Some(delay) = replica.delay_s {
         let help = "Seconds behind the source.";
         page.add("mysql_replica_delay_seconds", ("gauge", "seconds"), help, (&labels, &delay.to_string()));
@@ -165,7 +165,7 @@ fn of_queue(page: &mut Page, server: &str, queue: &Queue) {
     add("mysql_queue_removed_rows", "counter", "Rows that ended since the queue was opened.", queue.removed);
 }
 
-/// The metric of a status variable, and its unit, which is the end of the name.
+/// The metric for a status variable, and its unit, which is the end of the name.
 fn metric_name(name: &str, ty: Type) -> (String, &'static str) {
     let unit = match ty.unit {
         Unit::Count => "",
@@ -178,7 +178,7 @@ fn metric_name(name: &str, ty: Type) -> (String, &'static str) {
     if let Unit::Time(_) = ty.unit {
         metric = metric.trim_end_matches("_ns").trim_end_matches("_sec").to_owned();
     }
-    // A counter's samples end by _total, and no name may end so twice.
+    // A counter's samples end with _total, and no name may have that ending twice.
     let metric = metric.trim_end_matches("_total");
     if unit.is_empty() || metric.ends_with(&format!("_{unit}")) {
         (format!("mysql_{metric}"), unit)
@@ -187,7 +187,7 @@ fn metric_name(name: &str, ty: Type) -> (String, &'static str) {
     }
 }
 
-/// The value in the unit of its metric; none for what is no number.
+/// The value in the unit of its metric; none if it is not a number.
 fn numeric(ty: Type, value: &super::sample::Value) -> Option<String> {
     if ty.kind == Kind::Switch {
         let on = matches!(value.to_string().to_ascii_uppercase().as_str(), "ON" | "YES" | "1" | "TRUE");

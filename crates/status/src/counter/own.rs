@@ -1,9 +1,9 @@
-//! What remora's own questions add to a server's counters, so that it can be subtracted.
+//! What remora's own statements add to a server's counters, so that it can be subtracted.
 //!
-//! A server counts for each session what it counts for all. So the effect of a statement is seen by looking
-//! at our own session before and after it; looking has an effect too, which is seen by looking twice. A
-//! statement that has the same effect each time is measured once; the length of its answer, which varies by
-//! digits, is known each time.
+//! A server counts for each session what it counts globally. So reading our own session's counters before and
+//! after a statement shows the statement's effect. Reading has an effect too, which reading twice shows. A
+//! statement with the same effect each time is measured once; only the length of its answer, which varies
+//! with the digits, is taken into account each time.
 
 use std::collections::BTreeMap;
 use std::ops::Sub;
@@ -22,15 +22,15 @@ pub(crate) type NamedRow = Vec<(String, String)>;
 /// Where a server keeps its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// What asks for the status of all.
+    /// The query for the global status.
     pub(crate) all: &'static str,
-    /// What asks for that of our session.
+    /// The query for our session's status.
     session: &'static str,
 }
 
-/// The places where a server may have its status, in the order in which they are tried. SHOW comes last: what
-/// it does adds to the counters of all, and some of it twice, but not to those of the session, where it could
-/// be seen. (MariaDB has no `Com_` and no `Slave_` counters in performance_schema, MySQL from 5.7 on nothing
+/// The places where a server may have its status, in the order in which they are tried. SHOW comes last: it
+/// adds to the global counters, partly twice, but not to those of the session, where it could be seen.
+/// (MariaDB has no `Com_` and no `Slave_` counters in performance_schema, and MySQL from 5.7 on has nothing
 /// in information_schema.)
 const PLACES: [(Option<Flavour>, Place); 3] = [
     (
@@ -50,7 +50,7 @@ const PLACES: [(Option<Flavour>, Place); 3] = [
     (None, Place { all: "SHOW GLOBAL STATUS", session: "SHOW SESSION STATUS" }),
 ];
 
-/// A table of text as it came.
+/// A table of text as received.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     bytes: Vec<u8>,
@@ -60,7 +60,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The rows; NULL is no text.
+    /// The rows; NULL is `None`.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<Option<&str>>> {
         let mut from = 0;
         let columns = self.cells.len().checked_div(self.rows).unwrap_or(1).max(1);
@@ -120,23 +120,23 @@ struct Effect {
 /// Whether a statement has the same effect each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
-    /// But for the length of its answer: it is measured once.
+    /// Yes, except for the length of its answer: it is measured once.
     Same,
-    /// It depends on what is there: it is measured each time.
+    /// No, it depends on the contents: it is measured each time.
     Varies,
 }
 
-/// A session that knows what it does to the counters.
+/// A session that knows its own effect on the counters.
 #[derive(Debug)]
 pub(crate) struct Asker {
     session: Session,
     place: Place,
     effects: BTreeMap<Box<str>, Effect>,
-    /// What a look at our session has.
+    /// The effect of reading our session's counters.
     look: Effect,
-    /// What the last look saw, if nothing was asked since.
+    /// The last result, if nothing was asked since.
     seen: Option<Counts>,
-    /// What was caused and not yet subtracted.
+    /// Effects that were not subtracted yet.
     own: Counts,
 }
 
@@ -159,7 +159,7 @@ impl Asker {
         &self.session
     }
 
-    /// Asks, and keeps account.
+    /// Runs a query and records its effect.
     pub(crate) fn ask(&mut self, statement: &str, cost: Cost) -> Result<Answer, Error> {
         let seen = self.seen.take();
         if cost == Cost::Same && self.effects.contains_key(statement) {
@@ -187,14 +187,14 @@ impl Asker {
         asked
     }
 
-    /// What our session has counted so far. Looking has an effect as well.
+    /// The counters of our session. Reading them has an effect too.
     fn look(&mut self) -> Result<Counts, Error> {
         let (counts, answer) = counts(&mut self.session, self.place)?;
         add(&mut self.own, &self.look, answer);
         Ok(counts)
     }
 
-    /// Asks a statement that was asked before, and gets its answer with the names of the columns.
+    /// Repeats a statement that was asked before. Returns the answer with column names.
     pub(crate) fn named(&mut self, statement: &str) -> Result<Vec<NamedRow>, Error> {
         self.seen = None;
         let rows = self.session.named_rows(statement)?;
@@ -204,7 +204,7 @@ impl Asker {
         Ok(rows)
     }
 
-    /// What was caused since the last call.
+    /// The effects since the last call.
     pub(crate) fn take(&mut self) -> Counts {
         std::mem::take(&mut self.own)
     }
@@ -240,7 +240,7 @@ fn less(after: &Counts, before: &Counts) -> Counts {
     changes.filter(|(_, change)| *change > zero).collect()
 }
 
-/// Adds an effect whose answer was so long this time.
+/// Adds an effect whose answer had this length.
 fn add(own: &mut Counts, effect: &Effect, answer: usize) {
     for (name, count) in &effect.counts {
         let entry = own.entry(name.clone()).or_default();
@@ -258,7 +258,7 @@ fn stream(session: &mut Session, statement: &str) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// The counters of our session, and how long the answer was. Times are left out: they are never the same.
+/// The counters of our session, and the length of the answer. Times are left out, because they always differ.
 fn counts(session: &mut Session, place: Place) -> Result<(Counts, usize), Error> {
     let answer = stream(session, place.session)?;
     let mut counts = Counts::new();
@@ -270,7 +270,7 @@ fn counts(session: &mut Session, place: Place) -> Result<(Counts, usize), Error>
         if let Some(number) = Number::parse(value) {
             let name = kind::written(name);
             if name == "Questions" {
-                // Of each session the server counts the questions only; each of ours is one query.
+                // Per session the server counts only Questions; each of ours is one query.
                 counts.insert("Queries".into(), number);
             }
             counts.insert(name.into(), number);

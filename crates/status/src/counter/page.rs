@@ -1,5 +1,4 @@
-//! A recording as one page of HTML that needs nothing else: plots as SVG, and a script that reads values off
-//! them.
+//! A recording as one self-contained page of HTML: plots as SVG, and a script that shows their values.
 
 mod plot;
 
@@ -8,21 +7,21 @@ use super::sample::Begin;
 use super::series::{PLOTS, Series, Sum, column};
 use super::view::Shape;
 
-/// Most statements that are listed.
+/// The most statements that are listed.
 const ROWS_MAX: usize = 40;
 
-/// What every page has near its beginning.
+/// A mark near the beginning of every page.
 pub const GENERATOR: &str = "<meta name=\"generator\" content=\"remora stat\">";
 
-/// How times are written, which depends on the zone of whoever reads.
+/// How to write times, which depends on the reader's time zone.
 pub struct Times<'a> {
     /// Date and time of day.
     pub full: &'a dyn Fn(i64) -> String,
-    /// What stands below a plot that covers so many milliseconds.
+    /// The label below a plot, for a plot that covers this many milliseconds.
     pub tick: &'a dyn Fn(i64, i64) -> String,
 }
 
-/// The page of several servers by name.
+/// The page for several servers, by name.
 #[must_use]
 pub fn page(title: &str, servers: &[(&str, &Series)], times: &Times<'_>) -> String {
     let mut html = String::new();
@@ -174,7 +173,7 @@ fn counters(html: &mut String, series: &Series) {
     html.push_str("</table>\n");
 }
 
-/// A text as text of a page or as the value of an attribute.
+/// A text escaped for a page or an attribute's value.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,4 +1,4 @@
-//! What a sample has besides status variables.
+//! The parts of a sample besides status variables.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ pub struct Replica {
     pub io: String,
     /// The state of the thread that applies.
     pub sql: String,
-    /// Seconds behind the source; none while that is not known, which is not zero.
+    /// Seconds behind the source; none while that is unknown, which is not zero.
     pub delay_s: Option<u64>,
-    /// The last error, or nothing.
+    /// The last error; may be empty.
     pub error: String,
 }
 
@@ -28,7 +28,7 @@ pub struct Replica {
 pub struct Queue {
     /// `db.table`.
     pub name: String,
-    /// Rows that wait.
+    /// Rows that nobody has taken.
     pub waiting: u64,
     /// Rows that somebody has taken.
     pub owned: u64,
@@ -38,18 +38,18 @@ pub struct Queue {
     pub removed: u64,
 }
 
-/// Statements that differ in their values only, as performance_schema counts them.
+/// Statements that differ only in their values, as performance_schema counts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
     /// The database they ran in.
     pub schema: String,
-    /// The server's hash of them.
+    /// The server's hash.
     pub digest: String,
-    /// How they read, cut short by the server.
+    /// The text, cut off by the server.
     pub text: String,
-    /// How many ran.
+    /// How many were executed.
     pub count: u64,
-    /// Time they took in all, in microseconds.
+    /// Their total time, in microseconds.
     pub time_us: u64,
     /// Rows they read.
     pub examined: u64,
@@ -59,12 +59,12 @@ pub struct Digest {
     pub errors: u64,
 }
 
-/// Settings of a server that its numbers are measured by, by the name of the variable.
+/// Settings of a server to which its numbers are compared, by the name of the variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings(pub BTreeMap<String, String>);
 
 impl Settings {
-    /// The variables that are asked for. A name that a server does not know is no error.
+    /// The requested variables. A name that a server does not know is not an error.
     pub(crate) const NAMES: [&'static str; 8] = [
         "innodb_buffer_pool_size",
         "innodb_log_file_size",
@@ -82,22 +82,22 @@ impl Settings {
         self.0.get(name).and_then(|text| Number::parse(text))
     }
 
-    /// Bytes of redo log that a server has room for.
+    /// The capacity of the redo log in bytes.
     #[must_use]
     pub fn redo_capacity(&self) -> Option<f64> {
-        // MariaDB from 10.6 on has one file and no longer tells how many.
+        // MariaDB has had one file since 10.6 and no longer tells how many.
         let files = self.number("innodb_log_files_in_group").map_or(1.0, Number::as_f64);
         let files = || self.number("innodb_log_file_size").map(|size| size.as_f64() * files);
         self.number("innodb_redo_log_capacity").map(Number::as_f64).or_else(files)
     }
 }
 
-/// Something that a server works on now.
+/// A connection of a server and what it is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// The connection's number, as KILL takes it.
+    /// The connection's number, for KILL.
     pub id: u64,
-    /// Whose it is, `user@host`.
+    /// Its account, `user@host`.
     pub account: String,
     /// Its database.
     pub schema: String,
@@ -105,8 +105,8 @@ pub struct Process {
     pub command: String,
     /// For how many seconds.
     pub seconds: u64,
-    /// What it does or waits for, in the server's words.
+    /// What it does or waits for, as the server says.
     pub state: String,
-    /// The statement, cut short.
+    /// The statement, shortened.
     pub statement: String,
 }

@@ -1,8 +1,8 @@
-//! Samples as lines of JSON, one after the other: what `remora stat --record` writes. docs/formats/status.md
-//! describes it.
+//! Samples as lines of JSON: the output of `remora stat --record`. docs/formats/status.md describes it.
 //!
-//! A line is whole or it is the last one and cut: who writes was killed. A sample holds the values that
-//! differ from the sample of that server before it; the first one of each run, and one in so many, holds all.
+//! All lines are complete, except perhaps the last, if the writer was killed. A sample contains the values
+//! that differ from the server's previous sample; the first one of each run, and one in every 600, contains
+//! all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use super::number::Number;
 use super::part::{Digest, Queue, Replica, Settings};
 use super::sample::{Begin, Names, Sample, Value};
 
-/// The number of the format that is written.
+/// The version that is written.
 pub const VERSION: u32 = 1;
-/// One in so many samples holds everything.
+/// One in this many samples contains all values.
 const WHOLE_EVERY: u32 = 600;
 
 /// What is wrong with a recording.
@@ -29,7 +29,7 @@ pub struct Corrupt {
     pub what: String,
 }
 
-/// The line that every run begins with.
+/// The first line of every run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     remora_status: u32,
@@ -52,7 +52,7 @@ struct SampleLine {
     took_us: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     begin: Option<String>,
-    /// By the place among the names.
+    /// By the index of the name.
     values: BTreeMap<usize, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     own: BTreeMap<String, String>,
@@ -71,7 +71,7 @@ enum Line {
 }
 
 impl Line {
-    /// Lines are told apart by what they have. (An untagged enum of serde takes no numbers for keys.)
+    /// The fields of a line show its kind. (An untagged enum of serde accepts no numbers as keys.)
     fn read(text: &str) -> Option<Line> {
         let sample = serde_json::from_str(text).map(Line::Sample);
         let names = |_| serde_json::from_str(text).map(Line::Names);
@@ -80,7 +80,7 @@ impl Line {
     }
 }
 
-/// What both sides know of a server.
+/// What writer and reader know about a server.
 #[derive(Debug)]
 struct Known {
     names: Arc<Names>,
@@ -96,13 +96,13 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The line that a run begins with.
+    /// The first line of a run.
     #[must_use]
     pub fn head() -> String {
         line(&Head { remora_status: VERSION })
     }
 
-    /// A sample as one line or two, each with its end.
+    /// A sample as one line or two, with line ends.
     #[must_use]
     pub fn sample(&mut self, server: &str, sample: &Sample) -> String {
         let known = self.servers.remove(server).filter(|known| {
@@ -144,7 +144,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 fn line<T: Serialize>(value: &T) -> String {
-    // Maps of numbers and texts, all of which JSON has.
+    // JSON can represent maps of numbers and texts, so this can't fail.
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
@@ -156,10 +156,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads the next line, without its end. Most of them are a sample of a server.
+    /// Reads the next line, without its line end. Most lines are a sample of a server.
     ///
     /// # Errors
-    /// [`Corrupt`] for a line that is not of this format, or whose names did not come before it.
+    /// [`Corrupt`] for a line that does not have this format, or whose names did not come before it.
     pub fn line(&mut self, text: &str) -> Result<Option<(String, Sample)>, Corrupt> {
         self.lines += 1;
         let number = self.lines;
@@ -171,7 +171,7 @@ impl Reader {
         }
         match line {
             Line::Head(Head { remora_status: VERSION }) => {
-                // Another run of the program: nothing goes on.
+                // Another run of the program: all sequences start again.
                 self.servers.clear();
                 Ok(None)
             }
@@ -195,7 +195,7 @@ impl Reader {
             let so_far = known.values.len();
             match known.values.get_mut(at) {
                 Some(place) => *place = Value::parse(&value),
-                // The first sample has all of them, in order.
+                // The first sample has all values, in order.
                 None if at == so_far && at < count => known.values.push(Value::parse(&value)),
                 None => return Err(format!("has a value at place {at} of {count}")),
             }
@@ -264,7 +264,7 @@ mod tests {
             text.push_str(&writer.sample("a", sample));
             text.push_str(&writer.sample("b", sample));
         }
-        // What did not change is not written again.
+        // An unchanged value is not written again.
         assert_eq!(text.matches("0.123456").count(), 2);
         let mut reader = Reader::default();
         let read: Vec<_> = text.lines().filter_map(|line| reader.line(line).unwrap()).collect();
@@ -300,7 +300,7 @@ mod tests {
         wrong(&["{\"remora_status\":2}"], "format 2");
         wrong(&[head, names, &values.replace("\"1\":\"5\"", "\"7\":\"5\"")], "line 3 has a value at place 7");
         wrong(&[head, names, &values.replace(",\"1\":\"5\"", "")], "line 3 has 1 of 2 values");
-        // A second run knows nothing of the first.
+        // A second run does not know the first.
         wrong(&[head, names, head, values], "line 4 has a sample of a server without names");
     }
 }

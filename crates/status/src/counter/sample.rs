@@ -1,4 +1,4 @@
-//! What a server said of itself at one time.
+//! A server's status at one moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use super::kind::{self, Type};
 use super::number::Number;
 use super::part::{Digest, Process, Queue, Replica, Settings};
 
-/// A status variable by name.
+/// The name of a status variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// As the server writes it.
+    /// As the server spells it.
     pub text: Box<str>,
-    /// What the list says of it.
+    /// Its type, from the list.
     pub ty: Type,
 }
 
-/// The names of a sample's values: the same in every sample of a server, so they are kept once.
+/// The names of a sample's values. Every sample of a server has the same names, so they are stored once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Names {
     list: Vec<Name>,
@@ -39,7 +39,7 @@ impl Names {
         &self.list
     }
 
-    /// Where the value of a name stands.
+    /// The index of a name's value.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
@@ -56,13 +56,13 @@ pub enum Value {
 }
 
 impl Value {
-    /// Reads what a server printed.
+    /// Reads a value as a server prints it.
     #[must_use]
     pub fn parse(text: &str) -> Value {
         Number::parse(text).map_or_else(|| Value::Text(text.into()), Value::Number)
     }
 
-    /// The number it is.
+    /// The value as a number, if it is one.
     #[must_use]
     pub fn number(&self) -> Option<Number> {
         match self {
@@ -81,19 +81,19 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Why a sample can't be compared with the one before it.
+/// Why a sample can't be compared with the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// It is the first one.
     First,
-    /// The server was started again since; its counters began at zero.
+    /// The server was restarted meanwhile, so its counters began at zero.
     Restarted,
-    /// The connection broke, and the server, which goes on, was asked over a new one.
+    /// The connection broke, but the server kept running and was asked over a new connection.
     Reconnected,
 }
 
 impl Begin {
-    /// Its word in output and records.
+    /// Its word in output and recordings.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -110,43 +110,43 @@ impl Begin {
     }
 }
 
-/// What a server said of itself at one time.
+/// A server's status at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// When, on a clock that only goes forward: in the middle between question and answer.
+    /// Its time on a monotonic clock: halfway between question and answer.
     pub at: Duration,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     pub unix_ms: i64,
     /// How long the answer took.
     pub took: Duration,
-    /// Set when no change can be made of this sample and the one before it.
+    /// Set when this sample can't be compared with the previous one.
     pub begin: Option<Begin>,
     /// The names of the values.
     pub names: Arc<Names>,
     /// The values, in the order of the names.
     pub values: Vec<Value>,
-    /// How much of each counter remora itself caused since the sample before.
+    /// How much of each counter remora itself caused since the previous sample.
     pub own: BTreeMap<Box<str>, Number>,
-    /// The sources it replicates from. `None` where the account may not see them.
+    /// The sources that it replicates from. `None` if the account may not see them.
     pub replicas: Option<Vec<Replica>>,
     /// Its queues, if it has the engine.
     pub queues: Vec<Queue>,
-    /// Statements by digest, if they were asked for.
+    /// Statements by digest, if requested.
     pub digests: Option<Vec<Digest>>,
-    /// What it works on now, if that was asked for.
+    /// The current processes, if requested.
     pub processes: Option<Vec<Process>>,
-    /// What its numbers are measured by.
+    /// The settings to which its numbers are compared.
     pub settings: Arc<Settings>,
 }
 
 impl Sample {
-    /// The value of a status variable, which is named as SHOW STATUS prints it.
+    /// The value of a status variable, by its name in SHOW STATUS.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.names.place(name).and_then(|at| self.values.get(at))
     }
 
-    /// The number that a status variable is.
+    /// The value of a status variable as a number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<Number> {
         self.value(name).and_then(Value::number)

@@ -1,4 +1,4 @@
-//! A recording as a whole: numbers over time, and sums.
+//! A whole recording: numbers over time, and sums.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use super::number::Number;
 use super::part::{Digest, Replica};
 use super::view::{self, Column};
 
-/// What is drawn as one plot.
+/// The contents of one plot.
 pub(crate) struct Plot {
-    /// Above it.
+    /// Its title.
     pub(crate) title: &'static str,
-    /// Views and keys of its columns, and how the line is called.
+    /// For each line the view, the key of its column, and the line's name.
     pub(crate) lines: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// The plots, in the order of the page.
+/// The plots, in the order on the page.
 pub(crate) const PLOTS: [Plot; 17] = [
     Plot {
         title: "Statements per second",
@@ -104,28 +104,28 @@ pub(crate) const PLOTS: [Plot; 17] = [
     },
 ];
 
-/// The column that a plot's line shows.
+/// The column of a plot's line.
 pub(crate) fn column(view: &str, key: &str) -> Option<&'static Column> {
     view::of(view)?.columns.iter().find(|column| column.key == key)
 }
 
-/// A counter over a recording.
+/// A counter's sum over a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
     pub(crate) change: Number,
-    /// The highest rate of an interval.
+    /// The highest rate in any interval.
     pub(crate) most_per_s: f64,
 }
 
-/// What a recording says of one server.
+/// A recording of one server.
 #[derive(Debug, Default)]
 pub struct Series {
-    /// When each point was, in milliseconds since 1970.
+    /// The time of each point, in milliseconds since 1970.
     pub(crate) times: Vec<i64>,
-    /// For each plot and line the points; none where nothing is known.
+    /// The points of each plot and line; none where the value is unknown.
     pub(crate) lines: Vec<Vec<Vec<Option<f64>>>>,
     pub(crate) marks: Vec<(i64, Mark)>,
-    /// Time that changes are known of.
+    /// Seconds for which changes are known.
     pub(crate) seconds: f64,
     pub(crate) sums: BTreeMap<Box<str>, Sum>,
     pub(crate) digests: BTreeMap<(String, String), Digest>,
@@ -134,7 +134,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Adds an interval behind those that are there.
+    /// Appends an interval.
     pub fn add(&mut self, interval: &Interval<'_>) {
         let sample = interval.now;
         self.lines.resize_with(PLOTS.len(), Vec::new);

@@ -1,4 +1,4 @@
-//! What people look at: numbers made of several counters, by subject.
+//! The numbers that people look at, computed from several counters, by subject.
 
 mod formula;
 mod table;
@@ -6,16 +6,16 @@ mod table;
 use self::table::{BINLOG, BUFFER_POOL, HANDLER, LOCK, OVERVIEW, QUEUE, REDO, REPLICATION, TEMPORARY};
 use super::change::{CLOCKS, Interval};
 
-/// How a number is to be shown.
+/// How to show a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Things for each second.
+    /// Things per second.
     PerSecond,
-    /// Bytes for each second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// Things there are now.
+    /// Current number of things.
     Count,
-    /// Bytes there are now.
+    /// Current number of bytes.
     Bytes,
     /// A share, 0 to 1.
     Share,
@@ -24,7 +24,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What stands behind the key in data for programs.
+    /// The suffix of the key in data for programs.
     #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Shape {
     }
 }
 
-/// How a number is made of an interval and the status variables of its column.
+/// Computes a number from an interval and the status variables of its column.
 type Formula = fn(&Interval<'_>, &[&str]) -> Option<f64>;
 
 /// One number of a view.
@@ -46,25 +46,25 @@ type Formula = fn(&Interval<'_>, &[&str]) -> Option<f64>;
 pub struct Column {
     /// Its name for programs, without the [`Shape::suffix`].
     pub key: &'static str,
-    /// Its name above a column.
+    /// Its header above a column.
     pub head: &'static str,
-    /// How it is to be shown.
+    /// How to show it.
     pub shape: Shape,
-    /// What it is.
+    /// Its meaning.
     pub what: &'static str,
-    /// The status variables that it is made of; a server that has some of them only may do.
+    /// The status variables that it is computed from; some of them may be enough.
     names: &'static [&'static str],
     formula: Formula,
 }
 
 impl Column {
-    /// Its whole name for programs.
+    /// Its full name for programs.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}{}", self.key, self.shape.suffix())
     }
 
-    /// The number; `None` where the server does not tell, or the interval has no changes.
+    /// The number; `None` if the server does not tell, or if the interval has no changes.
     #[must_use]
     pub fn of(&self, interval: &Interval<'_>) -> Option<f64> {
         (self.formula)(interval, self.names)
@@ -81,12 +81,12 @@ pub struct View {
     pub columns: &'static [Column],
 }
 
-/// All views; the first one is what is shown when none is named.
+/// All views; the first one is the default.
 pub static VIEWS: [View; 9] =
     [OVERVIEW, BUFFER_POOL, REDO, HANDLER, TEMPORARY, LOCK, REPLICATION, BINLOG, QUEUE];
 
-/// The status variables that views are made of, and those that tell a restart and a reset. A server that is
-/// asked for these alone has much less work.
+/// The status variables that views use, and those that reveal a restart and a reset. It costs a server much
+/// less to return only these.
 #[must_use]
 pub fn names(views: &[&View]) -> Vec<&'static str> {
     let columns = views.iter().flat_map(|view| view.columns);
@@ -96,7 +96,7 @@ pub fn names(views: &[&View]) -> Vec<&'static str> {
     names
 }
 
-/// The view of a name.
+/// The view with this name.
 #[must_use]
 pub fn of(name: &str) -> Option<&'static View> {
     VIEWS.iter().find(|view| view.name == name)
@@ -113,7 +113,7 @@ mod tests {
     use super::super::sample::{Names, Sample, Value};
     use super::*;
 
-    /// Two samples of these status variables, one second apart, in which each has grown by its own number.
+    /// Two samples of these status variables, one second apart; each has grown by a number of its own.
     fn samples(names: &[&str]) -> [Sample; 2] {
         let value = |name: &str, second: u64| {
             Value::Number(Number::from(1000 + (2 + second) * name.bytes().map(u64::from).sum::<u64>()))
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn a_view_is_made_of_nothing_but_what_is_asked_for() {
         let known = include_str!("known.txt").lines().filter(|line| !line.starts_with(['#', '*']));
-        // The list has families of names too, such as Com_*.
+        // The list also has families of names, such as Com_*.
         let known = known.filter_map(|line| line.split(' ').next()).chain(all_names());
         let known: std::collections::BTreeSet<&str> = known.collect();
-        // Some servers have only one of several ways to tell a number.
+        // Some servers have only one of several variables for a number.
         for hidden in [&[][..], &["Innodb_checkpoint_age"], &["Innodb_lsn_current"]] {
             let is_there = |name: &&str| !hidden.contains(name);
             let all = samples(&known.iter().copied().filter(is_there).collect::<Vec<_>>());

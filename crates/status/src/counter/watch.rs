@@ -1,4 +1,4 @@
-//! Taking samples of a server, through restarts and broken connections.
+//! Takes samples of a server, across restarts and broken connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::own::{Answer, Asker, Cost};
 use super::part::{Digest, Process, Queue, Replica, Settings};
 use super::sample::{Begin, Names, Sample, Value};
 
-/// What shows the sources of a replica: the words differ by server, and only some of them show all sources.
+/// Shows the sources of a replica: the words differ by server, and only some of them show all sources.
 const REPLICAS: [&str; 3] = ["SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
 
 const QUEUES: &str = "SELECT CONCAT(table_schema, '.', table_name), waiting, owned, rows_written, rows_removed \
      FROM information_schema.queues";
 
-/// What MySQL tells only here.
+/// Numbers that MySQL shows only here.
 const METRICS: &str = "SELECT name, count FROM information_schema.innodb_metrics WHERE status = 'enabled' \
      AND name IN ('trx_rseg_history_len', 'log_lsn_checkpoint_age', 'log_lsn_current', 'lock_deadlocks')";
 
-/// The names under which MariaDB has the same among its status variables.
+/// The names of the same numbers among MariaDB's status variables.
 const METRIC_NAMES: [(&str, &str); 4] = [
     ("trx_rseg_history_len", "Innodb_history_list_length"),
     ("log_lsn_checkpoint_age", "Innodb_checkpoint_age"),
@@ -36,23 +36,23 @@ const PROCESSES: &str = "SELECT id, user, host, db, command, time, state, LEFT(i
      FROM information_schema.processlist WHERE command <> 'Sleep' AND id <> CONNECTION_ID() \
      ORDER BY time DESC LIMIT 200";
 
-/// What is asked for besides what every sample has: it costs the server more.
+/// Optional parts of a sample, which cost the server more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// The only status variables that are asked for; all of them when there are none.
+    /// The only status variables to request; empty for all.
     pub names: Vec<&'static str>,
     /// Statements by digest.
     pub digests: bool,
-    /// What runs now.
+    /// Current processes.
     pub processes: bool,
 }
 
-/// A server that does not replicate, or has no queue, is asked again once in so many samples.
+/// A server without replication, or without queues, is asked for them again once in this many samples.
 const ASK_AGAIN: u64 = 60;
 
-/// The clocks that samples are stamped with.
+/// The clocks for the times of samples.
 pub trait Clock: Send {
-    /// Time since some moment; it only goes forward.
+    /// Time since some moment; it is monotonic.
     fn now(&self) -> Duration;
     /// Milliseconds since 1970.
     fn unix_ms(&self) -> i64;
@@ -61,9 +61,9 @@ pub trait Clock: Send {
 /// Whether a part of a sample is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// It is there: asked each time.
+    /// Yes: requested each time.
     Here,
-    /// It is empty now: asked from time to time.
+    /// Currently empty: requested from time to time.
     Empty,
     /// This server does not know it.
     Unknown,
@@ -78,15 +78,15 @@ pub struct Watch {
     wants: Wants,
     open: Option<Open>,
     names: Arc<Names>,
-    /// When the last sample was taken, and the server's uptime then.
+    /// The time of the last sample, and the server's uptime then.
     last: Option<(Duration, Option<f64>)>,
     notes: Vec<String>,
 }
 
-/// A connection and what is known of its server.
+/// A connection and what is known about its server.
 struct Open {
     asker: Asker,
-    /// What asks for the status.
+    /// The query for the status.
     status: String,
     begin: Option<Begin>,
     settings: Arc<Settings>,
@@ -99,22 +99,22 @@ struct Open {
 }
 
 impl Watch {
-    /// A server to be sampled. Nothing is asked yet.
+    /// A server to sample. Nothing is requested yet.
     #[must_use]
     pub fn new(target: Target, clock: Box<dyn Clock>, wants: Wants) -> Watch {
         let names = Arc::new(Names::default());
         Watch { target, clock, wants, open: None, names, last: None, notes: Vec::new() }
     }
 
-    /// What was noticed since the last call and is no error: parts that this account may not see.
+    /// Notes since the last call that are not errors: parts that this account may not see.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Takes a sample, over a new connection if there is none.
+    /// Takes a sample, over a new connection if necessary.
     ///
     /// # Errors
-    /// What connecting and asking report. The next call tries again.
+    /// Errors of connecting and querying. The next call tries again.
     pub fn sample(&mut self) -> Result<Sample, Error> {
         let mut open = match self.open.take() {
             Some(open) => open,
@@ -126,7 +126,7 @@ impl Watch {
     }
 
     fn take(&mut self, open: &mut Open) -> Result<Sample, Error> {
-        // This question counts for the next sample.
+        // This query counts for the next sample.
         let own = open.asker.take();
         let began = self.clock.now();
         let answer = open.asker.ask(&open.status, Cost::Same)?;
@@ -158,7 +158,7 @@ impl Watch {
         Ok(sample)
     }
 
-    /// Tells a restart from a broken connection by the server's own clock.
+    /// Distinguishes a restart from a broken connection by the server's own clock.
     fn mark_restart(&mut self, sample: &mut Sample) {
         let uptime = sample.number("Uptime").map(super::number::Number::as_f64);
         if let (Some(Begin::First), Some((at, before))) = (sample.begin, self.last) {
@@ -169,7 +169,7 @@ impl Watch {
         self.last = Some((sample.at, uptime));
     }
 
-    /// The values in the order of the names, which are learnt when they differ from the last ones.
+    /// The values in the order of the names, which are replaced when they differ from the last ones.
     fn values(&mut self, answer: &Answer, metrics: &[(&'static str, Value)]) -> Vec<Value> {
         let mut values = Vec::with_capacity(self.names.all().len());
         let mut are_same = true;
@@ -195,7 +195,7 @@ impl Watch {
         prepare(&mut session)?;
         let settings = settings(&mut session)?;
         if self.wants.digests {
-            // Our own statements stay out of the digests, if this account may say so.
+            // Keeps our own statements out of the digests, if this account may do that.
             not_fatal(session.execute(
                 "UPDATE performance_schema.threads SET instrumented = 'NO' \
                  WHERE processlist_id = CONNECTION_ID()",
@@ -214,12 +214,12 @@ impl Watch {
             processes: Part::Unknown,
             samples: 0,
         };
-        // Everything is asked once before the first sample, so that its effect is known from then on.
+        // Every query is run once before the first sample, so that its effect is known.
         let status = open.asker.ask(&open.status, Cost::Same)?;
         open.find_replicas()?;
         open.queues = open.try_part(QUEUES)?;
         if open.queues == Part::Empty && open.try_part("SHOW ENGINE QUEUE STATUS")? == Part::Denied {
-            // To those who may not see it the list is empty.
+            // An account that may not see the list gets an empty one.
             open.queues = Part::Denied;
         }
         let has_history =
@@ -260,7 +260,7 @@ impl Watch {
 }
 
 impl Open {
-    /// Whether a part is available, and how much asking for it costs.
+    /// Whether a part is available, and the effect of requesting it.
     fn try_part(&mut self, statement: &str) -> Result<Part, Error> {
         match self.asker.ask(statement, Cost::Varies) {
             Ok(answer) if answer.rows().next().is_none() => Ok(Part::Empty),
@@ -280,7 +280,7 @@ impl Open {
         Ok(())
     }
 
-    /// Whether to ask for a part this time.
+    /// Whether to request a part this time.
     fn is_time(&self, part: Part) -> bool {
         part == Part::Here || (part == Part::Empty && (self.samples + 1).is_multiple_of(ASK_AGAIN))
     }
@@ -294,10 +294,10 @@ impl Open {
             if self.asker.ask(statement, Cost::Same)?.rows().next().is_none() {
                 return Ok(Some(Vec::new()));
             }
-            // It follows a source now: its answer costs more than an empty one.
+            // The server follows a source now: the answer costs more than an empty one.
             self.try_part(statement)?;
         }
-        // The names of the columns come with another way of asking, which costs the same.
+        // Column names need another call, with the same effect.
         let rows = self.asker.named(statement)?;
         self.replicas.0 = if rows.is_empty() { Part::Empty } else { Part::Here };
         Ok(Some(rows.iter().map(|row| replica(row)).collect()))
@@ -339,7 +339,7 @@ impl Open {
     }
 }
 
-/// A question for the status variables of these names, or for all. The same words fit SELECT and SHOW.
+/// A query for the status variables with these names, or for all. The same words suit SELECT and SHOW.
 fn statement(all: &str, names: &[&str]) -> String {
     if names.is_empty() {
         return all.to_owned();
@@ -348,7 +348,7 @@ fn statement(all: &str, names: &[&str]) -> String {
     format!("{all} WHERE variable_name IN ({})", names.join(", "))
 }
 
-/// A server's refusal as a state of what was asked for; any other error as it is.
+/// Turns a server's refusal into the state of a part; any other error is returned.
 fn refused(error: Error) -> Result<Part, Error> {
     match &error {
         Error::Privilege { .. } => Ok(Part::Denied),
@@ -364,10 +364,10 @@ fn not_fatal<T>(done: Result<T, Error>) -> Result<(), Error> {
     }
 }
 
-/// Long pauses between samples are no reason to end the session, and nothing here may wait for a lock.
+/// Long pauses between samples must not end the session, and no query may wait for a lock.
 fn prepare(session: &mut Session) -> Result<(), Error> {
     session.execute("SET SESSION wait_timeout = 2592000, SESSION lock_wait_timeout = 2")?;
-    // Where there is a query cache, it counts what it does not hold, for all sessions together.
+    // The query cache, if there is one, counts queries that it does not cache only globally.
     not_fatal(session.execute("SET SESSION query_cache_type = OFF"))
 }
 
@@ -415,7 +415,7 @@ fn process(row: &[Option<&str>]) -> Option<Process> {
         account: format!("{}@{host}", text(1)),
         schema: text(3),
         command: text(4),
-        // A clock that was set back makes it negative.
+        // If the clock was set back it is negative.
         seconds: text(5).parse().unwrap_or(0),
         state: text(6),
         statement: text(7),

@@ -1,5 +1,5 @@
-//! A few rules about settings. Each has fired on something that was seen on this server, and names a
-//! measurement or the manual's own words. What is a matter of taste is no rule.
+//! A few rules about settings. Each applies only to something observed on this server, and names a
+//! measurement or the manual's own words. Matters of taste are not rules.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use ::server::{Error, Session};
 
 use super::{Snapshot, is_administrative, number, read_server};
 
-/// From this size on the C library asks the system for memory at each allocation, and gives it back:
+/// For larger allocations the C library requests memory from the system each time, and gives it back:
 /// `DEFAULT_MMAP_THRESHOLD_MAX` of glibc.
 const MMAP_BYTES: i128 = 32 << 20;
 
-/// What is known of a server.
+/// What is known about a server.
 #[derive(Debug)]
 pub struct Facts {
     /// Its settings.
     pub settings: Snapshot,
-    /// Its counters, names in small letters.
+    /// Its counters, by names in lower case.
     pub status: BTreeMap<String, String>,
     /// Data and indexes of InnoDB tables in bytes.
     pub innodb_bytes: u64,
@@ -27,7 +27,7 @@ pub struct Facts {
 pub struct Advice {
     /// The rule's name.
     pub rule: &'static str,
-    /// What was seen on this server.
+    /// What was observed on this server.
     pub seen: String,
     /// Why that matters.
     pub why: &'static str,
@@ -38,11 +38,11 @@ pub struct Advice {
 }
 
 impl Facts {
-    /// Asks a server.
+    /// Reads the facts from a server.
     ///
     /// # Errors
     ///
-    /// Those of the session.
+    /// Errors of the session.
     pub fn read(session: &mut Session) -> Result<Facts, Error> {
         let settings = read_server(session)?;
         let status = crate::pairs(session, "SHOW GLOBAL STATUS")?.into_iter();
@@ -74,7 +74,7 @@ impl Facts {
     }
 }
 
-/// What the rules say of a server.
+/// The advice for a server.
 #[must_use]
 pub fn advise(facts: &Facts) -> Vec<Advice> {
     let single = [
@@ -195,7 +195,7 @@ fn buffer_pool(facts: &Facts) -> Option<Advice> {
         (facts.count("innodb_buffer_pool_reads"), facts.count("innodb_buffer_pool_read_requests"));
     let (free, all) =
         (facts.count("innodb_buffer_pool_pages_free"), facts.count("innodb_buffer_pool_pages_total"));
-    // Nothing is free, the data are larger, and one request in a hundred goes to the disk.
+    // Almost nothing is free, the data are larger, and one request in a hundred goes to the disk.
     let is_full = all > 0 && free.saturating_mul(20) < all;
     if !is_full || i128::from(facts.innodb_bytes) <= pool || reads.saturating_mul(100) < requests {
         return None;

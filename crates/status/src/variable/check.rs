@@ -1,4 +1,4 @@
-//! Whether a server starts with an option file, and what its lines mean there.
+//! Whether a server starts with an option file, and what its lines mean to that server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use super::option::{Meaning, Prefix, resolve};
 use super::value::{switch, unit, words};
 use super::{Argument, Snapshot, Variable, name};
 
-/// What becomes of a line, worst first.
+/// What happens to a line, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The server does not start.
     Aborts,
-    /// The server starts, with another value than the line says.
+    /// The server starts, with another value than in the line.
     Differs,
-    /// The line does nothing.
+    /// The line has no effect.
     Ignored,
-    /// It works still.
+    /// It still works.
     Deprecated,
-    /// A later line says something else.
+    /// A later line sets another value.
     Overridden,
 }
 
-/// Something to be said of a line.
+/// A remark about a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The file.
@@ -33,24 +33,24 @@ pub struct Finding {
     pub line: u32,
     /// The line as it reads, without secrets.
     pub text: String,
-    /// What becomes of it.
+    /// What happens to it.
     pub verdict: Verdict,
     /// Why, for people.
     pub why: String,
 }
 
-/// A line that is in force, if the server starts with it.
+/// A line that takes effect, if the server starts with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<'a> {
     /// The line.
     pub line: &'a OptionLine,
-    /// The option's whole name.
+    /// The option's full name.
     pub name: String,
-    /// What it is set to, with prefixes applied; `None` where it stands without a value, or a bound is set.
+    /// Its value, with prefixes applied; `None` without a value, or if it sets a bound.
     pub value: Option<String>,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Checked<'a> {
     /// In the order of the lines.
@@ -60,7 +60,7 @@ pub struct Checked<'a> {
 }
 
 impl Finding {
-    /// Something to be said of a line.
+    /// A remark about a line.
     #[must_use]
     pub fn new(line: &OptionLine, verdict: Verdict, why: String) -> Finding {
         let text = match &line.value {
@@ -83,7 +83,7 @@ pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
     snapshot.groups.iter().any(|group| group.eq_ignore_ascii_case(&line.group))
 }
 
-/// Judges the lines of option files, all groups of them, for a server.
+/// Checks all lines of option files, in all groups, for a server.
 #[must_use]
 pub fn check<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> Checked<'a> {
     let mut checked = Checked::default();
@@ -124,7 +124,7 @@ pub fn check<'a>(snapshot: &Snapshot, lines: &'a [OptionLine]) -> Checked<'a> {
     checked
 }
 
-/// The last of each name, but all of those that add up.
+/// The last line for each name, but all lines of options that accumulate.
 fn in_force(settings: Vec<Setting<'_>>) -> Vec<Setting<'_>> {
     let mut last = BTreeMap::new();
     for (at, setting) in settings.iter().enumerate() {
@@ -134,7 +134,7 @@ fn in_force(settings: Vec<Setting<'_>>) -> Vec<Setting<'_>> {
     settings.into_iter().enumerate().filter(|(at, setting)| is_last(*at, setting)).map(|(_, s)| s).collect()
 }
 
-/// Options that are given several times and all count.
+/// Options that may be given several times and all count.
 fn is_list(name: &str) -> bool {
     name.starts_with("replicate_")
         || matches!(
@@ -143,7 +143,7 @@ fn is_list(name: &str) -> bool {
         )
 }
 
-/// Groups that only servers read, some series of them.
+/// Groups that only servers read, at least some series of them.
 fn is_for_servers(group: &str) -> bool {
     let group = group.to_ascii_lowercase();
     let versioned = ["mysqld-", "mariadb-", "mariadbd-", "server-"];
@@ -190,10 +190,10 @@ fn effective(variable: &Variable, value: Option<&str>, prefixes: &[Prefix]) -> O
     let mut value = value.map(str::to_owned);
     for prefix in prefixes {
         match prefix {
-            // A double negation is none.
+            // A double negation cancels out.
             Prefix::Off => value = Some(if zero { "1" } else { "0" }.to_owned()),
             Prefix::On => value = Some(if zero { "0" } else { "1" }.to_owned()),
-            // It bounds what sessions may set.
+            // It limits what sessions may set.
             Prefix::Maximum | Prefix::Auto => value = None,
             Prefix::Loose => {}
         }
@@ -235,7 +235,7 @@ fn judge_value(
 }
 
 fn judge_switch(value: &str) -> Found {
-    // Everything else is OFF to a server, YES too.
+    // A server takes everything else for OFF, even YES.
     let is_on = ["on", "true", "1"].iter().any(|word| value.eq_ignore_ascii_case(word));
     (!is_on && switch(value) != Some(false)).then(|| {
         (Verdict::Differs, format!("{value:?} is no word for a switch: it means OFF there; write ON or OFF"))
@@ -267,7 +267,7 @@ fn judge_set(variable: &Variable, value: &str) -> Found {
         .then(|| (Verdict::Aborts, format!("{} is none of {}", wrong.join(", "), variable.words.join(", "))))
 }
 
-/// A server reads digits and one letter behind them, whatever follows.
+/// A server reads digits and one letter after them, and ignores the rest.
 fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str) -> Found {
     if variable.words.iter().any(|word| word.eq_ignore_ascii_case(value)) {
         return None;
@@ -280,7 +280,7 @@ fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str
     let (digits, rest) = text.split_at(text.len() - behind.len());
     let letter = rest.chars().next();
     let unit = unit(letter).filter(|_| letter.is_none_or(|it| letters.contains(it.to_ascii_uppercase())));
-    // No digits are 0.
+    // Without digits the value is 0.
     let whole = digits.parse::<i128>().ok().or(digits.is_empty().then_some(0));
     let Some(asked) = whole.zip(unit).and_then(|(whole, unit)| whole.checked_mul(unit)) else {
         return Some((
@@ -331,7 +331,7 @@ fn judge_real(variable: &Variable, value: &str) -> Found {
         .then(|| (Verdict::Differs, format!("the server takes {used} instead ({min} to {max})")))
 }
 
-/// A hint for a name that is not there: one that is, or a series that had it.
+/// A hint for an unknown name: a similar name, or a series that had it.
 fn near(snapshot: &Snapshot, written: &str) -> String {
     let name = name::plain(written);
     let name = name.strip_prefix("skip_").unwrap_or(&name);
@@ -356,7 +356,7 @@ fn near(snapshot: &Snapshot, written: &str) -> String {
     close.filter(|(far, _)| *far <= 2).map(|(_, known)| format!("; is {known} meant?")).unwrap_or_default()
 }
 
-/// How many letters must be changed, put in or taken out.
+/// The number of letters that must be changed, inserted or removed.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -372,12 +372,12 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Whether a server that runs with a setting runs with what was asked for.
+/// Whether the value of a running server is the requested one.
 #[must_use]
 pub fn is_as_asked(variable: &Variable, asked: &str, runs: &str) -> bool {
     super::are_equal(variable, asked, runs)
         || variable.is_switch() && switch(asked).is_some() && switch(asked) == switch(runs)
-        // A word may be asked for by its beginning or its number.
+        // A word may be given by its beginning or its number.
         || variable.words.iter().position(|word| word.eq_ignore_ascii_case(runs)).is_some_and(|at| {
             asked.parse() == Ok(at) || runs.to_ascii_lowercase().starts_with(&asked.to_ascii_lowercase())
         })

@@ -1,31 +1,31 @@
-//! What differs between two snapshots.
+//! The differences between two snapshots.
 
 use super::value::words;
 use super::{Snapshot, Variable, are_equal, is_administrative};
 
-/// In which way a variable differs.
+/// How a variable differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Somebody set it to something else.
+    /// Somebody set it to another value.
     Value,
-    /// It is something else where nobody sets it.
+    /// It has another default.
     Default,
     /// Only B has it.
     Added,
     /// Only A has it.
     Removed,
-    /// B takes it and does nothing.
+    /// B accepts it but it has no effect.
     Ignored,
-    /// B wants to be rid of it, A did not.
+    /// It is deprecated in B, but not in A.
     Deprecated,
-    /// Words or numbers that A takes and B does not.
+    /// B refuses words or numbers that A accepts.
     Narrowed,
-    /// One of them can change it while it runs, the other can't.
+    /// It can be changed at run time in only one of them.
     Dynamic,
 }
 
 impl Kind {
-    /// All of them, in the order in which they are shown.
+    /// All kinds, in the order in which they are shown.
     pub const ALL: [Kind; 8] = [
         Kind::Value,
         Kind::Default,
@@ -41,21 +41,21 @@ impl Kind {
 /// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Which variable.
+    /// The variable.
     pub name: String,
-    /// In which way.
+    /// How it differs.
     pub kind: Kind,
-    /// How it is in A.
+    /// Its value in A.
     pub a: Option<String>,
-    /// How it is in B.
+    /// Its value in B.
     pub b: Option<String>,
-    /// Where A has it from.
+    /// Where A's value comes from.
     pub a_from: Option<String>,
-    /// Where B has it from.
+    /// Where B's value comes from.
     pub b_from: Option<String>,
-    /// What else is to be said.
+    /// A further remark.
     pub note: Option<String>,
-    /// It says which server it is, where its files are or on which machine it runs.
+    /// Whether it only identifies the server, its files or its machine.
     pub is_administrative: bool,
 }
 
@@ -78,7 +78,7 @@ pub fn compare(a: &Snapshot, b: &Snapshot) -> Vec<Difference> {
     found
 }
 
-/// A variable of one side alone, if the other side would know of it.
+/// A variable that only one side has, if the other side would know it.
 fn only(
     name: &str,
     kind: Kind,
@@ -88,7 +88,7 @@ fn only(
     let inert = variable.ignored.is_some();
     let seen = variable.is_variable && other.has_variables
         || variable.option.is_some() && !inert && other.has_options;
-    // An option that does nothing is no loss.
+    // Losing an option without an effect is no loss.
     if inert && !variable.is_variable
         || !(seen || side.is_partial())
         || other.is_partial() && !side.is_partial()
@@ -121,7 +121,7 @@ fn both(
         (difference.a, difference.b, difference.note) = (one, other, note);
         found.push(difference);
     };
-    // A variable may live on after its option was removed.
+    // A variable may still exist after its option was removed.
     let inert = |variable: &Variable| variable.ignored.clone().filter(|_| !variable.is_variable);
     match (inert(left), inert(right)) {
         (None, Some(said)) => return push(Kind::Ignored, shown(left), None, said_more(said)),
@@ -152,8 +152,8 @@ fn both(
     }
 }
 
-/// How the values of two variables differ. What nobody set is compared by its default: a server computes
-/// some values at its start from others.
+/// How the values of two variables differ. Where nobody set a value the defaults are compared: a server
+/// computes some values from others when it starts.
 fn value(a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<String>)> {
     let kinds = if a.kind.is_some() { a } else { b };
     let same = |one: &Option<String>, other: &Option<String>| {
@@ -162,7 +162,7 @@ fn value(a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<Str
     };
     let defaults = a.default.is_some() && b.default.is_some();
     if a.is_set() || b.is_set() {
-        // What one side does not tell is no difference.
+        // A value that one side does not tell is not a difference.
         let (one, other) = (shown(a)?, shown(b)?);
         if !are_equal(kinds, &one, &other) {
             return Some((Kind::Value, Some(one), Some(other)));
@@ -175,13 +175,13 @@ fn value(a: &Variable, b: &Variable) -> Option<(Kind, Option<String>, Option<Str
     None
 }
 
-/// What a variable is: what somebody set, else its default.
+/// The value of a variable: what somebody set, else its default.
 fn shown(variable: &Variable) -> Option<String> {
     let (value, default) = (variable.value.clone(), variable.default.clone());
     if variable.is_set() { value.or(default) } else { default.or(value) }
 }
 
-/// What a server says of an option without effect, but for what it says of most.
+/// A server's message about an option without effect, unless it is the usual one.
 fn said_more(said: String) -> Option<String> {
     Some(said).filter(|said| !said.starts_with("was removed"))
 }
@@ -195,7 +195,7 @@ fn from(variable: &Variable) -> Option<String> {
     })
 }
 
-/// What the second one does not take any more.
+/// What B does not accept any more.
 fn narrowed(a: &Variable, b: &Variable) -> Option<String> {
     if a.kind != b.kind {
         return None;
@@ -223,7 +223,7 @@ fn narrowed(a: &Variable, b: &Variable) -> Option<String> {
 }
 
 fn new(name: &str, kind: Kind, a: &Variable, b: &Variable) -> Difference {
-    // Without an origin a server's value may be somebody's: two servers are shown as they are.
+    // Without an origin somebody may have set a server's value: two servers are compared as they are.
     let is_set = |variable: &Variable| variable.is_set() && variable.origin.is_some();
     let are_servers = a.value.is_some() && b.value.is_some() && (a.origin.is_none() || b.origin.is_none());
     let by_machine = (a.is_by_machine || b.is_by_machine)
@@ -305,13 +305,13 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
             ["Value a 5 1", "Value c 7 8", "Value hostname x y (a)", "Value o 9 8 (a)", "Default b 1 2"];
         assert_eq!(told(&a, &b), expected);
         assert_eq!(compare(&a, &b)[0].a_from.as_deref(), Some("CONFIG /my.cnf"));
-        // A server that tells no origins is shown as it is.
+        // A server that tells no origins is compared as it is.
         let one = side("variables", "back_log\tdefault=80\tvalue=70\tvariable\tmachine\n");
         let other = side("variables", "back_log\tdefault=80\tvalue=80\tvariable\tmachine\n");
         assert_eq!(told(&one, &other), ["Value back_log 70 80"]);
         let series = side("options variables", "back_log\tdefault=80\toption=none\tvariable\tmachine\n");
         assert_eq!(told(&one, &series), ["Value back_log 70 80 (a)"]);
-        // A computed value is no difference from a series.
+        // A computed value is not a difference from a series.
         let series = side("options variables", "c\tdefault=0\toption=none\tvariable\n");
         assert!(told(&a, &series).iter().all(|line| !line.contains(" c ")), "{:?}", told(&a, &series));
     }

@@ -1,4 +1,4 @@
-//! An option file as a snapshot: what it asks for, and nothing else.
+//! An option file as a snapshot: only the settings in it.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use ::server::OptionLine;
 use super::option::Meaning;
 use super::{Snapshot, Variable, check, name, resolve};
 
-/// The settings of lines of option files, in groups that `like` reads and by its names. What it does not know
-/// keeps the name that it has.
+/// The settings in lines of option files, from groups that `like` reads and with its names. A name that it
+/// does not know stays as it is.
 #[must_use]
 pub fn read_file(title: &str, lines: &[OptionLine], like: &Snapshot) -> Snapshot {
     let checked = check::check(like, lines);

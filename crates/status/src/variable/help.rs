@@ -1,15 +1,15 @@
-//! What `mariadbd --no-defaults --verbose --help` prints: every option with its argument, and the values
-//! that are compiled in.
+//! Reads the output of `mariadbd --no-defaults --verbose --help`: every option with its argument, and the
+//! compiled-in values.
 
 use super::{Argument, Malformed, Snapshot, Variable};
 
-/// The second part of the text begins with this.
+/// The beginning of the second part.
 const VALUES: &str = "Variables (--variable-name=value)";
 const GROUPS: &str = "The following groups are read: ";
-/// Some versions print this for nothing, others print nothing.
+/// Some versions print this for an empty value, others print nothing.
 const NOTHING: &str = "(No default value)";
 
-/// What a server's program says of itself.
+/// A reader for the output of a server's program.
 #[derive(Debug)]
 pub struct Help;
 
@@ -39,7 +39,7 @@ impl Help {
             snapshot.variables.insert(name, option);
         }
         for (name, default) in read_values(values) {
-            // The rest are constants, such as version_compile_os: nothing that can be set.
+            // The others are constants, such as version_compile_os, which can't be set.
             if let Some(variable) = snapshot.variables.get_mut(&name) {
                 if matches!(default.as_str(), "TRUE" | "FALSE") && variable.kind.is_none() {
                     variable.kind = Some("BOOLEAN".to_owned());
@@ -58,7 +58,7 @@ fn version(text: &str) -> Option<(String, String)> {
     Some(super::name::version(version, line.contains("MariaDB")))
 }
 
-/// The options, with what is said of them.
+/// The options, with their descriptions.
 fn read_options(text: &str) -> Vec<(String, Variable)> {
     let mut found: Vec<(String, Variable, String)> = Vec::new();
     for line in text.lines() {
@@ -78,7 +78,7 @@ fn read_options(text: &str) -> Vec<(String, Variable)> {
         .collect()
 }
 
-/// `  -a, --ansi          Use ANSI SQL ...`: the name, and what stands behind it on this line.
+/// ` -a, --ansi Use ANSI SQL ...`: the name, and the text after it on this line.
 fn head(line: &str) -> Option<(String, Variable, &str)> {
     let rest = line.strip_prefix("  ")?;
     let rest = match rest.strip_prefix('-').and_then(|rest| rest.split_once(", --")) {
@@ -94,7 +94,7 @@ fn head(line: &str) -> Option<(String, Variable, &str)> {
     let argument = match spec.as_bytes().first() {
         Some(b'[') => Argument::Optional,
         Some(b'=') => Argument::Required,
-        // A switch takes a value too.
+        // A switch accepts a value too.
         _ => Argument::None,
     };
     let option = Variable { option: Some(argument), ..Variable::default() };

@@ -1,18 +1,19 @@
-//! What names of variables and versions tell.
+//! Facts that follow from the names of variables and versions.
 
-/// Small letters and underscores.
+/// The name in lower case with underscores.
 pub(crate) fn plain(name: &str) -> String {
     name.to_ascii_lowercase().replace('-', "_")
 }
 
-/// Title and version word of a version text: `MariaDB 10.11.19-MariaDB-0+deb12u1`, `mariadb-10.11.19`.
+/// The title and the version word for a version text: `MariaDB 10.11.19-MariaDB-0+deb12u1`,
+/// `mariadb-10.11.19`.
 pub(crate) fn version(text: &str, is_mariadb: bool) -> (String, String) {
     let (title, word) = if is_mariadb { ("MariaDB", "mariadb") } else { ("MySQL", "mysql") };
     let text = text.split_whitespace().next().unwrap_or_default();
     (format!("{title} {text}"), format!("{word}-{}", ::server::Version::parse(text)))
 }
 
-/// What a description says of its option's end.
+/// The deprecation message in an option's description.
 pub(crate) fn deprecation(comment: &str) -> Option<String> {
     let sentences = comment.split_inclusive(". ").map(str::trim);
     let says = |text: &str| {
@@ -21,13 +22,13 @@ pub(crate) fn deprecation(comment: &str) -> Option<String> {
     };
     let mut from = sentences.skip_while(|sentence| !says(sentence));
     let first = from.next()?;
-    // `Deprecated.  Use --x instead`: what to use stands in the next one.
+    // `Deprecated. Use --x instead`: the next sentence says what to use.
     let is_bare = first.eq_ignore_ascii_case("deprecated.");
     let more = from.next().filter(|next| is_bare || next.to_ascii_lowercase().starts_with("use "));
     Some(more.map_or_else(|| first.to_owned(), |more| format!("{first} {more}")))
 }
 
-/// Names that say which server it is and where its files are, not how it works.
+/// Names of variables that identify the server and its files, and do not affect how it works.
 const ADMINISTRATIVE: &[&str] = &[
     "basedir",
     "bind_address",
@@ -82,7 +83,7 @@ const ADMINISTRATIVE: &[&str] = &[
     "wsrep_provider",
 ];
 
-/// The same for families of names.
+/// The same for prefixes of names.
 const ADMINISTRATIVE_PREFIXES: &[&str] = &[
     "version_",
     "gtid_binlog_",
@@ -97,28 +98,28 @@ const ADMINISTRATIVE_PREFIXES: &[&str] = &[
     "wsrep_sst_",
 ];
 
-/// Whether a variable says which server it is, where its files are or what it has done so far, and not how it
+/// Whether a variable identifies the server, its files or what it has done so far, and does not affect how it
 /// works.
 #[must_use]
 pub fn is_administrative(name: &str) -> bool {
     ADMINISTRATIVE.contains(&name) || ADMINISTRATIVE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A value that may be kept and shown: passwords and keys are not, and look all the same. The name may be one
-/// that no server of ours knows, or be cut short.
+/// A value that may be stored and shown: passwords and keys are replaced by the same text. The name may be
+/// unknown to all our servers, or abbreviated.
 pub(crate) fn shown(name: &str, value: String) -> String {
     let name = plain(name);
     let last = name.rsplit('_').next().unwrap_or_default();
     let is_secret = ["pass", "pwd", "token", "filekey"].iter().any(|front| last.starts_with(front))
         || name.contains("secret")
         || name.ends_with("sst_auth");
-    // These are about passwords, and are none.
+    // These are about passwords, but do not contain one.
     let is_none = ["old_passwords", "disconnect_on_expired_password"].contains(&name.as_str());
     if is_secret && !is_none && !value.is_empty() { "***".to_owned() } else { value }
 }
 
-/// Variables whose default a server computes from processors, memory or open files, for servers that do not
-/// say so themselves (`GLOBAL_VALUE_ORIGIN` is `AUTO` in MariaDB).
+/// Variables whose default a server computes from processors, memory or open files. For servers that do not
+/// tell this themselves (in MariaDB `GLOBAL_VALUE_ORIGIN` is `AUTO`).
 pub(crate) fn is_by_machine(name: &str) -> bool {
     const NAMES: [&str; 15] = [
         "back_log",

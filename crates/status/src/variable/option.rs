@@ -1,18 +1,18 @@
-//! Which option a name in an option file means: `my_getopt` of the servers, with its prefixes and
+//! Finds the option that a name in an option file means, like `my_getopt` of the servers, with prefixes and
 //! abbreviations.
 
 use super::{Snapshot, Variable};
 
-/// A word in front of an option's name.
+/// A prefix of an option's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefix {
-    /// `loose-`: no error if there is no such option.
+    /// `loose-`: no error if the option does not exist.
     Loose,
     /// `skip-` and `disable-`: off.
     Off,
     /// `enable-`: on.
     On,
-    /// `maximum-`: an upper bound for what sessions may set.
+    /// `maximum-`: an upper limit for sessions.
     Maximum,
     /// `autosize-` of MariaDB: the server chooses.
     Auto,
@@ -27,28 +27,28 @@ const PREFIXES: [(&str, Prefix); 6] = [
     ("autoset_", Prefix::Auto),
 ];
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug, PartialEq)]
 pub enum Meaning<'a> {
     /// This option.
     Option {
-        /// Its whole name.
+        /// Its full name.
         name: &'a str,
-        /// What is known of it.
+        /// What is known about it.
         variable: &'a Variable,
-        /// What stands in front of it.
+        /// Its prefixes.
         prefixes: Vec<Prefix>,
-        /// It is written shorter than it is called.
+        /// Whether the name is abbreviated.
         is_abbreviated: bool,
     },
-    /// More than one option begins so.
+    /// Several options begin like this.
     Ambiguous {
         /// Their names.
         names: Vec<&'a str>,
     },
-    /// There is none.
+    /// There is no such option.
     Unknown {
-        /// Whether the server goes on.
+        /// Whether the server continues.
         is_loose: bool,
     },
 }
@@ -80,7 +80,7 @@ pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
     }
 }
 
-/// The option of this name, or else all that begin with it.
+/// The option with this name, or else all options that begin with it.
 fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a str, &'a Variable)> {
     let is_option = |variable: &Variable| variable.option.is_some() || !snapshot.has_options;
     if let Some((whole, variable)) = snapshot.variables.get_key_value(name)

@@ -1,5 +1,5 @@
-//! Options that a program takes and does not list: servers keep names of former options and of those of
-//! another family, and say in their log that they do nothing.
+//! Options that a program accepts but does not list: servers still accept names of former options and of
+//! those of another family, and log that they have no effect.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub fn candidates(program: &[u8], listed: &Snapshot, others: &[&Snapshot]) -> BT
             && text[0].is_ascii_lowercase()
             && text.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
     };
-    // A linker keeps a text that another one ends with as its tail.
+    // A linker stores a text that is the end of another text only as the tail of that one.
     let tails = |text: &[u8]| {
         let text = String::from_utf8_lossy(text).replace('-', "_");
         let starts: Vec<usize> =
@@ -28,14 +28,14 @@ pub fn candidates(program: &[u8], listed: &Snapshot, others: &[&Snapshot]) -> BT
     texts.chain(options).filter(|name| !listed.variables.contains_key(name)).collect()
 }
 
-/// Reads what a program wrote to stderr that was started with `--no-defaults --loose-NAME=1 --verbose
-/// --help`: an option that does nothing, if it is one.
+/// Reads the stderr of a program that was started with `--no-defaults --loose-NAME=1 --verbose --help`.
+/// Returns an option without effect, if it is one.
 #[must_use]
 pub fn judge_probe(name: &str, said: &str) -> Option<Variable> {
     let quoted = format!("'{}' ", name.replace('_', "-"));
     let line = said.lines().find(|line| line.contains("[Warning]") && line.contains(&quoted))?;
     let text = line.split_once(&quoted)?.1;
-    // Here it speaks of the name itself; a prefix of a name is answered with the whole one.
+    // Here the message is about the name itself; for an abbreviation it would contain the full name.
     (text.starts_with("was removed") || text.contains("compatible option")).then(|| Variable {
         option: Some(Argument::Optional),
         ignored: Some(text.trim().to_owned()),

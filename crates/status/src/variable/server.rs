@@ -6,17 +6,17 @@ use ::server::{Error, Flavour, Session};
 
 use super::{Argument, Snapshot, Variable, name};
 
-/// MariaDB's own description of its variables; the path is there since 10.5.
+/// MariaDB's own description of its variables; it has the path since 10.5.
 const STATEMENT: &str = "SELECT variable_name, global_value, default_value, global_value_origin, variable_type, \
     numeric_min_value, numeric_max_value, numeric_block_size, enum_value_list, read_only, \
     command_line_argument, global_value_path, variable_comment, variable_scope \
     FROM information_schema.system_variables";
 
-/// Reads what a server runs with. MySQL tells names and values only.
+/// Reads the settings of a running server. MySQL shows only names and values.
 ///
 /// # Errors
 ///
-/// Those of the session.
+/// Errors of the session.
 pub fn read_server(session: &mut Session) -> Result<Snapshot, Error> {
     let is_mariadb = session.about.flavour == Flavour::MariaDb;
     let (title, version) = name::version(&session.about.version_text, is_mariadb);
@@ -52,7 +52,7 @@ fn described(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error>
         let words = words.map(|words| words.split(',').map(str::to_owned).collect()).unwrap_or_default();
         let is_session_only = scope.as_deref() == Some("SESSION ONLY");
         let variable = Variable {
-            // NULL is nothing, and not unknown.
+            // NULL means empty, and not unknown.
             value: Some(name::shown(&name::plain(&name), value.unwrap_or_default()))
                 .filter(|_| !is_session_only),
             is_by_machine: origin.as_deref() == Some("AUTO") || name::is_by_machine(&name::plain(&name)),
@@ -60,7 +60,7 @@ fn described(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error>
             default,
             printed: None,
             file: file.filter(|file| !file.is_empty()),
-            // The words of a switch say nothing.
+            // The words of a switch are not informative.
             words: if kind.as_deref() == Some("BOOLEAN") { Vec::new() } else { words },
             kind,
             min,
@@ -97,12 +97,12 @@ fn shown(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error> {
     Ok(variables)
 }
 
-/// Sets each variable of a throw-away server to the value that it has, and returns what the server says of
-/// those that it wants to be rid of.
+/// Sets each variable of a disposable server to its current value. Returns the server's messages about
+/// deprecated ones.
 ///
 /// # Errors
 ///
-/// Those of the session, but for variables that can't be set.
+/// Errors of the session, except for variables that can't be set.
 pub fn deprecations(session: &mut Session, snapshot: &Snapshot) -> Result<BTreeMap<String, String>, Error> {
     let mut found = BTreeMap::new();
     for (name, variable) in &snapshot.variables {

@@ -1,5 +1,5 @@
-//! The snapshots that ship: every series that `remora sandbox` can start, as made by
-//! `remora vars snapshot sandbox:SERIES`.
+//! The shipped snapshots: every series that `remora sandbox` can start, made by `remora vars snapshot
+//! sandbox:SERIES`.
 
 use super::Snapshot;
 
@@ -45,7 +45,7 @@ mod tests {
             assert!(snapshot.has_options && snapshot.has_variables);
             assert!(snapshot.variables.len() > 450, "{name}: {}", snapshot.variables.len());
             assert!(snapshot.groups.contains(&"mysqld".to_owned()));
-            // Nothing of the machine that made it.
+            // Nothing specific to the machine that made it.
             for word in ["/root/", "/tmp/", "/work"] {
                 let found = text.lines().find(|line| line.contains(word));
                 assert!(found.is_none_or(|line| line.contains("default=/tmp")), "{name}: {found:?}");

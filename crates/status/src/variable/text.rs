@@ -1,7 +1,7 @@
-//! Snapshots as text: a head, then a line for each variable, fields apart by tabs.
+//! Snapshots as text: a header, then a line for each variable, with fields separated by tabs.
 //!
-//! It is read by people in a `diff` as well, so defaults stand first and nothing is written that is not
-//! known. `docs/formats/variables.md` describes it.
+//! People read it in a `diff` as well, so defaults come first and unknown fields are left out.
+//! `docs/formats/variables.md` describes it.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::{Argument, Malformed, Snapshot, Variable};
 const MAGIC: &str = "remora variables 1";
 
 impl Snapshot {
-    /// Whether a text begins as snapshots do.
+    /// Whether a text begins like a snapshot.
     #[must_use]
     pub fn is_snapshot(text: &str) -> bool {
         text.starts_with("remora variables ")
@@ -22,7 +22,7 @@ impl Snapshot {
         let mut out = format!("{MAGIC}\ntitle\t{}\nversion\t{}\n", escape(&self.title), self.version);
         let mut head = |name: &str, value: &str| {
             if !value.is_empty() {
-                // A String takes everything.
+                // Writing to a String can't fail.
                 writeln!(out, "{name}\t{value}").ok();
             }
         };
@@ -42,7 +42,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] with the line, when it is of another format or damaged.
+    /// [`Malformed`] with the line, when it has another format or is damaged.
     pub fn read(text: &str) -> Result<Snapshot, Malformed> {
         let mut lines = (1..).zip(text.lines());
         let wrong = |line: u32, why: &str| Malformed { what: format!("line {line}: {why}") };

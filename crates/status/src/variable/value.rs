@@ -1,20 +1,20 @@
-//! When two texts are one value.
+//! Decides when two texts are the same value.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::Variable;
 
-/// A number as servers take them in option files.
+/// A number in an option file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// A whole number, a suffix multiplied in.
+    /// A whole number, multiplied by its suffix.
     Whole(i128),
-    /// One with a point.
+    /// A number with a decimal point.
     Real(f64),
 }
 
-/// Reads a number with the suffixes of option files: K, M, G, and T, P, E of MariaDB.
+/// Reads a number with the suffixes of option files: K, M, G, and MariaDB's T, P, E.
 #[must_use]
 pub fn number(text: &str) -> Option<Number> {
     let text = text.trim();
@@ -29,14 +29,14 @@ pub fn number(text: &str) -> Option<Number> {
     Some(if whole { Number::Whole(real as i128) } else { Number::Real(real) })
 }
 
-/// What a letter behind a number stands for; 1 if there is none.
+/// The factor for a letter after a number; 1 if there is none.
 pub(crate) fn unit(letter: Option<char>) -> Option<i128> {
     let Some(letter) = letter else { return Some(1) };
     let at = ['K', 'M', 'G', 'T', 'P', 'E'].iter().position(|known| letter.eq_ignore_ascii_case(known))?;
     Some(1 << (10 * (at + 1)))
 }
 
-/// `Some(true)` for ON and its like.
+/// `Some(true)` for ON and its synonyms.
 pub(crate) fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_uppercase().as_str() {
         "ON" | "TRUE" | "1" | "YES" => Some(true),
@@ -46,7 +46,7 @@ pub(crate) fn switch(text: &str) -> Option<bool> {
 }
 
 /// Whether two texts are the same value of a variable: `1` and `ON` of a switch, `64M` and `67108864`, words
-/// of a set in another order, a folder with and without its last slash, NULL and nothing.
+/// of a set in another order, a folder with and without its trailing slash, NULL and the empty text.
 #[must_use]
 pub fn are_equal(variable: &Variable, a: &str, b: &str) -> bool {
     let (a, b) = (&charset(present(a)), &charset(present(b)));
@@ -72,12 +72,12 @@ pub fn are_equal(variable: &Variable, a: &str, b: &str) -> bool {
     }
 }
 
-/// What stands for nothing is nothing.
+/// Texts that mean an empty value become empty.
 fn present(text: &str) -> &str {
     if text.eq_ignore_ascii_case("NULL") { "" } else { text.trim() }
 }
 
-/// utf8 is the old name of utf8mb3, and newer servers print the new one.
+/// utf8 is the old name of utf8mb3, which newer servers print.
 fn charset(text: &str) -> Cow<'_, str> {
     match text.strip_prefix("utf8") {
         Some("") => Cow::Borrowed("utf8mb3"),
@@ -86,7 +86,7 @@ fn charset(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The words of a list, in an order of their own.
+/// The words of a list, sorted.
 pub(crate) fn words(text: &str) -> BTreeSet<String> {
     let words = text.split(',').map(|word| word.trim().to_ascii_lowercase());
     words.filter(|word| !word.is_empty()).collect()

@@ -1,5 +1,5 @@
-//! What is dumped and loaded: one long narrow table, a database of an application, one wide table of mixed
-//! columns.
+//! The data to dump and load: a long narrow table, the database of an application, and a wide table with
+//! mixed columns.
 
 use std::process::{Command, Stdio};
 
@@ -9,14 +9,14 @@ use super::Bench;
 use crate::bench::import::{TABLE, done, write_nodes};
 use crate::root;
 
-/// A set of data, always in database `bench`.
+/// A set of data, always in the database `bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     /// The node table of a wiki: narrow rows.
     Nodes,
-    /// The rental case of the tests, its large tables many times over.
+    /// The rental case of the tests, with its large tables multiplied.
     Rental,
-    /// Twenty columns of all kinds.
+    /// Twenty columns of all types.
     Mixed,
 }
 
@@ -31,7 +31,7 @@ impl Data {
         }
     }
 
-    /// Rows of its largest table, in the full measure.
+    /// Rows of its largest table in the full benchmark.
     pub(super) fn rows(self) -> u64 {
         match self {
             Data::Nodes => 5_400_000,
@@ -49,7 +49,7 @@ impl Data {
         }
     }
 
-    /// The definition of a table that can be filled by one LOAD DATA; `None` for a whole database.
+    /// The definition of a table that one LOAD DATA can fill; `None` for a whole database.
     pub(super) fn definition(self) -> Option<String> {
         match self {
             Data::Nodes => Some(format!("{TABLE} ENGINE=InnoDB")),
@@ -70,7 +70,7 @@ impl Data {
             Data::Mixed => {
                 bench.query(&definition.unwrap_or_default())?;
                 numbers(bench)?;
-                // Not more combinations than it takes, of which the last thousand are cut off.
+                // No more combinations than necessary; the surplus in the last thousand is cut off.
                 let (millions, thousands) = (rows.div_ceil(1_000_000), rows.div_ceil(1000));
                 bench.query(&format!(
                     "INSERT INTO bench.mixed {MIXED_ROWS} WHERE c.n < {millions} AND b.n < {thousands} HAVING id <= {rows}"
@@ -86,7 +86,7 @@ impl Data {
                 rental(bench)?;
                 let times = (rows / 10_000).max(1);
                 for (table, columns, values) in RENTAL {
-                    // Tables of 10,000 rows, all but one of the copies.
+                    // Tables of 10,000 rows; all but one consist of copies.
                     bench.query(&format!(
                         "SET unique_checks = 0; INSERT INTO bench.{table} ({columns}) SELECT {values} \
                          FROM bench.{table} t, bench.numbers k WHERE k.n BETWEEN 1 AND {}",
@@ -103,7 +103,7 @@ impl Data {
     }
 }
 
-/// The tables of the rental case that grow, their columns, and what a copy has in them.
+/// The tables of the rental case that grow, their columns, and the values of a copy.
 const RENTAL: [(&str, &str, &str); 2] = [
     ("rental", "day, inventory, customer, back", "day + INTERVAL k.n * 400 DAY, inventory, customer, back"),
     ("payment", "rental, amount, at, note", "rental, amount, at + INTERVAL k.n MINUTE, note"),

@@ -1,6 +1,6 @@
 //! Nodes of OpenStreetMap in the order of their ids, as people draw them: ways in small steps, changesets of
-//! one mapper, a part of them edited later. It is generated, so that everybody measures the same; general
-//! compressors shrink it about as much as a real file.
+//! one mapper, some of them edited later. They are generated, so that everybody measures the same; general
+//! compressors shrink them about as much as a real file.
 
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
@@ -12,10 +12,10 @@ use crate::pageviews::Random;
 
 const USERS: u64 = 8000;
 const DAY_S: u64 = 86_400;
-/// Names are made of these.
+/// Letters for names.
 const LETTERS: &[u8; 20] = b"aeioubcdlmnrstvzjk_0";
 
-/// A later change of some nodes in a row.
+/// A later change to some consecutive nodes.
 struct Edit {
     changeset: u64,
     user: usize,
@@ -40,7 +40,7 @@ struct Nodes {
     edit: Option<Edit>,
 }
 
-/// Writes so many rows; a file that is there is taken for what it would be.
+/// Writes this many rows; an existing file is assumed to be right.
 pub(super) fn write(path: &Path, rows: u64) -> Result<()> {
     if path.exists() {
         return Ok(());
@@ -86,7 +86,7 @@ impl Nodes {
         }
     }
 
-    /// How many times until a chance of one in `mean` comes.
+    /// How many trials until an event with a chance of one in `mean` happens.
     fn times(&mut self, mean: u64) -> u64 {
         let mut count = 1;
         while self.random.below(mean) != 0 {
@@ -95,13 +95,13 @@ impl Nodes {
         count
     }
 
-    /// A step around nothing, small ones more often.
+    /// A step around zero; small steps are more frequent.
     fn around(&mut self, scale: u64) -> i64 {
         let sum: u64 = (0..4).map(|_| self.random.below(scale)).sum();
         i64::try_from(sum).unwrap_or(0) - i64::try_from(2 * scale).unwrap_or(0)
     }
 
-    /// Some map a lot.
+    /// Some mappers map a lot.
     fn mapper(&mut self) -> usize {
         let product = self.random.below(USERS) * self.random.below(USERS) * self.random.below(USERS);
         usize::try_from(product / (USERS * USERS)).unwrap_or(0)

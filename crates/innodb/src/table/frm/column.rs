@@ -6,7 +6,7 @@ use crate::Error;
 use crate::table::collation::Collation;
 use crate::table::{Column, Generated, Members, Real, Shape, Type, Version};
 
-/// Bytes that a column has.
+/// Bytes of a column's description.
 const COLUMN_BYTES: usize = 17;
 /// Bytes before the first expression, and before the name of each.
 const EXPRESSIONS_HEADER_BYTES: usize = 16;
@@ -15,16 +15,16 @@ const EXPRESSION_HEADER_BYTES: usize = 6;
 const SIGNED: u16 = 1;
 const ZEROFILL: u16 = 4;
 const NULLABLE: u16 = 0x8000;
-/// Decimals of a FLOAT or DOUBLE that has none of its own.
+/// The decimals of a FLOAT or DOUBLE that is declared without them.
 const NO_DECIMALS: u8 = 31;
-/// What the server does to a column by itself.
+/// What the server does to a column automatically.
 const COUNTED: u8 = 15;
 const COMPRESSED: u8 = 24;
-/// Who sees a column: from this on no statement.
+/// Who can see a column: from this value on no statement can.
 const VISIBILITY: u8 = 3;
 const UNSEEN: u8 = 2;
 
-/// All columns; those of hashes are not yet known as virtual.
+/// All columns; hash columns are not marked as virtual yet.
 pub(super) fn parse(
     file: &Reader<'_>,
     start: usize,
@@ -87,7 +87,7 @@ fn generate(file: &Reader<'_>, columns: &mut [Column], at: u16, generated: Gener
     Ok(())
 }
 
-/// Which columns are computed.
+/// Finds out which columns are computed.
 fn expressions(file: &Reader<'_>, bytes: Reader<'_>, columns: &mut [Column]) -> Result<(), Error> {
     let mut at = EXPRESSIONS_HEADER_BYTES;
     while at < bytes.len() {
@@ -105,7 +105,7 @@ fn expressions(file: &Reader<'_>, bytes: Reader<'_>, columns: &mut [Column]) -> 
     Ok(())
 }
 
-/// Lists of names. Each list begins with the sign that follows each of its names, and ends with a zero.
+/// Lists of names. Each list begins with the separator that follows each of its names, and ends with a zero.
 fn lists(bytes: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut lists = Vec::new();
     let mut rest = bytes;
@@ -122,12 +122,12 @@ fn lists(bytes: &[u8]) -> Vec<Vec<&[u8]>> {
     lists
 }
 
-/// The name of each column's type, if it is a plugin's.
+/// The name of each column's type, if it comes from a plugin.
 fn type_names<'a>(sections: &Sections<'a>, count: usize) -> Result<Vec<Option<&'a str>>, Error> {
     let mut names = vec![None; count];
     let bytes = Reader::new(sections.type_names.unwrap_or_default());
     let mut at = 0;
-    // Numbers below 251 are a byte, others that and two more.
+    // Numbers below 251 are one byte; others are that byte and two more.
     let number = |at: &mut usize| {
         let first = bytes.u8(*at)?;
         let (number, len) = match first {
@@ -149,7 +149,7 @@ fn type_names<'a>(sections: &Sections<'a>, count: usize) -> Result<Vec<Option<&'
     Ok(names)
 }
 
-/// A column's seventeen bytes, and the lists of members.
+/// A column's seventeen bytes, and the member lists.
 struct Field<'a> {
     name: &'a str,
     bytes: Reader<'a>,
@@ -180,7 +180,7 @@ impl Field<'_> {
             7 | 10..=12 => return Err(Error::old_time(self.name)),
             254 => Type::Char { chars: self.chars(length)?, collation: self.collation()? },
             15 => {
-                // The byte that says whether a value is compressed counts.
+                // The length includes the byte that says whether a value is compressed.
                 let length = length.checked_sub(u16::from(compressed));
                 let length = length.ok_or_else(|| self.fault("a VARCHAR of impossible length"))?;
                 Type::Varchar { chars: self.chars(length)?, collation: self.collation()?, compressed }
@@ -211,7 +211,7 @@ impl Field<'_> {
         })
     }
 
-    /// The type, if it is one of numbers.
+    /// The type, if it is numeric.
     fn number(&self, length: u16, flags: u16) -> Result<Option<Type>, Error> {
         let decimals = u8::try_from(flags >> 8 & 63).unwrap_or_default();
         let unsigned = flags & SIGNED == 0;
@@ -245,7 +245,7 @@ impl Field<'_> {
         }))
     }
 
-    /// A type of a plugin.
+    /// A type from a plugin.
     fn named(&self, name: &str, version: Version) -> Result<Type, Error> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "uuid" => Type::Uuid { always_swapped: version.swaps_all_uuids() },
@@ -256,7 +256,7 @@ impl Field<'_> {
         })
     }
 
-    /// Digits behind the second: what the width has over that of a whole one, and a point.
+    /// Fractional digits: the width minus that of whole seconds and a point.
     fn fraction(&self, length: u16, whole: u16) -> Result<u8, Error> {
         match length.checked_sub(whole) {
             Some(0) => Ok(0),
@@ -270,7 +270,7 @@ impl Field<'_> {
         Collation::of_number(number).ok_or_else(|| self.unknown(&format!("collation of number {number}")))
     }
 
-    /// Characters of a length in bytes.
+    /// Number of characters in a length in bytes.
     fn chars(&self, bytes: u16) -> Result<u16, Error> {
         Ok(bytes / u16::from(self.collation()?.charset().max))
     }
@@ -280,7 +280,7 @@ impl Field<'_> {
         let place = usize::from(self.bytes.u8(12)?).checked_sub(1);
         let list = place.and_then(|place| self.lists.get(place)).filter(|list| !list.is_empty());
         let list = list.ok_or_else(|| self.fault("an ENUM or SET without members"))?;
-        // Characters of several bytes may have any byte in them, and are written in hexadecimal.
+        // Characters of several bytes may contain any byte, and are written in hexadecimal.
         let names: Option<Vec<Vec<u8>>> = match collation.charset().min {
             1 => Some(list.iter().map(|name| name.to_vec()).collect()),
             _ => list.iter().map(|name| hexadecimal(name)).collect(),

@@ -7,7 +7,7 @@ use crate::table::{Column, Generated, Key, KeyKind, Part, Type};
 const KEY_BYTES: usize = 8;
 const PART_BYTES: usize = 9;
 const SEPARATOR: u8 = 0xff;
-/// The first bit of a key's flags is turned over: as stored, it is clear when the key is unique.
+/// The first bit of a key's flags is inverted: as stored, it is clear when the key is unique.
 const NOT_UNIQUE: u16 = 1;
 const FULLTEXT: u16 = 128;
 const SPATIAL: u16 = 1024;
@@ -16,7 +16,7 @@ const VECTOR: u8 = 7;
 const COLUMN_BITS: u16 = 0x3fff;
 const DESCENDING: u8 = 0x80;
 
-/// Bytes of all that is said of keys.
+/// Length of the description of all keys.
 pub(super) fn section_bytes(file: &Reader<'_>) -> Result<usize, Error> {
     match file.u16(14)? {
         u16::MAX => Ok(size(file.u32(47)?)),
@@ -24,7 +24,7 @@ pub(super) fn section_bytes(file: &Reader<'_>) -> Result<usize, Error> {
     }
 }
 
-/// All keys. The last columns are the hashes of those that are unique by one.
+/// All keys. The last columns are the hashes of keys that are unique by a hash.
 pub(super) fn parse(file: &Reader<'_>, columns: &mut [Column]) -> Result<Vec<Key>, Error> {
     let bytes = file.part(usize::from(file.u16(6)?), section_bytes(file)?)?;
     let first = bytes.u8(0)?;

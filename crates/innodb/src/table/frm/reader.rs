@@ -1,4 +1,4 @@
-//! Bytes at places that may be beyond the end.
+//! Reads bytes at offsets that may be beyond the end.
 
 use crate::Error;
 
@@ -6,7 +6,7 @@ use crate::Error;
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
-    /// Where they begin in the file.
+    /// Their offset in the file.
     start: usize,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A length in the file; one that no memory has is too large in any case.
+/// A length in the file; one that no memory can hold is too large in any case.
 pub(super) fn size(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! A column as `SHOW CREATE TABLE` writes it.
+//! A column, as `SHOW CREATE TABLE` prints it.
 
 use super::cursor::Cursor;
 use super::lexer::Kind;
@@ -6,7 +6,7 @@ use crate::Error;
 use crate::table::collation::Collation;
 use crate::table::{Column, Generated, Members, Real, Shape, Type, Version, letters};
 
-/// A column whose character set may still be that of the table.
+/// A column whose character set may still be the table's.
 pub(super) struct Draft {
     pub(super) name: String,
     line: usize,
@@ -24,7 +24,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Reads a column up to the comma or parenthesis behind it.
+    /// Reads a column up to the comma or parenthesis after it.
     pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Draft, Error> {
         let name = cursor.name()?;
         let line = cursor.peek().map_or(1, |token| token.line);
@@ -53,7 +53,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// What stands in parentheses behind the type.
+    /// The parentheses after the type.
     fn arguments(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         if !cursor.takes("(") {
             return Ok(());
@@ -192,7 +192,7 @@ impl Draft {
         })
     }
 
-    /// The type, if it is one of numbers.
+    /// The type, if it is numeric.
     fn number(&self) -> Result<Option<Type>, Error> {
         Ok(Some(match self.type_name.as_str() {
             "tinyint" => self.int(1)?,
@@ -223,7 +223,7 @@ impl Draft {
     }
 
     fn int(&self, bytes: u8) -> Result<Type, Error> {
-        // The server writes the width of each; what it would be otherwise.
+        // The server always prints the width; this is the default one.
         let usual = match bytes {
             1 => 3,
             2 => 5,
@@ -270,7 +270,7 @@ impl Draft {
         }
     }
 
-    /// An argument of the type, in its bounds.
+    /// An argument of the type, checked against its bounds.
     fn within(&self, at: usize, usual: u32, max: u32) -> Result<u32, Error> {
         let number = self.numbers.get(at).copied().unwrap_or(usual);
         if number > max { Err(self.error("a type with a number that it can't have")) } else { Ok(number) }
@@ -297,7 +297,7 @@ const SHAPES: [&str; 8] = [
     "geometrycollection",
 ];
 
-/// Goes behind a default: a text, a number, a function, or anything in parentheses.
+/// Skips a default: a text, a number, a function, or anything in parentheses.
 fn expression(cursor: &mut Cursor<'_>) -> Result<(), Error> {
     if cursor.is(0, "(") {
         return cursor.skip_parenthesis();
@@ -310,7 +310,7 @@ fn expression(cursor: &mut Cursor<'_>) -> Result<(), Error> {
         Kind::Text | Kind::Number => cursor.skip(),
         Kind::Word | Kind::Name => {
             cursor.skip();
-            // A function, which may be one of a database, or a text with its character set before it.
+            // A function, which may be a stored one, or a text preceded by its character set.
             while cursor.takes(".") {
                 cursor.name()?;
             }

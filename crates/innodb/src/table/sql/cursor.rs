@@ -1,9 +1,9 @@
-//! Reading one token after the other.
+//! Reads tokens one by one.
 
 use super::lexer::{Kind, Token};
 use crate::Error;
 
-/// A place in a list of tokens.
+/// A position in a list of tokens.
 pub(super) struct Cursor<'a> {
     tokens: &'a [Token],
     at: usize,
@@ -22,21 +22,21 @@ impl<'a> Cursor<'a> {
         self.at += 1;
     }
 
-    /// Whether the next token is this word (in upper case) or sign; goes behind it then.
+    /// Whether the next token is this word (in upper case) or sign; if so, skips it.
     pub(super) fn takes(&mut self, what: &str) -> bool {
         let found = self.is(0, what);
         self.at += usize::from(found);
         found
     }
 
-    /// Whether the next tokens are these words or signs; goes behind them then.
+    /// Whether the next tokens are these words or signs; if so, skips them.
     pub(super) fn takes_all(&mut self, words: &[&str]) -> bool {
         let found = words.iter().enumerate().all(|(at, word)| self.is(at, word));
         self.at += if found { words.len() } else { 0 };
         found
     }
 
-    /// Whether the token so far ahead is this word or sign.
+    /// Whether the token this far ahead is this word or sign.
     pub(super) fn is(&self, ahead: usize, what: &str) -> bool {
         self.tokens.get(self.at + ahead).is_some_and(|token| match token.kind {
             Kind::Word => token.text.eq_ignore_ascii_case(what),
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Goes behind a word or sign that has to be there.
+    /// Skips a word or sign that must be there.
     pub(super) fn expect(&mut self, what: &str) -> Result<(), Error> {
         if self.takes(what) { Ok(()) } else { Err(self.unexpected(&format!("'{what}'"))) }
     }
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         Ok(token.text.clone())
     }
 
-    /// Goes behind a parenthesis, all that is within, and the one that closes it.
+    /// Skips a parenthesis, its contents, and the closing one.
     pub(super) fn skip_parenthesis(&mut self) -> Result<(), Error> {
         self.expect("(")?;
         let mut depth = 1_usize;
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The error that the next token is none that is understood here.
+    /// The error for a next token that is not understood here.
     pub(super) fn unexpected(&self, expected: &str) -> Error {
         let line = self.peek().or(self.tokens.last()).map_or(1, |token| token.line);
         let found = match self.peek() {

@@ -1,11 +1,11 @@
-//! A key as `SHOW CREATE TABLE` writes it.
+//! A key, as `SHOW CREATE TABLE` prints it.
 
 use super::cursor::Cursor;
 use super::lexer::Kind;
 use crate::Error;
 use crate::table::{Column, Key, KeyKind, Part, Type};
 
-/// A key whose columns are still names.
+/// A key whose columns are still given by name.
 pub(super) struct Draft {
     name: String,
     kind: KeyKind,
@@ -18,7 +18,7 @@ struct DraftPart {
     /// Characters, or bytes of a binary column.
     prefix: Option<u32>,
     descending: bool,
-    /// Whether it is a period rather than a column.
+    /// Whether it is a period and not a column.
     period: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Period {
 }
 
 impl Draft {
-    /// Reads a key up to the comma or parenthesis behind it; `None` when there is none here.
+    /// Reads a key up to the comma or parenthesis after it; `None` when there is no key here.
     pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Option<Draft>, Error> {
         const KINDS: [(&str, KeyKind); 5] = [
             ("PRIMARY", KeyKind::Primary),
@@ -81,7 +81,7 @@ impl Draft {
             cursor.expect("=")?;
             cursor.number::<u32>()?;
         } else if cursor.peek().is_some_and(|token| token.kind == Kind::Name) && cursor.is(1, "=") {
-            // An engine's own.
+            // An option of an engine.
             cursor.skip();
             cursor.skip();
             if cursor.peek().is_some_and(|token| token.kind != Kind::Sign) {
@@ -93,7 +93,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The key, with the places of its columns.
+    /// The key, with the indexes of its columns.
     pub(super) fn finish(&self, columns: &[Column], periods: &[Period]) -> Result<Key, Error> {
         let mut parts = Vec::new();
         for part in &self.parts {
@@ -114,7 +114,7 @@ impl Draft {
     }
 
     fn place(&self, columns: &[Column], name: &str) -> Result<usize, Error> {
-        // The server compares names without regard to case, and writes them as the columns have them.
+        // The server compares names without regard to case, and prints them as in the columns.
         let place = columns.iter().position(|column| column.name == name);
         let place = place.or_else(|| columns.iter().position(|own| own.name.eq_ignore_ascii_case(name)));
         place.ok_or_else(|| self.error("a column that there is not", name))
@@ -144,7 +144,7 @@ impl DraftPart {
     }
 }
 
-/// Bytes that the length of a key's part counts for each character.
+/// Bytes that a key part's length counts for each character.
 fn char_bytes(kind: &Type) -> u32 {
     match kind {
         Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {

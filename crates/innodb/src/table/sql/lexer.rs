@@ -1,8 +1,8 @@
-//! SQL as words, names, texts, numbers and signs.
+//! Splits SQL into words, names, texts, numbers and signs.
 
 use crate::Error;
 
-/// What a text consists of.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A word, as it is written.
@@ -15,15 +15,15 @@ pub(super) enum Kind {
     Number,
     /// Any other character.
     Sign,
-    /// The comment the server writes behind a temporal type of an old format.
+    /// The comment that the server prints after a temporal type in an old format.
     OldTime,
 }
 
-/// A piece of it.
+/// A token.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    /// What it says, quotes and escapes undone.
+    /// Its text, without quotes and escapes.
     pub(super) text: String,
     /// Its line, from 1.
     pub(super) line: usize,
@@ -32,10 +32,10 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// How the server marks DATETIME, TIME and TIMESTAMP as they were before MariaDB 10.1.
+/// How the server marks DATETIME, TIME and TIMESTAMP in the format before MariaDB 10.1.
 const OLD_TIME: &str = "mariadb-5.3";
 
-/// Splits a text. What the server runs in comments is part of it, other comments are not.
+/// Splits a text. Comments that the server executes are part of it, other comments are not.
 pub(super) fn split(text: &str) -> Result<Vec<Token>, Error> {
     let mut lexer = Lexer { rest: text, text, line: 1, in_comment: false };
     let mut tokens = Vec::new();
@@ -49,7 +49,7 @@ struct Lexer<'a> {
     text: &'a str,
     rest: &'a str,
     line: usize,
-    /// Whether this is within a comment that the server runs.
+    /// Whether this is inside a comment that the server executes.
     in_comment: bool,
 }
 
@@ -97,7 +97,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Enters a comment that the server runs, or skips one; a marker in it is given back.
+    /// Enters a comment that the server executes, or skips another one; returns the marker of an old format
+    /// in it.
     fn comment(&mut self, body: &str) -> Result<Option<Kind>, Error> {
         let run = body.strip_prefix('!').or_else(|| body.strip_prefix("M!"));
         if let Some(inner) = run {
@@ -189,7 +190,7 @@ fn is_letter(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '$' | '@') || !char.is_ascii()
 }
 
-/// What a character behind a backslash stands for.
+/// What a character after a backslash stands for.
 fn unescaped(char: char) -> char {
     match char {
         '0' => '\0',

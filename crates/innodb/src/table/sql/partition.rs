@@ -1,13 +1,13 @@
-//! PARTITION BY: the names of partitions, which are those of their files.
+//! PARTITION BY: the names of partitions, which are part of the names of their files.
 
 use super::cursor::Cursor;
 use crate::Error;
 use crate::table::Partition;
 
-/// Partitions that a table can have.
+/// The most partitions of a table.
 const PARTITIONS_MAX: usize = 8192;
 
-/// Reads all from `PARTITION BY` to the end.
+/// Reads everything from `PARTITION BY` to the end.
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Partition>, Error> {
     cursor.expect("PARTITION")?;
     cursor.expect("BY")?;
@@ -35,7 +35,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Vec<Partition>, Error> {
     }
     if partitions.is_empty() {
         let count = count.unwrap_or(if history { 2 } else { 1 });
-        // The last one has what is current.
+        // The last one has the current rows.
         let name = |at| if history && at + 1 == count { "pn".to_owned() } else { format!("p{at}") };
         partitions = (0..count).map(|at| Partition { name: name(at), subpartitions: Vec::new() }).collect();
     }

@@ -1,4 +1,4 @@
-//! Starting a server on a copy of what is backed up, before that counts as a backup.
+//! Starts a server on a copy of the data before the backup counts.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,21 +15,21 @@ use crate::host::{Call, Machine};
 use crate::trial::{self, Trial, Tried};
 use crate::volume::snapshot::Snapshot;
 
-/// Of what is wrong, so much is noted in the repository.
+/// The most defects that are noted in the repository.
 const NOTED_MAX: usize = 5;
 
-/// A part of this of the file system must be free.
+/// One in this many parts of the file system must be free.
 const ROOM: u64 = 20;
 
-/// Why nothing is known.
+/// Why the soundness of the data is unknown.
 enum Unknown {
-    /// Nobody expects it.
+    /// Nobody expects a check.
     Never,
     Because(String),
     Stopped,
 }
 
-/// Fails when a server that recovers could take the room that the original needs.
+/// Fails when recovery of a server on the copy could use up space that the original needs.
 fn has_room(machine: &Machine, path: &Path) -> io::Result<()> {
     let words = ["stat", "--file-system", "--format=%a %b", "--"].map(OsStr::new);
     let told = machine.tool(&[&words[..], &[path.as_os_str()]].concat())?;
@@ -44,8 +44,8 @@ fn has_room(machine: &Machine, path: &Path) -> io::Result<()> {
 }
 
 impl Run<'_> {
-    /// Finds out whether the snapshot is sound; `None` where that can't be done at little cost, or is not to
-    /// be. False when it was asked for and is not done.
+    /// Finds out whether the snapshot is sound; `None` if that is impossible at low cost, or not wanted.
+    /// False if it was requested and not done.
     pub(super) fn prove(
         &self,
         snapshot: &mut dyn Snapshot,
@@ -56,7 +56,7 @@ impl Run<'_> {
             return Ok(None);
         }
         let tried = self.try_out(snapshot, machine);
-        // What can't be removed now is tried again with the snapshot, and told then.
+        // If the removal fails, it is tried again with the snapshot, and reported then.
         snapshot.remove_spare(machine).ok();
         let why = match tried {
             Ok(tried) => return Ok(Some(self.told(tried))),
@@ -89,11 +89,11 @@ impl Run<'_> {
         let there = trial::socket(&folder);
         let places = [there.display().to_string()];
         let call = Call { options: &self.arguments.ssh_option, nice: self.arguments.nice, places: &places };
-        // The server's protocol goes through a connection of its own.
+        // The server's protocol uses a separate connection.
         let through = match machine {
             Machine::Here => Machine::Here,
             Machine::There(_) => self.source.reach(call).map_err(|error| {
-                // Nobody has put anything into it.
+                // The folder is still empty.
                 machine.disk().remove_folder(&folder).ok();
                 Unknown::Because(error.to_string())
             })?,

@@ -19,7 +19,7 @@ use crate::volume::snapshot::{Mark, Snapshot, Watched};
 use crate::volume::{Opened, Source};
 use crate::{calendar, commands, repository, shown};
 
-/// One source, and what to do with it.
+/// A source, and what to do with it.
 pub(super) struct Run<'a> {
     pub(super) source: &'a Source,
     pub(super) name: &'a str,
@@ -29,16 +29,16 @@ pub(super) struct Run<'a> {
     pub(super) report: &'a Report,
 }
 
-/// What is known of a snapshot.
+/// The result of checking a snapshot.
 pub(super) struct Proof {
-    /// The name and value of its entry in the note of the generation.
+    /// The name and value of the entry in the generation's note.
     pub(super) note: (&'static str, Value),
     pub(super) damages: Vec<String>,
 }
 
 impl Run<'_> {
-    /// [`Exit::Partial`] when it is backed up but not all of it, or what had to be done after it was not;
-    /// [`Exit::Damaged`] if the repository is damaged, or when a server that was started on it finds it
+    /// Returns [`Exit::Partial`] when not everything is backed up, or when the work after it failed;
+    /// [`Exit::Damaged`] if the repository is damaged, or if a server that was started on the backup finds it
     /// unsound.
     pub(super) fn go(&self) -> Result<Exit, Error> {
         let began = Instant::now();
@@ -76,8 +76,8 @@ impl Run<'_> {
         self.source.reach(Call { options, nice, places: &places })
     }
 
-    /// Whatever happened: what was made for the backup is to go. A connection that broke can't be used for
-    /// that, but another one can.
+    /// Removes whatever was made for the backup, whatever happened. If the connection broke, it opens another
+    /// one.
     fn finally(
         &self,
         machine: &Machine,
@@ -94,7 +94,7 @@ impl Run<'_> {
         done.is_ok()
     }
 
-    /// Reads the source, or a snapshot of it that is made and removed again, or kept.
+    /// Reads the source, or a snapshot of it that is created, and then removed or kept.
     fn still(&self, machine: &Machine, clean: &mut bool) -> Result<(Summary, usize), Error> {
         let mut repository = repository::named(&self.arguments.to, self.name);
         let Some(mut snapshot) = self.source.snapshot(machine, self.login, self.arguments.snapshot_size)?
@@ -163,14 +163,14 @@ impl Run<'_> {
     }
 }
 
-/// A snapshot, and what is known of it.
+/// A snapshot, and what is known about it.
 struct HeldStill<'a> {
     snapshot: &'a dyn Snapshot,
     proof: Option<&'a Proof>,
 }
 
 impl Run<'_> {
-    /// Reads the source, or the snapshot of it. False when something of it can't be backed up.
+    /// Reads the source, or its snapshot. False when a part can't be backed up.
     fn store(
         &self,
         repository: &Repository,
@@ -240,20 +240,20 @@ impl Run<'_> {
             None => block::backup(repository, &mut *feed, &request, self.world),
         };
         made.map_err(|error| match error {
-            // With what ssh said of it.
+            // Adds the messages of ssh.
             Error::Source { name, source } => Error::Source { name, source: machine.explain(source) },
             error => error,
         })
     }
 }
 
-/// What a snapshot is known by that was made for a generation.
+/// The stamp that identifies a snapshot as that of a generation.
 fn stamp(number: u64, content: &[u8; 32]) -> String {
     let hash: String = content.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("{number}-{hash}")
 }
 
-/// Runs a command of the user's in a shell of the source's machine.
+/// Runs a command of the user in a shell on the source's machine.
 fn hook(machine: &Machine, command: Option<&str>) -> io::Result<()> {
     let Some(command) = command else { return Ok(()) };
     machine.run(&["sh", "-c", command].map(OsStr::new)).map(drop)

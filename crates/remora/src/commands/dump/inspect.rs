@@ -1,4 +1,4 @@
-//! `remora dump --list` and `--check`: a dump without a server.
+//! `remora dump --list` and `--check`: examine a dump without a server.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::commands;
 use crate::exit::Exit;
 use crate::report::{self, Report};
 
-/// Tells what is in a dump.
+/// Prints what is in a dump.
 pub(super) fn list(folder: &Path, report: &Report) -> anyhow::Result<Exit> {
     let manifest = Manifest::read(&RealDisk, folder)?;
     for entry in &manifest.tables {
@@ -91,7 +91,7 @@ pub(super) fn check(folder: &Path, threads: usize, report: &Report) -> anyhow::R
     Ok(if found.damaged.is_empty() { Exit::Done } else { Exit::Damaged })
 }
 
-/// What whoever made the dump was told too.
+/// Repeats the notes that were shown when the dump was made.
 fn notes(manifest: &Manifest, report: &Report) {
     manifest.states().iter().chain(&manifest.age()).for_each(|line| report.note(line));
     manifest.omitted.iter().for_each(|line| report.note(&format!("not in the dump: {line}")));

@@ -1,4 +1,4 @@
-//! Where rows go: a folder with a file for each table, a file, or standard output.
+//! The destination of rows: a folder with a file for each table, a file, or standard output.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use server::TableName;
 
 use crate::exit::{self, usage};
 
-/// Where rows go.
+/// The destination of rows.
 pub(super) struct Output {
     place: Place,
     extension: &'static str,
@@ -23,7 +23,7 @@ enum Place {
 }
 
 impl Output {
-    /// Takes what the user named. Files are for one table.
+    /// The destination that the user named. A file is for one table only.
     pub(super) fn new(name: &Path, format: Format, tables: usize, deleted: bool) -> anyhow::Result<Output> {
         let extension = match format {
             Format::Tsv => "tsv",
@@ -46,7 +46,7 @@ impl Output {
         Ok(Output { place, extension })
     }
 
-    /// Makes the folder. What is there already stays as it is.
+    /// Creates the folder. Existing files stay as they are.
     pub(super) fn prepare(&self) -> anyhow::Result<()> {
         if let Place::Folder(folder) = &self.place {
             let is_used = RealDisk.list(folder).is_ok_and(|names| !names.is_empty());
@@ -71,7 +71,7 @@ impl Output {
         }
     }
 
-    /// Lets `rows` be written. A file gets its name when it is whole.
+    /// Calls `rows` with the output. A file gets its name when it is complete.
     pub(super) fn write(
         &self,
         table: &TableName,

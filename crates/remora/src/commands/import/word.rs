@@ -1,4 +1,4 @@
-//! What options of an import take, as it is typed.
+//! The values of an import's options, as typed.
 
 use import::{FieldTarget, Indexes, OnDuplicate};
 use rows::{DateOrder, LineEnd};
@@ -14,7 +14,7 @@ pub(super) enum Delimiter {
     Blanks,
 }
 
-/// A character, or the wish for none; `Option<Option<u8>>` would be taken apart by clap.
+/// A character, or none; clap would take `Option<Option<u8>>` apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maybe(pub(super) Option<u8>);
 
@@ -121,7 +121,7 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `a,-,@b`: column a, nowhere, variable @b. A name may stand in backquotes.
+/// `a,-,@b`: column a, nowhere, variable @b. A name may be in backquotes.
 pub(super) fn columns(list: &str) -> anyhow::Result<Vec<FieldTarget>> {
     let targets = list.split(',').map(str::trim).map(|item| match item {
         "" => Err(exit::usage(format!("--columns {list}: an item is empty; - leaves a field out"))),

@@ -1,4 +1,4 @@
-//! `remora pack bench`: every way to compress the user's own data, measured side by side.
+//! `remora pack bench`: measures all ways to compress the user's own data.
 
 mod measure;
 mod page;
@@ -72,7 +72,7 @@ struct Row {
     bytes: u64,
     one: [Cost; 2],
     all: Option<[Cost; 2]>,
-    /// Whether nothing beats it in size and speed, to compress and to decompress.
+    /// Whether nothing is both smaller and faster, for compression and for decompression.
     frontier: [bool; 2],
 }
 
@@ -121,7 +121,7 @@ fn write_page(name: &Path, html: &str) -> Result<()> {
     output.finish().with_context(shown)
 }
 
-/// One contender on one core, and on all where it can use them.
+/// Measures a contender on one core, and on all cores if it can use them.
 fn measured(contender: &Contender, place: &Place<'_>, threads: usize) -> Result<Row> {
     let on = |threads: usize| -> Result<(u64, [Cost; 2])> {
         let (bytes, pack) = place.pack(&contender.pack(threads))?;
@@ -202,7 +202,7 @@ fn show(rows: &[Row], sample: &Sample, price: Option<f64>, threads: usize, repor
     Ok(())
 }
 
-/// A speed, with a digit after the point only for small ones.
+/// A speed, with a digit after the point only if it is small.
 fn number(speed: f64) -> String {
     if speed < 9.95 { format!("{speed:.1}") } else { format!("{speed:.0}") }
 }

@@ -10,10 +10,10 @@ use progress::{Progress, count};
 use super::convert::{self, Switches};
 use crate::exit::{self, Exit, usage};
 
-/// Names that an error lists.
+/// The most names that an error lists.
 const NAMES_MAX: usize = 20;
 
-/// Writes the column of this name or number to standard output.
+/// Writes the column with this name or number to standard output.
 pub(super) fn run(file: &Path, name: &str, switches: &Switches) -> Result<Exit> {
     let (shown, source) = convert::source(file, switches)?;
     let mut out = io::BufWriter::with_capacity(1 << 18, exit::stdout());
@@ -34,7 +34,7 @@ pub(super) fn run(file: &Path, name: &str, switches: &Switches) -> Result<Exit> 
     Ok(Exit::Partial)
 }
 
-/// Which of the first record's fields is meant: the one that is called so, or the one of that number from 1.
+/// The index of the first record's field with this name, or with this number from 1.
 fn chosen(fields: &[Vec<u8>], name: &str) -> Result<usize, String> {
     if fields.is_empty() {
         return Err("the file is no table".to_owned());

@@ -1,4 +1,4 @@
-//! One file in another form: written beside the old one, read back, and only then in its place.
+//! Converts one file: the new form is written beside the old one, read back, and only then put in its place.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::report::Report;
 use crate::stdin::Patient;
 use crate::stop;
 
-/// What is to be done with a file.
+/// What to do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Pack(Job),
@@ -42,7 +42,7 @@ pub(super) struct Converted {
     pub(super) removed: bool,
 }
 
-/// What is wrong with a file that is in no codec.
+/// The error for a file without a codec.
 pub(super) const NOT_COMPRESSED: &str = "this is not a compressed file, or its first bytes are damaged";
 
 /// The codec of a regular file.
@@ -57,7 +57,7 @@ pub(super) fn codec_of(disk: &RealDisk, file: &Path) -> Result<Codec> {
     Ok(codec::recognised(Box::new(source)).with_context(shown)?.0)
 }
 
-/// A file or standard input to be read to its end, and what to call it.
+/// Opens a file or standard input for reading to its end, with its name.
 pub(super) fn source(file: &Path, switches: &Switches) -> Result<(String, Box<dyn Read + Send>)> {
     if file == Path::new("-") {
         return Ok(("standard input".to_owned(), Box::new(Patient { stop: Arc::clone(&switches.stop) })));
@@ -65,7 +65,7 @@ pub(super) fn source(file: &Path, switches: &Switches) -> Result<(String, Box<dy
     Ok((file.display().to_string(), open(&RealDisk, file, switches)?.1))
 }
 
-/// Opens a file to be read to its end.
+/// Opens a file for reading to its end.
 fn open(disk: &RealDisk, file: &Path, switches: &Switches) -> Result<(Stat, Box<dyn Read + Send>)> {
     let source = Disk::open(disk, file).with_context(|| file.display().to_string())?;
     let stat = source.stat().with_context(|| file.display().to_string())?;
@@ -74,7 +74,7 @@ fn open(disk: &RealDisk, file: &Path, switches: &Switches) -> Result<(Stat, Box<
     Ok((stat, Box::new(watched)))
 }
 
-/// A file being read: it tells how far it is, and fails when the command is to stop.
+/// A file being read: it reports progress, and fails when the command must stop.
 struct Watched<R> {
     source: R,
     stop: Arc<AtomicBool>,
@@ -94,7 +94,7 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
-/// Counts and hashes what goes through.
+/// Counts and hashes the bytes that pass through.
 struct Seen<T> {
     inner: T,
     hash: blake3::Hasher,
@@ -136,7 +136,7 @@ impl<T: Write> Write for Seen<T> {
     }
 }
 
-/// Packs or unpacks a source into a sink; returns its codec, and hash and length of the plain bytes.
+/// Packs or unpacks a source into a sink. Returns its codec, and the hash and length of the plain bytes.
 fn through(
     source: Box<dyn Read + Send>,
     sink: &mut dyn Write,
@@ -161,7 +161,7 @@ fn through(
     }
 }
 
-/// What an error means: a damaged file, a signal, or what the system reports.
+/// Explains an error: a damaged file, a signal, or an error of the system.
 pub(super) fn explained(error: io::Error, switches: &Switches) -> anyhow::Error {
     if switches.stop.load(Ordering::Relaxed) {
         return Stopped(stop::signal()).into();
@@ -172,7 +172,7 @@ pub(super) fn explained(error: io::Error, switches: &Switches) -> anyhow::Error 
     }
 }
 
-/// From a source to standard output, or nowhere.
+/// Converts a source to standard output, or to nowhere.
 pub(super) fn stream(source: Box<dyn Read + Send>, way: Way, switches: &Switches) -> Result<Converted> {
     let counted = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let source: Box<dyn Read + Send> = Box::new(Counted { source, count: Arc::clone(&counted) });
@@ -225,7 +225,7 @@ pub(super) fn file(
         ));
     }
     output.flush().with_context(|| to.display().to_string())?;
-    // Read from the file itself, before anything depends on it.
+    // Read back from the file itself, before anything depends on it.
     let partial = Output::partial(to);
     let to_bytes = read_back(disk, &partial, way, sum, switches).with_context(|| to.display().to_string())?;
     let after = Disk::stat(disk, from).with_context(shown)?;
@@ -244,13 +244,13 @@ pub(super) fn file(
     Ok(Converted { from: codec, to: to_codec, from_bytes, to_bytes, plain_bytes, removed })
 }
 
-/// Whether a name ends like that of a compressed file.
+/// Whether a name has the extension of a compressed file.
 fn is_wrong_end(file: &Path) -> bool {
     let end = file.extension().and_then(|end| end.to_str()).unwrap_or_default();
     Codec::ALL.iter().any(|codec| *codec != Codec::Plain && codec.extension() == end)
 }
 
-/// Refuses what would surprise, and returns whether the new file takes the place of the old one.
+/// Refuses what would be surprising. Returns whether the new file replaces the old one.
 fn check(disk: &RealDisk, from: &Path, to: &Path, entry: &disk::Entry, switches: &Switches) -> Result<bool> {
     let shown = from.display();
     let is_link = |path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
@@ -259,7 +259,7 @@ fn check(disk: &RealDisk, from: &Path, to: &Path, entry: &disk::Entry, switches:
             "{shown} has other names or is a link, and these would be left behind; add --keep to keep them all"
         );
     }
-    // Also under another name of its folder, such as ./
+    // Compared by inode, because the path may be written in another way, for example with ./
     let is_old = |found: disk::Entry| (found.device, found.inode) == (entry.device, entry.inode);
     if !is_link(to) && disk.entry(to).is_ok_and(is_old) {
         if switches.keep {
@@ -281,7 +281,7 @@ fn check(disk: &RealDisk, from: &Path, to: &Path, entry: &disk::Entry, switches:
     Ok(false)
 }
 
-/// Reads what was written, and compares; returns its length.
+/// Reads back what was written, and compares; returns its length.
 fn read_back(
     disk: &RealDisk,
     partial: &Path,
@@ -304,7 +304,7 @@ fn read_back(
     Ok(len)
 }
 
-/// Gives the new file owner, permissions, time and extended attributes of the old one.
+/// Copies owner, permissions, time and extended attributes from the old file.
 fn attributes(disk: &RealDisk, entry: &disk::Entry, partial: &Path, switches: &Switches) -> Result<()> {
     disk.set_attributes(partial, &entry.kind, entry.attributes)
         .with_context(|| partial.display().to_string())?;

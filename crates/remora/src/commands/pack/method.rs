@@ -1,17 +1,17 @@
-//! A codec and its level, as they are given on the command line.
+//! A codec and its level, as given on the command line.
 
 use std::str::FromStr;
 
 use codec::Codec;
 
-/// How something is to be compressed.
+/// How to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Method {
     pub(crate) codec: Codec,
     pub(crate) level: u32,
 }
 
-/// The codecs, the names that they are given by, and their levels: the lowest, the usual and the highest.
+/// The codecs, their names on the command line, and their levels: lowest, default and highest.
 const CODECS: [(Codec, &[&str], [u32; 3]); 6] = [
     (Codec::Zstd, &["zstd", "zst"], [1, 3, 22]),
     (Codec::Gzip, &["gzip", "gz"], [1, 6, 9]),

@@ -1,4 +1,5 @@
-//! The ways into a server: SQL by each door that it has, and room made in its memory when all are shut.
+//! The ways into a server: SQL through the socket or the second port, and, if the server is full, more room
+//! made in its memory.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,16 +13,16 @@ use super::process::Process;
 use crate::args::ServerArgs;
 use crate::exit::usage;
 
-/// A server that does not answer for so long lets nobody in.
+/// A server that does not answer for this long lets nobody in.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The server's words for a server that is full.
+/// The server's error for "too many connections".
 const TOO_MANY: u16 = 1040;
-/// What the program calls the second port.
+/// The program's variable with the second port.
 const EXTRA_PORT: &str = "mysqld_extra_port";
 
 /// A server, and the ways into it.
 pub(crate) struct Door {
-    /// The process, if it was named.
+    /// The process, if the user named one.
     named: Option<Process>,
     target: Target,
 }
@@ -30,27 +31,27 @@ pub(crate) struct Door {
 pub(crate) struct Memory {
     pub(crate) process: Process,
     pub(crate) image: Image,
-    /// The version that its program calls itself.
+    /// The version in its program.
     pub(crate) version: String,
 }
 
-/// What came of asking for a session.
+/// The result of asking for a session.
 pub(crate) enum Sql {
-    /// It answers; and where, if not at the usual place.
+    /// A session, and where it was opened, if not at the usual place.
     Answers(Session, &'static str),
-    /// It does not, for this reason.
+    /// No session, for this reason.
     Silent(Error),
 }
 
 impl Sql {
-    /// Whether the server has all the connections it may have.
+    /// Whether the server has all the connections that it may have.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Sql::Silent(Error::Refused { code: TOO_MANY, .. }))
     }
 }
 
 impl Door {
-    /// Finds the server that was named: by its process, or by its socket.
+    /// Finds the server that the user named: by its process, or by its socket.
     pub(crate) fn find(
         server: &ServerArgs,
         pid: Option<u32>,
@@ -71,7 +72,7 @@ impl Door {
         let mut target = server.target(password.clone())?;
         let named = pid.map(Process::of_pid).transpose()?;
         if let Some(process) = &named {
-            // Never the memory of one server and the SQL of another.
+            // This prevents using the memory of one server and the SQL of another.
             let sockets = process.sockets()?;
             if !target.socket.as_ref().is_some_and(|socket| is_among(socket, &sockets)) {
                 let socket = sockets.first().with_context(|| {
@@ -106,7 +107,7 @@ impl Door {
         Ok(Memory { process, image, version })
     }
 
-    /// Asks for a session: at the socket, and if the server is full at its second port.
+    /// Opens a session: at the socket, and if the server is full at its second port.
     pub(crate) fn sql(&self) -> Result<Sql> {
         let sql = sql_at(&self.target, "");
         if !sql.is_full() {
@@ -132,7 +133,7 @@ fn sql_at(target: &Target, door: &'static str) -> Sql {
 }
 
 impl Memory {
-    /// Fails unless this session is one of the server whose memory this is.
+    /// Fails unless this session is with the server whose memory this is.
     pub(crate) fn check(&self, session: &mut Session) -> Result<()> {
         let version = session.value("SELECT @@version")?.unwrap_or_default();
         let same = version.starts_with(&self.version) || self.version.starts_with(&version);
@@ -145,7 +146,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A variable, and what is in it.
+    /// A variable and its value.
     pub(crate) fn variable(&self, known: &Known) -> Result<(Cell<'_>, u64)> {
         let cell = self.image.cell(known.symbol, known.width)?;
         let now = cell.read()?;
@@ -158,7 +159,7 @@ impl Memory {
     }
 }
 
-/// Stores a value and looks whether it is there.
+/// Stores a value and checks that it is there.
 pub(crate) fn store(cell: &Cell<'_>, known: &Known, value: u64) -> Result<()> {
     cell.write(value)?;
     let is = cell.read()?;

@@ -1,4 +1,4 @@
-//! A program in memory: where its variables are, and what is in them.
+//! A program in memory: where its variables are, and their values.
 
 use std::io;
 use std::ops::Range;
@@ -13,37 +13,37 @@ use super::known::Width;
 use super::process::{Mapping, Process};
 use progress::count;
 
-/// The section in which MariaDB keeps what must not change any more, and which it protects after its start.
+/// The section in which MariaDB keeps what must not change after its start, and which it then protects.
 const PROTECTED: &str = "ro_after_init";
 /// Sections with variables.
 const VARIABLES: [&str; 3] = [".data", ".bss", PROTECTED];
-/// The note that tells one build from all others.
+/// The note that identifies a build.
 const BUILD_ID: &str = ".note.gnu.build-id";
 const VERSION: &str = "server_version";
-/// A version is shorter.
+/// The longest version text.
 const VERSION_MAX: usize = 64;
 
 type Elf<'a> = ElfFile64<'a, LittleEndian, &'a ReadCache<Box<dyn Source>>>;
 
-/// The memory of a server, and what its program says about it.
+/// The memory of a server, and the facts from its program file.
 pub(crate) struct Image {
     pid: u32,
     memory: Box<dyn Volume>,
     mappings: Vec<Mapping>,
     /// The program's name in the table of mappings.
     program: String,
-    /// What is to be added to an address of the program file.
+    /// The difference between addresses in memory and in the program file.
     bias: u64,
     segments: Vec<Segment>,
     symbols: Vec<Symbol>,
-    /// The build, in hexadecimal digits.
+    /// The build id, in hexadecimal digits.
     pub(crate) build: String,
 }
 
 /// A part of the program that is loaded.
 struct Segment {
     addresses: Range<u64>,
-    /// Where it begins in the file, and how much of it is there; the rest begins as zeros.
+    /// Its offset in the file, and how much of it is in the file; the rest starts as zeros.
     file: (u64, u64),
 }
 
@@ -62,9 +62,10 @@ pub(crate) struct Cell<'a> {
 }
 
 impl Image {
-    /// Looks at a server's memory, with the variables that its program calls by these names.
+    /// Opens a server's memory and finds the variables with these names in its program.
     pub(crate) fn open(process: &Process, wanted: &[&'static str]) -> Result<Image> {
-        // The memory first: if the process ended and another one got its number, this stays the old one's.
+        // The memory comes first: if the process ends and another one gets its number, this handle still
+        // belongs to the old one.
         let memory = RealDisk
             .volume(Path::new(&format!("/proc/{}/mem", process.pid)))
             .map_err(|error| forbidden(process.pid, error))?;
@@ -90,7 +91,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Whether what is in memory was loaded from this file: the builder's mark is the same.
+    /// Checks that the memory was loaded from this file, by the build id.
     fn check_build(&self, elf: &Elf<'_>) -> Result<()> {
         let note = elf.section_by_name(BUILD_ID).context("the program has no build id in the usual place")?;
         let filed = note.data()?;
@@ -116,7 +117,7 @@ impl Image {
         Ok(())
     }
 
-    /// The version that the server calls itself.
+    /// The server's version.
     pub(crate) fn version(&self) -> Result<String> {
         let symbol = self.symbol(VERSION)?;
         let mut bytes = vec![0; usize::try_from(symbol.size)?.min(VERSION_MAX)];
@@ -125,7 +126,7 @@ impl Image {
         Ok(String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned())
     }
 
-    /// A variable of that name and width, if all fits.
+    /// The variable with that name and width, if everything fits.
     pub(crate) fn cell(&self, name: &str, width: Width) -> Result<Cell<'_>> {
         let symbol = self.symbol(name)?;
         let size = width.bytes() as u64;
@@ -147,7 +148,7 @@ impl Image {
         }
     }
 
-    /// Where a variable is in memory, if the memory there is what it should be.
+    /// The address of a variable in memory, if the memory there is what it should be.
     fn place(&self, symbol: &Symbol) -> Result<u64> {
         let Symbol { name, address, size, section } = symbol;
         ensure!(VARIABLES.contains(&&**section), "{name} is in section {section}, which has no variables");
@@ -162,7 +163,7 @@ impl Image {
         let begins = self.bias.wrapping_add(segment.addresses.start).wrapping_sub(segment.file.0);
         let of_file =
             mapping.path == self.program && mapping.place.start.wrapping_sub(mapping.offset) == begins;
-        // Behind what the file has follow zeros, in memory without a file.
+        // Zeros follow the bytes from the file, in memory without a file.
         let of_zeros = mapping.path.is_empty() && address - segment.addresses.start >= segment.file.1;
         ensure!(of_file || of_zeros, "the memory where {name} should be is not the program's");
         ensure!(
@@ -180,7 +181,7 @@ impl Cell<'_> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Stores a value in one write of its width, which no thread of the server sees half done.
+    /// Stores a value in one write of its width, so that no thread of the server sees half of it.
     pub(crate) fn write(&self, value: u64) -> Result<()> {
         let bytes = value.to_le_bytes();
         let bytes = bytes.get(..self.width.bytes()).unwrap_or_default();
@@ -188,7 +189,8 @@ impl Cell<'_> {
     }
 }
 
-/// What is to be added to an address of the file: the first part of the program lies at the first mapping.
+/// The difference between addresses in memory and in the file: the first part of the program is at the first
+/// mapping.
 fn bias(segments: &[Segment], mappings: &[Mapping], program: &str) -> Result<u64> {
     let loaded = mappings.iter().find(|mapping| mapping.path == program && mapping.offset == 0);
     let first = segments.iter().find(|segment| segment.file.0 == 0);
@@ -198,7 +200,7 @@ fn bias(segments: &[Segment], mappings: &[Mapping], program: &str) -> Result<u64
     }
 }
 
-/// The symbols of these names, from the table for plugins and, if there is one, from the one for debuggers.
+/// The symbols with these names, from the dynamic table and, if there is one, from the debugger's table.
 fn symbols(elf: &Elf<'_>, wanted: &[&'static str]) -> Result<Vec<Symbol>> {
     let mut found = Vec::new();
     for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
@@ -214,7 +216,7 @@ fn symbols(elf: &Elf<'_>, wanted: &[&'static str]) -> Result<Vec<Symbol>> {
     Ok(found)
 }
 
-/// What to do about memory that can't be reached.
+/// What to do about memory that can't be accessed.
 fn forbidden(pid: u32, error: io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -225,7 +227,7 @@ fn forbidden(pid: u32, error: io::Error) -> anyhow::Error {
             }
         }
         io::ErrorKind::NotFound => "it has ended".to_owned(),
-        // EIO is what is left when the kernel does not write over protected memory.
+        // This leaves EIO: the kernel does not write over protected memory.
         _ => "perhaps this kernel lets nobody write to protected memory (proc_mem.force_override, lockdown)"
             .to_owned(),
     };
@@ -238,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Our own program in memory, as if it were the one in this file.
+    /// Our own program in memory, as if it came from this file.
     fn own(file: &str) -> Result<Image> {
         let program = std::env::current_exe().unwrap().display().to_string();
         Image::open(&Process { pid: std::process::id(), program, file: PathBuf::from(file) }, &["main"])
@@ -249,7 +251,7 @@ mod tests {
         let image = own("/proc/self/exe").unwrap();
         assert!(image.build.len() >= 16 && image.build.bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert!(image.version().unwrap_err().to_string().contains("has no symbol server_version"));
-        // A function is no variable.
+        // A function is not a variable.
         assert!(image.cell("main", Width::Flag).is_err());
         let refusal = own("/bin/sh").err().unwrap().to_string();
         assert!(refusal.contains("it was replaced") || refusal.contains("memory of process"), "{refusal}");

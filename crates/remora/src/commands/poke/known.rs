@@ -1,4 +1,4 @@
-//! Which variables may be stored into, and what is known of them.
+//! The variables that may be stored into, and what is known about them.
 
 use std::ops::RangeInclusive;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use crate::exit::usage;
 
-/// The series of MariaDB that all of these were tried on.
+/// The series of MariaDB on which all of these were tried.
 pub(crate) const SERIES: [&str; 3] = ["10.11", "11.4", "11.8"];
 
-/// How a variable lies in memory.
+/// How a variable is stored in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// `bool` or `my_bool`: a byte that is 0 or 1.
@@ -30,34 +30,35 @@ impl Width {
     }
 }
 
-/// What must be so before a value is stored. SQL tells.
+/// What must be true before a value is stored. SQL tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// No thread of a replica runs: they look at the variable as they go.
+    /// No replica thread runs: these threads read the variable while they run.
     ReplicaStopped,
-    /// There is a binary log.
+    /// The server has a binary log.
     BinaryLog,
-    /// It is no node of a Galera cluster: its threads look at the variable at any time.
+    /// The server is not a node of a Galera cluster, whose threads read the variable at any time.
     NoCluster,
 }
 
 /// A variable that may be stored into.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// What SQL calls it.
+    /// Its name in SQL.
     pub(crate) name: &'static str,
-    /// What the program calls it.
+    /// Its name in the program.
     pub(crate) symbol: &'static str,
     pub(crate) width: Width,
     pub(crate) range: RangeInclusive<u64>,
     pub(crate) needs: &'static [Need],
     /// When the new value takes effect.
     pub(crate) takes_effect: &'static str,
-    /// What was seen on each of [`SERIES`].
+    /// What was observed on each of [`SERIES`].
     pub(crate) tried: &'static str,
 }
 
-/// All of them. What needs more than a store is not here, nor what the server looks at only when it starts.
+/// All known variables. Left out are variables that need more than a store, and those that the server reads
+/// only when it starts.
 pub(crate) static KNOWN: [Known; 5] = [
     Known {
         name: "log_slave_updates",
@@ -106,7 +107,7 @@ pub(crate) static KNOWN: [Known; 5] = [
     },
 ];
 
-/// The variable of that name.
+/// The variable with that name.
 pub(crate) fn find(name: &str) -> Result<&'static Known> {
     let wanted = name.trim_start_matches("@@").trim_start_matches("global.").replace('-', "_").to_lowercase();
     let known = KNOWN.iter().find(|known| known.name == wanted);
@@ -120,7 +121,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Known> {
 }
 
 impl Known {
-    /// The number that a text stands for, if it is in range.
+    /// The number in a text, if it is in range.
     pub(crate) fn parse(&self, text: &str) -> Result<u64> {
         let word = text.to_lowercase();
         let number = match (&*word, self.width) {

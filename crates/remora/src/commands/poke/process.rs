@@ -1,4 +1,4 @@
-//! A server's process on this machine, as /proc tells.
+//! A server's process on this machine, from /proc.
 
 use std::fs::read_to_string;
 use std::io;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-/// What servers' programs are called.
+/// The names of server programs.
 const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
-/// What /proc puts behind the name of a file that was removed.
+/// The text that /proc appends to the name of a removed file.
 const REMOVED: &str = " (deleted)";
-/// Of a socket that is listened at, in the table of sockets.
+/// The flag of a listening socket in the table of sockets.
 const LISTENING: u32 = 0x0001_0000;
 
 /// A server.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// The server's program as the table of its memory calls it.
+    /// The server's program, as named in the table of its memory.
     pub(crate) program: String,
-    /// Where to read the program that runs, whatever lies under its name by now.
+    /// Where to read the running program, whatever file has its name by now.
     pub(crate) file: PathBuf,
 }
 
@@ -29,16 +29,16 @@ pub(crate) struct Process {
 pub(crate) struct Mapping {
     pub(crate) place: Range<u64>,
     pub(crate) is_writable: bool,
-    /// What is written there stays in this process.
+    /// Whether writes to it stay within this process.
     pub(crate) is_private: bool,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub(crate) offset: u64,
-    /// Nothing for memory without a file.
+    /// Empty for memory without a file.
     pub(crate) path: String,
 }
 
 impl Process {
-    /// The server with this number.
+    /// The server with this process id.
     pub(crate) fn of_pid(pid: u32) -> Result<Process> {
         let folder = folder(pid);
         let status =
@@ -58,7 +58,7 @@ impl Process {
         if is_server(&exe) {
             return Ok(Process { pid, program: exe, file });
         }
-        // A server with a C library of its own is started by that one's loader.
+        // A server with its own C library is started by that library's loader.
         let name = name_of(&exe);
         let loaded = mappings(pid)?.into_iter().map(|mapping| mapping.path).find(|path| is_server(path));
         let loaded = loaded.filter(|_| name.starts_with("ld-"));
@@ -71,7 +71,7 @@ impl Process {
         }
     }
 
-    /// The server that listens at a socket of this machine.
+    /// The server that listens on a local socket.
     pub(crate) fn of_socket(socket: &Path) -> Result<Process> {
         let real = socket.canonicalize().with_context(|| format!("no socket {}", socket.display()))?;
         let sockets = listening()?;
@@ -83,7 +83,7 @@ impl Process {
         let inode = match *inodes {
             [inode] => inode,
             [] => bail!("nobody listens at {}; --pid names the server's process", socket.display()),
-            // Clients reach one of them, and which one nothing here tells.
+            // Clients reach one of them, but nothing here tells which.
             [..] => bail!(
                 "{} sockets are called {}: another server has taken the name, or runs in a container; give this one a socket of another name",
                 inodes.len(),
@@ -106,7 +106,7 @@ impl Process {
         bail!("no process of this machine listens at {}; --pid names the server's process", socket.display())
     }
 
-    /// The sockets that it listens at and that have a name which no other socket has.
+    /// The named sockets on which it listens, if no other socket has the same name.
     pub(crate) fn sockets(&self) -> Result<Vec<PathBuf>> {
         let (open, all) = (inodes_of(self.pid)?, listening()?);
         let is_alone = |path: &PathBuf| all.iter().filter(|(_, other)| other == path).count() == 1;
@@ -114,7 +114,7 @@ impl Process {
         Ok(own.map(|(_, path)| path.clone()).collect())
     }
 
-    /// What is where in its memory.
+    /// The mappings of its memory.
     pub(crate) fn mappings(&self) -> Result<Vec<Mapping>> {
         mappings(self.pid)
     }
@@ -147,7 +147,7 @@ fn pids() -> Result<Vec<u32>> {
     Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Sockets with a name that somebody listens at.
+/// Named sockets on which somebody listens.
 fn listening() -> Result<Vec<(u64, PathBuf)>> {
     let table = read_to_string("/proc/net/unix").context("/proc/net/unix")?;
     Ok(table.lines().skip(1).filter_map(listener).collect())
@@ -158,7 +158,7 @@ fn listener(line: &str) -> Option<(u64, PathBuf)> {
     let mut fields = line.split_whitespace();
     let flags = u32::from_str_radix(fields.nth(3)?, 16).ok()?;
     let inode = fields.nth(2)?;
-    // The path is the rest, and may hold spaces.
+    // The path is the rest of the line, and may contain spaces.
     let (_, path) = line.split_once(&format!(" {inode} "))?;
     (flags & LISTENING != 0 && path.starts_with('/')).then_some((inode.parse().ok()?, PathBuf::from(path)))
 }

@@ -13,13 +13,13 @@ use super::{Told, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
 
-/// Others want the new room, too: how often to try to be among the first, and how long to wait in between.
+/// Others want the new room too: how often to try to get in, and how long to wait in between.
 const TRIES: usize = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// So many connections more than there are let one of ours in.
+/// This many additional connections are enough for ours.
 const ROOM: u64 = 10;
 
-/// Changes the limit of connections: by SQL if it answers, else in memory.
+/// Changes the connection limit: by SQL if the server answers, else in memory.
 pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Result<Exit> {
     let known = known::find("max_connections")?;
     let why = match door.sql()? {
@@ -48,14 +48,14 @@ pub(crate) fn limit(door: &Door, new: u64, agreed: bool, report: &Report) -> Res
         store(&cell, known, old)?;
         bail!("max_connections was set to {new} in memory, but SQL says {says}: it is {old} again");
     }
-    // What the server does beside storing it is done now, too.
+    // This also does what the server does besides storing the value.
     set_limit(&mut session, new)?;
     report.note("SQL answers again and says the same");
     report.note(&format!("to undo it: SET GLOBAL max_connections = {old}"));
     Ok(Exit::Done)
 }
 
-/// Ends a statement: by SQL, for which room is made in memory when the server is full.
+/// Kills a statement by SQL; if the server is full, room is made in its memory first.
 pub(crate) fn kill_query(door: &Door, id: u64, agreed: bool, report: &Report) -> Result<Exit> {
     let sql = door.sql()?;
     let is_full = sql.is_full();
@@ -86,7 +86,7 @@ pub(crate) fn kill_query(door: &Door, id: u64, agreed: bool, report: &Report) ->
         Ok(None) => Err(anyhow!("the new room was taken by others: remora poke max-connections makes more")),
         Err(error) => Err(error),
     };
-    // SQL may not have come that far.
+    // The SQL statement may not have been reached.
     if cell.read()? == room {
         store(&cell, known, old)?;
     }
@@ -126,7 +126,7 @@ fn set_limit(session: &mut Session, new: u64) -> Result<()> {
     Ok(())
 }
 
-/// A session, when there is room. Others come, too, so it takes more than one try.
+/// Opens a session when there is room. Others want it too, so this takes more than one try.
 fn enter(door: &Door) -> Result<Option<Session>> {
     let never = crossbeam_channel::never::<()>();
     for _ in 0..TRIES {
@@ -135,13 +135,13 @@ fn enter(door: &Door) -> Result<Option<Session>> {
             sql if !sql.is_full() => return Ok(None),
             _ => {}
         }
-        // Nobody sends: this is a wait that ends by itself.
+        // Nobody sends on this channel: it is a wait that ends by itself.
         never.recv_timeout(LOOK_AGAIN).ok();
     }
     Ok(None)
 }
 
-/// Each connection takes a file; a server without any left can't even refuse politely.
+/// Each connection needs a file descriptor; a server without any left can't even refuse properly.
 fn warn_of_files(process: &Process, old: u64, new: u64, report: &Report) -> Result<()> {
     let (open, most) = process.files()?;
     if open.saturating_add(new.saturating_sub(old)) > most {

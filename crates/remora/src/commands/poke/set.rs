@@ -10,7 +10,7 @@ use super::{Told, consent, tell};
 use crate::exit::Exit;
 use crate::report::Report;
 
-/// Stores a value, if all fits.
+/// Stores a value, if everything fits.
 pub(crate) fn run(door: &Door, known: &Known, new: u64, agreed: bool, report: &Report) -> Result<Exit> {
     let mut session = match door.sql()? {
         Sql::Answers(session, _) => Some(session),
@@ -103,7 +103,7 @@ fn by_sql(session: &mut Session, known: &Known) -> Result<u64> {
     says.parse().with_context(|| format!("{} is '{says}' by SQL, which is not a number", known.name))
 }
 
-/// Fails unless a need is met.
+/// Fails unless a condition is met.
 fn check(session: &mut Session, need: Need, known: &Known) -> Result<()> {
     let name = known.name;
     match need {
@@ -129,10 +129,10 @@ fn check(session: &mut Session, need: Need, known: &Known) -> Result<()> {
     Ok(())
 }
 
-/// Whether a thread of a replica runs, of any of its sources.
+/// Whether a replica thread runs, for any of its sources.
 fn running(session: &mut Session) -> Result<bool> {
     let rows = session.named_rows("SHOW ALL SLAVES STATUS")?;
-    // A thread that runs says 'Yes', and also 'Connecting' or 'Preparing'.
+    // A running thread shows 'Yes', but also 'Connecting' or 'Preparing'.
     let is_stopped = |row: &Vec<(String, String)>, thread: &str| {
         row.iter().any(|(name, says)| name == thread && says == "No")
     };

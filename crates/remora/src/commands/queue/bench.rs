@@ -15,10 +15,10 @@ use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 use crate::stop::pause;
 
-/// Bytes of a message at most: the scratch table's column.
+/// The most bytes of a message: the size of the scratch table's column.
 const BYTES_MAX: u16 = 8000;
 
-/// How often it is looked whether a connection failed.
+/// How often to check whether a connection has failed.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         published: AtomicU64::new(0),
     };
     let measured = load.run(arguments, &stop);
-    // Whatever became of it.
+    // Whatever the result.
     let dropped = session.execute(&format!("DROP TABLE {table}"));
     let figures = measured?;
     dropped?;
@@ -97,23 +97,23 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
 struct Load<'run> {
     target: &'run Target,
     table: &'run str,
-    /// The table as queue_wait() names it, quoted.
+    /// The table's name for queue_wait(), quoted.
     queue: String,
     body: String,
-    /// From when times are counted.
+    /// The start of all times.
     began: Instant,
-    /// Nothing more is published.
+    /// Set when nothing more is published.
     full: AtomicBool,
     published: AtomicU64,
 }
 
-/// What came of it.
+/// The results.
 struct Figures {
     published: u64,
     published_s: f64,
     taken: u64,
     taken_s: f64,
-    /// Microseconds from before an INSERT to after its row was taken, in order.
+    /// Microseconds from before an INSERT until its row was taken, sorted.
     delays_us: Vec<u64>,
 }
 
@@ -155,7 +155,7 @@ impl Load<'_> {
         })
     }
 
-    /// A connection that fails ends the others too.
+    /// If one connection fails, the others end too.
     fn ending(&self, result: Result<Vec<u64>>) -> Result<Vec<u64>> {
         if result.is_err() {
             self.full.store(true, Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl Load<'_> {
         Ok(Vec::new())
     }
 
-    /// Takes until nothing is published any more and nothing waits.
+    /// Takes rows until publishing has ended and nothing waits.
     fn take(&self, mut session: Session) -> Result<Vec<u64>> {
         let mut delays = Vec::new();
         loop {
@@ -194,7 +194,7 @@ impl Load<'_> {
 }
 
 impl Figures {
-    /// The delay that so many of 100 messages do not exceed.
+    /// The delay that this percentage of messages does not exceed.
     fn delay_us(&self, of_100: usize) -> u64 {
         let at = self.delays_us.len().saturating_sub(1) * of_100 / 100;
         self.delays_us.get(at).copied().unwrap_or(0)

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use server::{Session, TableName, quote_name};
 
-/// A column of a queue, and how its values are carried without loss.
+/// A column of a queue, and how to transfer its values without loss.
 pub(crate) struct Column {
     pub(crate) name: String,
     kind: Kind,
@@ -15,7 +15,7 @@ enum Kind {
     Bit,
     /// Text that needs no escaping: dates, addresses.
     Plain,
-    /// Bytes in this character set; none for binary ones.
+    /// Bytes in this character set; `None` for binary.
     Bytes(Option<String>),
 }
 
@@ -45,19 +45,19 @@ pub(crate) fn columns(source: &mut Session, queue: &TableName) -> Result<Vec<Col
 }
 
 impl Column {
-    /// What to select to carry a value.
+    /// The expression to select a value for transfer.
     pub(crate) fn read(&self) -> String {
         let name = quote_name(&self.name);
         match self.kind {
             Kind::Number | Kind::Plain => name,
-            // A FLOAT is printed with six digits, a DOUBLE with as many as it has.
+            // A FLOAT is printed with six digits, a DOUBLE with all its digits.
             Kind::Float => format!("CAST({name} AS DOUBLE)"),
             Kind::Bit => format!("{name} + 0"),
             Kind::Bytes(_) => format!("HEX({name})"),
         }
     }
 
-    /// What to select to show a value to people: bytes that are no text as hexadecimal digits.
+    /// The expression to select a value for people: bytes that are not text become hexadecimal digits.
     pub(crate) fn show(&self) -> String {
         let name = quote_name(&self.name);
         match self.kind {
@@ -67,7 +67,7 @@ impl Column {
         }
     }
 
-    /// A value that was selected so, for an INSERT.
+    /// A value selected in this way, as a literal for an INSERT.
     pub(crate) fn literal(&self, value: Option<&str>) -> String {
         let Some(value) = value else { return "NULL".to_owned() };
         match &self.kind {

@@ -17,9 +17,9 @@ use crate::exit::{Exit, stopped};
 use crate::report::{self, Report};
 use crate::stop::pause;
 
-/// Seconds that the source waits for a row before it is asked whether to go on.
+/// Seconds that the source waits for a row before the relay checks whether to continue.
 const WAIT_S: u32 = 1;
-/// How long to wait before a server that went away is tried again.
+/// How long to wait before reconnecting to a server.
 const AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -70,8 +70,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
             Err(error) if is_gone(&error) => report.say(&format!("{error:#}; trying again")),
             Err(error) => return Err(error),
         }
-        // What was owned went back with the connection, and is sent again: the destination knows whether it
-        // came.
+        // The owned row went back with the connection and is sent again: the destination knows whether it has
+        // arrived.
         relay = match route.reconnect()? {
             Some(link) => Some(link),
             None => break stopped(),
@@ -86,15 +86,15 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     Ok(ended)
 }
 
-/// Whether it makes sense to connect again.
+/// Whether it makes sense to reconnect.
 fn is_gone(error: &anyhow::Error) -> bool {
     let Some(error) = error.downcast_ref::<server::Error>() else { return false };
-    // 1053: it is shutting down; 1927: the connection was killed.
+    // 1053: the server is shutting down; 1927: the connection was killed.
     let going = matches!(error.code(), Some(1053 | 1927));
     going || error.is_connection_lost() || matches!(error, server::Error::Unreachable { .. })
 }
 
-/// From where to where.
+/// Source and destination.
 struct Route {
     from: Target,
     to: Target,
@@ -121,7 +121,7 @@ impl Route {
         Ok(Relay { source, destination, columns, select, insert })
     }
 
-    /// Only rows of a queue can be owned, and only a queue knows which rows came already.
+    /// Only rows of a queue can be owned, and only a queue knows which rows have already arrived.
     fn must_be_queues(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
         let engine = |found: Option<String>| {
             found.map_or_else(
@@ -148,10 +148,10 @@ impl Route {
         }
     }
 
-    /// A queue that gets its own rows would never be empty.
+    /// A queue that receives its own rows would never become empty.
     fn must_be_another(&self, source: &mut Session, destination: &mut Session) -> Result<()> {
-        // Addresses do not tell whether two servers are one; a lock that one side holds and the other sees
-        // does.
+        // Addresses do not tell whether two servers are the same. A lock that one session holds and the other
+        // sees does.
         let lock = source.value("SELECT CONCAT('remora forward ', UUID())")?.unwrap_or_default();
         let lock = source.quote(&lock);
         source.value(&format!("SELECT GET_LOCK({lock}, 0)"))?;
@@ -174,7 +174,7 @@ impl Route {
         Ok(())
     }
 
-    /// Connects as soon as both servers are there; none when it was stopped before.
+    /// Connects as soon as both servers are available; none when it was stopped before that.
     fn reconnect(&self) -> Result<Option<Relay>> {
         loop {
             if !pause(AGAIN, &self.stop) {
@@ -189,7 +189,7 @@ impl Route {
     }
 }
 
-/// The engine of a table; none inside for a view, or when the server cannot open the table.
+/// The engine of a table; the inner `None` is for a view, or for a table that the server can't open.
 fn table_engine(session: &mut Session, table: &TableName) -> Result<Option<Option<String>>> {
     let (schema, name) = (session.quote(&table.schema), session.quote(&table.table));
     let found = session.strings(&format!(
@@ -211,7 +211,7 @@ impl Relay {
     /// Moves rows until it is stopped, or with `once` until there are none.
     fn run(&mut self, route: &Route, rows: &mut u64) -> Result<Exit> {
         let name = self.source.quote(&format!("{}.{}", route.queue.schema, route.queue.table));
-        // It also consumes the row before, which the destination has by then.
+        // It also consumes the previous row, which the destination has by then.
         let wait = format!("SELECT queue_wait({name}, {})", if route.once { 0 } else { WAIT_S });
         loop {
             match self.source.value(&wait)?.as_deref() {
@@ -241,7 +241,7 @@ impl Relay {
             .map_or_else(|| "queue_wait() gave NULL".to_owned(), |warning| warning.message))
     }
 
-    /// Sends the row that is owned.
+    /// Sends the owned row.
     fn send(&mut self) -> Result<()> {
         let row = self
             .source

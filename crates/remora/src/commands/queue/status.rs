@@ -34,13 +34,13 @@ pub(crate) struct Arguments {
     server: ServerArgs,
 }
 
-/// One queue at one time.
+/// One queue at one moment.
 struct Line {
     name: String,
     waiting: u64,
     owned: u64,
     waiters: u64,
-    /// None when there is no row.
+    /// `None` when there is no row.
     oldest_s: Option<u64>,
     bytes: u64,
     written: u64,
@@ -56,7 +56,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     let stop = stop_flag(report)?;
     let opened = open(&mut session, report)?;
     if opened > 0 && lines(&mut session)?.is_empty() {
-        // Without the privilege PROCESS the list is empty; this fails then, and says what is missing.
+        // Without the privilege PROCESS the list would be empty; this statement fails then, and says what is
+        // missing.
         session.strings("SHOW ENGINE QUEUE STATUS")?;
     }
     let mut before: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -86,16 +87,16 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
 }
 
-/// Makes the server open each queue, because it tells only of those that were used since its start. A queue
-/// that is created later holds nothing until it is used. Returns how many it could open.
+/// Makes the server open each queue, because it lists only queues that were used since its start. A queue
+/// that is created later is empty until it is used. Returns how many it could open.
 fn open(session: &mut Session, report: &Report) -> anyhow::Result<u64> {
     let mut count = 0;
     let names = session
         .strings("SELECT table_schema, table_name FROM information_schema.tables WHERE engine = 'QUEUE'")?;
     for name in names {
         let Ok([Some(schema), Some(table)]) = <[Option<String>; 2]>::try_from(name) else { continue };
-        // Unlike a SELECT from the table it needs no privilege to read, waits for no ALTER, and an error is a
-        // comment.
+        // Unlike a SELECT from the table this needs no privilege to read, waits for no ALTER, and returns an
+        // error as a comment.
         let opened = session.strings(&format!(
             "SELECT table_rows, table_comment FROM information_schema.tables \
              WHERE table_schema = {} AND table_name = {}",
@@ -107,7 +108,7 @@ fn open(session: &mut Session, report: &Report) -> anyhow::Result<u64> {
                 report.warn(&format!("{} is not shown: {why}", TableName { schema, table }));
             }
             Some(_) => count += 1,
-            // It was dropped just now.
+            // The table was dropped just now.
             None => {}
         }
     }
@@ -138,7 +139,7 @@ fn line(row: Vec<Option<String>>) -> Option<Line> {
     Some(Line { name, waiting, owned, waiters, oldest_s, bytes, written, removed })
 }
 
-/// A line of the table; a name takes as much room as the longest.
+/// A line of the table; the name column is as wide as the longest name.
 fn row(name: &str, width: usize, [waiting, owned, waiters, oldest, bytes, come, go]: &[String; 7]) -> String {
     format!("{name:width$} {waiting:>9} {owned:>7} {waiters:>7} {oldest:>9} {bytes:>9} {come:>7} {go:>7}")
 }

@@ -17,7 +17,7 @@ use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::stop::pause;
 
-/// How often it looks for new rows.
+/// How often to look for new rows.
 const AGAIN: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
@@ -64,19 +64,19 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     }
 }
 
-/// How far a queue was shown.
+/// How far a queue has been shown.
 struct Tail<'name> {
     session: Session,
     queue: &'name TableName,
     columns: Vec<Column>,
-    /// The number that the next new row had when it began: rows before it are not counted as missed.
+    /// The number that the next new row had at the beginning: rows before it do not count as missed.
     began: i64,
     /// The number of the next row to show.
     next: i64,
 }
 
 impl Tail<'_> {
-    /// As the functions name it.
+    /// Its name for the SQL functions.
     fn name(&self) -> String {
         format!("{}.{}", self.queue.schema, self.queue.table)
     }
@@ -97,7 +97,7 @@ impl Tail<'_> {
         }
     }
 
-    /// Shows what came.
+    /// Shows new rows.
     fn show(&mut self, report: &Report) -> Result<()> {
         let end = self.end()?;
         if end < self.next {
@@ -111,7 +111,7 @@ impl Tail<'_> {
         let peek = self.peek(self.next);
         let shown: Vec<String> = self.columns.iter().map(Column::show).collect();
         let select = format!("SELECT {peek}, {} FROM {} WHERE {peek}", shown.join(", "), self.queue);
-        // Without a row it is not told how far it looked.
+        // Without a row nothing tells how far the server has looked.
         let (name, columns) = (self.name(), &self.columns);
         let (mut end, mut rows, mut printed) = (end, 0, Ok(()));
         let selected = self.session.for_each_row(&select, &mut |cells| {
@@ -123,7 +123,7 @@ impl Tail<'_> {
         });
         printed?;
         match selected {
-            // Unknown column: it was dropped just now. The next look knows.
+            // Unknown column: it was dropped just now. The next round reads the columns again.
             Err(Error::Sql { code: 1054, .. }) => return Ok(()),
             selected => selected?,
         };
@@ -147,7 +147,7 @@ impl Tail<'_> {
         Ok(())
     }
 
-    /// Says that rows were ended before they were seen.
+    /// Reports that rows were ended before they were seen.
     fn tell_missed(&self, rows: i64, report: &Report) -> Result<()> {
         if report.is_json() {
             report.message(&json!({ "message_type": "unseen", "queue": self.name(), "rows": rows }))?;
@@ -170,7 +170,7 @@ fn show_row(queue: &str, columns: &[Column], values: &[Option<Cow<'_, str>>], re
     Ok(())
 }
 
-/// A value on a line of values with tabs between them, as `mariadb --batch` writes it.
+/// A value in a tab-separated line, as `mariadb --batch` prints it.
 fn cell(value: Option<&str>) -> String {
     let Some(value) = value else { return "NULL".to_owned() };
     value.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\0', "\\0")

@@ -1,4 +1,4 @@
-//! The routines that ship: `sql/routines`, a folder for each with its SQL, its page and its tests.
+//! The routines of this program: `sql/routines`, a folder for each with its SQL, its page and its tests.
 
 use server::Flavour;
 
@@ -18,7 +18,7 @@ macro_rules! routines {
     };
 }
 
-/// All of them, as they are listed.
+/// All routines, in the order of the list.
 pub(super) static ALL: &[Routine] = routines![
     "gstatus",
     "report",
@@ -33,7 +33,7 @@ pub(super) static ALL: &[Routine] = routines![
     "replication",
 ];
 
-/// What a comment begins with that says whose a routine is; the sum of its text follows.
+/// The beginning of a comment that marks a routine as ours; the checksum of its text follows.
 pub(super) const MARK: &str = "remora routine ";
 
 impl Routine {
@@ -42,25 +42,25 @@ impl Routine {
         if self.text.contains("CREATE FUNCTION ") { "FUNCTION" } else { "PROCEDURE" }
     }
 
-    /// What it is for, and how it is called.
+    /// Its purpose, and how to call it.
     pub(super) fn about(&self) -> &'static str {
         let line = self.text.lines().next().unwrap_or_default();
         line.trim_start_matches("-- ")
     }
 
-    /// Whether servers of this family have what it asks for.
+    /// Whether servers of this family have what it needs.
     pub(super) fn is_for(&self, flavour: Flavour) -> bool {
         !self.text.contains("-- Servers: mariadb") || flavour == Flavour::MariaDb
     }
 
-    /// The comment that it has in the server, which changes with its text.
+    /// Its comment on the server, which changes with its text.
     pub(super) fn comment(&self) -> String {
         let purpose = self.text.split_once(&format!("COMMENT '{MARK}1: ")).map_or("", |(_, rest)| rest);
         let purpose = purpose.split('\'').next().unwrap_or_default();
         format!("{MARK}{}: {purpose}", &blake3::hash(self.text.as_bytes()).to_hex()[..8])
     }
 
-    /// The statement that makes it in a database, whose name is quoted.
+    /// The statement that creates it in a database; `db` is quoted.
     pub(super) fn statement(&self, db: &str, or_replace: bool) -> String {
         let start = self.text.find("CREATE ").unwrap_or(0);
         let head = format!("CREATE {} {}(", self.kind(), self.name);
@@ -86,7 +86,7 @@ mod tests {
             for word in ["READS SQL DATA", "SQL SECURITY INVOKER"] {
                 assert!(statement.contains(word), "{}: {word}", routine.name);
             }
-            // Both are quotes in some modes and something else in others.
+            // In some SQL modes these are quotes, and in others something else.
             assert!(!routine.text.contains('"') && !routine.text.contains("||"), "{}", routine.name);
             assert!(routine.about().contains(routine.name) && routine.comment().len() > 30);
         }

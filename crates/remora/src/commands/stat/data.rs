@@ -86,11 +86,12 @@ impl Output for Json {
     }
 }
 
-/// A table with commas. Its columns are those of the first interval: a program wants them to stay.
+/// A comma-separated table. Its columns are those of the first interval, because programs need them to stay
+/// the same.
 pub(crate) struct Csv {
     filter: Option<Filter>,
     views: Vec<&'static View>,
-    /// Names and whether each is a counter, once they are known.
+    /// Names, and whether each is a counter, once they are known.
     names: Option<Vec<(String, bool)>>,
 }
 
@@ -155,7 +156,7 @@ impl Output for Csv {
     }
 }
 
-/// A text as a field: in quotes where it needs them.
+/// A text as a field, in quotes if necessary.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! Samples of several servers, each taken by a thread of its own.
+//! Samples of several servers, each taken by its own thread.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ use status::counter::watch::{Clock, Wants, Watch};
 use crate::args::ServerArgs;
 use crate::exit::usage;
 
-/// How often a wait looks whether it is to end.
+/// How often a wait checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long the answers of a time wait for each other, so that they are shown in the order of the servers.
+/// How long answers of one round wait for each other, so that they are shown in the order of the servers.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// Even times. Those that were missed, as while the machine slept, are left out.
+/// Regular times. Missed times, for example while the machine slept, are skipped.
 pub(crate) struct Times {
     began: Instant,
     interval: Duration,
@@ -31,7 +31,7 @@ impl Times {
         Times { began: Instant::now(), interval, count: 0 }
     }
 
-    /// The next one.
+    /// The next time.
     pub(crate) fn next(&mut self) -> Instant {
         let now = Instant::now();
         loop {
@@ -47,21 +47,21 @@ impl Times {
     }
 }
 
-/// What came of asking a server.
+/// The result of asking a server.
 pub(crate) struct Event {
-    /// Which one, by its place on the command line.
+    /// The server, by its index on the command line.
     pub(crate) server: usize,
     pub(crate) what: Result<Sample, Error>,
-    /// What was noticed besides.
+    /// Other notes.
     pub(crate) notes: Vec<String>,
 }
 
-/// Servers that are asked all at once.
+/// Servers that are all asked at the same time.
 pub(crate) struct Feed {
     names: Vec<String>,
     askers: Vec<Sender<()>>,
     events: Receiver<Event>,
-    /// For each server that has not answered yet: when it was asked, and whether its silence was told.
+    /// For each server that has not answered yet: when it was asked, and whether its silence was reported.
     waiting: RefCell<Vec<Option<(Instant, bool)>>>,
 }
 
@@ -84,7 +84,7 @@ impl Clock for Clocks {
     }
 }
 
-/// The servers that addresses name, or the one of the options.
+/// The servers that addresses name, or the one from the options.
 pub(crate) fn watches(
     server: &ServerArgs,
     password: Option<&str>,
@@ -100,7 +100,7 @@ pub(crate) fn watches(
         let target = server.target(password.map(str::to_owned))?;
         let name = name(&target);
         if watches.iter().any(|(other, _)| *other == name) {
-            // Recordings and metrics tell servers apart by their names.
+            // Recordings and metrics identify servers by their names.
             return Err(usage(format!("{name} is given twice; name each server once")));
         }
         watches.push((name, Watch::new(target, Box::new(Clocks::new()), wants.clone())));
@@ -108,7 +108,7 @@ pub(crate) fn watches(
     Ok(watches)
 }
 
-/// How a server is called: where it is.
+/// The name of a server: its address.
 fn name(target: &Target) -> String {
     match &target.socket {
         Some(socket) => socket.display().to_string(),
@@ -117,7 +117,7 @@ fn name(target: &Target) -> String {
 }
 
 impl Feed {
-    /// Starts a thread for each server. Nothing is asked yet.
+    /// Starts a thread for each server. No server is asked yet.
     pub(crate) fn of(watches: Vec<(String, Watch)>) -> Feed {
         let (sender, events) = unbounded();
         let mut feed = Feed { names: Vec::new(), askers: Vec::new(), events, waiting: RefCell::default() };
@@ -145,7 +145,7 @@ impl Feed {
         &self.names
     }
 
-    /// Asks all servers that have answered the last time.
+    /// Asks all servers that have answered the last question.
     pub(crate) fn ask(&self) {
         for (asker, waiting) in self.askers.iter().zip(self.waiting.borrow_mut().iter_mut()) {
             if waiting.is_none() && asker.send(()).is_ok() {
@@ -154,7 +154,7 @@ impl Feed {
         }
     }
 
-    /// Servers that have not answered for this long; each is named once for a question.
+    /// Servers that have not answered for this long; each is returned once per question.
     pub(crate) fn silent(&self, since: Duration) -> Vec<usize> {
         let mut waiting = self.waiting.borrow_mut();
         let late = waiting.iter_mut().enumerate().filter_map(|(server, waiting)| {
@@ -165,8 +165,7 @@ impl Feed {
         late.collect()
     }
 
-    /// The answers that come in time, as many as come together, in the order of the servers; none when the
-    /// time is up.
+    /// The answers that arrive in time and together, in the order of the servers; none when the time is up.
     pub(crate) fn batch(&self, until: Instant, stop: &AtomicBool) -> Vec<Event> {
         let mut events: Vec<Event> = self.next(until, stop).into_iter().collect();
         let together = until.min(Instant::now() + TOGETHER);
@@ -180,7 +179,7 @@ impl Feed {
         events
     }
 
-    /// The next answer, if one comes in time and no stop is asked for.
+    /// The next answer, if one arrives in time and no stop is requested.
     pub(crate) fn next(&self, until: Instant, stop: &AtomicBool) -> Option<Event> {
         while !stop.load(Ordering::Relaxed) {
             let left = until.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! Status variables one below the other.
+//! Status variables as a list.
 
 use anyhow::Result;
 use status::counter::change::{Interval, Row};
@@ -8,7 +8,7 @@ use super::number::short;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
 
-/// Which status variables are shown.
+/// Which status variables to show.
 #[derive(Debug)]
 pub(crate) struct Filter {
     patterns: Vec<String>,
@@ -17,20 +17,20 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The filter that the options make; none when views are to be shown.
+    /// The filter for these options; none when views are shown instead.
     pub(crate) fn new(all: bool, like: &[String], top: Option<u32>, changed: bool) -> Option<Filter> {
         let patterns: Vec<String> = like.iter().map(|pattern| pattern.to_lowercase()).collect();
         let top = top.and_then(|top| usize::try_from(top).ok());
         (all || !patterns.is_empty() || top.is_some()).then_some(Filter { patterns, top, changed })
     }
 
-    /// Whether a name is to be shown.
+    /// Whether to show a name.
     pub(crate) fn takes(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         self.patterns.is_empty() || self.patterns.iter().any(|pattern| is_like(pattern, &name))
     }
 
-    /// The rows to show, in order: by name, or the counters that grew most first.
+    /// The rows to show, in order: by name, or the fastest-growing counters first.
     pub(crate) fn rows<'a>(&self, interval: &Interval<'a>) -> Vec<Row<'a>> {
         let mut rows: Vec<Row<'a>> = interval.rows().filter(|row| self.takes(&row.name.text)).collect();
         if self.changed {
@@ -53,15 +53,15 @@ impl Filter {
     }
 }
 
-/// Whether a text is like a pattern in which `%` stands for anything. (`_` is an underscore: names are full
-/// of them.)
+/// Whether a text matches a pattern in which `%` stands for anything. (`_` is a plain underscore, because
+/// names are full of them.)
 fn is_like(pattern: &str, text: &str) -> bool {
     let Some((front, rest)) = pattern.split_once('%') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(front) else { return false };
     let Some((middle, back)) = rest.rsplit_once('%') else {
         return text.ends_with(rest);
     };
-    // The first place that fits is as good as any, up to the last piece, which is at the end.
+    // The first match is as good as any, except for the last piece, which must be at the end.
     for piece in middle.split('%') {
         match text.find(piece) {
             Some(at) => text = &text[at + piece.len()..],
@@ -81,7 +81,7 @@ impl List {
     }
 }
 
-/// What stands behind the name.
+/// The text after the name.
 fn line(row: &Row<'_>, seconds: f64) -> String {
     let name = &row.name.text;
     let shown = match row.name.ty.kind {

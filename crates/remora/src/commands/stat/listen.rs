@@ -1,5 +1,5 @@
-//! `remora stat --listen`: OpenMetrics over HTTP, small and safe. Servers are asked when somebody asks us, so
-//! that a rate is over the time between two scrapes and nothing else.
+//! `remora stat --listen`: OpenMetrics over HTTP, small and safe. Servers are asked only when somebody
+//! scrapes, so that a rate covers exactly the time between two scrapes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -18,20 +18,20 @@ use crate::exit::{Exit, stopped};
 use crate::report::Report;
 use crate::stop::pause;
 
-/// Longest head of a request.
+/// Longest header of a request.
 const HEAD_MAX: usize = 8 << 10;
-/// How long a client may take to ask, and to read.
+/// How long a client may take to send its request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an answered client may take to hang up.
+/// How long a client may take to hang up after the answer.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long a server may take to answer: Prometheus itself waits for ten seconds.
 const ANSWER: Duration = Duration::from_secs(8);
-/// Requests at a time.
+/// The most requests at a time.
 const REQUESTS_MAX: usize = 16;
 
 const HOME: &str = "remora stat: the metrics are at /metrics\n";
 
-/// A server's thread: it takes a sample for each of these that it gets.
+/// A server's thread: for each of these that it receives it takes a sample.
 type Asker = Sender<Sender<(usize, Option<Sample>)>>;
 
 struct Metrics {
@@ -40,7 +40,7 @@ struct Metrics {
     requests: AtomicUsize,
 }
 
-/// Answers until stopped.
+/// Answers requests until stopped.
 pub(crate) fn run(
     watches: Vec<(String, Watch)>,
     address: &str,
@@ -58,14 +58,15 @@ pub(crate) fn run(
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else {
-                // Too many open files, say: that passes, and asking again at once would not help.
+                // For example too many open files: that is temporary, and trying again at once would not
+                // help.
                 pause(Duration::from_millis(100), &AtomicBool::new(false));
                 continue;
             };
             let metrics = Arc::clone(&metrics);
             if metrics.requests.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX {
                 metrics.requests.fetch_sub(1, Ordering::Relaxed);
-                // A client that can't be told is gone.
+                // If the client can't be told, it is gone.
                 answer(&mut stream, 503, "text/plain", "too many requests at a time\n").ok();
                 continue;
             }
@@ -80,7 +81,7 @@ pub(crate) fn run(
     Ok(stopped())
 }
 
-/// Starts the thread of a server, which says once when it is away and once when it is back.
+/// Starts the thread of a server; it reports once when the server is down and once when it is back.
 fn asker(at: usize, name: String, mut watch: Watch, report: Report) -> Asker {
     let (ask, asked) = bounded::<Sender<(usize, Option<Sample>)>>(1);
     std::thread::spawn(move || {
@@ -96,7 +97,7 @@ fn asker(at: usize, name: String, mut watch: Watch, report: Report) -> Asker {
                 _ => {}
             }
             is_away = sample.is_err();
-            // Whoever asked may have given up.
+            // The caller may have given up.
             reply.send((at, sample.ok())).ok();
         }
     });
@@ -104,8 +105,8 @@ fn asker(at: usize, name: String, mut watch: Watch, report: Report) -> Asker {
 }
 
 impl Metrics {
-    /// Asks all servers at once. One that does not answer in time, or has not answered the last time yet,
-    /// counts as down.
+    /// Asks all servers at once. A server that does not answer in time, or has not answered the last question
+    /// yet, counts as down.
     fn page(&self) -> String {
         let (reply, answers) = bounded(self.askers.len());
         let mut samples: Vec<Option<Sample>> = self.askers.iter().map(|_| None).collect();
@@ -141,7 +142,7 @@ fn serve(stream: &mut TcpStream, metrics: &Metrics) -> std::io::Result<()> {
     }
 }
 
-/// The first line of a request, once its whole head is there; none if that is too long.
+/// The first line of a request, once its whole header has arrived; none if that is too long.
 fn head(stream: &mut TcpStream) -> std::io::Result<Option<String>> {
     let end = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
@@ -184,8 +185,7 @@ fn answer(stream: &mut TcpStream, code: u16, media: &str, body: &str) -> std::io
     stream.flush()
 }
 
-/// Lets a client read the answer: a connection that is closed while there is something to read from it is
-/// reset, and the answer is lost.
+/// Lets a client read the answer: closing a connection with unread input resets it, and the answer is lost.
 fn drain(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(DRAIN))?;

@@ -15,10 +15,10 @@ use super::feed::{Feed, Times};
 use super::recording::Recorder;
 use crate::exit::{Exit, stopped};
 
-/// How long a key may wait for its effect.
+/// The longest delay between a key and its effect.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Shows servers until a key or a signal ends it, and leaves the terminal as it was.
+/// Shows servers until a key or a signal ends it, and restores the terminal.
 pub(crate) fn run(
     feed: &Feed,
     interval: Duration,

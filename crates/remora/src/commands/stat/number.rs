@@ -2,7 +2,7 @@
 
 use status::counter::view::Shape;
 
-/// A number in at most six characters; `-` for one that is not known.
+/// A number in at most six characters; `-` if unknown.
 pub(crate) fn shaped(number: Option<f64>, shape: Shape) -> String {
     let Some(number) = number else { return "-".to_owned() };
     match shape {

@@ -1,4 +1,4 @@
-//! From samples to what is shown of them.
+//! Turns samples into intervals and shows them.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use status::counter::sample::{Begin, Sample};
 use super::feed::Event;
 use crate::report::Report;
 
-/// A server as it is shown.
+/// A server's name for display.
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'a> {
     pub(crate) name: &'a str,
-    /// The room that the longest name takes; none where there is one server only.
+    /// The width of the longest name; none if there is only one server.
     pub(crate) width: Option<usize>,
 }
 
-/// Something that shows intervals.
+/// A display for intervals.
 pub(crate) trait Output {
     /// Shows an interval, or why it has no changes.
     fn show(&mut self, server: Named<'_>, interval: &Interval<'_>, report: &Report) -> Result<()>;
@@ -56,12 +56,13 @@ impl Follow {
         Named { name: &self.names[server], width: longest.filter(|_| self.names.len() > 1) }
     }
 
-    /// A message about a server; which one is said where there are several.
+    /// A message about a server; with several servers it names the server.
     pub(crate) fn say(&self, server: usize, text: &str) -> String {
         if self.names.len() > 1 { format!("{}: {text}", self.names[server]) } else { text.to_owned() }
     }
 
-    /// Takes the next answer of a server and shows the interval that it ends; whether there was one.
+    /// Processes the next answer of a server and shows the interval that it ends. Returns whether there was
+    /// one.
     pub(crate) fn take(&mut self, event: Event, output: &mut dyn Output, report: &Report) -> Result<bool> {
         let server = event.server;
         let sample = match event.what {
@@ -77,8 +78,8 @@ impl Follow {
         self.sample(server, sample, output, report)
     }
 
-    /// The same with a sample. One that comes sooner than `least` after the last one that was shown waits for
-    /// the next. What is behind a mark is not mixed with what is before it.
+    /// The same with a sample. One that follows the last shown sample within less than `least` waits for the
+    /// next. Samples before and after a mark are never combined.
     pub(crate) fn merge(
         &mut self,
         (server, mut sample): (usize, Sample),
@@ -98,7 +99,7 @@ impl Follow {
             }
         }
         let since = self.last[server].as_ref().map(|last| sample.at.saturating_sub(last.at));
-        // A sample is taken a little sooner or later than the clock has it.
+        // A sample may be taken a little earlier or later than scheduled.
         if !is_marked && since.is_some_and(|since| since + least / 20 < least) {
             self.waiting[server] = Some(sample);
             return Ok(shown);
@@ -106,7 +107,7 @@ impl Follow {
         Ok(shown + u64::from(self.sample(server, sample, output, report)?))
     }
 
-    /// Shows the sample of a server that waits for the next one.
+    /// Shows a server's sample that waits for the next one.
     fn show_waiting(&mut self, server: usize, output: &mut dyn Output, report: &Report) -> Result<u64> {
         match self.waiting[server].take() {
             Some(sample) => self.sample(server, sample, output, report).map(u64::from),
@@ -114,7 +115,7 @@ impl Follow {
         }
     }
 
-    /// Shows what still waits: nothing comes any more.
+    /// Shows what still waits, because nothing follows.
     pub(crate) fn finish(&mut self, output: &mut dyn Output, report: &Report) -> Result<()> {
         (0..self.names.len()).try_for_each(|server| self.show_waiting(server, output, report).map(drop))
     }
@@ -127,8 +128,8 @@ impl Follow {
         report: &Report,
     ) -> Result<bool> {
         let interval = between(self.last[server].as_ref(), &sample);
-        // The first sample of all says nothing; that of another run, in a recording, says that there was a
-        // gap.
+        // The very first sample says nothing; the first sample of another run in a recording says that there
+        // was a gap.
         if self.last[server].is_some() {
             output.show(self.named(server), &interval, report)?;
         }

@@ -1,4 +1,4 @@
-//! Recordings: samples in a file, and the way back.
+//! Recordings: writes samples to a file, and reads them back.
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use crate::report::Report;
 /// Longest line of a recording: a first sample has some 30 kB, digests some 5 MB.
 const LINE_MAX: u64 = 64 << 20;
 
-/// A file that samples are added to. What is written survives whatever ends this process; once it is
-/// finished, it survives a crash of the machine too.
+/// A file to which samples are appended. What is written survives the end of this process, and after `finish`
+/// also a crash of the machine.
 pub(crate) struct Recorder {
     path: PathBuf,
     sink: Box<dyn Sink>,
     writer: Writer,
-    /// Nobody else writes to the file.
+    /// Keeps others from writing to the file.
     _lock: Box<dyn Guard>,
 }
 
 impl Recorder {
-    /// Begins a file, or goes on with one behind its last whole line.
+    /// Begins a file, or continues one after its last complete line.
     pub(crate) fn open(path: &Path) -> Result<Recorder> {
         let name = || path.display().to_string();
         let is_new = match RealDisk.create(path) {
@@ -48,13 +48,13 @@ impl Recorder {
         self.sink.write_all(text.as_bytes()).with_context(|| self.path.display().to_string())
     }
 
-    /// Makes all of it survive a crash.
+    /// Makes everything durable.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.sink.sync().with_context(|| self.path.display().to_string())
     }
 }
 
-/// How long a recording is up to the end of its last whole line. A file of another kind is refused.
+/// The length of a recording up to the end of its last complete line. A file of another kind is refused.
 fn whole(path: &Path) -> Result<u64> {
     let mut file = RealDisk.open(path)?;
     let len = file.seek(SeekFrom::End(0))?;
@@ -79,7 +79,7 @@ fn whole(path: &Path) -> Result<u64> {
     Ok(0)
 }
 
-/// The servers of a recording, in the order in which they come, and how much time it covers.
+/// The servers of a recording, in order of appearance, and the time that it covers.
 pub(crate) fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
     let mut names: Vec<String> = Vec::new();
     let mut span: Option<(i64, i64)> = None;
@@ -95,8 +95,8 @@ pub(crate) fn survey(path: &Path) -> Result<(Vec<String>, Duration)> {
     Ok((names, Duration::from_millis(span)))
 }
 
-/// Hands over every sample of a recording, compressed or not, with its server, for as long as `each` says so.
-/// A last line that is cut is left out, and told.
+/// Calls `each` with every sample of a recording, compressed or not, and its server, as long as `each` wants
+/// more. An incomplete last line is left out, and reported.
 pub(crate) fn replay(
     path: &Path,
     report: Option<&Report>,

@@ -17,7 +17,7 @@ use super::recording;
 use crate::exit::Exit;
 use crate::report::Report;
 
-/// Points of a plot.
+/// Points in a plot.
 const POINTS: u32 = 600;
 
 /// Make a page from a recording: plots, statements and counters, in one file that any browser shows
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     title: Option<String>,
 }
 
-/// Collects intervals, those of each server in a row.
+/// Collects intervals, one list for each server.
 struct Collect<'a> {
     names: &'a [String],
     all: Vec<Series>,
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Whether a file is absent or a page of ours.
+/// Whether a file does not exist or is a page of ours.
 fn may_replace(path: &Path) -> Result<bool> {
     let file = match RealDisk.open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
@@ -102,7 +102,7 @@ fn full(unix_ms: i64) -> String {
     shown(unix_ms, "%Y-%m-%d %H:%M:%S")
 }
 
-/// Below a plot: seconds matter in minutes, days in weeks.
+/// A label below a plot: over minutes it needs seconds, over weeks it needs days.
 fn tick(unix_ms: i64, span_ms: i64) -> String {
     let span = Duration::from_millis(span_ms.unsigned_abs());
     let format = match span.as_secs() {

@@ -1,4 +1,4 @@
-//! The statements that took the most time, below what else is shown.
+//! The statements that took the most time, shown below everything else.
 
 use anyhow::Result;
 use status::counter::change::Interval;
@@ -9,7 +9,7 @@ use super::number::short;
 use super::output::{Named, Output};
 use crate::report::{Report, as_f64};
 
-/// Most characters of a statement that are shown.
+/// The most characters of a statement that are shown.
 const TEXT_MAX: usize = 120;
 
 pub(crate) struct Statements {
@@ -23,8 +23,7 @@ impl Statements {
     }
 }
 
-/// How many ran per second, how long they took together per second, how long one took and how many rows it
-/// read on average, and the text.
+/// Statements per second, their total time per second, the average time and rows read of one, and the text.
 pub(crate) fn line(digest: &Digest, seconds: f64) -> String {
     let (count, time_s) = (as_f64(digest.count), as_f64(digest.time_us) / 1e6);
     let text: String = digest.text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! Views as lines under a head, one for each interval.
+//! Views as lines below a header, one line for each interval.
 
 use anyhow::Result;
 use progress::Progress;
@@ -9,9 +9,9 @@ use super::number::shaped;
 use super::output::{Named, Output, clock, meaning};
 use crate::report::Report;
 
-/// Lines between two heads.
+/// Lines between two headers.
 const PAGE: u32 = 20;
-/// The narrowest column.
+/// The width of the narrowest column.
 const WIDTH_MIN: usize = 6;
 
 pub(crate) struct Table {
@@ -54,7 +54,7 @@ impl Table {
         }
     }
 
-    /// The names of the views above their columns, where there are several, and those of the columns.
+    /// Prints the names of the columns, and, with several views, the views' names above them.
     fn head(&mut self, server: Named<'_>, report: &Report) -> Result<()> {
         let front = front("", server, "");
         self.fit(front.chars().count(), report);

@@ -1,4 +1,4 @@
-//! Which files a command line names.
+//! Finds the files that a command line names.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,19 +11,20 @@ use glob::Pattern;
 use crate::exit;
 use crate::shown;
 
-/// What was found.
+/// The result.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// In the order of the command line, in folders by name. A file with two names is there once.
+    /// In the order of the command line, within folders by name. A file with several hard links is listed
+    /// once.
     pub(crate) files: Vec<PathBuf>,
-    /// What was named and is no file, and what could not be looked at, each with its reason.
+    /// Arguments that are not files, and what could not be read, each with its reason.
     pub(crate) left_out: Vec<String>,
 }
 
 struct Search {
     exclude: Vec<Pattern>,
     recursive: bool,
-    /// Files by device and number.
+    /// Files by device and inode.
     seen: BTreeSet<(u64, u64)>,
     found: Found,
 }
@@ -42,14 +43,14 @@ pub(crate) fn files(paths: &[PathBuf], exclude: &[String], recursive: bool) -> R
     Ok(search.found)
 }
 
-/// What an argument stands for: itself, or everything that matches it as a pattern.
+/// The paths that an argument stands for: itself, or everything that matches it as a pattern.
 fn named(path: &Path) -> Result<Vec<PathBuf>> {
     let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']) && !path.exists());
     let Some(pattern) = pattern else { return Ok(vec![path.to_owned()]) };
     let found = glob::glob(pattern).map_err(|error| exit::usage(format!("{pattern}: {error}")))?;
     let mut paths = found.collect::<Result<Vec<_>, _>>()?;
     paths.sort();
-    // Nothing matches: it is named as it is.
+    // Nothing matches, so the argument itself is reported.
     Ok(if paths.is_empty() { vec![path.to_owned()] } else { paths })
 }
 
@@ -66,7 +67,7 @@ impl Search {
         self.found.left_out.push(format!("{}: {why}", shown::path(path)));
     }
 
-    /// Something that was named: a link is followed.
+    /// Adds a path from the command line; a link is followed.
     fn path(&mut self, path: &Path) {
         if self.is_excluded(path) {
             return;
@@ -90,14 +91,14 @@ impl Search {
     }
 
     fn file(&mut self, path: PathBuf, entry: &Entry) {
-        // Of an empty file nothing can be in memory; that also leaves out what /proc makes up.
+        // Nothing of an empty file can be cached; this also leaves out the virtual files of /proc.
         if entry.len > 0 && self.seen.insert((entry.device, entry.inode)) {
             self.found.files.push(path);
         }
     }
 
     fn folder(&mut self, folder: &Path, depth: usize) {
-        /// Deeper than any path can be: the bound is for the stack alone.
+        /// Deeper than any path can be; this only protects the stack.
         const DEPTH_MAX: usize = 2100;
         let entries = match RealDisk.entries(folder) {
             Ok(entries) if depth < DEPTH_MAX => entries,
@@ -112,7 +113,7 @@ impl Search {
             match entry.kind {
                 Kind::File => self.file(path, &entry),
                 Kind::Folder => self.folder(&path, depth + 1),
-                // A link leads elsewhere; pipes, sockets and devices hold nothing of a file.
+                // A link leads elsewhere; pipes, sockets and devices have no data of a file.
                 Kind::Link(_) | Kind::Other => {}
             }
         }

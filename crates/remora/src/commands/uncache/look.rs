@@ -1,4 +1,4 @@
-//! What of a file is in memory.
+//! Shows which part of a file is in the page cache.
 
 use std::io;
 
@@ -9,25 +9,25 @@ use crate::report::{as_f64, size};
 /// Characters of a bar.
 const CELLS: u64 = 40;
 
-/// What of a file is in memory, in bytes.
+/// Which part of a file is in the page cache, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     /// Its length.
     pub(crate) len: u64,
-    /// What of it is there.
+    /// Cached bytes.
     pub(crate) there: u64,
-    /// What of that is not on the disk yet, where the kernel tells.
+    /// Cached bytes that are not on the disk yet, if the kernel tells.
     pub(crate) dirty: Option<u64>,
-    /// Whether it is nowhere but in memory.
+    /// Whether the file exists only in memory.
     only_there: bool,
 }
 
 impl Look {
-    /// Looks at a file; none where the kernel does not tell.
+    /// Examines a file; none if the kernel does not tell.
     pub(crate) fn at(source: &dyn Source) -> io::Result<Option<Look>> {
         let len = source.stat()?.len;
         let Some(resident) = source.resident(0, len)? else { return Ok(None) };
-        // The last page reaches behind the end.
+        // The last page extends beyond the end of the file.
         let bytes = |pages: u64| (pages * page_size()).min(len);
         Ok(Some(Look {
             len,
@@ -38,7 +38,7 @@ impl Look {
     }
 }
 
-/// Why something is still there.
+/// Why something is still cached.
 pub(crate) fn why(after: &Look, synced: bool) -> Option<String> {
     let dirty = after.dirty.unwrap_or(0);
     match after.there {
@@ -57,14 +57,14 @@ pub(crate) fn held(look: &Look) -> String {
     format!("{:>9} of {:>9} {share:>3.0} %", size(look.there), size(look.len))
 }
 
-/// A character for each fortieth of a file: `#` all of it is there, `+` half or more, `.` something, and a
+/// A character for each fortieth of a file: `#` all of it is cached, `+` half or more, `.` something, and a
 /// space nothing.
 pub(crate) fn bar(source: &dyn Source, len: u64) -> io::Result<String> {
     let pages = len.div_ceil(page_size());
     let mut bar = String::new();
     for cell in 0..CELLS {
         let (from, mut to) = (pages * cell / CELLS, pages * (cell + 1) / CELLS);
-        // A file of few pages has wide pages.
+        // In a file of few pages a page covers several characters.
         to = to.max(from + 1).min(pages.max(from + 1));
         let bytes = (to * page_size()).min(len) - (from * page_size()).min(len);
         let there = source.resident(from * page_size(), bytes)?.map_or(0, |resident| resident.pages);

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 use progress::count;
 
-/// Values that a codec of this kind is measured on: the slow ones on fewer, spread over the list.
+/// The most values for a codec of this kind: slow codecs get fewer, spread over the list.
 const VALUES_MAX: usize = 200_000;
 const VALUES_MAX_SLOW: usize = 200;
 
@@ -39,11 +39,11 @@ struct Candidate {
     name: String,
     codec: Box<dyn Single>,
     slow: bool,
-    /// Whether compressed values are in the order of the URLs.
+    /// Whether compressed values sort like the URLs.
     ordered: bool,
 }
 
-/// What came out for one.
+/// The result for a candidate.
 struct Outcome {
     name: String,
     size: usize,
@@ -120,7 +120,7 @@ fn tell(outcomes: &[Outcome], report: &Report) -> anyhow::Result<()> {
 }
 
 impl Candidate {
-    /// Compresses every value, gets it back, and takes the time of both.
+    /// Compresses and decompresses every value, and measures the time of both.
     fn measure(mut self, urls: &[&[u8]]) -> anyhow::Result<Outcome> {
         let most = if self.slow { VALUES_MAX_SLOW } else { VALUES_MAX };
         let sample: Vec<&[u8]> = urls.iter().step_by(urls.len().div_ceil(most).max(1)).copied().collect();
@@ -198,13 +198,13 @@ fn urlpack_small(urls: &[&[u8]], report: &Report) -> anyhow::Result<Candidate> {
     trained("remora, 2.6 MB", Options::SMALL, urls, report)
 }
 
-/// The model that is there already: the built-in one, or the one that was named.
+/// The existing model: the built-in one, or the one that the user named.
 fn given(model: &ModelArgs) -> anyhow::Result<Candidate> {
     let name = format!("remora, {}", model.name());
     Ok(Candidate { name, codec: Box::new(Urlpack(model.load()?)), slow: false, ordered: true })
 }
 
-/// brotli and FSST, where this program was built with them.
+/// brotli and FSST, if this program was built with them.
 fn others(urls: &[&[u8]], report: &Report) -> impl Iterator<Item = anyhow::Result<Candidate>> {
     report.phase("training brotli and FSST", None);
     let peers = single::peers(urls);
@@ -216,7 +216,7 @@ fn others(urls: &[&[u8]], report: &Report) -> impl Iterator<Item = anyhow::Resul
     })
 }
 
-/// The level at which zstd's dictionary helps most.
+/// The level of zstd at which its dictionary helps most.
 const ZSTD_LEVEL: i32 = 19;
 
 fn zstd(urls: &[&[u8]], size: usize, report: &Report) -> anyhow::Result<Candidate> {

@@ -1,4 +1,4 @@
-//! Lists of URLs: files of lines, compressed or not, and how they are divided for a fair test.
+//! Lists of URLs: files of lines, compressed or not, and how to divide them for a fair test.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use disk::{Disk as _, RealDisk};
 use urlpack::Family;
 
-/// URLs, one after the other in one piece of memory.
+/// URLs, stored one after the other in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     text: Vec<u8>,
@@ -54,8 +54,8 @@ impl List {
         self.places.iter().filter_map(|(from, to)| self.text.get(*from..*to)).collect()
     }
 
-    /// The URLs of nine tenths of the hosts, and those of the others: what a model makes of hosts that it has
-    /// never seen is the honest number. Text has no hosts: nine tenths of the different strings.
+    /// The URLs of nine tenths of the hosts, and those of the other hosts: the fair measure of a model is how
+    /// it does on unknown hosts. Text has no hosts: there it is nine tenths of the different strings.
     pub(crate) fn divide(&self, family: Family) -> (Vec<&[u8]>, Vec<&[u8]>) {
         let belongs = |string| if family == Family::Url { host(string) } else { string };
         self.urls().into_iter().partition(|string| !hash(belongs(string)).is_multiple_of(10))
@@ -66,7 +66,7 @@ pub(crate) fn shown(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// What stands between `//` and the next `/`, or before the first `/` where there is no scheme.
+/// The text between `//` and the next `/`, or before the first `/` if there is no scheme.
 fn host(url: &[u8]) -> &[u8] {
     let begin = url.windows(3).position(|window| window == b"://").map_or(0, |at| at + 3);
     let rest = url.get(begin..).unwrap_or_default();
@@ -74,7 +74,7 @@ fn host(url: &[u8]) -> &[u8] {
     rest.get(..end).unwrap_or_default()
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll and Vo): the same division everywhere.
+/// FNV-1a, 64 bits (Fowler, Noll and Vo): the same division on every machine.
 fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 use progress::count;
 
-/// Rounds of which the quickest counts: what else the machine does only adds to it.
+/// Rounds, of which the fastest counts: other work on the machine only adds to the time.
 pub(super) const ROUNDS: usize = 5;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     probes: u64,
 }
 
-/// Nanoseconds for a URL.
+/// Nanoseconds per URL.
 #[derive(Debug, Clone, Copy)]
 struct Speed {
     pack: f64,
@@ -146,7 +146,8 @@ fn speed(model: &Model, urls: &[&[u8]]) -> anyhow::Result<Speed> {
     Ok(Speed { pack, unpack, batch })
 }
 
-/// Least nanoseconds of this thread's processor time for one of `count` items, of several rounds of `work`.
+/// The fewest nanoseconds of this thread's processor time per item, for `count` items, over several rounds of
+/// `work`.
 pub(super) fn least_ns(
     rounds: usize,
     count: usize,

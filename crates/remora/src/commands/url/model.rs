@@ -1,4 +1,4 @@
-//! `remora url model`: which models a server has, and under which numbers.
+//! `remora url model`: the models of a server and their numbers.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use urlpack::{Family, Key, Model, Pin, Registry};
 use crate::exit::{self, Exit};
 use crate::report::Report;
 
-/// Everybody may read what the server has to read under its own account.
+/// Readable by everybody, because the server reads the file under its own account.
 const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
 
@@ -130,7 +130,7 @@ fn add(arguments: &Add, report: &Report) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What the model is to be, before it is said whether it may.
+/// The key that the model would get, before checking whether that is allowed.
 fn key(arguments: &Add, model: &Model, registry: &Registry) -> anyhow::Result<Key> {
     if let Some(functions) = arguments.instead_of {
         return Ok(Key::Zero(match functions {
@@ -144,7 +144,7 @@ fn key(arguments: &Add, model: &Model, registry: &Registry) -> anyhow::Result<Ke
     }
 }
 
-/// Refuses what would make values mean something else.
+/// Refuses changes that would give existing values another meaning.
 fn allowed(arguments: &Add, pin: &Pin, registry: &Registry) -> anyhow::Result<()> {
     let free = registry
         .free()
@@ -172,7 +172,7 @@ fn allowed(arguments: &Add, pin: &Pin, registry: &Registry) -> anyhow::Result<()
     Ok(())
 }
 
-/// A file that nobody registered may be all that is left of a model.
+/// Refuses to overwrite another model: an unregistered file may be all that is left of it.
 fn not_another(path: &Path, model: &Model, pin: &Pin, registry: &Registry) -> anyhow::Result<()> {
     if registry.named(&pin.name).is_none()
         && RealDisk.stat(path).is_ok()
@@ -260,7 +260,7 @@ fn say(report: &Report, pin: &Pin, state: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The numbers that models in a folder have, registered or not.
+/// The numbers of the models in a folder, registered or not.
 pub(super) fn numbers(folder: &Path) -> anyhow::Result<Vec<u8>> {
     let registry = read(folder)?;
     let mut numbers: Vec<u8> = registry.pins().iter().map(|pin| pin.key.number()).collect();
@@ -316,7 +316,7 @@ fn lock(folder: &Path) -> anyhow::Result<Box<dyn disk::Guard>> {
     guard.ok_or_else(|| held().into())
 }
 
-/// Writes a file that appears when it is whole, for everybody to read.
+/// Writes a file that appears when it is complete, readable by everybody.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let write = || {
         let mut output = Output::create(&RealDisk, path)?;

@@ -1,4 +1,4 @@
-//! `remora url pack` and `remora url unpack`: lines, or a column of a file of records.
+//! `remora url pack` and `remora url unpack`: for lines, or for a column of a file of records.
 
 use std::io::{self, BufWriter, Read, Write};
 
@@ -14,9 +14,9 @@ use super::ModelArgs;
 use crate::exit::{self, Exit};
 use crate::report::Report;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const BLOCK: usize = 1 << 20;
-/// Longest record: a lost quote must not collect the rest of the input in memory.
+/// Longest record: a lost quote must not gather the rest of the input in memory.
 const RECORD_MAX: usize = 1 << 28;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ enum Form {
     Escaped,
 }
 
-/// Which way a value goes.
+/// The direction of the conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Pack,
@@ -85,14 +85,14 @@ pub(super) fn run(arguments: &Arguments, way: Way, report: &Report) -> anyhow::R
     Ok(Exit::Done)
 }
 
-/// Lines that have no fields.
+/// Lines without fields.
 const LINES: Dialect = Dialect { delimiter: b'\n', quote: None, escape: None, line_end: rows::LineEnd::Lf };
 
-/// Where in a record the value is; without an index the record is the value.
+/// Where in a record the value is; without an index the whole record is the value.
 #[derive(Debug)]
 struct Place {
     dialect: Dialect,
-    /// Which fields stand for NULL: they stay as they are.
+    /// Which fields mean NULL: they stay unchanged.
     nulls: Nulls,
     index: Option<usize>,
     header: bool,
@@ -127,12 +127,12 @@ fn find(column: &str, head: &[u8], report: &Report) -> anyhow::Result<Place> {
     }
 }
 
-/// Cuts what comes in blocks into records with their line ends.
+/// Cuts input that arrives in blocks into records with their line ends.
 struct Stream {
     splitter: Splitter,
-    /// The beginning of a record that goes on in the next block.
+    /// The beginning of a record that continues in the next block.
     held: Vec<u8>,
-    /// Line that the next record begins on.
+    /// Line on which the next record begins.
     line: u64,
 }
 
@@ -170,7 +170,7 @@ impl Stream {
     }
 }
 
-/// What turns one value into the other.
+/// Converts one value.
 struct Worker {
     model: Model,
     form: Form,
@@ -179,7 +179,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Writes a record with its value replaced; everything else stays as it is, to the byte.
+    /// Writes a record with its value replaced; all other bytes stay the same.
     fn record(
         &mut self,
         place: &Place,
@@ -188,7 +188,7 @@ impl Worker {
         out: &mut impl Write,
     ) -> anyhow::Result<()> {
         let end = record.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
-        // A carriage return belongs to the line end where there is one.
+        // A carriage return belongs to the line end if there is one.
         let end = if record.ends_with(b"\n") { end } else { record.len() };
         let (text, line_end) = record.split_at(end);
         let Some(index) = place.index else {
@@ -221,7 +221,7 @@ impl Worker {
         Ok(out.write_all(line_end)?)
     }
 
-    /// Turns `text` into `self.value`.
+    /// Converts `text` into `self.value`.
     fn convert(&mut self, text: &[u8], line: u64) -> anyhow::Result<()> {
         self.value.clear();
         if self.way == Way::Pack {
@@ -253,7 +253,8 @@ impl Worker {
         outcome.with_context(|| format!("line {line}: '{}'", shortened(text)))
     }
 
-    /// Writes `self.value` as a field. Hex needs no quotes in any dialect, unless it is empty; a URL may.
+    /// Writes `self.value` as a field. Hex needs no quotes in any dialect, unless it is empty; a URL may need
+    /// them.
     fn write_field(&self, dialect: &Dialect, out: &mut impl Write) -> anyhow::Result<()> {
         let special = |byte: &u8| {
             matches!(byte, b'\n' | b'\r') || *byte == dialect.delimiter || Some(*byte) == dialect.quote
@@ -274,7 +275,7 @@ impl Worker {
     }
 }
 
-/// Where a field stands in its record, its quotes included.
+/// Where a field is in its record, including its quotes.
 fn span(record: &[u8], field: &Field<'_>) -> (usize, usize) {
     let from = (field.raw.as_ptr() as usize).saturating_sub(record.as_ptr() as usize);
     let quotes = usize::from(field.quoted);

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::report::{self, Report};
 use progress::count;
 
-/// Prefixes that the estimate probes: enough to see a broken model, quick beside the training.
+/// Prefixes that the estimate probes: enough to notice a broken model, and fast compared with the training.
 const PROBES: u64 = 10_000;
 
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, report: &Report) -> anyhow::Result<Exit
     tell_done(arguments, &model, estimate, began.elapsed().as_secs_f64(), report)
 }
 
-/// The number that was asked for, or the least from 1 on that no model beside the one to be written has.
+/// The requested number, or the least from 1 on that no other model in the folder has.
 fn number(arguments: &Arguments) -> anyhow::Result<u8> {
     if let Some(number) = arguments.number {
         return Ok(number);
@@ -98,21 +98,21 @@ fn number(arguments: &Arguments) -> anyhow::Result<u8> {
         .context("the folder has models of all 15 numbers; give one with --number")
 }
 
-/// What a model is trained with beside the lists.
+/// What a model is trained with besides the lists.
 struct Trainer {
-    /// Strings as the base expects them.
+    /// Strings drawn from the base model.
     base: Option<Vec<Vec<u8>>>,
     options: Options,
 }
 
-/// Bytes that are drawn from a base for each byte of one's own, the least share of what it was trained on,
-/// and how often each string of one's own counts beside: what packed lists of 1,000 URLs best (see
+/// Bytes that are drawn from a base for each byte of the user's own, the least share of the base's training
+/// data, and how often each own string counts in addition: these values packed lists of 1,000 URLs best (see
 /// docs/decisions/0304).
 const BASE_TIMES: u64 = 10;
 const BASE_SHARE_MIN: u64 = 10;
 const OWN_TIMES: usize = 2;
 
-/// Strings as a model expects them, to go with `own` bytes.
+/// Strings drawn from a model, to go with `own` bytes.
 fn drawn(base: &Model, own: u64) -> Vec<Vec<u8>> {
     let (mut strings, known) = (Vec::new(), base.info().bytes);
     let bytes = own.saturating_mul(BASE_TIMES).clamp(known / BASE_SHARE_MIN, known);
@@ -175,7 +175,7 @@ fn tell_done(
     Ok(Exit::Done)
 }
 
-/// The ratio on hosts that were kept out of a training like the one to come.
+/// The ratio on hosts that were kept out of a training like the coming one.
 fn estimate(
     (train_on, test_on): &(Vec<&[u8]>, Vec<&[u8]>),
     trainer: &Trainer,
@@ -208,7 +208,7 @@ fn tell(phase: &str, progress: Progress, report: &Report) {
     }
 }
 
-/// `2.6M`, `16M`, `2600000`: decimal units, as models are named by them.
+/// `2.6M`, `16M`, `2600000`: decimal units, as in the names of models.
 fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match text.get(digits.len()..).unwrap_or_default().to_ascii_uppercase().as_str() {

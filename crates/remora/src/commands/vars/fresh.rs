@@ -1,4 +1,4 @@
-//! A series as a fresh server of it describes it.
+//! A snapshot of a series from a fresh server.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use super::{program, prove};
 use crate::commands::sandbox::places;
 use crate::exit::usage;
 
-/// Values that follow from the options of a sandbox.
+/// Variables whose values follow from the options of a sandbox.
 const DEPENDENT: [&str; 2] = ["have_ssl", "have_openssl"];
 
-/// The variable that an option of a command line sets.
+/// The variable that a command-line option sets.
 fn name(option: &str) -> Option<String> {
     let name = option.strip_prefix("--")?.split('=').next()?.replace('-', "_");
     Some(name)
 }
 
-/// A series as its program and a fresh server of it describe it, without anything of this machine. Options
-/// that the program does not list are asked for if `probe` says so, which takes half a minute.
+/// A snapshot of a series from its program and a fresh server, without anything specific to this machine.
+/// With `probe` it also tries options that the program does not list, which takes half a minute.
 pub(super) fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
     let product: Product = series.parse().map_err(|error| usage(format!("sandbox:{error}")))?;
     let places = places()?;
@@ -40,7 +40,7 @@ pub(super) fn fresh(series: &str, probe: bool) -> anyhow::Result<Snapshot> {
         program::probe(&|| installation.command(), &installation.daemon, &mut listed)?;
     }
     for (name, variable) in &mut snapshot.variables {
-        // What nobody set is the default, where the server does not tell it.
+        // A value that nobody set is the default, if the server does not give the default itself.
         if variable.default.is_none() && !set.contains(name) && !DEPENDENT.contains(&name.as_str()) {
             variable.default = variable.value.clone();
         }

@@ -1,4 +1,4 @@
-//! A server's program that is asked for its options; nothing is started.
+//! Asks a server's program for its options; no server is started.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use status::variable::{Help, Snapshot, candidates, judge_probe, shipped};
 
-/// How long a program may take to print its help. It takes a fifth of a second.
+/// How long a program may take to print its help. It normally takes a fifth of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a program says of itself.
+/// What a program says about its options.
 pub(super) fn read(path: &Path) -> anyhow::Result<Snapshot> {
     if !path.is_file() {
         bail!("there is no program {}", path.display());
@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Snapshot> {
     help(Command::new(path)).with_context(|| path.display().to_string())
 }
 
-/// What the program of a command says of itself.
+/// What the program of a command says about its options.
 pub(super) fn help(command: Command) -> anyhow::Result<Snapshot> {
     let output = ask(command, &[])?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -31,7 +31,7 @@ pub(super) fn help(command: Command) -> anyhow::Result<Snapshot> {
     })
 }
 
-/// Adds the options that the program takes and does not list. Each is asked for by a run of its own.
+/// Adds the options that the program accepts but does not list. Each is tried in a run of its own.
 pub(super) fn probe(
     command: &dyn Fn() -> Command,
     program: &Path,

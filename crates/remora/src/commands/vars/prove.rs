@@ -1,4 +1,4 @@
-//! Proof: a private server that is started with the lines of an option file.
+//! A proof by starting a private server with the lines of an option file.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use server::{Environment, OptionLine, Overrides, Session, Target};
 use status::variable::check::{Checked, Finding, Setting, Verdict, is_as_asked, is_read};
 use status::variable::{Meaning, Number, Snapshot, is_administrative, number, read_server, resolve};
 
-/// Buffers and logs larger than this are not tried: the machine may not have them.
+/// Larger buffers and logs are not tried, because this machine may not have the memory.
 const TRIED_MAX_BYTES: i128 = 256 << 20;
 
-/// What the trial showed.
+/// The result of the trial.
 pub(super) struct Proof {
-    /// What the server said when it would not start, and no line could be blamed.
+    /// The server's error, if it did not start and no line could be blamed.
     pub(super) refused: Option<String>,
-    /// Options that were not tried, since they are about the machine that the file is for.
+    /// Options that were not tried, because they concern the machine that the file is for.
     pub(super) left_out: Vec<String>,
 }
 
@@ -29,8 +29,8 @@ pub(super) fn session(sandbox: &Sandbox) -> Result<Session, server::Error> {
     Target::resolve(&overrides, &Environment::default())?.connect()
 }
 
-/// Starts a server with the lines that it reads, takes away those that it will not start with until it does,
-/// and looks what became of the others. The findings become what the server says.
+/// Starts a server with the lines that it reads, removes lines until it starts, and checks what the other
+/// lines did. The findings become what the server says.
 pub(super) fn prove(
     installation: &Installation,
     places: &Places,
@@ -56,8 +56,8 @@ pub(super) fn prove(
         };
         blamed.push((tried.remove(at), said));
     };
-    // What was thought to stop the server, and did not: by its value, which is looked at below, or by its
-    // name.
+    // Settings that were expected to stop the server, and did not: by their values, which are compared below,
+    // or by their names.
     let settings = &checked.settings;
     let is_setting = |finding: &Finding| settings.iter().any(|setting| finding.is_about(setting.line));
     let was_tried = |finding: &Finding| tried.iter().any(|line| finding.is_about(line));
@@ -99,7 +99,7 @@ fn option(line: &OptionLine) -> String {
     }
 }
 
-/// The line that the server's log is about, or else one that is known to be wrong.
+/// The line that the server's log names, or else one that is known to be wrong.
 fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(usize, String)> {
     let errors = log.lines().filter(|line| line.contains("[ERROR]") || !line.contains(" ["));
     for said in errors {
@@ -127,17 +127,17 @@ fn culprit(tried: &[&OptionLine], checked: &Checked<'_>, log: &str) -> Option<(u
     tried.iter().enumerate().find_map(|(at, line)| Some((at, wrong(line)?.why.clone())))
 }
 
-/// A setting that the server runs without.
+/// A finding if the server runs with another value than the setting.
 fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
     let asked = setting.value.as_deref()?;
     let variable = runs.variables.get(&setting.name)?;
     let value = variable.value.as_deref()?;
     let is_of_words = matches!(variable.kind.as_deref(), Some("SET" | "FLAGSET"))
         || variable.kind.is_none() && value.contains(',');
-    // log_bin = /var/log/bin is ON.
+    // log_bin = /var/log/bin shows as ON.
     let is_path =
         asked.contains('/') || variable.is_switch() && asked.parse::<u8>().is_err() && value == "ON";
-    // The server writes more words than were asked for: ANSI is five of them.
+    // The server shows more words than were set: ANSI becomes five.
     let has_all = is_of_words
         && asked
             .split(',')
@@ -148,7 +148,7 @@ fn differs(setting: &Setting<'_>, runs: &Snapshot) -> Option<Finding> {
     Some(Finding::new(setting.line, Verdict::Differs, format!("the server runs with {value}")))
 }
 
-/// Whether a line is tried, or is about a machine and data that are not here.
+/// Whether a line can be tried, or concerns a machine and data that are not here.
 fn is_tried(snapshot: &Snapshot, line: &OptionLine) -> bool {
     let Meaning::Option { name, variable, .. } = resolve(snapshot, &line.name) else { return true };
     if variable.ignored.is_some() {

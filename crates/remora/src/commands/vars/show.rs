@@ -8,7 +8,7 @@ use status::variable::compare::{Difference, Kind};
 use crate::report::Report;
 use crate::shown;
 
-/// Values together longer than this get lines of their own.
+/// If two values are together longer than this, each gets its own line.
 const LINE_MAX: usize = 90;
 
 pub(super) fn show(
@@ -108,7 +108,7 @@ fn lines(difference: &Difference) -> String {
     }
 }
 
-/// Of two long lists, what goes and what comes.
+/// For two long lists, the words that were removed and added.
 fn changed_words(a: &str, b: &str) -> Option<String> {
     if a.matches(',').count() < 3 || b.matches(',').count() < 3 {
         return None;

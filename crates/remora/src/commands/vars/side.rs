@@ -1,4 +1,4 @@
-//! What stands on one side of a comparison.
+//! One side of a comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use super::{fresh, program};
 use crate::args::ServerArgs;
 use crate::exit::usage;
 
-/// A side, an option file not yet read by anybody's names.
+/// A side; an option file's names are not interpreted yet.
 pub(super) enum Side {
     Whole(Box<Snapshot>),
     File(PathBuf, Vec<OptionLine>),
 }
 
-/// Both sides. The names of an option file mean what they mean to the other side.
+/// Both sides. The names of an option file are interpreted by the other side.
 pub(super) fn two(
     a: &str,
     b: &str,
@@ -41,7 +41,7 @@ fn file(path: &Path, lines: &[OptionLine], like: &Snapshot) -> Snapshot {
     read_file(&path.display().to_string(), lines, like)
 }
 
-/// Every option and every group of any series, for files of which nobody says whose they are.
+/// Every option and every group of any series, for files whose server is unknown.
 fn any_server() -> Option<Snapshot> {
     let mut all = shipped::all().into_iter().rev();
     let mut any = all.next()?;
@@ -53,7 +53,7 @@ fn any_server() -> Option<Snapshot> {
         }
         for (name, variable) in other.variables {
             let known = any.variables.entry(name).or_insert_with(|| variable.clone());
-            // What does nothing in one series does something in another.
+            // An option that has no effect in one series may have one in another.
             if known.ignored.is_some() && variable.ignored.is_none() {
                 *known = variable;
             }
@@ -62,7 +62,7 @@ fn any_server() -> Option<Snapshot> {
     Some(any)
 }
 
-/// A side that is no option file.
+/// A side that is not an option file.
 pub(super) fn whole(text: &str, server: &ServerArgs, password: Option<&String>) -> anyhow::Result<Snapshot> {
     match one(text, server, password)? {
         Side::Whole(snapshot) => Ok(*snapshot),
@@ -108,7 +108,7 @@ pub(super) fn one(text: &str, server: &ServerArgs, password: Option<&String>) ->
     Ok(Side::File(path.to_owned(), read_lines(path)?))
 }
 
-/// All lines of an option file and of those that it includes.
+/// All lines of an option file and of the files that it includes.
 pub(super) fn read_lines(path: &Path) -> anyhow::Result<Vec<OptionLine>> {
     let files = OptionFiles {
         files: vec![OptionFile { path: path.to_owned(), required: true }],
@@ -117,7 +117,7 @@ pub(super) fn read_lines(path: &Path) -> anyhow::Result<Vec<OptionLine>> {
     Ok(server::read_all_options(&files)?)
 }
 
-/// What a server does not say of itself, the shipped snapshot of its series may know.
+/// Adds what a server does not tell about itself from the shipped snapshot of its series.
 fn with_series(mut snapshot: Snapshot) -> Snapshot {
     if let Some(series) = shipped::find(snapshot.series()) {
         snapshot.learn(&series);

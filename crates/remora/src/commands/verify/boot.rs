@@ -1,4 +1,4 @@
-//! `remora verify --boot`: a backup that has been booted is a backup.
+//! `remora verify --boot`: starts a server on a backup.
 
 mod binary_log;
 
@@ -28,7 +28,7 @@ use crate::repository::Named;
 use crate::sound::{self, Checked};
 use crate::{commands, repository};
 
-/// How deep in a volume a data folder may lie.
+/// How deep in a volume a data folder may be.
 const DEPTH_MAX: usize = 4;
 /// Offset of the flags of InnoDB's system tablespace in its first page: FIL_PAGE_DATA (38) and
 /// FSP_SPACE_FLAGS (16).
@@ -98,9 +98,9 @@ pub(super) fn run(arguments: &Arguments, report: &Report) -> Result<Exit> {
     Ok(if damages.is_empty() { Exit::Done } else { Exit::Damaged })
 }
 
-/// What a server that was started on a generation found.
+/// What a server that was started on a generation has found.
 struct Found {
-    /// From the first byte that was restored on; none when the server did not start.
+    /// Counted from the first restored byte; none when the server did not start.
     seconds_to_recovery: Option<f64>,
     position: Option<Position>,
     checked: Checked,
@@ -127,7 +127,7 @@ impl Found {
     }
 }
 
-/// What is wrong with data that no server starts on, if it says so; else the error.
+/// What is wrong with data on which no server starts, if the server says so; else the error.
 fn why_not(error: anyhow::Error) -> Result<Vec<String>> {
     let said = match error.downcast_ref() {
         Some(sandbox::Error::Start { log, .. }) => sound::errors(log),
@@ -139,7 +139,7 @@ fn why_not(error: anyhow::Error) -> Result<Vec<String>> {
     Ok(iter::once(sound::NO_START.to_owned()).chain(said).collect())
 }
 
-/// What was restored, as files.
+/// The restored files.
 enum Files {
     Mounted(Mounted),
     Folder(PathBuf),
@@ -172,7 +172,7 @@ fn files(
     Ok((restored, Files::Mounted(Mounted::new(work, &image)?)))
 }
 
-/// A volume that is mounted for us alone: nobody else sees it, and it goes with us, however we end.
+/// A volume that is mounted only for us: nobody else sees it, and it is unmounted however we end.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -182,14 +182,14 @@ impl Mounted {
         command("mount", &["--make-rprivate", "/"])?;
         let folder = work.join("volume");
         RealDisk.create_folder(&folder)?;
-        // Its name goes at once: what is left is held by the mount.
+        // Its name is removed at once: the mount keeps the file open.
         let file =
             fs::OpenOptions::new().read(true).write(true).open(image).context("the restored volume")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let kind = command("blkid", &["-p", "-o", "value", "-s", "TYPE", &path])
             .context("what is in the volume is no file system that is known here")?;
         let options = match kind.trim() {
-            // Its original may be mounted too.
+            // The original may be mounted too.
             "xfs" => "loop,nouuid",
             _ => "loop",
         };
@@ -201,7 +201,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Should it fail, the mount goes when we do.
+        // If this fails, the mount ends with this process.
         command("umount", &[&self.0.display().to_string()]).ok();
     }
 }
@@ -214,7 +214,7 @@ fn command(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
-/// The first folder with InnoDB's system tablespace in it, the highest first.
+/// The first folder with InnoDB's system tablespace, topmost first.
 fn data_folder(root: &Path, depth: usize) -> Option<PathBuf> {
     let mut level = vec![root.to_owned()];
     for _ in 0..=depth {
@@ -229,7 +229,8 @@ fn data_folder(root: &Path, depth: usize) -> Option<PathBuf> {
     None
 }
 
-/// A server follows what leads out of its data folder, and there the original may be at work.
+/// Refuses links out of the data folder: a server follows them, and the original server may be using what is
+/// there.
 fn refuse_outside(data: &Path) -> Result<()> {
     let mut folders = vec![data.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -251,7 +252,7 @@ fn refuse_outside(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Starts a server that the data fit, and that nobody but us reaches.
+/// Starts a server that fits the data and that nobody else can reach.
 fn start(data: &Path, log: Option<&BinaryLog>, arguments: &Arguments) -> Result<Sandbox> {
     let places = places()?;
     let product = arguments.server.map_or_else(|| product(data), Ok)?;
@@ -265,7 +266,7 @@ fn start(data: &Path, log: Option<&BinaryLog>, arguments: &Arguments) -> Result<
     if let Ok(log) = fs::metadata(data.join("ib_logfile0")) {
         fitting.push(format!("--innodb-log-file-size={}", log.len()));
     }
-    // Whether a transaction that was prepared has been committed stands in the binary log.
+    // The binary log tells whether a prepared transaction was committed.
     match log {
         Some(log) => fitting.extend([format!("--log-bin={}", log.name), "--server-id=1".to_owned()]),
         None => fitting.push("--skip-log-bin".to_owned()),
@@ -275,7 +276,7 @@ fn start(data: &Path, log: Option<&BinaryLog>, arguments: &Arguments) -> Result<
     Ok(Sandbox::start(&installation, &places, &settings)?)
 }
 
-/// Which server the data were last upgraded for.
+/// The server for which the data were last upgraded.
 fn product(data: &Path) -> Result<Product> {
     let notes = ["mariadb_upgrade_info", "mysql_upgrade_info"];
     let note = notes.iter().find_map(|name| fs::read_to_string(data.join(name)).ok()).unwrap_or_default();
@@ -295,7 +296,7 @@ fn product(data: &Path) -> Result<Product> {
     })
 }
 
-/// Bytes of InnoDB's pages, as the flags of its system tablespace say (fsp0types.h, MariaDB's full_crc32
+/// InnoDB's page size in bytes, from the flags of its system tablespace (fsp0types.h, MariaDB's full_crc32
 /// flags).
 fn page_size(data: &Path) -> Result<u32> {
     let path = data.join("ibdata1");

@@ -1,4 +1,4 @@
-//! What differs between two snapshots in a thin pool, as the pool's own metadata tell it.
+//! The differences between two snapshots in a thin pool, from the pool's own metadata.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,29 +6,28 @@ use std::ops::Range;
 
 use crate::host::Machine;
 
-/// Bytes of the sectors that device-mapper counts in.
+/// Bytes of a sector in device-mapper.
 const SECTOR: u64 = 512;
 
-/// A thin pool, by the names that device-mapper has for it.
+/// A thin pool, by its names in device-mapper.
 pub(super) struct Pool {
-    /// The device that the pool is.
+    /// The pool's device.
     device: String,
-    /// The one that its metadata lie on.
+    /// The device of its metadata.
     metadata: String,
 }
 
 impl Pool {
-    /// A pool of a volume group, by the names that LVM has for them.
+    /// A pool of a volume group, by its names in LVM.
     pub(super) fn new(group: &str, name: &str) -> Pool {
-        // As libdevmapper puts names together: what stands between them is doubled within them.
+        // As libdevmapper combines names: it joins them with a dash and doubles the dashes in them.
         let name = format!("{}-{}", group.replace('-', "--"), name.replace('-', "--"));
         Pool { device: format!("{name}-tpool"), metadata: format!("/dev/mapper/{name}_tmeta") }
     }
 
-    /// Bytes that may differ between two snapshots, by their numbers in the pool.
+    /// Bytes that may differ between two snapshots, given by their numbers in the pool.
     pub(super) fn delta(&self, machine: &Machine, was: &str, is: &str) -> io::Result<Vec<Range<u64>>> {
-        // The metadata change all the time; what is read is a snapshot of them. There is one in a pool at
-        // most.
+        // The metadata change all the time, so a snapshot of them is read. A pool has at most one.
         self.tell(machine, "reserve_metadata_snap").map_err(|error| {
             let free = format!("dmsetup message {} 0 release_metadata_snap", self.device);
             io::Error::other(format!("{error}; should a killed run have left it so, '{free}' helps"))
@@ -48,7 +47,8 @@ impl Pool {
     }
 }
 
-/// The bytes that are not said to be the same. What only the left one has is zeros in the right one.
+/// The bytes that are not reported as equal. Bytes that only the left snapshot has are zeros in the right
+/// one.
 fn ranges(told: &str) -> Option<Vec<Range<u64>>> {
     let mut ranges = Vec::new();
     let (mut block, mut whole) = (None, false);
@@ -77,7 +77,7 @@ fn ranges(told: &str) -> Option<Vec<Range<u64>>> {
 mod tests {
     use super::*;
 
-    /// As thin_delta 0.9.0 tells it.
+    /// The output of thin_delta 0.9.0.
     const TOLD: &str = r#"<superblock uuid="" time="3" transaction="5" data_block_size="128" nr_data_blocks="0">
   <diff left="4" right="5">
     <left_only begin="3" length="1"/>

@@ -10,7 +10,7 @@ const RIGHT: f64 = 10.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 24.0;
 
-/// What is drawn.
+/// What to draw.
 pub(super) struct Drawing<'a> {
     pub(super) title: &'a str,
     pub(super) names: &'a [&'a str],
@@ -20,7 +20,7 @@ pub(super) struct Drawing<'a> {
     pub(super) marks: &'a [i64],
 }
 
-/// From values to places.
+/// Maps values to positions.
 struct Scale {
     first: i64,
     span: f64,
@@ -108,7 +108,7 @@ fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, time
     }
 }
 
-/// A line with gaps where nothing is known.
+/// A line with gaps where values are unknown.
 fn path(times: &[i64], line: &[Option<f64>], scale: &Scale) -> String {
     let mut path = String::new();
     let mut pen_is_down = false;
@@ -119,7 +119,7 @@ fn path(times: &[i64], line: &[Option<f64>], scale: &Scale) -> String {
         };
         let (x, y) = (scale.x(*time), scale.y(*value));
         put!(path, "{}{x:.1} {y:.1}", if pen_is_down { "L" } else { "M" });
-        // A point between two gaps is seen as a dot.
+        // A point between two gaps is drawn as a dot.
         if !pen_is_down && line.get(at + 1).copied().flatten().is_none() {
             path.push_str("h0");
         }
@@ -128,7 +128,7 @@ fn path(times: &[i64], line: &[Option<f64>], scale: &Scale) -> String {
     path
 }
 
-/// The values for the script: places, times, and for each line what is to be shown there.
+/// The data for the script: positions, times, and for each line the texts to show there.
 fn data(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, times: &Times<'_>) {
     let x: Vec<f64> = drawing.times.iter().map(|time| (scale.x(*time) * 10.0).round() / 10.0).collect();
     let when: Vec<String> = drawing.times.iter().map(|time| (times.full)(*time)).collect();
@@ -139,7 +139,7 @@ fn data(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, times: &Times<'
     };
     let lines: Vec<Vec<String>> = drawing.lines.iter().map(text).collect();
     let data = serde_json::json!({ "x": x, "t": when, "names": drawing.names, "v": lines });
-    // Nothing in it may end the element.
+    // Its text must not end the element.
     put_line!(
         html,
         "<script type=\"application/json\">{}</script>",
@@ -147,7 +147,7 @@ fn data(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, times: &Times<'
     );
 }
 
-/// The next 1, 2 or 5 with noughts from a number on.
+/// The next 1, 2 or 5 followed by zeros that is at least this number.
 fn nice(number: f64) -> f64 {
     if number <= 0.0 {
         return 1.0;
@@ -177,7 +177,7 @@ pub(super) fn shown(number: f64, shape: Shape) -> String {
     }
 }
 
-/// Three digits, without noughts at the end.
+/// Three digits, without trailing zeros.
 fn three(number: f64) -> String {
     let digits = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
     let text = format!("{number:.digits$}");

@@ -16,7 +16,7 @@ const fn column(
     Column { key, head, shape, what, names, formula }
 }
 
-/// Counters together, for each second.
+/// The sum of counters, per second.
 const fn rate(
     key: &'static str,
     head: &'static str,
@@ -26,7 +26,7 @@ const fn rate(
     column((key, head), Shape::PerSecond, names, rate_of, what)
 }
 
-/// A counter of bytes, for each second.
+/// A counter of bytes, per second.
 const fn bytes_rate(
     key: &'static str,
     head: &'static str,
@@ -36,7 +36,7 @@ const fn bytes_rate(
     column((key, head), Shape::BytesPerSecond, names, rate_of, what)
 }
 
-/// How many there are now.
+/// A current number.
 const fn gauge(
     key: &'static str,
     head: &'static str,
@@ -71,10 +71,10 @@ const ROW_READS: &[&str] = &[
 const DIRTY: &[&str] = &["Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total"];
 const DIRTY_WHAT: &str = "pages of the buffer pool that wait to be written";
 
-/// The log sequence number counts what is logged. A server that does not tell it tells what it wrote to the
-/// file.
+/// The log sequence number counts what is logged. A server that does not show it shows the bytes written to
+/// the file.
 const REDO_WRITTEN: &[&str] = &["Innodb_lsn_current", "Innodb_redo_log_current_lsn", "Innodb_os_log_written"];
-/// The age itself, or the two numbers that it is the difference of; and the room where a server tells it.
+/// The age itself, or the two numbers whose difference it is; and the capacity, if a server shows it.
 const CHECKPOINT: &[&str] = &[
     "Innodb_checkpoint_age",
     "Innodb_redo_log_current_lsn",

@@ -1,4 +1,4 @@
-//! One process that reads a file and writes another: how long it takes, and what memory.
+//! Measures a process that reads one file and writes another: its time and its memory.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -12,24 +12,24 @@ use anyhow::{Context, Result, bail};
 use disk::{Disk, RealDisk};
 use tempfile::TempDir;
 
-/// What one way costs.
+/// What one run costs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) wall_s: f64,
-    /// Processor time of the process, all its threads together.
+    /// Processor time of the process with all its threads.
     pub(super) cpu_s: f64,
-    /// Most memory that it had, looked at every few milliseconds.
+    /// The most memory that it had, sampled every few milliseconds.
     pub(super) memory_bytes: u64,
 }
 
-/// How often memory is looked at.
+/// How often memory is sampled.
 const LOOK: Duration = Duration::from_millis(5);
-/// Clock ticks of /proc in a second: USER_HZ, 100 on every Linux that Rust runs on.
+/// Clock ticks of /proc per second: USER_HZ, 100 on every Linux that Rust supports.
 const TICKS: f64 = 100.0;
-/// Times below this are too short for the clock of processor time.
+/// The clock of processor time is too coarse for shorter times.
 const SHORT_S: f64 = 0.3;
 
-/// A folder with the text, and what was made of it last.
+/// A folder with the text, and with the last result of compressing it.
 pub(super) struct Place<'a> {
     folder: TempDir,
     text: &'a [u8],
@@ -48,7 +48,7 @@ impl Place<'_> {
         self.folder.path().join(name)
     }
 
-    /// Compresses the text, and returns how long it is then.
+    /// Compresses the text. Returns the compressed length.
     pub(super) fn pack(&self, command: &[String]) -> Result<(u64, Cost)> {
         let packed = self.path("packed");
         if packed.exists() {
@@ -63,7 +63,7 @@ impl Place<'_> {
         Ok((bytes, cost))
     }
 
-    /// Decompresses what was made, and compares.
+    /// Decompresses the result and compares it with the text.
     pub(super) fn unpack(&self, command: &[String]) -> Result<Cost> {
         let mut rest = self.text;
         let cost = self.run(command, "packed", &mut |piece| {
@@ -116,7 +116,7 @@ impl Place<'_> {
             bail!("it failed: {status}");
         }
         let cpu_s = processor()? - before;
-        // On one core, which these short ones use, wall time is the better clock.
+        // For such a short run, which uses one core, wall time is more exact.
         let cpu_s = if cpu_s < SHORT_S { cpu_s.max(wall_s.min(cpu_s + 1.0 / TICKS)) } else { cpu_s };
         Ok(Cost { wall_s, cpu_s, memory_bytes })
     }
@@ -136,28 +136,28 @@ impl Place<'_> {
     }
 }
 
-/// A process that does not outlive us.
+/// A process that is killed when this is dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // Both fail for one that has ended.
+        // Both fail if it has already ended.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// Processor time of our children that have ended, in seconds: cutime and cstime of proc_pid_stat(5).
+/// Processor time of our ended children, in seconds: cutime and cstime of proc_pid_stat(5).
 fn processor() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
-    // The name in parentheses may hold spaces.
+    // The name in parentheses may contain spaces.
     let fields: Vec<&str> = text.rsplit_once(") ").context("/proc/self/stat")?.1.split(' ').collect();
     let ticks =
         |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok()).context("/proc/self/stat");
     Ok((ticks(13)? + ticks(14)?) / TICKS)
 }
 
-/// The most memory that a process had.
+/// The peak memory of a process.
 fn memory(status: &str) -> Option<u64> {
     let text = std::fs::read_to_string(status).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! A page with two plots: time against size, both ways.
+//! A page with two plots of time against size: for compression and for decompression.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::report::{as_f64, size};
 
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 560.0;
-/// Room for the axes: left, top, right, bottom.
+/// Margins for the axes: left, top, right, bottom.
 const LEFT: f64 = 64.0;
 const TOP: f64 = 20.0;
 const RIGHT: f64 = 110.0;
@@ -70,12 +70,12 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Where a value lies between two others.
+/// The relative position of a value between two others.
 fn between(value: f64, low: f64, high: f64) -> f64 {
     if high > low { (value - low) / (high - low) } else { 0.5 }
 }
 
-/// A point: its place, its name, and what it is.
+/// A point: its place, its name, and its description.
 struct Point<'a> {
     x: f64,
     y: f64,
@@ -83,7 +83,7 @@ struct Point<'a> {
 }
 
 fn plot(rows: &[Row], way: usize, text_bytes: u64, out: &mut String) {
-    // Time for a gigabyte, in logarithm: it spans four orders.
+    // Time per gigabyte, as a logarithm, because it spans four orders of magnitude.
     let time = |row: &Row| (row.one[way].cpu_s.max(0.001) * 1e9 / as_f64(text_bytes.max(1))).log10();
     let (low, high) = edges(rows.iter().map(time), 0.1);
     let (least, most) = edges(rows.iter().map(|row| percent(row, text_bytes)), 1.0);
@@ -127,14 +127,14 @@ fn plot(rows: &[Row], way: usize, text_bytes: u64, out: &mut String) {
     out.push_str("</svg>");
 }
 
-/// The least and the most, with a margin.
+/// The minimum and the maximum, with a margin.
 fn edges(values: impl Iterator<Item = f64>, around: f64) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     (low - around, high + around)
 }
 
-/// A height for a name where no other name stands.
+/// A height for a name at which it overlaps no other name.
 fn free(x: f64, y: f64, points: &[Point<'_>], taken: &mut Vec<(f64, f64)>) -> f64 {
     let is_free = |at: f64| {
         taken.iter().all(|(left, top)| (left - x).abs() > 92.0 || (top - at).abs() > 12.0)

@@ -1,4 +1,4 @@
-//! What is measured on: all of the files, or pieces from everywhere in them.
+//! The text for the measurement: all of the files, or pieces from all over them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use disk::{Disk, RealDisk};
 
 use crate::report;
 
-/// Pieces that a file gives.
+/// Pieces taken from each file.
 const PIECES: u64 = 16;
-/// The text is kept in memory: of more than this only a sample is taken.
+/// The text is kept in memory: of longer texts only a sample is taken.
 const TEXT_BYTES_MAX: u64 = 4 << 30;
 
-/// Text, and how much there is of it in all.
+/// The text, and the total length of the files.
 pub(super) struct Sample {
     pub(super) text: Vec<u8>,
     pub(super) all_bytes: u64,
 }
 
 impl Sample {
-    /// One line that says what it is.
+    /// A line that describes the sample.
     pub(super) fn shown(&self) -> String {
         let (text, all) = (report::size(self.text.len() as u64), report::size(self.all_bytes));
         if self.text.len() as u64 == self.all_bytes {
@@ -33,7 +33,7 @@ impl Sample {
     }
 }
 
-/// Takes about so many bytes from the files, each according to its size; 0 for all.
+/// Takes about this many bytes from the files, in proportion to their sizes; 0 for all.
 pub(super) fn take(disk: &RealDisk, files: &[PathBuf], bytes: u64) -> Result<Sample> {
     let wanted = if bytes == 0 { TEXT_BYTES_MAX } else { bytes.min(TEXT_BYTES_MAX) };
     let mut lens = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn take(disk: &RealDisk, files: &[PathBuf], bytes: u64) -> Result<Sam
     Ok(Sample { text, all_bytes })
 }
 
-/// Bytes of a file when it is decompressed.
+/// Length of a file when decompressed.
 fn plain_len(disk: &RealDisk, file: &Path) -> Result<u64> {
     let source = Disk::open(disk, file)?;
     let len = source.stat()?.len;
@@ -64,7 +64,7 @@ fn plain_len(disk: &RealDisk, file: &Path) -> Result<u64> {
     if codec == Codec::Plain { Ok(len) } else { Ok(std::io::copy(&mut plain, &mut std::io::sink())?) }
 }
 
-/// Whole lines from all over a text of this length, or all of it.
+/// Takes whole lines from all over a text of this length, or all of it.
 fn pieces(plain: &mut impl Read, len: u64, share: u64, text: &mut Vec<u8>) -> Result<()> {
     if share >= len {
         plain.read_to_end(text)?;
@@ -75,7 +75,7 @@ fn pieces(plain: &mut impl Read, len: u64, share: u64, text: &mut Vec<u8>) -> Re
         let mut bytes = Vec::new();
         plain.by_ref().take(piece).read_to_end(&mut bytes)?;
         std::io::copy(&mut plain.by_ref().take(step.saturating_sub(piece)), &mut std::io::sink())?;
-        // A line that is cut at a seam would be one that the file does not have.
+        // A line that is cut at a seam would be a line that the file does not contain.
         let from =
             if number == 0 { 0 } else { bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
         let to = bytes.iter().rposition(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1);

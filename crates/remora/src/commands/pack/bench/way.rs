@@ -1,4 +1,4 @@
-//! What is measured: our codecs at the levels worth trying, and the tools that are installed.
+//! What to measure: our codecs at the levels worth trying, and the installed tools.
 
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ pub(super) struct Contender {
     program: String,
     pack: Vec<&'static str>,
     unpack: &'static [&'static str],
-    /// The option for the number of threads, which is added to its end; empty where there is none.
+    /// The option for the number of threads, appended to the command; empty if there is none.
     threads: &'static str,
 }
 
@@ -101,7 +101,7 @@ const TOOLS: [Tool; 13] = [
     },
 ];
 
-/// Those whose names begin with one of these, or all.
+/// The contenders whose names begin with one of these, or all.
 pub(super) fn contenders(only: &[String], quick: bool) -> Vec<Contender> {
     let wanted = |name: &str, slow: bool| {
         (only.is_empty() || only.iter().any(|one| name.starts_with(one.as_str()))) && !(slow && quick)

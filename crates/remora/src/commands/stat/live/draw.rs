@@ -1,4 +1,4 @@
-//! How the screen looks.
+//! Draws the screen.
 
 use std::collections::VecDeque;
 
@@ -15,11 +15,11 @@ use super::super::output::clock;
 use super::super::statements;
 use super::screen::{Below, HISTORY, Screen, Sort};
 
-/// The narrowest box of a number.
+/// The smallest width of a number's box.
 const BOX: u16 = 18;
-/// How high a row of boxes is, its frame included.
+/// The height of a row of boxes, with its frame.
 const BOX_HEIGHT: u16 = 4;
-/// Points of the small graph behind a counter.
+/// Points in the small graph after a counter.
 const GRAPH: usize = 24;
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
@@ -141,7 +141,7 @@ fn draw_box(
     frame.render_widget(block, area);
     if let Some(past) = past {
         let points = points(past, usize::from(inner.width));
-        // A share is seen against the whole.
+        // A percentage is drawn relative to the whole.
         let graph = Sparkline::default().style(Style::new().fg(Color::Cyan)).data(points);
         let graph = if column.shape == Shape::Share { graph.max(1_000_000) } else { graph };
         frame.render_widget(graph, inner);

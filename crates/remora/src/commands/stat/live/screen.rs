@@ -1,4 +1,4 @@
-//! What the screen shows, and what keys do to it.
+//! What the screen shows, and what keys do.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use status::counter::view::{VIEWS, View};
 use super::super::feed::Event;
 use super::super::output::{clock, meaning};
 
-/// Points that are kept of each number.
+/// Points that are kept for each number.
 pub(super) const HISTORY: usize = 240;
 
-/// What follows a key.
+/// What to do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Go,
@@ -31,7 +31,7 @@ pub(super) enum Sort {
     Name,
 }
 
-/// What is shown below.
+/// What is shown in the lower part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Below {
     Running,
@@ -48,17 +48,17 @@ pub(super) struct Line {
     pub(super) value: String,
 }
 
-/// What is known of a server.
+/// What is known about a server.
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) last: Option<Sample>,
-    /// What there is to say of it: that it is away, or was restarted.
+    /// A message about it: that it is unreachable, or was restarted.
     pub(super) message: Option<String>,
     pub(super) is_away: bool,
     pub(super) lines: Vec<Line>,
     /// The last rates of counters and values of gauges.
     pub(super) past: BTreeMap<String, VecDeque<f64>>,
-    /// For each view the last number of each column, and those before.
+    /// For each view the last number of each column, and the numbers before.
     pub(super) views: Vec<Vec<Option<f64>>>,
     pub(super) views_past: Vec<Vec<VecDeque<f64>>>,
     pub(super) processes: Option<Vec<Process>>,
@@ -74,12 +74,12 @@ pub(super) struct Screen {
     pub(super) view: usize,
     pub(super) sort: Sort,
     pub(super) below: Below,
-    /// Whether counters that stand still are shown too.
+    /// Whether counters that do not change are shown too.
     pub(super) is_all: bool,
     pub(super) is_paused: bool,
     pub(super) is_helping: bool,
     pub(super) filter: String,
-    /// Whether keys go into the filter.
+    /// Whether keys are typed into the filter.
     pub(super) is_typing: bool,
     pub(super) from: usize,
     is_new: bool,
@@ -111,7 +111,7 @@ impl Screen {
         std::mem::take(&mut self.is_new)
     }
 
-    /// Takes an answer. While it is paused what is shown stays, and the past goes on.
+    /// Processes an answer. While paused, the shown numbers stay, and the history continues.
     pub(super) fn take(&mut self, event: Event) {
         let is_paused = self.is_paused;
         let server = &mut self.servers[event.server];
@@ -252,7 +252,7 @@ impl Server {
             pasts.resize_with(view.columns.len(), VecDeque::new);
             let numbers: Vec<Option<f64>> = view.columns.iter().map(|column| column.of(interval)).collect();
             for (number, past) in numbers.iter().zip(pasts) {
-                // A gap is a gap of time, too: it takes a place.
+                // A missing number takes a place too, because time has passed.
                 push(past, number.unwrap_or(0.0));
             }
             views.push(numbers);

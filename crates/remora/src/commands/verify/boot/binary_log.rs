@@ -1,4 +1,4 @@
-//! The binary log in a data folder: what it says of transactions that were prepared, and how far it goes.
+//! The binary log in a data folder: what it says about prepared transactions, and where it ends.
 
 use std::fs;
 use std::io::Write;
@@ -8,20 +8,20 @@ use anyhow::{Context, Result};
 use disk::{Disk, Output, RealDisk};
 use server::Session;
 
-/// A place in a binary log.
+/// A position in a binary log.
 pub(super) type Position = (String, u64);
 
-/// A binary log that lies in the data folder.
+/// A binary log in the data folder.
 pub(super) struct BinaryLog {
-    /// Its files are called so, with a number behind it.
+    /// The base name of its files, which is followed by a number.
     pub(super) name: String,
-    /// The last one.
+    /// The last file.
     last: String,
 }
 
 impl BinaryLog {
-    /// Finds it by its index, `NAME.index`, and makes that list the files beside it: what it says may lead to
-    /// those of the original server.
+    /// Finds it by its index, `NAME.index`, and rewrites that list to the files beside it, because its
+    /// entries may lead to the files of the original server.
     pub(super) fn find(data: &Path) -> Result<Option<BinaryLog>> {
         for entry in fs::read_dir(data)? {
             let path = entry?.path();
@@ -44,8 +44,8 @@ impl BinaryLog {
         Ok(None)
     }
 
-    /// Where the last transaction ends that the server has after its recovery, which commits what was
-    /// prepared and stands in the log. `innodb` is the last one that InnoDB had committed by itself.
+    /// The end of the last transaction that the server has after its recovery, which commits prepared
+    /// transactions that are in the log. `innodb` is the last one that InnoDB itself had committed.
     pub(super) fn position(&self, session: &mut Session, innodb: Option<Position>) -> Result<Position> {
         let from = innodb.filter(|(file, _)| *file == self.last).map_or(4, |(_, offset)| offset);
         let file = session.quote(&self.last);
@@ -57,10 +57,10 @@ impl BinaryLog {
             let [_, _, Some(kind), _, Some(offset), info] = event.as_slice() else { continue };
             let info = info.as_deref().unwrap_or_default();
             match (kind.as_str(), info) {
-                // Without BEGIN it announces a statement of its own.
+                // Without BEGIN it announces a single statement.
                 ("Gtid", info) => open = info.starts_with("BEGIN"),
                 ("Query", "BEGIN") => open = true,
-                // A statement of its own, such as DDL, or the end of a transaction.
+                // A single statement, such as DDL, or the end of a transaction.
                 ("Query" | "Xid", _) if !open || kind == "Xid" || ends(info) => {
                     (open, end) = (false, offset.parse().unwrap_or(end));
                 }
@@ -75,7 +75,7 @@ fn ends(info: &str) -> bool {
     ["COMMIT", "ROLLBACK"].iter().any(|word| info.eq_ignore_ascii_case(word))
 }
 
-/// What InnoDB says at its recovery of the last transaction that it had committed.
+/// The last transaction that InnoDB had committed, from its recovery messages.
 pub(super) fn innodb_position(log: &Path) -> Result<Option<Position>> {
     let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
     let found = text.lines().rev().find_map(|line| {
