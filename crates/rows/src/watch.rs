@@ -293,8 +293,8 @@ impl Watch {
         self.is_border(from.checked_sub(1).and_then(|at| chunk.get(at))) && self.is_border(chunk.get(to))
     }
 
-    /// Whether text follows a closing quote, or an opening quote is never closed. Opening and closing quotes look
-    /// alike, so their state is tracked from the start of the chunk.
+    /// Whether text follows a closing quote, or an opening quote is never closed. Opening and closing quotes
+    /// look alike, so their state is tracked from the start of the chunk.
     fn has_odd_quote(&self, chunk: &[u8], quote: u8) -> bool {
         let ends = |byte: Option<&u8>| {
             byte.is_none_or(|byte| *byte == self.dialect.delimiter || matches!(byte, b'\n' | b'\r'))
