@@ -1,6 +1,6 @@
 //! Waiting and waking under a scheduler that tries interleavings: `cargo test -p queue --features shuttle
-//! --test interleaving`. A wake-up that is lost leaves a thread waiting for ever, which the scheduler reports
-//! as a deadlock.
+//! --test interleaving`. A lost wake-up leaves a thread waiting for ever, and the scheduler reports that as a
+//! deadlock.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use shuttle::thread;
 
 const SCHEDULES: usize = 400;
 
-/// An engine and so many queues in it.
+/// An engine and `count` queues in it.
 fn queues(count: usize, sync: Sync) -> (Engine, Vec<Arc<Queue>>) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let random = || u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_le_bytes();
@@ -88,7 +88,7 @@ fn publishers_and_takers_meet() {
     });
 }
 
-/// A row that is ended while its queue is replaced is gone in what took its place, and nobody owns it there.
+/// A row that is ended while its queue is replaced is gone from the replacement, and nobody owns it there.
 #[test]
 fn a_row_ended_while_its_queue_is_replaced_does_not_come_back() {
     for sync in [Sync::Always, Sync::Never] {
@@ -167,7 +167,8 @@ fn the_first_target_is_preferred_whoever_publishes_first() {
                 low.publish(&[b"row"], None).unwrap();
             }
         });
-        // A row was in `high` before one was in `low`: who looks at both never takes from `low`.
+        // A row was in `high` before one was in `low`, so a session that looks at both never takes from
+        // `low`.
         let waited = session(1).wait(&[all(&high), all(&low)], &mut Patience::forever()).unwrap();
         assert_eq!(waited, Waited::Taken(0));
         publisher.join().unwrap();
@@ -258,8 +259,8 @@ fn emptying_meets_publishers_takers_and_tidying() {
     });
 }
 
-/// The canary: a condition that breaks its word. What it says no to first and yes to later is a row that is
-/// waited for and lies there: the harness must report the waiter that is never woken.
+/// The canary: a condition that breaks its word. It refuses a row first and would accept it later, so a
+/// session waits while a matching row is there. The harness must report this waiter, which is never woken.
 struct Moody(AtomicBool);
 
 impl Filter for Moody {

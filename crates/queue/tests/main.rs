@@ -1,4 +1,4 @@
-//! The queue through its door: what it promises, alone, among threads, and after crashes.
+//! The queue through its public interface: what it promises, alone, among threads, and after crashes.
 #![cfg(not(feature = "shuttle"))]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

@@ -1,4 +1,4 @@
-//! Private servers, started and ended in every way, for every server that is here.
+//! Private servers of every installed product, started and ended in every way.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 #![expect(clippy::print_stdout, reason = "a test names the servers it covered")]
@@ -58,7 +58,7 @@ fn ask(way: &[&str], text: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Ends a server that is not tied to the test when the test ends, however.
+/// Ends a server that is not tied to the test when the test ends, in whatever way.
 struct Cleanup<'a>(&'a Path);
 
 impl Drop for Cleanup<'_> {

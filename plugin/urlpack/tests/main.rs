@@ -179,12 +179,12 @@ fn move_to_another_model(server: &Server) {
     server.do_it("UPDATE t.p SET u = url_pack(url_unpack(u), IF(id, 'site', 'small'))");
     assert_eq!(server.run(all), "5000\t5000");
     assert_eq!(server.run("SELECT SUM(ASCII(u) = 0xf0) FROM t.p"), "5000");
-    // The text functions read it as well: a number of one's own is the same for all.
+    // The text functions read it as well: a number of the user's own means the same model to all functions.
     assert_eq!(server.run("SELECT SUM(text_unpack(u) = s) FROM t.p"), "5000");
 }
 
-/// Whatever lies in the folder, a value is read by its own model or refused; what is not sound costs only
-/// itself.
+/// Whatever lies in the folder, a value is read by its own model or refused; a damaged file affects only its
+/// own values.
 fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     let (model, other) = (trained(1, 0, ROWS), trained(1, 0, ROWS / 2));
     let packed = server.run("SELECT HEX(url_pack('http://a.example/7', 'site'))");
@@ -199,7 +199,7 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
         assert_eq!(unpack(&packed), "http://a.example/7");
     };
     well();
-    // Files that nobody registered: of the same number, of number 0, damaged, empty, no files at all.
+    // Unregistered files: with the same number, with number 0, damaged, empty, and entries that are no files.
     let strangers = ["a.urlmodel", "small.urlmodel", "z.urlmodel"];
     for name in strangers {
         for file in [&other[..], &trained(0, 0, 9), &other[..1000], &[]] {
@@ -212,8 +212,8 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     server.place("stranger.urlmodel", &other);
     assert!(server.run("SELECT url_pack('a', 'stranger')").contains("not registered: remora url model add"));
     std::fs::remove_file(server.models().join("stranger.urlmodel")).unwrap();
-    // The registered file replaced, damaged, gone or no file: its number is refused and says why, nothing
-    // else.
+    // The registered file is replaced, damaged, gone or no file: values of its number are refused with the
+    // reason, and nothing else is affected.
     let refused = |why: &str| {
         sound();
         let said = unpack(&packed);
@@ -233,7 +233,7 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     // In place, as cp does it: the same length at every moment that matters.
     std::fs::write(server.models().join("site.urlmodel"), &model).unwrap();
     well();
-    // A change in place that leaves length and time of the content as they were.
+    // A change in place that leaves the length and the modification time as they were.
     let path = server.models().join("site.urlmodel");
     let time = std::fs::metadata(&path).unwrap().modified().unwrap();
     let mut changed = model.clone();
@@ -248,7 +248,7 @@ fn a_value_is_read_by_its_own_model_alone(server: &Server) {
     odd_files(server, "site", &|| refused(""));
     server.place("site.urlmodel", &model);
     well();
-    // A number that was given up stays taken.
+    // A retired number stays taken.
     server.retire(Key::Own(1));
     assert!(unpack(&packed).contains("number 1 was model site, which was taken away"));
     server.register("site", Key::Own(1), &model);
@@ -269,7 +269,7 @@ fn odd_files(server: &Server, name: &str, check: &dyn Fn()) {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// A registry that can't be read, or is gone while a file speaks of number 0: then not even 0 has a sure
+/// A registry that can't be read, or is gone while a file claims number 0: then even number 0 has no sure
 /// meaning.
 fn without_a_sound_registry(server: &Server) {
     let registry = server.models().join(Registry::FILE);
@@ -288,7 +288,7 @@ fn without_a_sound_registry(server: &Server) {
     std::fs::remove_file(server.models().join("own.urlmodel")).unwrap();
 }
 
-/// Number 0 has another model once the registry says so, for these functions alone.
+/// Once the registry says so, number 0 is another model, for these functions alone.
 fn a_model_in_the_place_of_the_built_in_one(server: &Server) {
     let before = server.run("SELECT HEX(url_pack('http://a.example/7')), HEX(text_pack('abc'))");
     let own = trained(0, 0, ROWS);
@@ -306,7 +306,7 @@ fn a_model_in_the_place_of_the_built_in_one(server: &Server) {
     assert_eq!(server.run("SELECT HEX(url_pack('http://a.example/7')), HEX(text_pack('abc'))"), before);
 }
 
-/// A check in each value: what was cut, or packed by another model of the number, is refused.
+/// A check in each value: a value that was cut, or packed by another model with the same number, is refused.
 fn checked_values(server: &Server) {
     server.register("checked", Key::Own(2), &trained(2, 2, ROWS));
     let cut = "SELECT HEX(SUBSTR(u, 1, LENGTH(u) - 1)) FROM (SELECT url_pack(s, 'checked') u FROM t.p WHERE id < 50) x";
@@ -319,7 +319,7 @@ fn checked_values(server: &Server) {
     assert_eq!(server.run(sorted), (49 * 48 / 2).to_string());
 }
 
-/// A result is as long as it is declared, or an error: a temporary table would cut it in silence.
+/// A result fits its declared length, or is an error: a temporary table would cut it silently.
 fn lengths_of_results(server: &Server) {
     let column = |sql: &str| {
         server.do_it(&format!("CREATE TABLE t.l AS {sql} LIMIT 0"));
@@ -378,7 +378,7 @@ fn text(server: &Server) {
     );
 }
 
-/// The installation stays out of the binary log, and does not leave the session so.
+/// The installation stays out of the binary log, and restores the session's setting.
 fn installed_beside_the_binary_log(server: &Server) {
     let install = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/urlpack.sql");
     assert_eq!(server.run("SELECT @@log_bin"), "1");

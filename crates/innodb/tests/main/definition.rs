@@ -12,7 +12,7 @@ fn folder(series: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(series)
 }
 
-/// A table's name as its file has it, and as it is.
+/// A table's real name, from the name of its file.
 fn name(path: &Path) -> String {
     path.file_stem().unwrap().to_str().unwrap().replace("@0020", " ").replace("@0060", "`")
 }
@@ -66,7 +66,7 @@ fn files(stem: &str, table: &Table) -> Vec<String> {
     if files.is_empty() { vec![stem.to_owned()] } else { files }
 }
 
-/// The indexes as the server's dictionary tells them: name and own columns.
+/// The indexes as the server's dictionary lists them: name and own columns.
 fn own_columns(table: &Table) -> Vec<String> {
     let name = |column: usize| table.columns()[column].name.clone();
     let line = |index: &innodb::table::Index| {
@@ -98,7 +98,7 @@ fn indexes_are_those_of_the_servers_dictionary() {
                 known += own_columns(&table).len();
             }
         }
-        // The rest are tables that are not read, and what a VECTOR key has.
+        // The rest are tables that the crate does not read, and the internal table of a VECTOR key.
         let refused = ["compressed\t", "page_compressed\t", "redundant\t", "vectors#i#01\t"];
         let all = dictionary.lines().filter(|line| !refused.iter().any(|name| line.starts_with(name)));
         assert_eq!(known, all.count(), "{series}");
@@ -106,7 +106,7 @@ fn indexes_are_those_of_the_servers_dictionary() {
 }
 
 /// The fields of an index in the order in which they are stored: `-` for those of InnoDB, a length in bytes,
-/// `?` for one that may be NULL, `+` for one that may lie off-page, `v` for one in descending order.
+/// `?` for a field that may be NULL, `+` for one that may lie off-page, `v` for one in descending order.
 fn fields(table: &Table, index: &str) -> String {
     let index = table.indexes().iter().find(|own| own.name == index).unwrap();
     let field = |field: &Field| {
@@ -250,7 +250,7 @@ fn a_damaged_frm_file_is_an_error_or_a_table() {
         if path.extension().is_some_and(|end| end == "frm") {
             let whole = std::fs::read(&path).unwrap();
             for at in 0..whole.len() {
-                // The middle is the row of defaults and empty space, where nothing is read.
+                // The middle holds the row of defaults and empty space, and nothing is read there.
                 if at > 2000 && at + 2000 < whole.len() {
                     continue;
                 }
@@ -281,7 +281,7 @@ fn a_damaged_frm_file_is_an_error_or_a_table() {
 #[test]
 fn collations_are_known_by_number_and_by_name() {
     let known: Vec<_> = (0..=u16::MAX).filter_map(Collation::of_number).collect();
-    // As many as a server of 11.8 has.
+    // A server of 11.8 has this number.
     assert_eq!(known.len(), 1288);
     for collation in known {
         assert_eq!(Collation::of_name(&collation.name()), Some(collation), "{}", collation.number());

@@ -1,4 +1,4 @@
-//! Files that a MariaDB 11.8 wrote: read, and damaged in every way that is cheap to make.
+//! Files that MariaDB 11.8 wrote: read, and damaged in every way that is cheap to make.
 
 use std::io::Read;
 
@@ -128,7 +128,7 @@ fn extents_and_segments_say_who_has_a_page() {
     let segments = space::segments(&space, &mut pages).unwrap();
     let mut owned: Vec<u32> = segments.iter().flat_map(|segment| segment.fragments.clone()).collect();
     owned.sort_unstable();
-    // Beside them are the first page, its bitmap, and the page of segments itself.
+    // The other used pages are the first page, its bitmap, and the page of segments itself.
     let used: Vec<u32> = (3..64).filter(|&page| !extents.is_free(page)).collect();
     assert_eq!(owned, used);
     assert!(owned.contains(&CLUSTERED_ROOT) && extents.is_free(63) && extents.is_free(64));
@@ -163,7 +163,7 @@ fn another_table_s_definition_is_recognised() {
     }
 }
 
-/// What is wrong in a leaf is found although no checksum says so.
+/// An error in a leaf is found even when no checksum shows it.
 #[test]
 fn every_part_of_a_leaf_is_proven() {
     let mut pages = Memory::new(AWAY);
@@ -187,7 +187,7 @@ fn every_part_of_a_leaf_is_proven() {
 }
 
 proptest! {
-    /// Whatever is changed, there are rows or an error, and soon.
+    /// Whatever is changed, the result is rows or an error, and it comes soon.
     #[test]
     fn any_change_gives_rows_or_an_error(
         changes in prop::collection::vec((0_usize..16, prop_oneof![0_usize..130, 0..PAGE_BYTES], any::<u8>()), 1..20),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::support::{bytes, column};
 use crate::value::{stored, text};
 
-/// Types, with those at the limits of what a type can be.
+/// Types, with some at the limits of what a type can be.
 const TYPES: [&str; 44] = [
     "tinyint(4)",
     "smallint(5) unsigned",
@@ -80,7 +80,7 @@ proptest! {
             value.resize(usize::from(length), 7);
         }
         let Ok(plain) = text(&column, &value) else { return Ok(()) };
-        // A server has no zero with a sign here, and rounds to the digits of a FLOAT.
+        // Here a server keeps no sign of zero, and rounds to the digits of a FLOAT.
         let changed = TYPES[at].starts_with("float(") || plain.starts_with(b"-0.") || plain == b"-0";
         if let Ok(again) = stored(&column, &plain) && !changed {
             prop_assert_eq!(text(&column, &again), Ok(plain), "{}", TYPES[at]);
@@ -179,7 +179,7 @@ proptest! {
             let plain = text(&column(kind), value).unwrap();
             prop_assert_eq!(stored(&column(kind), &plain), Ok(value.to_vec()));
         }
-        // Not of a version of 8 or above with variant 0: those there are not.
+        // UUIDs of version 8 or above with variant 0 do not exist.
         let mut uuid = value;
         uuid[6] &= 0x7f;
         let plain: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -163,7 +163,7 @@ fn values_are_stored_and_read_as_the_server_does() {
     assert_eq!(text(&column, &bytes("0000008000000001")), Ok(b"m1,m40".to_vec()));
 }
 
-/// Texts that are not as a value is printed, and stand for one all the same.
+/// Texts that are not in the form in which a value is printed, and are accepted all the same.
 const FREE: &[(&str, &[u8], &[u8])] = &[
     ("int(11)", b"+007", b"7"),
     ("int(11)", b"-0", b"0"),
@@ -329,7 +329,7 @@ fn long_values_are_compressed_and_read_back() {
     let ours = stored(&column, &b"ab".repeat(100)).unwrap();
     assert!(ours[0] == 0x89 && ours.len() < 20, "{ours:x?}");
     assert_eq!(text(&column, &ours), Ok(b"ab".repeat(100)));
-    // As column_compression_zlib_wrap=ON has it.
+    // The form with column_compression_zlib_wrap=ON.
     let wrapped = bytes("81c8 789c 4b4c4a1c161000 e98f4c2d");
     assert_eq!(text(&column, &wrapped), Ok(b"ab".repeat(100)));
     let dense: Vec<u8> = (0..200_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -363,7 +363,7 @@ fn values_beyond_the_members_are_told_by_number() {
 fn a_column_is_of_its_servers_version() {
     let old = column_of("timestamp", Version(101_119));
     assert!(stored(&old, b"2038-01-19 03:14:08").is_err());
-    // What a later server stored is read.
+    // A value that a later server stored is read.
     assert_eq!(text(&old, &[0x80, 0, 0, 0]), Ok(b"2038-01-19 03:14:08".to_vec()));
     let seven = b"0190163d-8694-739b-b1c2-6677889900aa";
     for (version, swapped) in

@@ -110,7 +110,7 @@ fn a_row_that_comes_back_behind_a_condition_is_found_again() {
     let (_engine, queue) = fresh(&FaultDisk::default(), 4096);
     let (mut one, mut two) = (session(1), session(2));
     ["a1", "b1", "a2"].iter().for_each(|row| put(&queue, row));
-    // Owned by one while the condition passes over it.
+    // One session owns it while the condition passes over it.
     one.wait(&[all(&queue)], &mut poll(1)).unwrap();
     assert_eq!(two.wait(&[only(&queue, "b")], &mut poll(1)).unwrap(), Waited::Taken(0));
     assert_eq!(two.wait(&[only(&queue, "b")], &mut poll(1)).unwrap(), Waited::TimedOut);
@@ -244,7 +244,7 @@ fn a_file_of_a_later_version_is_refused_as_that() {
     assert!(matches!(error, Error::Version { .. }), "{error}");
 }
 
-/// A condition that no row matches reads them all; who waits is told of its end before that.
+/// A condition that no row matches reads all rows; the waiter learns earlier that it was ended.
 #[test]
 fn a_wait_that_looks_through_many_rows_is_ended() {
     let (_engine, queue) = fresh(&FaultDisk::default(), 1 << 20);

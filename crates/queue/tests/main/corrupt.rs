@@ -1,4 +1,5 @@
-//! Every byte of a queue's files, changed: the queue says so, or nothing is lost that had been synced.
+//! Every byte of a queue's files is changed in turn: the queue reports it, or loses nothing that had been
+//! synced.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ fn any_changed_byte_is_told_or_harmless() {
                     assert!(is_told(&error), "{}:{at}: {error}", file.display());
                     told += 1;
                 }
-                // The last batch can't be told from one that a crash has torn.
+                // A damaged last batch looks the same as one that a crash has torn.
                 Ok(found) if found == rows[..rows.len() - 1] => {}
                 Ok(found) => assert_eq!(found, rows, "{}:{at}", file.display()),
             }

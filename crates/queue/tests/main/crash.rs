@@ -1,5 +1,5 @@
-//! A queue stopped at every sync, with what was not synced dropped, kept, torn or scattered: what is found
-//! afterwards is a state that it had, and none from before something that had returned.
+//! A queue is stopped at every sync; what was not synced is dropped, kept, torn or scattered. Recovery must
+//! find a state that the queue had, and none older than the last operation that returned.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,10 +19,10 @@ type Held = (BTreeMap<RowId, String>, u64);
 /// All states that a queue went through.
 struct History {
     states: Vec<Held>,
-    /// How many of them had returned.
+    /// The number of states whose operations had returned.
     returned: usize,
-    /// How many of them were written for sure: without a sync with every batch an acknowledgement is written
-    /// with what comes next.
+    /// The number of states written for sure: without a sync with every batch, an acknowledgement is written
+    /// with the next write.
     written: usize,
 }
 
@@ -50,7 +50,7 @@ impl Script {
         Ok(Script { _engine: engine, queue, taker: session(1), history })
     }
 
-    /// Does something that leads to another state.
+    /// Does something that leads to a new state.
     fn change(
         &mut self,
         next: impl FnOnce(&mut Held),
@@ -129,12 +129,12 @@ impl Script {
     }
 }
 
-/// What a queue that was just opened holds.
+/// The contents of a queue that was just opened.
 fn held(queue: &Arc<Queue>) -> BTreeMap<RowId, String> {
     seen(&session(5), queue).into_iter().collect()
 }
 
-/// Opens what the crash left, itself stopped at each sync, and compares with the history.
+/// Opens what the crash left, stops that too at each sync, and compares the result with the history.
 fn check(after: &FaultDisk, history: &History, may_lose: bool) -> Result<(), String> {
     for sync in 0.. {
         let disk = after.after_crash(Unsynced::Keep);
@@ -159,7 +159,7 @@ fn check(after: &FaultDisk, history: &History, may_lose: bool) -> Result<(), Str
     Ok(())
 }
 
-/// The journal of relayed rows is that of a state with these marks.
+/// The journal of relayed rows must match a state with these marks.
 fn check_journal(queue: &Queue, marks: &[u64]) -> Result<(), String> {
     let came = |mark: u64| {
         let published = queue.publish(&[b"probe"], Some(&origin(mark)));
@@ -204,14 +204,14 @@ fn compare(
     if held(&reopened) == before { Ok(()) } else { Err("it changed when it was opened again".to_owned()) }
 }
 
-/// Wraps a disk that is to be watched.
+/// Wraps a disk to watch it.
 type Wrap = fn(FaultDisk) -> Arc<dyn Disk>;
 
 fn honest(disk: FaultDisk) -> Arc<dyn Disk> {
     Arc::new(disk)
 }
 
-/// Runs the script on a disk until it stops; the disk, the history, and whether the script came to its end.
+/// Runs the script on a disk until it stops. Returns the history, and whether the script reached its end.
 fn play(disk: &FaultDisk, wrap: Wrap, sync: Sync) -> (History, Result<(), Error>) {
     match Script::begin(wrap(disk.clone()), sync) {
         Err(error) => (History { states: vec![Held::default()], returned: 0, written: 0 }, Err(error)),
@@ -286,7 +286,7 @@ fn after_a_failed_sync_nothing_is_taken_or_given() {
     assert!(matches!(queue.read(RowId(1)), Err(Error::Failed { .. })));
 }
 
-/// The canaries: disks that make the queue one that is careless, and that the harness must reject.
+/// The canaries: disks that make the queue careless. The harness must reject them.
 struct Careless {
     disk: FaultDisk,
     files: bool,

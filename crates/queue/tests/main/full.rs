@@ -1,5 +1,5 @@
-//! A disk that is full, and files that can't be opened: who asked is told, nothing is lost, and the queue
-//! goes on when there is room again.
+//! A full disk, and files that can't be opened: the caller is told, nothing is lost, and the queue goes on
+//! when there is room again.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ fn is_full<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert!(matches!(&result, Err(Error::Disk { .. })), "{result:?}");
 }
 
-/// What is there after the server was killed, and after the power went.
+/// The rows after the server was killed, and after the power failed.
 fn after(disk: &FaultDisk, unsynced: Unsynced) -> Vec<String> {
     let engine = Engine::start(Arc::new(disk.after_crash(unsynced)), options(600)).unwrap();
     rows(&session(9), &engine.open(Path::new(FOLDER)).unwrap())
@@ -44,7 +44,7 @@ fn a_full_disk_is_told_and_passes() {
         put(&queue, "two");
         let mut taker = session(1);
         assert_eq!(taker.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
-        // A part of the batch fits: it is cut off again.
+        // A part of the batch fits, and is cut off again.
         disk.limit(used(&disk) + 20);
         is_full(queue.publish(&[b"too much"], None));
         is_full(queue.publish(&[b"still too much"], None));
@@ -85,8 +85,8 @@ fn an_end_that_could_not_be_written_is_no_end() {
     assert!(after(&disk, Unsynced::Drop).is_empty());
 }
 
-/// Without a sync with every batch an end holds at once: it is written when there is room, however often that
-/// failed before.
+/// Without a sync with every batch, an end takes effect at once and is written when there is room, however
+/// often that failed before.
 #[test]
 fn an_end_that_was_put_off_is_written_later() {
     let disk = FaultDisk::default();
@@ -107,7 +107,7 @@ fn an_end_that_was_put_off_is_written_later() {
     assert_eq!(after(&disk, Unsynced::Keep), ["three", "five"]);
 }
 
-/// The disk is full while a segment is sealed and the next is begun, wherever that is.
+/// The disk becomes full at any point while a segment is sealed and the next one is begun.
 #[test]
 fn a_segment_is_sealed_on_a_full_disk() {
     let mut failures = 0;
@@ -172,7 +172,7 @@ fn what_a_statement_adds_is_there_when_it_is_over_and_gone_when_it_fails() {
         two.wait(&[all(&queue)], &mut poll(9)).unwrap();
         two.end().unwrap();
     }
-    // The disk is full when it fails: its rows are gone nevertheless.
+    // The disk is full when the statement fails; its rows are gone all the same.
     one.publish_unsettled(&queue, &[b"d"]).unwrap();
     disk.limit(0);
     one.settle(false).unwrap();
@@ -180,13 +180,13 @@ fn what_a_statement_adds_is_there_when_it_is_over_and_gone_when_it_fails() {
     disk.limit(u64::MAX);
     put(&queue, "e");
     assert_eq!(after(&disk, Unsynced::Drop), ["e"]);
-    // Its connection ends in the middle of it.
+    // Its connection ends before the batch is settled.
     one.publish_unsettled(&queue, &[b"f"]).unwrap();
     one.close().unwrap();
     assert_eq!(rows(&two, &queue), ["e"]);
 }
 
-/// A file that can't be opened for a moment, as when a process has too many.
+/// A file can't be opened for a moment, as when a process has too many files open.
 #[test]
 fn an_opening_that_failed_is_tried_again() {
     let disk = FaultDisk::default();
@@ -201,7 +201,7 @@ fn an_opening_that_failed_is_tried_again() {
     assert_eq!(rows(&session(1), &queue), ["one"]);
 }
 
-/// What it added to one queue can't be settled; what it owns in another goes back.
+/// The rows it added to one queue can't be settled; the row it owns in another goes back.
 #[test]
 fn a_connection_that_ends_gives_its_rows_back_whatever_else_fails() {
     let (engine, broken) = fresh(&FaultDisk::default(), 1 << 20);
@@ -226,7 +226,8 @@ fn clock() -> u64 {
     0
 }
 
-/// A fault of ours in the middle of a compaction: the queue is out of service, and nobody waits for its end.
+/// A bug of ours in the middle of a compaction: the queue is out of service, and nobody waits for the
+/// compaction to end.
 #[test]
 fn a_panic_while_a_queue_is_compacted_holds_nobody_up() {
     let options = Options { now_ms: clock, ..options(8192) };

@@ -1,4 +1,4 @@
-//! A queue that is held back while it is copied, and one that is dropped under those who wait.
+//! A queue that is held while it is copied, and one that is dropped while sessions wait on it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn nobody_takes_from_a_queue_that_is_held_back() {
     assert_eq!(owner.wait(&[all(&queue)], &mut poll(1)).unwrap(), Waited::Taken(0));
 }
 
-/// Copies what there is to another queue; `between` happens when all but the last row were read.
+/// Copies the rows to another queue; `between` runs when all but the last row were read.
 fn copy(queue: &Arc<Queue>, copy: &Queue, between: impl FnOnce()) {
     queue.hold_back().unwrap();
     let mut cursor = queue.copy_cursor();
@@ -106,7 +106,7 @@ fn who_owned_a_row_before_an_emptying_has_no_part_in_the_copy() {
     assert_eq!(rows(&two, &new), ["one"]);
 }
 
-/// A queue of six rows, the first of which somebody owns, and a queue that it was copied to.
+/// A queue of six rows, the first of them owned by a session, and a queue that it was copied to.
 fn copied(other: &Path) -> (Engine, Arc<Queue>, Arc<Queue>, Session) {
     let (engine, queue) = fresh(&FaultDisk::default(), 1 << 20);
     engine.create(other, queue.definition()).unwrap();
@@ -131,8 +131,8 @@ fn a_copy_that_takes_no_place_leaves_everything_as_it_was() {
     assert_eq!(queue.status().waiting, 5);
 }
 
-/// The copy takes over what was ended while the lock of the other queue is held: no file may be closed then
-/// that needs this lock.
+/// The copy takes over the ended rows under the lock of the other queue. Meanwhile, no file may be closed
+/// whose closing needs this lock.
 #[test]
 fn a_copy_is_completed_when_too_many_files_are_open() {
     let options = Options { files_max: 2, ..options(1 << 20) };
@@ -153,7 +153,7 @@ fn a_copy_is_completed_when_too_many_files_are_open() {
     });
 }
 
-/// A copy that fails is no place for rows: the queue that it was made of goes on as if there had been none.
+/// A failed copy can't replace the queue: the original goes on as if there had been no copy.
 #[test]
 fn a_copy_out_of_service_takes_no_place_and_no_end() {
     let other = Path::new("/db/other");
@@ -169,7 +169,7 @@ fn a_copy_out_of_service_takes_no_place_and_no_end() {
     assert_eq!((queue.status().waiting, queue.status().owned), (5, 0));
 }
 
-/// Its own checkpoints are written meanwhile.
+/// The copy writes its own checkpoints meanwhile.
 #[test]
 fn a_copy_that_is_tidied_up_keeps_what_was_relayed() {
     let origin = Origin { source: Source::Slot(1), row: 100, floor: 0, overwrite: false };
@@ -223,7 +223,7 @@ fn a_queue_whose_copy_had_its_place_and_goes_is_there_again() {
         engine.remove(other).unwrap();
         let back = engine.open(from).unwrap();
         assert_eq!(rows(&session(2), &back), ["one", "two", "three", "four", "five", "six"]);
-        // Who owned a row has lost it, and hears nothing of it.
+        // The owner of a row has lost it, and is not told.
         one.end().unwrap();
         assert_eq!(back.status().waiting, 6);
     }
@@ -253,8 +253,8 @@ fn who_waits_in_a_queue_that_is_dropped_is_told() {
     assert!(matches!(queue.publish(&[b"row"], None), Err(Error::Dropped)));
 }
 
-/// From the moment the copy is complete either queue may be the one that a crash leaves: what was ended
-/// before, and what is ended then, comes back in none of them, and both know what was relayed.
+/// From the moment the copy is complete, a crash may leave either queue. Rows ended before or after that
+/// moment come back in neither, and both queues know what was relayed.
 #[test]
 fn what_is_ended_when_the_copy_is_complete_is_gone_in_both() {
     for sync in [Sync::Always, Sync::Never] {
@@ -284,7 +284,7 @@ fn what_is_ended_when_the_copy_is_complete_is_gone_in_both() {
             assert_eq!(rows(&session(7), &queue), ["three", "four", "five", "six"], "{folder:?}");
             assert_eq!(queue.publish(&[b"one"], Some(&origin)).unwrap(), Published::Duplicate);
         }
-        // The copy has no place after all.
+        // The copy does not replace the original after all.
         drop(new);
         engine.remove(other).unwrap();
         old.let_go();

@@ -9,7 +9,7 @@ use queue::{Engine, Options, RowId, Sync, Waited};
 
 use crate::support::{all, definition, options, poll, session};
 
-/// Files of a folder that this process has open, those twice that are open twice.
+/// Files of a folder that this process has open; a file that is open twice is listed twice.
 fn open_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -39,10 +39,10 @@ fn an_idle_queue_holds_no_file_open() {
     let mut one = session(1);
     let mut cursor = one.cursor(&queue);
     assert!(cursor.advance().unwrap().is_some());
-    // The cursor keeps the files of the rows that it has located; the one that is written was open twice.
+    // The cursor keeps open the files of the rows that it has located; the file being written was open twice.
     until(&folder, |files| files.iter().collect::<BTreeSet<_>>().len() == files.len());
     assert!(open_files(&folder).len() > 1);
-    // What it has seen it can read, although the files are closed and their rows are gone.
+    // The cursor can read what it has seen, although the files are closed and their rows are gone.
     let rows: Vec<RowId> = (1..=30).map(RowId).collect();
     one.delete(&queue, &rows).unwrap();
     queue.maintain().unwrap();
@@ -84,8 +84,8 @@ fn thousands_of_queues_hold_no_files() {
     until(&parent, <[PathBuf]>::is_empty);
 }
 
-/// More queues, and more segments in one of them, than files may be open: those used longest ago are closed,
-/// nothing fails.
+/// There are more queues, and more segments in one of them, than files may be open: the least recently used
+/// files are closed, and nothing fails.
 #[test]
 fn files_have_a_bound_and_those_used_longest_ago_are_closed() {
     const BOUND: usize = 16;

@@ -1,4 +1,4 @@
-//! A long backlog: what it takes in memory, and how long an opening takes.
+//! A long backlog: how much memory it takes, and how long it takes to open.
 
 use std::path::Path;
 use std::time::Instant;
@@ -52,15 +52,15 @@ fn backlog(rows: u64, row: &[u8]) {
     assert!(Path::new(&folder).exists());
 }
 
-/// Rows of the backlog; BACKLOG_ROWS has another number, for measuring with --release and --nocapture.
+/// Rows of the backlog. BACKLOG_ROWS sets another number, for measuring with --release and --nocapture.
 #[test]
 fn a_backlog_takes_at_most_40_bytes_a_row() {
     let rows = std::env::var("BACKLOG_ROWS").map_or(300_000, |rows| rows.parse().unwrap());
     backlog(rows, &[b'x'; 40]);
 }
 
-/// Q4M's own test of large data: rows of 4 MB, each with its own contents. LARGE_ROWS has another number:
-/// 1100 of them are more than 4 GB.
+/// Q4M's own test of large data: rows of 4 MB, each with its own contents. LARGE_ROWS sets another number:
+/// 1100 rows are more than 4 GB.
 #[test]
 fn large_rows_keep_their_contents() {
     let count = std::env::var("LARGE_ROWS").map_or(12, |rows| rows.parse().unwrap());

@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// What the queue must be.
+/// The state that the queue must have.
 #[derive(Default)]
 struct Model {
     /// The row and who owns it.
@@ -192,7 +192,7 @@ impl Run {
         }
     }
 
-    /// Every session sees what it must.
+    /// Every session must see what the model says.
     fn check(&self) {
         let status = self.queue.status();
         let free: Vec<(RowId, String)> =
@@ -227,7 +227,7 @@ fn random_operations_do_what_the_model_does() {
     }
 }
 
-/// The canary: a queue that loses a row without being asked.
+/// The canary: a queue that loses a row.
 #[test]
 #[should_panic(expected = "left == right")]
 fn the_model_rejects_a_queue_that_loses_a_row() {

@@ -1,4 +1,4 @@
-//! What the tests share: an engine that does nothing by itself, conditions, and a way to see all of a queue.
+//! What the tests share: an engine without background threads, conditions, and a way to see all of a queue.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use queue::{Definition, Engine, Filter, Options, OwnerId, Patience, Queue, RowId
 /// Where the queue of a test lives.
 pub(crate) const FOLDER: &str = "/db/jobs";
 
-/// No two queues of a test run have the same.
+/// Differs for each queue of a test run.
 fn random() -> [u8; 16] {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut bytes = [0; 16];
@@ -24,7 +24,7 @@ fn now_ms() -> u64 {
     NEXT.fetch_add(300, Ordering::Relaxed)
 }
 
-/// Small segments, so that little is enough to fill several, and no threads.
+/// Small segments, so that a few rows fill several, and no threads.
 pub(crate) fn options(segment_bytes: u64) -> Options {
     Options { segment_bytes, threads: 0, ..Options::new(now_ms, random) }
 }
@@ -74,7 +74,7 @@ pub(crate) fn poll(rows_max: usize) -> Patience<'static> {
     Patience { rows_max, ..Patience::poll() }
 }
 
-/// Does something that must come to an end.
+/// Runs work that must come to an end.
 pub(crate) fn ends(work: impl FnOnce() + Send + 'static) {
     let (done, finished) = mpsc::channel();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Publishers and takers in threads of their own, with everything that tidies up behind them at work.
+//! Publishers and takers in their own threads, while the background threads tidy up behind them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -237,7 +237,7 @@ fn until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Who looks again from where the last walk ended misses no row, also while rows are being written.
+/// A walk that continues where the last one ended misses no row, even while rows are being written.
 #[test]
 fn walks_that_follow_each_other_miss_no_row() {
     let (_parent, _engine, queue) = real(Sync::Always, 1 << 20);

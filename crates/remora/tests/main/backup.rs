@@ -31,7 +31,7 @@ impl Place {
         Ended::of(&self.command(arguments).output().unwrap())
     }
 
-    /// Pages of text, each another.
+    /// Pages of text, each different.
     fn volume(&self, name: &str, pages: usize) {
         let page = |number: usize| format!("page {number} ").repeat(PAGE).into_bytes()[..PAGE].to_vec();
         std::fs::write(self.path(name), (0..pages).flat_map(page).collect::<Vec<u8>>()).unwrap();
@@ -100,7 +100,7 @@ fn damage_has_a_code_of_its_own() {
     assert!(json.contains(r#""message_type":"damage""#), "{json}");
 }
 
-/// Eight files' worth of text; a block of it is damaged where it is stored.
+/// Text for eight files; a stored block of it is damaged.
 #[test]
 fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
     let place = Place::new();
@@ -108,7 +108,7 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
     place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
     place.change("disk.img", 0, b"changed");
     place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
-    // Behind the record of the first chunk, in one of its sixteen groups.
+    // After the record of the first chunk, in one of its sixteen groups.
     place.change("repo/disk.img/000001.blk", 7_300, b"!");
     place.run(&["restore", "repo", "--to", "back"]).exits(4).says(&["--keep-going"]);
     let kept = place.run(&["restore", "repo", "--to", "back", "--keep-going"]).exits(4);
@@ -129,7 +129,8 @@ fn damage_costs_what_is_damaged_and_the_next_backup_heals_it() {
         std::fs::remove_file(place.path("back")).unwrap();
     }
     place.run(&["verify", "repo"]).exits(4);
-    // The file itself: what is left is built upon, and told each time until it is gone.
+    // The file itself is damaged: backups build on what is left, and report the damage each time until it is
+    // gone.
     place.change("repo/disk.img/000003.blk", 0, b"!");
     place.run(&["restore", "repo@3", "--to", "back"]).exits(4).says(&["000003.blk"]);
     place.run(&["restore", "repo@3", "--to", "back", "--keep-going"]).exits(0);
@@ -191,7 +192,8 @@ fn an_old_backup_is_told() {
     }
 }
 
-/// Makes a backup without groups of other files look older: its time, and the root that covers it.
+/// Makes a backup without groups of other files look older: changes its time, and the root that covers the
+/// time.
 fn age(file: &Path, seconds: i64) {
     let mut bytes = std::fs::read(file).unwrap();
     let taken = i64::from_le_bytes(bytes[72..80].try_into().unwrap()) - seconds;
@@ -245,12 +247,12 @@ fn a_backup_that_is_killed_leaves_the_old_ones_and_is_gone_on_with() {
     place.run(&["backup", "file:disk.img", "--to", "repo"]).exits(0);
     let before = place.bytes("disk.img");
     place.change("disk.img", 0, &[7; 4 * PAGE]);
-    // It reads slowly enough to be caught in the middle.
+    // The source is read slowly enough to catch the run in the middle.
     for (signal, code) in [("KILL", -1), ("TERM", 143), ("HUP", 129)] {
         if signal == "HUP" && ignores_hup() {
             continue;
         }
-        // What the round before left would be taken for this run's own.
+        // The file left by the previous round could be mistaken for this run's own.
         std::fs::remove_file(place.path("repo/disk.img/000002.blk.partial")).ok();
         let mut command = place.command(&["backup", "file:disk.img", "--to", "repo", "--rate", "32K"]);
         let mut running = Running::new(
@@ -274,7 +276,7 @@ fn a_backup_that_is_killed_leaves_the_old_ones_and_is_gone_on_with() {
     place.run(&["verify", "repo"]).exits(0);
 }
 
-/// Loop devices need root, which CI and most containers have; elsewhere the kernel's own refusal is not
+/// Loop devices need root, which CI and most containers do not give; there, the kernel's own refusal is not
 /// tested.
 #[test]
 fn a_device_is_backed_up_and_refused_while_it_is_in_use() {

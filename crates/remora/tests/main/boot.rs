@@ -1,4 +1,4 @@
-//! `remora verify --boot`: volumes with a data folder of a server that was killed.
+//! `remora verify --boot`: volumes with the data folder of a killed server.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::{Ended, connect, products, remora, start, tell};
 
-/// A file system with this folder in it, as it is on disk.
+/// Makes a file system that holds this folder as it is on disk.
 fn volume(folder: &Path, image: &Path) {
     let made = Command::new("mke2fs")
         .args(["-q", "-t", "ext4", "-d"])
@@ -70,7 +70,7 @@ fn a_backup_that_was_booted_is_a_backup() {
     }
 }
 
-/// The blocks are as they were backed up, but a page in them is not as its checksum says.
+/// The blocks are as they were backed up, but a page in them does not match its checksum.
 #[test]
 fn a_table_that_was_damaged_already_is_found() {
     let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
@@ -89,7 +89,7 @@ fn a_table_that_was_damaged_already_is_found() {
     assert!(found.out.contains("`app`.`safe`"), "{found:?}");
 }
 
-/// Pages that are newer than the end of the redo log: a copy whose files are of several moments.
+/// Pages newer than the end of the redo log: a copy whose files come from different moments.
 #[test]
 fn what_the_server_says_counts() {
     let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
@@ -101,7 +101,7 @@ fn what_the_server_says_counts() {
     volume(&early, &folder.path().join("volume"));
     run(&folder, &["backup", "file:volume", "--to", "repo"]).exits(0);
     run(&folder, &["verify", "repo", "--boot"]).exits(0).says(&["all sound"]);
-    // The tables are sound, and the server lacks something all the same.
+    // The tables are sound, but the server lacks something.
     let option = "--server-option=--plugin-load-add=none";
     let found = run(&folder, &["verify", "repo", "--boot", option]).exits(4);
     assert!(found.out.contains("the server says: ") && !found.out.contains("`app`"), "{found:?}");
@@ -119,7 +119,7 @@ fn what_the_server_says_counts() {
     assert!(found.out.contains("in the future"), "{found:?}");
 }
 
-/// One that does not start at all.
+/// A server that does not start at all.
 #[test]
 fn what_the_server_says_counts_when_it_does_not_start() {
     let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();

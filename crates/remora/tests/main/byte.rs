@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::support::{Place, on_every_server};
 
-/// Makes a table `e` of what is expected, and a table `t` for what comes.
+/// Makes a table `e` with the expected values, and a table `t` for the imported ones.
 fn expect(place: &Place, column_type: &str, values: &[Vec<u8>]) {
     place.sql(&[
         "DROP TABLE IF EXISTS e",
@@ -99,7 +99,7 @@ pub(crate) fn bytes() -> Vec<Vec<u8>> {
     values
 }
 
-/// The bytes of windows-1252 as MySQL has them: five have no character and stand for themselves.
+/// The bytes of windows-1252 as MySQL maps them: five have no character and stand for themselves.
 fn from_latin1(bytes: &[u8]) -> Vec<u8> {
     const HIGH: [char; 32] = [
         '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',

@@ -1,10 +1,10 @@
-//! What others do to the table, the files and the server while an import is under way.
+//! What others do to the table, the files and the server while an import is running.
 
 use std::io::Write as _;
 
 use crate::support::{self, Ended, Place, Running, on_every_server, remora, until};
 
-/// Rows enough for many chunks.
+/// Enough rows for many chunks.
 fn rows(from: u32, to: u32) -> String {
     (from..to).map(|id| format!("{id},{id:0>90}\n")).collect()
 }
@@ -13,7 +13,7 @@ fn numbers(place: &Place, table: &str) {
     place.sql(&[&format!("CREATE TABLE {table} (id INT PRIMARY KEY, name VARCHAR(100) NOT NULL)")]);
 }
 
-/// An import of standard input into a table, of which chunks are in and the end is not yet written.
+/// An import of standard input into a table: some chunks are in, and the end is not yet written.
 fn halfway(place: &Place, table: &str, arguments: &[&str]) -> (Running, std::process::ChildStdin) {
     let import = ["-", "--into", table, "--chunk", "64K", "--no-header", "--sessions", "2"];
     let mut running = place.spawn(&[import.as_slice(), arguments].concat());
@@ -52,7 +52,7 @@ fn a_row_put_into_the_empty_table_meanwhile_is_not_lost() {
         running.end().exits(1).says(&["has rows now", "--append"]);
         assert_eq!(place.rows("SELECT * FROM t"), ["-1|theirs"]);
         assert_eq!(place.leftovers(), Vec::<String>::new());
-        // Also when it commits only while the names change.
+        // The same if it commits only while the names change.
         place.sql(&["DELETE FROM t"]);
         let (running, stdin) = halfway(place, "t", &[]);
         let mut theirs = place.session();
@@ -157,7 +157,7 @@ fn an_import_waits_a_moment_for_the_one_before() {
         drop(stdin);
         running.end().exits(0);
         let lock = format!("remora.{ledger}.{}", place.schema);
-        // It gave the lock back before it left.
+        // The import released the lock before it ended.
         assert_eq!(place.value(&format!("SELECT IS_USED_LOCK('{lock}')")), "NULL");
         let mut other = place.session();
         assert!(other.lock(&lock, 0).unwrap());
@@ -190,7 +190,7 @@ fn relaxed_settings_are_put_back() {
         assert_eq!(settings(&place), "1|1");
         let (running, stdin) = halfway(&place, "t", &["--relax-durability"]);
         assert_eq!(settings(&place), "0|0");
-        // Another import does not put back what this one needs.
+        // Another import leaves alone what this one needs.
         let file = place.file("p.csv", rows(0, 1000));
         place.import(&[&file, "--into", "u", "--no-header"]).exits(0);
         assert_eq!(settings(&place), "0|0");
@@ -210,7 +210,7 @@ fn relaxed_settings_are_put_back() {
             let (running, _stdin) = halfway(&place, "t", &["--relax-durability", "--replace"]);
             running.kill();
             assert_eq!(settings(&place), "0|0");
-            // The server notices that the killed one is gone, and with it its lock.
+            // The server notices that the killed client is gone, and releases its lock.
             if put_back == "undo" {
                 until("undo", || undo(&place).exits(0).err.contains("is 1 again"));
             } else {

@@ -1,4 +1,4 @@
-//! The program and the server are killed in the middle, and nothing is lost or doubled.
+//! The program and the server are killed in the middle; nothing is lost or doubled.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -35,14 +35,14 @@ fn expected(place: &Place) -> String {
     content
 }
 
-/// Starts an import of standard input, of which it gets two thirds, and waits until chunks are in.
+/// Starts an import of standard input, feeds it two thirds, and waits until chunks are in.
 fn halfway(place: &Place, arguments: &[&str], chunks: u64) -> (Running, std::process::ChildStdin) {
     let import = ["-", "--into", "t", "--chunk", "64K", "--sessions", "2"];
     let mut running = place.spawn(&[import.as_slice(), arguments].concat());
     let mut stdin = running.stdin();
     stdin.write_all(&text(ROWS).as_bytes()[..2_000_000]).unwrap();
     if arguments == ["--append"] {
-        // One transaction: nothing to be seen but that it has begun.
+        // In one transaction, all that can be seen is that it has begun.
         place.until_rows("t", 1000);
     } else {
         place.until_chunks(&mut running, chunks);
@@ -52,7 +52,7 @@ fn halfway(place: &Place, arguments: &[&str], chunks: u64) -> (Running, std::pro
 
 const MODES: [&[&str]; 4] = [&[], &["--replace"], &["--append", "--by-chunk"], &["--append"]];
 
-/// A table for each mode; `--append` finds it without rows so that all end alike.
+/// A table for each mode; `--append` finds it empty, so that all modes end alike.
 fn prepare(place: &Place, mode: &[&str]) -> u64 {
     place.sql(&["DROP TABLE IF EXISTS t", &format!("CREATE TABLE t {TABLE}")]);
     if mode == ["--replace"] {
@@ -85,7 +85,7 @@ fn a_killed_import_goes_on() {
     });
 }
 
-/// Waits until the server has seen that nobody is there any more.
+/// Waits until the server has noticed that the client is gone.
 fn idle(place: &Place) {
     place.until(&format!(
         "SELECT COUNT(*) = 0 FROM information_schema.processlist \
@@ -116,7 +116,7 @@ fn a_table_that_is_made_can_be_resumed() {
     on_every_server(|place| {
         let file = place.file("big.csv", text(200_000));
         let import = [file.as_str(), "--into", "t", "--create", "--chunk", "64K"];
-        // While every value is looked at nothing is made yet.
+        // While the values are scanned, nothing has been created yet.
         let mut running = place.spawn(&import);
         running.until_says("columns)");
         running.kill();
@@ -153,7 +153,7 @@ fn an_import_killed_while_it_waits_to_swap_goes_on() {
             running.kill();
             let resume = [import.as_slice(), &["--resume"]].concat();
             reader.execute("COMMIT").unwrap();
-            // The server may carry out what it was asked for, and holds the lock until then.
+            // The server may carry out the killed client's last statement, and holds the lock until then.
             until("the lock is free", || place.import(&resume).code == 0);
             assert_eq!(content(place, "t"), straight, "{mode:?}");
             assert_eq!(place.leftovers(), Vec::<String>::new());
@@ -163,7 +163,7 @@ fn an_import_killed_while_it_waits_to_swap_goes_on() {
 
 #[test]
 fn a_swap_that_stopped_between_two_names_goes_on() {
-    // Before MariaDB 10.6, RENAME of two tables is two steps to a crash.
+    // Before MariaDB 10.6, a crash can split the RENAME of two tables into two steps.
     on_every_server(|place| {
         let straight = expected(place);
         for change in [false, true] {
@@ -182,7 +182,7 @@ fn a_swap_that_stopped_between_two_names_goes_on() {
             let old = shadow.replace("load", "old");
             place.sql(&[&format!("RENAME TABLE t TO {old}")]);
             if change {
-                // As if somebody's ALTER TABLE had gone before the change of names, which waited behind it.
+                // As if somebody's ALTER TABLE had come before the rename, which waited for it.
                 place.sql(&[&format!("ALTER TABLE {old} ADD note INT")]);
                 place
                     .import(&["straight.csv", "--into", "t", "--replace", "--resume"])
@@ -206,7 +206,7 @@ fn a_chunk_that_commits_after_the_kill_is_not_loaded_again() {
         let (running, _stdin) = halfway(place, MODES[0], 3);
         running.kill();
         idle(place);
-        // As if the server still worked off a chunk that the killed program had sent whole.
+        // As if the server were still working on a chunk that the killed program had sent completely.
         let (ledger, shadow) = (
             place.leftovers().into_iter().find(|name| name.contains("ledger")).unwrap(),
             place.leftovers().into_iter().find(|name| name.contains("load")).unwrap(),
@@ -266,7 +266,7 @@ fn a_signal_while_standard_input_is_spooled_stops_it() {
         let mut running = place.spawn(&["-", "--into", "t", "--create"]);
         let mut stdin = running.stdin();
         stdin.write_all(&text(10).into_bytes()).unwrap();
-        // It is past its start when it has taken the lock.
+        // The start is over when the import has taken the lock.
         place.until(&format!(
             "SELECT COUNT(*) > 0 FROM information_schema.processlist WHERE db = '{}' AND command = 'Sleep'",
             place.schema
@@ -278,7 +278,7 @@ fn a_signal_while_standard_input_is_spooled_stops_it() {
     });
 }
 
-/// Servers of their own, for every product.
+/// Private servers for every product.
 fn each_own(options: &[&str], test: impl Fn(&mut Sandbox, &Place)) {
     for product in support::products() {
         support::tell(product);
@@ -296,7 +296,7 @@ fn a_killed_server_loses_nothing() {
             let before = prepare(place, mode);
             let (running, mut stdin) = halfway(place, mode, 5);
             server.kill().unwrap();
-            // Whether all of it can be written depends on when the loss is noticed.
+            // Whether all of it can be written depends on when the program notices the lost connection.
             stdin.write_all(&text(ROWS).as_bytes()[2_000_000..]).ok();
             drop(stdin);
             running.end().exits(1).says(&["--resume"]);
@@ -337,7 +337,7 @@ fn a_full_disk_is_waited_for() {
     }
 }
 
-/// The tables live in one file that may not grow, later in one that may.
+/// The tables lie in one file that may not grow at first, and may later.
 fn full_disk(product: Product) {
     let folder = tempfile::Builder::new().prefix("remora-full-").tempdir().unwrap();
     let start = |file: &str| {
@@ -383,7 +383,7 @@ fn another_file_does_not_go_on_and_leaves_the_stopped_one_in_peace() {
         place.import(&[&short, "--into", "t", "--resume"]).exits(1).says(&["short.csv", "--restart"]);
         place.import(&["missing.csv", "--into", "t", "--resume"]).exits(1).says(&["missing.csv"]);
         assert_eq!(place.count("t"), 0);
-        // The right one still does.
+        // The right file still does.
         place.import(&["straight.csv", "--into", "t", "--resume"]).exits(0);
         assert_eq!(content(place, "t"), straight);
         place.import(&["straight.csv", "--into", "t", "--resume"]).exits(1).says(&["nothing to resume"]);

@@ -71,7 +71,7 @@ fn the_whole_group_is_ended_at_the_timeout() {
     });
 }
 
-/// Whether a process whose number is in a file is there, and has not ended.
+/// Whether the process whose number is in a file is there, and has not ended.
 fn lives(folder: &TempDir, file: &str) -> bool {
     let pid = std::fs::read_to_string(folder.path().join(file)).unwrap();
     let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
@@ -81,7 +81,8 @@ fn lives(folder: &TempDir, file: &str) -> bool {
 #[test]
 fn all_of_a_job_is_asked_and_waited_for_before_it_is_killed() {
     let folder = folder();
-    // The shell goes at once; its child needs a while for its cleanup, and a third has a session of its own.
+    // The shell ends at once; its child needs a while for its cleanup, and a third process has a session of
+    // its own.
     std::fs::write(
         folder.path().join("job"),
         "trap 'exit 0' TERM
@@ -144,7 +145,7 @@ fn one_run_at_a_time() {
     assert!(!folder.path().join("second").exists());
     let waiting =
         Running::new(command(&folder, &["--lock", "lock", "--wait"], "touch third").spawn().unwrap());
-    // Its command goes on and keeps the lock when the first one is killed.
+    // The command goes on and keeps the lock when the first `remora cron` is killed.
     first.kill();
     run(&folder, &["--lock", "lock"], "touch second").exits(11);
     std::fs::write(&go, "").unwrap();
@@ -167,7 +168,7 @@ fn a_signal_is_passed_on() {
 #[test]
 fn a_process_left_behind_is_not_waited_for() {
     let folder = folder();
-    // It holds the output open until the test is gone.
+    // It holds the output open until the test is over.
     let script = "while [ -d . ] && [ -e log ]; do sleep 0.05; done & echo $! > child; echo done";
     run(&folder, &[], script).exits(0);
     assert!(log(&folder).contains("] done"));
@@ -186,7 +187,7 @@ fn logs_are_rotated_by_size_and_lines_cut() {
         )
         .exits(0);
     }
-    // A run goes on in the next file, so the end of all together is that of the last run.
+    // A run's output continues in the next file, so the end of all files together is that of the last run.
     let old = (1..=5).rev().map(|number| format!("log.{number}"));
     let read = |name: String| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let all: String = old.chain(["log".to_owned()]).map(read).collect();

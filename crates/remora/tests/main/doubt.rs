@@ -1,4 +1,5 @@
-//! What a file begins like is a guess: the rest of it confirms it, changes it, or ends the import.
+//! The format is guessed from the beginning of a file: the rest confirms the guess, changes it, or ends the
+//! import.
 
 use std::fmt::Write as _;
 
@@ -34,7 +35,7 @@ fn a_late_escape_is_read_by_a_table_that_is_made() {
             "escaped with \\",
         ]);
         holds_outfile(place);
-        // Also where the first of them makes a row of the wrong number of fields.
+        // The same where the first of them makes a row with the wrong number of fields.
         let file = place.file("q.tsv", rows(5000, '\t', &[(4000, "a\\\tb"), (4700, "two\\\nlines")]));
         place.import(&[&file, "--into", "u", "--create"]).exits(0).says(&["q.tsv:4000"]);
         assert_eq!(
@@ -77,13 +78,13 @@ fn a_late_escape_ends_a_load_into_a_table_that_exists() {
 #[test]
 fn words_for_null_are_settled_by_the_whole_file() {
     on_every_server(|place| {
-        // NA is NULL among numbers, whenever it comes up.
+        // NA is NULL among numbers, wherever it occurs.
         let file =
             place.file("p.csv", format!("id,n\n{}", rows(5000, ',', &[(4000, "NA")]).replace("word", "17")));
         place.import(&[&file, "--into", "t", "--create"]).exits(0).says(&["NA is NULL"]);
         assert_eq!(place.rows("SELECT id, n FROM t WHERE n IS NULL OR n <> 17"), ["4000|NULL"]);
         assert_eq!(place.value("SELECT SUM(n) FROM t"), (4999 * 17).to_string());
-        // And Namibia among words.
+        // Among words, NA is Namibia.
         let numbers = rows(5000, ',', &[(3, "NA"), (4500, "DE")]).replace("word", "17");
         let file = place.file("q.csv", format!("id,c\n{numbers}"));
         place.import(&[&file, "--into", "u", "--create"]).exits(0).says(&["no word is NULL"]);
@@ -113,7 +114,7 @@ fn line_ends_and_headers_are_those_of_the_whole_file() {
         place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["p.csv:5002: ", "--line-end any"]);
         place.import(&[&file, "--into", "t", "--replace", "--line-end", "any"]).exits(0);
         assert_eq!(place.value("SELECT HEX(v) FROM t WHERE id = 5001"), "78");
-        // Half a line end at the end is one.
+        // Half a line end at the end of the file counts as one.
         for text in ["id,v\r\n1,a\r\n2,x\r", "id,v\n1,a\n2,x\r"] {
             let file = place.file("h.csv", text);
             place.import(&[&file, "--into", "h", "--create", "--replace"]).exits(0);
@@ -121,7 +122,7 @@ fn line_ends_and_headers_are_those_of_the_whole_file() {
             place.import(&[&file, "--into", "h", "--replace"]).exits(0);
             assert_eq!(place.value("SELECT HEX(v) FROM h WHERE id = 2"), "78", "{text:?}");
         }
-        // A carriage return in the middle of a field is nobody's to guess.
+        // The meaning of a carriage return in the middle of a field can't be guessed.
         let file = place.file("r.csv", format!("id,v\n{lines}5001,a\rb\n"));
         let import = [file.as_str(), "--into", "t", "--create", "--replace"];
         place.import(&import).exits(1).says(&["r.csv:5002: ", "carriage return", "--line-end"]);

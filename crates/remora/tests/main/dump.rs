@@ -1,4 +1,4 @@
-//! Dumps and loads of real servers, compared by means that are not ours: CHECKSUM TABLE, SHOW CREATE,
+//! Dumps and loads of real servers, compared by means other than ours: CHECKSUM TABLE, SHOW CREATE,
 //! mariadb-dump.
 
 use std::collections::BTreeMap;
@@ -99,7 +99,7 @@ impl Pair {
         Running::new(command.spawn().unwrap())
     }
 
-    /// Runs the program with these words and no others.
+    /// Runs the program with exactly these arguments.
     fn run(&self, arguments: &[&str]) -> Ended {
         Ended::of(&remora(self.folder.path()).args(arguments).output().unwrap())
     }
@@ -126,7 +126,7 @@ impl Pair {
     }
 }
 
-/// Runs a file of statements as the usual client does.
+/// Runs a file of statements with the server's own client.
 fn run_sql(server: &Sandbox, schema: &str, file: &Path) {
     connect(server.socket()).execute(&format!("CREATE DATABASE `{schema}` CHARACTER SET utf8")).unwrap();
     let client = sandbox::client().unwrap();
@@ -140,7 +140,7 @@ fn run_sql(server: &Sandbox, schema: &str, file: &Path) {
     assert!(ended.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&ended.stderr));
 }
 
-/// All of a database as the server itself tells it: checksums of tables, and every SHOW CREATE.
+/// All of a database as the server itself describes it: checksums of tables, and every SHOW CREATE.
 fn described(session: &mut Session, schema: &str, checksums: bool) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut ask = |session: &mut Session, key: String, sql: &str| {
@@ -161,7 +161,7 @@ fn described(session: &mut Session, schema: &str, checksums: bool) -> BTreeMap<S
             "SEQUENCE" => ask(session, format!("sequence {table}"), &format!("SELECT * FROM {full}")),
             kind => {
                 ask(session, format!("definition {table}"), &format!("SHOW CREATE TABLE {full}"));
-                // A row's transaction numbers are its server's own.
+                // The transaction numbers of rows differ between servers.
                 if checksums && table != "numbered" {
                     ask(session, format!("checksum {table}"), &format!("CHECKSUM TABLE {full} EXTENDED"));
                 }
@@ -213,13 +213,13 @@ fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump").join(name).join("schema.sql")
 }
 
-/// A manifest that was changed, with the hash of what it is now.
+/// A changed manifest with a new, matching hash.
 fn seal(manifest: &str) -> String {
     let before = manifest.rsplit_once(",\n  \"blake3\": \"").unwrap().0;
     format!("{before},\n  \"blake3\": \"{}\"\n}}", blake3::hash(before.as_bytes()).to_hex())
 }
 
-/// Ends the writers in any case: a failed assertion waits for them.
+/// Ends the writers in any case: a failed assertion would otherwise wait for them.
 struct StopsWriters<'a>(&'a AtomicBool);
 
 impl Drop for StopsWriters<'_> {
@@ -228,8 +228,8 @@ impl Drop for StopsWriters<'_> {
     }
 }
 
-/// A dump that stops amid a table until it is let go on: rows beyond some meet a condition that waits for a
-/// lock.
+/// A dump that stops in the middle of a table until it is released: the condition on rows beyond a certain
+/// one waits for a lock.
 struct Gate {
     holder: Session,
 }
@@ -255,7 +255,7 @@ impl Gate {
         gate
     }
 
-    /// Runs statements in the session that holds it.
+    /// Runs statements in the session that holds the lock.
     fn run(&mut self, statements: &[&str]) {
         for sql in statements {
             self.holder.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -275,14 +275,14 @@ impl Gate {
         pair.spawn(&pair.from, "dump", &[&all[..], arguments].concat())
     }
 
-    /// Starts a dump of all of d, and waits until it stands before the gate.
+    /// Starts a dump of all of d, and waits until it stops at the gate.
     fn reached_by(&mut self, pair: &Pair, name: &str) -> Running {
         let mut dump = self.dump(pair, name, &[]);
         self.until_reached(&mut dump);
         dump
     }
 
-    /// Waits until the dump stands before it.
+    /// Waits until the dump stops at the gate.
     fn until_reached(&mut self, dump: &mut Running) {
         let waits = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User lock'";
         until("a dump before the gate", || {

@@ -1,8 +1,8 @@
-//! Rows whose keys are there already.
+//! Rows whose keys exist already.
 
 use crate::support::{Place, on_every_server};
 
-/// Rows from one number up to another, long enough that a chunk of 4 KB holds forty.
+/// Rows from one number to another, long enough that a chunk of 4 KB holds forty.
 fn rows(from: u32, to: u32) -> String {
     (from..to).map(|id| format!("{id},{id:0>90}\n")).collect()
 }
@@ -45,7 +45,7 @@ fn duplicates_across_chunks_and_sessions_are_rejected_once() {
 
 #[test]
 fn sessions_that_wait_for_each_other_get_through() {
-    // Every key twice, the second time in the opposite order: sessions lock each other's rows.
+    // Every key twice, the second time in reverse order, so that sessions lock each other's rows.
     on_every_server(|place| {
         numbers(place);
         let mut twice: Vec<String> = rows(0, 1000).lines().map(str::to_owned).collect();
@@ -93,7 +93,7 @@ fn a_stopped_append_by_chunk_is_neither_doubled_nor_forgotten() {
         let before = place.count("t");
         assert!((2..1000).contains(&before));
         place.import(&import).exits(11).says(&[resume]);
-        // What is committed can't be thrown away: beginning anew would double it.
+        // Committed rows can't be thrown away: a new start would double them.
         place.import(&[import.as_slice(), &["--restart"]].concat()).exits(1).says(&[resume]);
         assert_eq!(place.count("t"), before);
         place.sql(&["DELETE FROM t WHERE name = 'old'"]);
@@ -120,7 +120,7 @@ fn a_unique_secondary_key_is_a_key_too() {
     });
 }
 
-/// A table with rows that are there, one of which a file brings just so.
+/// A table with rows; the file holds one of them unchanged.
 fn stock(place: &Place) {
     place.sql(&[
         "DROP TABLE IF EXISTS t",
@@ -185,7 +185,7 @@ fn bad_rows_among_duplicates_are_still_bad() {
 fn the_later_of_two_rows_in_the_files_wins_or_loses_in_any_way() {
     on_every_server(|place| {
         numbers(place);
-        // Each block of rows is followed by one with the same keys, which is the next chunk or the one after.
+        // Each block of rows is followed by a block with the same keys, in the next chunk or the one after.
         let blocks = (0..50).map(|block| {
             let block = rows(block * 40, block * 40 + 40);
             let later: String =

@@ -1,4 +1,4 @@
-//! `remora extract`: what it reads out of files is what the server says.
+//! `remora extract` reads out of files what the server itself reports.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::{Ended, connect, products, remora, start, tell, until};
 
-/// Tables of every shape; one statement behind the other.
+/// Tables of every shape, one statement after the other.
 const TABLES: &str = include_str!("../extract/tables.sql");
 
 /// A page of a table's file.
@@ -63,7 +63,7 @@ fn text(folder: &Path) -> String {
     names.iter().map(|name| String::from_utf8_lossy(&std::fs::read(name).unwrap()).into_owned()).collect()
 }
 
-/// Every table's text is that of a dump of the same server, which the server wrote.
+/// Every table's text must equal that of a dump of the same server, written by the server.
 #[test]
 fn every_table_is_what_a_dump_says() {
     for product in mariadb() {
@@ -170,7 +170,7 @@ fn a_damaged_page_is_named_and_left_out_by_force() {
     }
 }
 
-/// Files of FLUSH TABLES ... FOR EXPORT, copied while it holds.
+/// Copies the files of FLUSH TABLES ... FOR EXPORT while it holds.
 fn export(server: &Sandbox, session: &mut Session, to: &Path) {
     session.execute("FLUSH TABLES t FOR EXPORT").unwrap();
     std::fs::create_dir_all(to).unwrap();
@@ -221,7 +221,7 @@ fn deleted_rows_are_found() {
             ],
         );
         let mut other = session(&server);
-        // Who still sees the rows keeps them from being purged.
+        // A session that still sees the rows keeps them from being purged.
         execute(&mut other, &["START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT COUNT(*) FROM t"]);
         let mut session = session(&server);
         execute(&mut session, &["DELETE FROM t WHERE id % 100 = 0"]);
@@ -233,7 +233,7 @@ fn deleted_rows_are_found() {
         let deleted = read("found/marked.t.deleted.tsv");
         assert_eq!(deleted.lines().filter(|line| line.starts_with("marked\t")).count(), 200);
         assert!(deleted.starts_with("marked\t") && deleted.contains("\t100\trow 100\n"), "{deleted:.500}");
-        // Purged, their pages are free and still there.
+        // After the purge, the pages of the rows are free and still there.
         execute(&mut other, &["COMMIT"]);
         execute(&mut session, &["DELETE FROM t WHERE id BETWEEN 5000 AND 15000"]);
         let mut round = 0;

@@ -1,4 +1,4 @@
-//! Files of every form come in as they are meant, or are told what they are.
+//! Files of every form are imported as they are meant, or the import says what they are.
 
 use std::io::Write as _;
 
@@ -77,12 +77,12 @@ fn what_is_not_utf8_is_read_in_the_encoding_that_is_named() {
     on_every_server(|place| {
         let create = ["--into", "t", "--create", "--replace"];
         let import = |file: &str, more: &[&str]| place.import(&[&[file], create.as_slice(), more].concat());
-        // One bad byte makes no other encoding of it.
+        // One bad byte does not change the encoding that is recognised.
         let mut text = "id,v\n1,caf\u{e9}\n2,na\u{ef}ve\n".to_owned().into_bytes();
         text.extend(b"3,caf\xe9\n");
         let file = place.file("bad.csv", &text);
         import(&file, &[]).exits(1).says(&["bad.csv:4: ", "e9", "not UTF-8", "--encoding"]);
-        // Nor does it make bytes of a column when it comes late.
+        // A late bad byte does not turn a text column into a binary one either.
         let mut late = b"id,v\n".to_vec();
         (0..6000).for_each(|id| writeln!(late, "{id},{}", "caf\u{e9} ".repeat(40)).unwrap());
         late.extend(b"6001,caf\xe9\n");
@@ -115,7 +115,7 @@ fn lines_of_json_are_rows() {
     on_every_server(|place| {
         let rows: String =
             (1..4000).map(|id| format!("{{\"id\": {id}, \"v\": \"a\\tb\\n\\u00e9{id}\"}}\n")).collect();
-        // A key that comes late is a column too.
+        // A key that first occurs late becomes a column too.
         let text = format!("{rows}{{\"v\": null, \"id\": 4000, \"more\": {{\"x\": [1, \"\\\\\"]}}}}\n");
         let file = place.file("p.jsonl", &text);
         place.import(&[&file, "--into", "t", "--create"]).exits(0).says(&["JSON lines (3 columns)"]);
@@ -128,7 +128,7 @@ fn lines_of_json_are_rows() {
         place.untouched("t", 4000);
         place.import(&[&file, "--into", "u", "--create", "--fields", "more,id"]).exits(0);
         assert_eq!(place.rows("SELECT id FROM u WHERE more IS NOT NULL"), ["4000"]);
-        // Lines are counted as they stand in the file, and bad ones named.
+        // Lines are counted as they stand in the file, and bad lines are named.
         let file = place.file(
             "b.jsonl",
             "{\"id\": 1, \"v\": \"x\", \"more\": null}\n\n{\"id\": \"y\", \"v\": \"x\", \"more\": 1}\n",
@@ -139,7 +139,7 @@ fn lines_of_json_are_rows() {
             .says(&["b.jsonl:3: column id, value 'y'"]);
         let file = place.file("c.jsonl", "{\"id\": 1, \"v\": \"x\"}\n{\"id\": 2, \"v\": \"x\n");
         place.import(&[&file, "--into", "t", "--replace"]).exits(1).says(&["c.jsonl:2: ", "JSON"]);
-        // They can be set aside, as they are, to be mended and imported again.
+        // Bad lines can be set aside unchanged, to be mended and imported again.
         let file = place.file(
             "d.jsonl",
             "{\"id\": 1, \"v\": \"x\"}\n{\"id\": 2, \"v\": \"x\n{\"id\": \"z\", \"v\": \"\\t\"}\n{\"id\": 4, \"w\": 1}\n",
@@ -178,7 +178,7 @@ fn holds(place: &Place, text: &str, options: &[&str], expected: &[&str]) {
     let file = place.file("p.txt", text);
     place.import(&[&[file.as_str(), "--into", "t", "--create", "--replace"], options].concat()).exits(0);
     assert_eq!(place.rows("SELECT * FROM t ORDER BY 1"), expected, "{text:?} {options:?}");
-    // The same into the table that is there now.
+    // The same into the table, which exists now.
     place.import(&[&[file.as_str(), "--into", "t", "--replace"], options].concat()).exits(0);
     assert_eq!(place.rows("SELECT * FROM t ORDER BY 1"), expected, "{text:?} {options:?}");
 }
@@ -201,7 +201,7 @@ fn loose_text_is_read_as_one_says_or_sees() {
         holds(place, "  1   2.5\n 13  14.5\n  5   6.5\n", &[], &["1|2.5", "5|6.5", "13|14.5"]);
         holds(place, "Report\n\nid,v,w\n1,a,x\n2,b,y\n3,c,z\n", &[], &["1|a|x", "2|b|y", "3|c|z"]);
         holds(place, "id:name:home\n0:root:/root\n1:bin:/bin\n", &[], &["0|root|/root", "1|bin|/bin"]);
-        // The rows that are set aside stand there as they came.
+        // Rejected rows are set aside exactly as they came.
         let file = place.file("q.txt", "id||v\n1||a\nx||\"b||c\"\n");
         place.sql(&["CREATE TABLE q (id INT, v VARCHAR(9))"]);
         place

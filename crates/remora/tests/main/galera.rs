@@ -1,17 +1,17 @@
-//! A Galera cluster: what is written through one member is on the others.
+//! A Galera cluster: whatever is written through one member is on the others.
 
 use sandbox::{Installation, Sandbox, Settings, start_cluster};
 
 use crate::support::{Ended, connect, places, remora};
 
-/// What a member has once it has everything that was committed before.
+/// The value on a member once it has everything that was committed before.
 fn value(member: &Sandbox, sql: &str) -> String {
     let mut session = connect(member.socket());
     session.execute("SET wsrep_sync_wait = 1").unwrap();
     session.value(sql).unwrap().unwrap_or_default()
 }
 
-/// What members are made of, if there can be any here.
+/// The installation for members, if a cluster can run here.
 fn cluster(test: &str) -> Option<Installation> {
     sandbox::covered_cluster(test, &places(), |name| std::env::var_os(name)).unwrap()
 }
@@ -33,7 +33,7 @@ fn rows_come_and_go_through_any_member() {
     std::fs::write(folder.path().join("a.csv"), format!("id,name\n{rows}")).unwrap();
     run(&["import", "a.csv", "--into=shop.a", "--create", "--url", &url(0)]).exits(0);
     assert_eq!(value(&members[2], "SELECT COUNT(*) FROM shop.a"), "20000");
-    // Again, over rows that are there: the swap of names reaches the others too.
+    // Again, over existing rows: the rename reaches the others too.
     std::fs::write(folder.path().join("a.csv"), "id,name\n1,one\n2,two\n").unwrap();
     run(&["import", "a.csv", "--into=shop.a", "--replace", "--url", &url(1)]).exits(0);
     assert_eq!(value(&members[2], "SELECT GROUP_CONCAT(name ORDER BY id) FROM shop.a"), "one,two");
@@ -45,7 +45,7 @@ fn rows_come_and_go_through_any_member() {
         assert_eq!(value(member, "SELECT GROUP_CONCAT(name ORDER BY id) FROM shop.a"), "one,two");
     }
     run(&["diff", "d", &url(0), "--no-users"]).exits(0);
-    // A member that is locked falls behind, and nobody waits for it; then it has what it missed.
+    // A locked member falls behind, and nobody waits for it; later it catches up.
     let client = |number: usize, sql: &str| {
         let client = sandbox::client().unwrap().display().to_string();
         let socket = members[number].socket().display().to_string();

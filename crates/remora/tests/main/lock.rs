@@ -98,8 +98,8 @@ fn what_stands_in_the_way_is_named_and_nothing_is_run(place: &Place) {
     });
 }
 
-/// A session that holds LOCK TABLES and says nothing. Where the server tells who holds which lock, that one
-/// is named; elsewhere the tables, and who may have locked them.
+/// A session holds LOCK TABLES and is idle. Where the server shows who holds which lock, the message names
+/// that session; elsewhere it names the tables, and the sessions that may have locked them.
 #[test]
 fn who_holds_lock_tables_is_named() {
     const WATCH: [&str; 2] =
@@ -150,7 +150,7 @@ fn the_position_and_the_other_statements(place: &Place) {
     assert!(position["file"].as_str().unwrap().starts_with("binlog."), "{position}");
     assert!(position["offset"].as_u64().unwrap() > 100, "{position}");
     run(place, &["--", "/no/such/program"]).exits(1).says(&["can't run /no/such/program"]);
-    // What was stopped before goes on, also when the rest of --before fails.
+    // What was stopped before is started again, also when the rest of --before fails.
     place.sql(&["DELETE FROM said"]);
     let unused = place.path("unused").display().to_string();
     let twice = ["--before", &before, "--before", "GARBAGE", "--after", &after, "--after", "RUBBISH"];

@@ -1,4 +1,4 @@
-//! `remora backup lvm:...` with programs that stand in for LVM's.
+//! `remora backup lvm:...` with programs that stand in for LVM's own.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Group {
         std::fs::write(self.path("trouble"), what).unwrap();
     }
 
-    /// Writes something else into the volume.
+    /// Writes other contents into the volume.
     fn fill(&self, seed: u64) {
         let words = (0..1_000_000_u64).map(|at| (at ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let bytes: Vec<u8> = words.flat_map(|word| word.rotate_left(31).to_le_bytes()).collect();
@@ -77,7 +77,7 @@ impl Group {
         std::fs::read_dir(folder).map_or(0, Iterator::count)
     }
 
-    /// A run that is in the middle of reading.
+    /// A run that is reading.
     fn reading(&self, generation: u32) -> Running {
         let running = Running::new(self.command(&["--rate", "1M"]).spawn().unwrap());
         let partial = self.path(&format!("repo/data/{generation:06}.blk.partial"));
@@ -155,12 +155,12 @@ fn what_a_killed_run_has_left_is_removed_by_the_next_one_of_that_name() {
     let group = Group::new();
     group.reading(1).kill();
     assert_eq!(group.snapshots(), 1);
-    // Others are left alone: another name's may be at work.
+    // Snapshots of another name are left alone: a run may be using them.
     group.backup(&["--name", "other"]).exits(0);
     assert_eq!(group.snapshots(), 1);
     group.backup(&[]).exits(0).says(&["removed the snapshot", "killed run"]);
     assert_eq!(group.snapshots(), 0);
-    // One that is at work is not disturbed.
+    // A running backup is not disturbed.
     group.fill(2);
     let running = group.reading(2);
     group.backup(&[]).exits(11);

@@ -1,4 +1,4 @@
-//! What can be typed, and what comes of it.
+//! Command lines, and what they do.
 
 use std::io::Write as _;
 
@@ -92,7 +92,7 @@ fn a_dry_run_prints_the_table_that_would_be_made() {
         let lines = json_lines(&json);
         assert_eq!(lines.last().unwrap()["message_type"], "preview");
         assert!(lines.last().unwrap()["create"].as_str().unwrap().contains("PRIMARY KEY"));
-        // With a table that exists it says what it recognised, and does nothing.
+        // With a table that exists, it says what it recognised and does nothing.
         place.import(&[&file, "--into", "t", "--append", "--dry-run"]).exits(0).says(&["comma-separated"]);
         place.untouched("t", 2);
     });
@@ -117,7 +117,7 @@ fn fields_go_where_they_are_sent() {
             [[file.as_str(), "--into", "t", "--no-header", "--columns", columns].as_slice(), &set].concat();
         place.import(&import).exits(0);
         assert_eq!(place.rows("SELECT * FROM t ORDER BY id"), ["8|bob|30|NULL", "9|ann|12|2003-02-01"]);
-        // By the header, in another order.
+        // By the header, with the columns in another order.
         let file = place.file("q.csv", "name,id\ncid,7\n");
         place.import(&[&file, "--into", "t", "--append"]).exits(0);
         assert_eq!(place.rows("SELECT * FROM t WHERE id = 7"), ["7|cid|NULL|NULL"]);
@@ -295,7 +295,7 @@ fn files_that_differ_in_spaces_line_ends_and_order_are_one() {
                 .says(&["other order", "\\r\\n"]);
             assert_eq!(place.rows(&format!("SELECT * FROM {table} ORDER BY id")), expected);
         }
-        // A bad row goes back in the order of its own file.
+        // A rejected row keeps the column order of its own file.
         let bad = place.file("e.csv", "name,id\ng,x\n");
         place
             .import(&["a.csv", &bad, "--into", "t", "--replace", "--max-rejects", "1"])

@@ -120,7 +120,7 @@ fn hot_becomes_cold_in_one_step() {
         "{message}"
     );
     assert_eq!(names(&folder), ["hot.tsv.rcol", "hot.tsv.zst"]);
-    // The same codec at another level takes its own place.
+    // The same codec at another level replaces the file.
     let before = read(&folder, "hot.tsv.zst");
     run(&folder, &["pack", "--to", "zstd:1", "hot.tsv.zst"]).exits(0);
     assert_ne!(read(&folder, "hot.tsv.zst"), before);
@@ -173,7 +173,7 @@ fn nothing_is_lost_on_damage() {
             }
         }
     }
-    // Several files: the others are done, and the exit code tells.
+    // Several files: a bad one does not stop the others, and the exit code shows it.
     let ended = run(&folder, &["unpack", "cut.gz", "nodes.tsv.gz", "missing.gz"]).exits(4);
     assert!(
         ended.err.contains("missing.gz") && ended.err.contains("cut.gz: the gzip stream ends"),

@@ -12,7 +12,7 @@ use server::{Environment, Error, Overrides, Session, Target};
 
 use crate::support::{Ended, connect, copy_program, places, products, remora, skipped, start, tell, until};
 
-/// How often a value is stored while clients work, on each server, unless `REMORA_POKES` says otherwise.
+/// How often a value is stored on each server while clients work; `REMORA_POKES` overrides it.
 const POKES: usize = 200;
 
 fn mariadb() -> impl Iterator<Item = Product> {
@@ -62,7 +62,7 @@ fn over_tcp(server: &Sandbox, user: &str) -> Result<Session, Error> {
     Target::resolve(&overrides, &Environment::default()).unwrap().connect()
 }
 
-/// New connections are made and rows are written all the while.
+/// All the while, new connections are made and rows are written.
 #[test]
 fn many_stores_disturb_nobody() {
     std::thread::scope(|scope| {
@@ -165,7 +165,7 @@ fn a_replica_writes_what_it_applies_and_no_longer() {
         );
         catch_up(&source, &replica);
         assert_eq!(value(&replica, "SELECT @@gtid_binlog_pos"), "");
-        // While its threads run they look at what would change.
+        // While its threads run, they read the values that would change.
         let refusal = ["is used by the threads of a replica", "STOP ALL SLAVES"];
         for name in ["log_slave_updates", "report_port"] {
             poke(&replica, &["set", name, "1", "--yes-i-know"]).exits(1).says(&refusal);
@@ -215,7 +215,7 @@ fn annotations(replica: &Sandbox) -> usize {
     events.iter().flatten().flatten().filter(|cell| *cell == "Annotate_rows").count()
 }
 
-/// Connections until the server has no more, that of the administrator included.
+/// Opens connections until the server accepts no more, including the administrator's.
 fn fill(server: &Sandbox) -> Vec<Session> {
     let overrides = Overrides {
         socket: Some(server.socket().to_owned()),
@@ -283,7 +283,7 @@ fn a_statement_is_ended_on_a_full_server() {
             let ended = poke(&server, &["kill-query", &id, "--yes-i-know"]).exits(0);
             assert!(ended.out.contains("SELECT SLEEP(600)"), "{}", ended.out);
             let (result, mut long) = running.join().unwrap();
-            // SLEEP says that it was interrupted, or the statement failed with that.
+            // SLEEP returns that it was interrupted, or its statement fails with that error.
             assert!(result.is_err_and(|error| error.code() == Some(1317)) || long.value("SELECT 1").is_ok());
             assert_eq!(sessions[0].value("SELECT @@max_connections").unwrap().unwrap(), "10");
             let idle = sessions[1].connection_id().to_string();
@@ -355,7 +355,7 @@ fn what_does_not_fit_is_refused() {
     run(&["-h", "127.0.0.1", "-P", "1"])
         .exits(2)
         .says(&["name the server's socket with -S, or its process with --pid"]);
-    // The process alone names its socket, too.
+    // The process id alone leads to the socket, too.
     run(&["--pid", &server.pid().to_string()]).exits(0);
     assert_eq!(value(&server, "SELECT @@skip_name_resolve"), other);
     let file = server.folder().join("number");

@@ -61,7 +61,7 @@ fn a_relay_brings_each_row_once_whatever_is_killed() {
         until("some rows came", || count(&to, "shop.jobs") >= part * 100);
         drop(running);
     }
-    // The destination, then the source; the program goes on by itself.
+    // The destination is killed, then the source; the program goes on by itself.
     let mut running = Running::new(forward(&from, &to, &[]).spawn().unwrap());
     until("some rows came", || count(&to, "shop.jobs") >= 500);
     to.kill().unwrap();
@@ -86,7 +86,7 @@ fn a_relay_brings_each_row_once_whatever_is_killed() {
     assert_eq!(found, [ROWS, ROWS, 1, ROWS]);
 }
 
-/// Another connection doesn't see them, as a rule.
+/// Another connection normally doesn't see these rows.
 #[test]
 fn a_dump_has_the_rows_that_somebody_owns() {
     let server = start();
@@ -122,7 +122,7 @@ fn a_sandbox_with_plugins_has_the_engine() {
             (folder.path().join("server"), format!("queue-{}-{}", product.id(), std::process::id()));
         let arguments = ["--server", product.id(), "--plugins", "--folder", data.to_str().unwrap()];
         let start = || run(&[&["start", &name], &arguments[..]].concat());
-        // Without its library, or for a server that takes none, it is told what is not there.
+        // Without its library, or for a server that takes none, the message says what is missing.
         let started = start();
         let told = String::from_utf8(started.stderr).unwrap();
         assert!(started.status.success() && told.contains("without ENGINE=QUEUE"), "{told}");
@@ -175,7 +175,7 @@ fn a_relay_carries_every_type_without_loss() {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("\"name\":\"shop.jobs\"") && text.contains("\"waiting\":3"), "{text}");
-    // What is no queue, and a server without the engine.
+    // A table that is no queue, and a server without the engine.
     run(&mut source, "CREATE TABLE shop.plain (v INT) ENGINE=InnoDB");
     let mut command = remora(&PathBuf::from("/"));
     command.args(["queue", "forward", &url(&from), "shop.plain", &url(&to), "--no-defaults", "-uroot"]);
@@ -194,7 +194,7 @@ fn on(server: &Sandbox, arguments: &[&str]) -> Command {
     command
 }
 
-/// Does several things while a tail stands still: it sees what is there after the last of them.
+/// Does several things while a tail is stopped, so that it sees only the state after the last of them.
 fn held(running: &Running, work: impl FnOnce()) {
     running.signal("STOP");
     work();
@@ -243,7 +243,7 @@ fn a_bench_measures_and_leaves_nothing() {
     let told = Ended::of(&on(&server, &arguments).output().unwrap()).exits(0);
     let words: Vec<&str> = told.out.split_whitespace().collect();
     assert_eq!((words[0], words[3]), ("published", "taken"), "{}", told.out);
-    // Each row that was published was taken.
+    // Each published row was taken.
     assert_eq!(words[1], words[4]);
     assert!(words[1].parse::<u64>().unwrap() > 0);
     let json =
@@ -341,7 +341,7 @@ fn stat_shows_what_queues_hold_and_how_fast_rows_come_and_go() {
     }
     assert_eq!((came.round(), went.round()), (30.0, 1.0));
     assert_eq!(hold(&shown()), [Some(2.0), Some(36.0), Some(0.0)]);
-    // The server shows an empty list to those who may not see it.
+    // The server shows an empty list to accounts without the privilege.
     run("CREATE USER app@localhost");
     let ended = Ended::of(&stat(&["1", "-uapp"]).output().unwrap()).exits(0);
     assert!(ended.out.contains("queues: not shown") && ended.out.contains("PROCESS"), "{}", ended.out);

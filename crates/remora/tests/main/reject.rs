@@ -2,14 +2,14 @@
 
 use crate::support::{Place, on_every_server};
 
-/// A table whose columns refuse things, with nothing in it.
+/// An empty table whose columns refuse some values.
 fn people(place: &Place) {
     place.sql(&[
         "CREATE TABLE people (id INT PRIMARY KEY, name VARCHAR(5) NOT NULL, age TINYINT UNSIGNED, born DATE)",
     ]);
 }
 
-/// Imports rows below the header of `people` and expects a refusal of the last of them.
+/// Imports rows below the header of `people` and expects the last of them to be refused.
 #[track_caller]
 fn refused(rows: &str, words: &[&str]) {
     on_every_server(|place| {
@@ -61,7 +61,7 @@ fn what_may_be_the_matter_is_told() {
         let file = place.file("wide.csv", format!("{}\n{values}\n", names.join(",")));
         let import = [file.as_str(), "--into", "t", "--create"];
         place.import(&import).exits(1).says(&["1018 columns", "1017"]);
-        // Only what stands before all rows can be skipped.
+        // Only lines in front of all rows can be skipped.
         place.sql(&["CREATE TABLE two (a INT, b INT)"]);
         let into = |text: &str| {
             let file = place.file("two.csv", text);
@@ -258,7 +258,7 @@ fn every_bad_row_is_told_once() {
 fn a_file_of_nothing_but_bad_rows_is_set_aside() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(5))"]);
-        // All of it in one chunk, and more than fits into one statement of MySQL 5.6.
+        // All in one chunk, and more than fits into one statement of MySQL 5.6.
         let rows: String = (0..900).map(|id| format!("{id},{id:0>4000}\n")).collect();
         let file = place.file("p.csv", format!("id,name\n{rows}901,ok\n"));
         let import = [file.as_str(), "--into", "t", "--chunk", "8M", "--max-rejects", "1000"];
@@ -272,7 +272,8 @@ fn a_file_of_nothing_but_bad_rows_is_set_aside() {
 fn the_first_bad_row_is_named_whoever_finds_one_first() {
     on_every_server(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n TINYINT, name VARCHAR(100))"]);
-        // The later a chunk, the worse: its many bad rows are found at once, the first one after a search.
+        // Later chunks are worse: the many bad rows of a late chunk are found at once, the first bad row only
+        // after a search.
         let rows: String = (0..4000)
             .map(|id| match id {
                 1500 => format!("{id},1\n"),

@@ -1,4 +1,4 @@
-//! Every type of column and every kind of text comes back as it went in.
+//! Every type of column and every kind of text comes back unchanged.
 
 use crate::support::{Place, on_every_server};
 
@@ -148,7 +148,7 @@ fn check(place: &Place, table: &str, kinds: &[Kind]) {
     }
 }
 
-/// Columns of a file, and values whose type is to be found so that they stay what they are.
+/// Columns of a file; a type must be inferred for each that keeps its values unchanged.
 const INFERRED: &[(&str, &[&str])] = &[
     ("tiny", &["-128", "127", "0"]),
     ("tiny_unsigned", &["0", "255", "1"]),

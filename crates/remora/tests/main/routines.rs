@@ -34,7 +34,8 @@ fn binlog(product: Product, format: &str) -> Sandbox {
     start(product, &["--log-bin=b", "--server-id=1", &format!("--binlog-format={format}")])
 }
 
-/// Where the binary log is. `m` is not of interest to it, so nothing of an installation may be there either.
+/// The position in the binary log. `m` does not belong in it, so nothing of an installation may be there
+/// either.
 fn position(session: &mut Session) -> Vec<Vec<Option<String>>> {
     session.strings("SHOW MASTER STATUS").unwrap()
 }
@@ -111,7 +112,7 @@ fn answers(case: &Path, session: &mut Session, product: Product) {
             let place = format!("{} on {product} with {mode:?} in {:?}: {seen:?}", case.display(), around[0]);
             match (read("expected.txt"), read("error.txt")) {
                 (Some(expected), _) => assert!(seen.is_ok_and(|seen| is_like(&seen, &expected)), "{place}"),
-                // What changed is never the same, but something did: the question itself is counted.
+                // The change is never the same, but there is one: the query itself is counted.
                 (None, None) if read("some.txt").is_some() => {
                     assert!(seen.is_ok_and(|seen| seen.lines().count() > 3), "{place}")
                 }
@@ -191,7 +192,7 @@ fn who_blocks_whom_is_told() {
         let server = start(product, &[]);
         routines(&server, &["install"]).exits(0);
         let mut session = connect(server.socket());
-        // InnoDB's times are not in the time zone of the session.
+        // InnoDB's times do not follow the session's time zone.
         session.execute("SET SESSION time_zone = '+05:00'").unwrap();
         session.execute("CREATE DATABASE x").unwrap();
         session.execute("CREATE TABLE x.t (id INT PRIMARY KEY, a INT) ENGINE=InnoDB").unwrap();
@@ -239,7 +240,7 @@ fn blocked(server: &Sandbox, session: &mut Session) -> (Vec<String>, u32, JoinHa
     let waiting = receive.recv().unwrap();
     let mut told = Vec::new();
     until("the one waits for the other", || {
-        // InnoDB looks anew only when nobody has asked for a tenth of a second.
+        // InnoDB refreshes its data only when nobody has asked for a tenth of a second.
         receive.recv_timeout(Duration::from_millis(200)).ok();
         told = session.strings("CALL m.blockers()").unwrap();
         !told.is_empty()
@@ -247,7 +248,7 @@ fn blocked(server: &Sandbox, session: &mut Session) -> (Vec<String>, u32, JoinHa
     (told.remove(0).into_iter().map(Option::unwrap_or_default).collect(), waiting, waiter)
 }
 
-/// The report has the list of `remora stat` in a pattern.
+/// The report holds the list of `remora stat` as a pattern.
 #[test]
 fn a_report_calls_gauges_what_stat_calls_gauges() {
     const REPORT: &str = include_str!("../../../../sql/routines/report/routine.sql");
@@ -276,7 +277,7 @@ fn what_is_read_is_no_idle_index() {
             idle_indexes(product, "--userstat=1", "userstat");
         }
         let (_server, mut session) = idle_indexes(product, "--performance-schema=1", "performance_schema");
-        // It is on, and counts nothing.
+        // The instrument is on, and counts nothing.
         let off = "UPDATE performance_schema.setup_instruments SET enabled = 'NO' WHERE name = 'wait/io/table/sql/handler'";
         session.execute(off).unwrap();
         let refusal = rows(&mut session, "CALL m.unused_indexes('x')").unwrap_err();
@@ -293,7 +294,7 @@ fn idle_indexes(product: Product, option: &str, by: &str) -> (Sandbox, Session) 
     session.execute(table).unwrap();
     session.execute("INSERT INTO x.t VALUES (1, 1, 1), (2, 2, 2)").unwrap();
     session.strings("SELECT * FROM x.t FORCE INDEX (a) WHERE a = 1").unwrap();
-    // Counts of a connection are added up when its statement ends, some when it leaves.
+    // Counts of a connection are added up when its statement ends, some only when it disconnects.
     let idle = rows(&mut session, "CALL m.unused_indexes('x')").unwrap();
     assert_eq!(idle, format!("x|t|b|{by}\n"));
     (server, session)
@@ -313,7 +314,7 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
         session
             .execute("GRANT EXECUTE ON FUNCTION `od``d`.gstatus TO ann@localhost WITH GRANT OPTION")
             .unwrap();
-        // As a routine of an earlier version has it.
+        // A routine of an earlier version has such a comment.
         let alter = "ALTER FUNCTION `od``d`.gstatus COMMENT 'remora routine 0123abcd: old'";
         session.execute(alter).unwrap();
         let listed = routines(&server, &["list", "--installed", "--db", "od`d"]).exits(0).out;
@@ -338,7 +339,7 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
             server::Target::resolve(&target, &server::Environment::default()).unwrap().connect()
         };
         assert!(ann.unwrap().value("SELECT `od``d`.gstatus('uptime')").unwrap().is_some());
-        // Somebody's own routine of such a name stops everything.
+        // A user's own routine of such a name stops the installation.
         session.execute("CREATE DATABASE m").unwrap();
         session.execute("CREATE PROCEDURE m.sizes() SELECT 1").unwrap();
         let at = position(&mut session);
@@ -348,7 +349,7 @@ fn an_installation_keeps_grants_and_leaves_others_alone() {
         ended.says(&["m.sizes is not remora's", "0 routines removed"]);
         routines(&server, &["remove", "--db", "od`d"]).exits(0).says(&["2 routines removed"]);
         assert_eq!(position(&mut session), at);
-        // With the binary log, if that is wanted.
+        // With the binary log, if the user wants that.
         routines(&server, &["install", "--db", "n", "--binlog", "--only", "gstatus"]).exits(0);
         assert_ne!(position(&mut session), at);
         routines(&server, &["install", "--only", "nothing"]).exits(2).says(&["nothing", "gstatus"]);

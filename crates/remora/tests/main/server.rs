@@ -9,7 +9,7 @@ use crate::ssh;
 use crate::support::{Ended, Running, connect, places, until};
 use crate::tree::{Volume, run, volumes};
 
-/// A server that is written to all the time, backed up three times as it runs. Tables of three engines.
+/// A server under constant writes is backed up three times while it runs. It has tables of three engines.
 #[test]
 fn a_server_is_backed_up_while_it_works() {
     for volume in volumes() {
@@ -46,7 +46,7 @@ fn a_server_is_backed_up_while_it_works() {
         });
         assert!(volume.folder.path().join("locked").exists());
         let written = session.value("SELECT COUNT(*) FROM app.InnoDB").unwrap();
-        // What was kept for the next run, and nothing that the server was started on.
+        // Only the snapshot kept for the next run is left, and nothing that the server was started on.
         assert_eq!(left(&volume, &server), 1);
         drop(session);
         drop(server);
@@ -97,7 +97,7 @@ fn a_server_of_which_no_snapshot_can_be_made_is_told() {
     assert!(!volume.folder.path().join("repo/mysql/000001.blk").exists());
 }
 
-/// What is made in a data folder would be a database.
+/// A folder made in a data folder would become a database.
 #[test]
 fn a_data_folder_that_is_the_top_of_its_file_system_is_told() {
     for volume in volumes() {
@@ -115,7 +115,7 @@ fn a_data_folder_that_is_the_top_of_its_file_system_is_told() {
     }
 }
 
-/// The server's own protocol goes through the same connection of ssh.
+/// The server's own protocol goes through the same ssh connection.
 #[test]
 fn a_server_elsewhere_is_backed_up_and_its_files_come_back_there() {
     for volume in volumes() {
@@ -163,7 +163,7 @@ fn words(server: &Sandbox) -> [&str; 8] {
     ["backup", "mysql:", "--socket", socket, "--no-defaults", "-uroot", "--to", "repo"]
 }
 
-/// How many snapshots and copies of ours there are, beside the data folder or the subvolume that it lies in.
+/// The number of our snapshots and copies beside the data folder, or beside the subvolume that holds it.
 fn left(volume: &Volume, server: &Sandbox) -> usize {
     let folders = [volume.top(), server.folder().to_owned()];
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()).flatten();
@@ -174,7 +174,7 @@ fn generations(volume: &Volume) -> usize {
     volume.remora(&["list", "repo"]).out.lines().count()
 }
 
-/// Whoever lets it go on while its files are cloned: the copy is of no one moment then.
+/// If somebody lets the server go on while its files are cloned, the copy is of no single moment.
 #[test]
 fn a_server_that_did_not_stand_still_is_not_backed_up() {
     let Some(volume) = Volume::new("xfs") else { return };
@@ -193,7 +193,7 @@ fn a_server_that_did_not_stand_still_is_not_backed_up() {
         assert!(told.iter().any(|words| ended.err.contains(words)), "{}", ended.err);
     });
     assert_eq!((generations(&volume), left(&volume, &server)), (0, 0));
-    // It works, and a run that would take too long is not begun.
+    // The server works, and a run that would take too long is not started.
     connect(server.socket()).execute("INSERT INTO app.InnoDB (text) VALUES ('x')").unwrap();
     backup(&volume, &server, &["--still", "0.000001"]).exits(1).says(&[
         "may stand still for",
@@ -208,7 +208,7 @@ fn a_server_that_did_not_stand_still_is_not_backed_up() {
     assert_eq!(known, ["", "  booted"], "{listed}");
 }
 
-/// A table was cut off, and the server that runs has not looked at it since.
+/// A table was cut off, and the running server has not read it since.
 #[test]
 fn what_is_stored_and_not_sound_is_told() {
     for volume in volumes() {
@@ -270,7 +270,7 @@ fn what_lies_outside_of_the_data_folder_is_named() {
     drop(session);
 
     server.stop().unwrap();
-    // A subvolume is a file system of its own to this.
+    // A subvolume counts as a file system of its own here.
     run(Command::new("mv").arg(server.data().join("ibdata1")).arg(&elsewhere));
     let installation = sandbox::find(&places(), Product::MariaDb1011).unwrap();
     let files = format!("--innodb-data-file-path={outside}/ibdata1:12M:autoextend");
@@ -281,14 +281,14 @@ fn what_lies_outside_of_the_data_folder_is_named() {
     backup(&volume, &server, &[]).exits(1).says(&["innodb_data_file_path leads to", &outside]);
 }
 
-/// The way to the other machine ends while it is read: another one is taken to clean up there.
+/// The connection to the other machine breaks during the read: a new one is made to clean up there.
 #[test]
 fn a_snapshot_elsewhere_goes_when_ssh_or_the_program_there_is_killed() {
     for volume in volumes() {
         let server = server_on(&volume);
         let there = ssh::Server::start();
         let source = format!("mysql:{}{}", there.machine(), server.socket().display());
-        // What does not compress is stored at once.
+        // Incompressible data are stored at once.
         let noise = format!("of={}", server.data().join("aaa").display());
         run(Command::new("dd").args(["if=/dev/urandom", "bs=1M", "count=60", &noise]));
         let line = [

@@ -9,7 +9,7 @@ use crate::support::{self, Place, Running, on_every_server};
 /// The most memory the program may have, in KiB.
 const MEMORY_KIB: u64 = 256 << 10;
 
-/// Waits for the end of a run and gives back the most memory it had, in KiB.
+/// Waits for the end of a run and returns the most memory it used, in KiB.
 fn peak(running: &mut Running) -> u64 {
     let mut peak = 0;
     // The line is gone when the process is.
@@ -33,7 +33,7 @@ fn memory(pid: u32) -> Option<u64> {
 fn rows_of_64_megabytes_go_in() {
     for product in support::products() {
         support::tell(product);
-        // MySQL 5.6 takes no value longer than a tenth of its log.
+        // MySQL 5.6 accepts no value longer than a tenth of its log.
         let log = if product == Product::MySql56 {
             "--innodb-log-file-size=400M"
         } else {
@@ -87,7 +87,7 @@ fn a_record_that_is_longer_than_a_packet_is_named() {
 
 #[test]
 fn a_large_pipe_takes_little_memory() {
-    // What the program needs does not depend on the server.
+    // The program's memory does not depend on the server.
     let server = support::start(Product::MariaDb1011, &["--innodb-flush-log-at-trx-commit=0"]);
     let place = Place::new(&server);
     place.sql(&["CREATE TABLE t (id INT, v VARCHAR(2000))"]);

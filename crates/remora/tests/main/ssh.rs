@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::{Ended, Running, remora, until};
 
-/// An sshd of our own; user and machine keys are made for it.
+/// An sshd of our own, with user and host keys made for it.
 pub(crate) struct Server {
     folder: TempDir,
     port: u16,
@@ -27,7 +27,7 @@ impl Server {
                 .status();
             assert!(made.unwrap().success());
         }
-        // It changes to this folder, which the package makes at boot.
+        // sshd changes to this folder, which the package makes at boot.
         std::fs::create_dir_all("/run/sshd").ok();
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let path = folder.path().display();
@@ -58,12 +58,12 @@ impl Server {
         format!("ssh://{user}@127.0.0.1:{}", self.port)
     }
 
-    /// A path of the other machine.
+    /// A path on the other machine.
     fn there(&self, name: &str) -> String {
         format!("{}{}", self.machine(), self.path(name).display())
     }
 
-    /// Processes of our program that it has brought there.
+    /// Processes of our program that it brought to the other machine.
     pub(crate) fn helpers(&self) -> Vec<u32> {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -74,7 +74,7 @@ impl Server {
         numbers.filter(is_ours).collect()
     }
 
-    /// Whether a process was started by this sshd, or by one that it has started.
+    /// Whether this sshd, or a process that it started, has started a process.
     fn is_above(&self, process: u32) -> bool {
         let mut process = process;
         while process > 1 {
@@ -111,14 +111,14 @@ impl Drop for Server {
     }
 }
 
-/// Pages that do not compress, each another.
+/// Pages that do not compress, each different.
 fn noise(pages: u64, seed: u64) -> Vec<u8> {
     let words =
         (0..pages * 2048).map(|at| (at ^ seed << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
     words.flat_map(|word| word.wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()).collect()
 }
 
-/// Programs of ours, in the folders that they were started from.
+/// Copies of our program, in the folders that they were started from.
 fn left_behind() -> Vec<PathBuf> {
     let places = ["/dev/shm", "/run", "/var/tmp", "/tmp"].map(Path::new);
     let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
@@ -140,7 +140,7 @@ fn a_volume_elsewhere_comes_and_goes_back() {
         .run(&["backup", &source, "--to", &repo, "--nice"])
         .exits(0)
         .says(&["disk.img@2", " 1 block changed"]);
-    // Others' programs are there for a moment, ours must not stay.
+    // Programs of other tests may be there for a moment; ours must not stay.
     until("nothing is left behind", || left_behind().is_empty());
 
     let target = server.there("copy.img");
@@ -175,7 +175,7 @@ fn commands_before_and_after_run_where_the_source_is() {
     let line = ["backup", &source, "--to", &repo, "--before", &before, "--after", &after];
     server.run(&line).exits(0);
     assert!(!snapshot.exists());
-    // What --after is for happens when reading fails, too, and its own failure is not silent.
+    // The command of --after also runs when reading fails, and its own failure is reported.
     std::fs::remove_file(&disk).unwrap();
     std::fs::write(&snapshot, "left behind").unwrap();
     server.run(&line).exits(1).says(&["cp ", "No such file"]);

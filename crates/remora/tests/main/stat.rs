@@ -1,4 +1,4 @@
-//! Status counters against loads whose counts are known, through restarts and resets.
+//! Status counters against loads with known counts, through restarts and resets.
 
 #[path = "stat/replication.rs"]
 mod replication;
@@ -29,7 +29,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What has changed so far, counter by counter, over the lines that were read.
+/// The changes so far, counter by counter, over the lines that were read.
 #[derive(Default)]
 struct Sums(BTreeMap<String, f64>);
 
@@ -61,7 +61,7 @@ fn message(running: &mut Running) -> Value {
     serde_json::from_str(&line).unwrap()
 }
 
-/// The next interval. What is said between them is that the server is away.
+/// The next interval. In between, the program may only say that the server is away.
 fn next(running: &mut Running) -> Value {
     loop {
         let line = message(running);
@@ -84,7 +84,7 @@ fn every_status_variable_of_every_server_has_a_type() {
         let untyped: Vec<_> =
             variables.iter().filter(|(_, it)| it["kind"] == "untyped").map(|(name, _)| name).collect();
         assert!(untyped.is_empty(), "crates/status/src/counter/known.txt lacks {untyped:?}");
-        // What is on the list as a number is one.
+        // Variables listed as numbers must be numbers.
         for (name, variable) in variables {
             let kind = variable["kind"].as_str().unwrap();
             let is_number = variable["value"].is_number();
@@ -120,7 +120,7 @@ fn changes_are_the_exact_counts_of_a_known_load() {
         while sums.of("Com_delete") < 1.0 {
             sums.add(&next(&mut running));
         }
-        // Intervals in which nobody works, but for us.
+        // Intervals in which only we work.
         for _ in 0..3 {
             sums.add(&next(&mut running));
         }
@@ -142,7 +142,7 @@ fn changes_are_the_exact_counts_of_a_known_load() {
             assert_eq!(sums.of(name), count, "{name}");
         }
         let sent = sums.of("Bytes_sent");
-        // 70 rows with their heads, and 501 short answers. A sample of ours is 10000 bytes and more.
+        // 70 rows with their headers, and 501 short answers. A sample of ours takes 10000 bytes and more.
         assert!((8_000.0..20_000.0).contains(&sent), "{sent}");
     });
 }
@@ -167,13 +167,13 @@ fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
             }
             assert!(line["mark"].is_null(), "{line}");
         };
-        // The server knows its age in seconds only.
+        // The server knows its uptime in whole seconds only.
         let age =
             "SELECT variable_value >= 4 FROM information_schema.global_status WHERE variable_name = 'UPTIME'";
         let mut session = connect(server.socket());
         until("it has run for some time", || session.value(age).unwrap().as_deref() == Some("1"));
         work(&server);
-        // Since 11.5 MariaDB means that of the session by the words without GLOBAL.
+        // Since 11.5, MariaDB takes the words without GLOBAL to mean the session's status.
         if session.execute("FLUSH GLOBAL STATUS").is_err() {
             session.execute("FLUSH STATUS").unwrap();
         }
@@ -184,7 +184,7 @@ fn a_restart_a_reset_and_a_broken_connection_are_told_and_make_no_rates() {
         session.execute(&format!("KILL {ours}")).unwrap();
         until_mark(&mut running, "reconnected");
         work(&server);
-        // It has counted more after the restart than before: only its clock tells.
+        // After the restart it has counted more than before, so only its uptime shows the restart.
         server.kill().unwrap();
         server.restart().unwrap();
         (0..5).for_each(|_| work(&server));
@@ -313,8 +313,8 @@ fn scrape(address: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// The rules of OpenMetrics that are easily broken: families in one piece, with a type; counters that end by
-/// _total; units that are the end of the name; no sample twice; EOF.
+/// Rules of OpenMetrics that are easily broken: families in one piece, with a type; counters that end in
+/// _total; units at the end of the name; no sample twice; EOF.
 fn check_openmetrics(text: &str) {
     let mut seen = std::collections::BTreeSet::new();
     let (mut family, mut kind) = (String::new(), String::new());
@@ -409,7 +409,7 @@ fn a_recording_outlives_a_kill_and_is_shown_again() {
     let running = record();
     run(&server, &["--record", name]).exits(11);
     running.kill();
-    // Cut in the middle of a line, as a kill in the middle of a write leaves it.
+    // Cut in the middle of a line, as a kill during a write leaves it.
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, &text[..text.len() - 20]).unwrap();
     let replay = |arguments: &[&str]| {
@@ -420,7 +420,7 @@ fn a_recording_outlives_a_kill_and_is_shown_again() {
     let cut = replay(&["--all", "--json"]).exits(0);
     assert!(cut.out.contains("ends within a line"), "{}", cut.out);
     let whole = cut.out.lines().filter(|line| line.contains("\"stat\"")).count();
-    // Another run goes on behind the last whole line.
+    // Another run continues after the last whole line.
     let mut session = connect(server.socket());
     let mut running = record();
     (0..50).for_each(|_| drop(session.execute("DO 1").unwrap()));
@@ -453,7 +453,7 @@ fn a_recording_outlives_a_kill_and_is_shown_again() {
     assert!(page.contains("<title>&lt;b&gt;&amp;&quot;</title>") && page.contains("<svg "), "{page}");
     assert!(page.contains("Com_do<td>50<td>") && page.contains("another recording began"), "{page}");
     assert!(!page.contains("src=") && !page.contains("http"), "it needs something else");
-    // A page of an earlier time is replaced, and nothing else is.
+    // An earlier page is replaced, and nothing else is.
     report("a.html").exits(0);
     report("a.stat").exits(1).says(&["a.stat exists and is no page"]);
     std::fs::write(folder.path().join("b.txt"), "hello\n").unwrap();

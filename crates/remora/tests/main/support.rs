@@ -1,4 +1,4 @@
-//! Servers to import into, and the program to do it.
+//! Servers to import into, and ways to run the program.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// How long anything may take. It only keeps a broken test from running for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long to wait between two questions.
+/// How long to wait between two queries.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 pub(crate) fn places() -> Places {
@@ -28,7 +28,7 @@ pub(crate) fn products() -> Vec<Product> {
     here.into_iter().map(|installation| installation.product).collect()
 }
 
-/// A server of its own, for tests that kill it or need options.
+/// A private server, for tests that kill it or need options.
 pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
     let installation = sandbox::find(&places(), product).unwrap();
     let options = ["--innodb-buffer-pool-size=64M"].iter().chain(options).map(ToString::to_string).collect();
@@ -42,12 +42,12 @@ fn shared(product: Product) -> &'static Sandbox {
     SERVERS[at].get_or_init(|| start(product, &[]))
 }
 
-/// Runs a test on every server that is here, in a database of its own.
+/// Runs a test on every server on this machine, in a database of its own.
 pub(crate) fn on_every_server(test: impl Fn(&Place)) {
     on(&products(), test);
 }
 
-/// The same on the MariaDB servers, for what MySQL 5.6 has not.
+/// The same on the MariaDB servers, for features that MySQL 5.6 lacks.
 pub(crate) fn on_mariadb(test: impl Fn(&Place)) {
     let products: Vec<_> =
         products().into_iter().filter(|product| product.family() == Family::MariaDb).collect();
@@ -66,12 +66,12 @@ fn on(products: &[Product], test: impl Fn(&Place)) {
     }
 }
 
-/// Tells that a test, or a part of it, is not made here.
+/// Reports that a test, or a part of it, can't run here.
 pub(crate) fn skipped(name: &str, why: &str) {
     sandbox::skipped(name, why, |variable| std::env::var_os(variable));
 }
 
-/// Names what is tested, which is shown when the test fails.
+/// Names the case under test; shown when the test fails.
 #[expect(clippy::print_stderr, reason = "what it was belongs to a failure")]
 pub(crate) fn tell(what: impl std::fmt::Display) {
     eprintln!("== {what}");
@@ -241,7 +241,7 @@ impl Place {
         Running::new(command.spawn().unwrap())
     }
 
-    /// Fails unless nothing happened to the table and nothing lies beside it.
+    /// Fails if the table has another number of rows, or if an import has left tables.
     #[track_caller]
     pub(crate) fn untouched(&self, table: &str, rows: u64) {
         assert_eq!(self.count(table), rows);
@@ -255,7 +255,7 @@ impl Place {
         until(question, || session.value(question).unwrap().as_deref() == Some("1"));
     }
 
-    /// Waits until a table has more rows than that, those included that are not committed.
+    /// Waits until a table has more than this number of rows, uncommitted ones included.
     #[track_caller]
     pub(crate) fn until_rows(&self, table: &str, rows: u32) {
         let mut session = self.session();
@@ -275,7 +275,7 @@ impl Place {
         self.value(&format!("SELECT id {renaming}"))
     }
 
-    /// Waits until chunks are in, as the ledger has it.
+    /// Waits until the ledger shows this number of chunks.
     #[track_caller]
     pub(crate) fn until_chunks(&self, running: &mut Running, count: u64) {
         let mut session = self.session();
@@ -297,7 +297,7 @@ impl Place {
 #[track_caller]
 pub(crate) fn until(what: &str, mut question: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
-    // Nobody sends; it only leaves the processor to those who are waited for.
+    // Nobody sends; this only leaves the processor to the processes that the test waits for.
     let (_send, never) = mpsc::channel::<()>();
     while !question() {
         assert!(Instant::now() < end, "never came true: {what}");
@@ -327,27 +327,27 @@ pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Output {
     })
 }
 
-/// Whether the tests run under nohup, as a program that they start then does too: it goes on at HUP.
+/// Whether the tests run under nohup. Programs that they start inherit that, and ignore HUP.
 pub(crate) fn ignores_hup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
     u64::from_str_radix(ignored, 16).unwrap() & 1 != 0
 }
 
-/// Copies a program that is to be run. Another process copies, as one that is started here at that moment
-/// would inherit the open file, and a program that is open for writing can't be run.
+/// Copies a program in order to run it. A separate process copies: a child started here at that moment would
+/// inherit the open file, and a program that is open for writing can't be run.
 pub(crate) fn copy_program(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
 
-/// The program, with nothing of this machine's settings.
+/// The program, without any of this machine's settings.
 pub(crate) fn remora(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remora"));
     command.current_dir(folder).env_remove("MYSQL_PWD").env_remove("MYSQL_HOST");
     command
 }
 
-/// A run of the program that is under way. It is killed when it is dropped.
+/// A run of the program in progress. It is killed when it is dropped.
 pub(crate) struct Running {
     child: Child,
 }
@@ -366,7 +366,7 @@ impl Running {
         self.child.stdin.take().unwrap()
     }
 
-    /// Fails with what it said when it has ended.
+    /// Fails with the run's messages if it has ended.
     #[track_caller]
     pub(crate) fn must_run(&mut self) {
         if let Some(status) = self.child.try_wait().unwrap() {
@@ -386,7 +386,7 @@ impl Running {
         self.said(word);
     }
 
-    /// The same, and what it said so far.
+    /// The same, returning all messages so far.
     #[track_caller]
     pub(crate) fn said(&mut self, word: &str) -> String {
         let mut lines = BufReader::new(self.child.stderr.as_mut().unwrap());

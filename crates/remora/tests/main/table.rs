@@ -1,4 +1,4 @@
-//! Tables of every kind, and what hangs on them.
+//! Tables of every kind, with what depends on them.
 
 use crate::support::{Ended, Place, on_every_server, on_mariadb};
 
@@ -107,7 +107,7 @@ fn checks_that_are_put_off_still_find_the_orphan() {
         assert_eq!(place.rows("SELECT * FROM t"), ["100|1"]);
         import(place, rows, &["--append", "--defer-checks"]).exits(1).says(&["to_parent"]);
         place.untouched("t", 1);
-        // Committed as it goes, it stays; once the parent is there it holds.
+        // Rows committed by chunk stay; once the parent exists, the key holds.
         import(place, rows, &["--append", "--by-chunk", "--defer-checks"])
             .exits(1)
             .says(&["to_parent", "--resume"]);
@@ -134,7 +134,7 @@ fn a_parent_is_not_replaced_under_its_children() {
                     "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES t (id) {rule})"
                 ),
             ]);
-            // Empty, it is loaded like any other.
+            // An empty table is loaded like any other.
             import(place, "id,n\n1,1\n2,2\n", &[]).exits(0);
             place.sql(&["INSERT INTO child VALUES (1, 1), (2, 2)"]);
             for arguments in [["--replace"].as_slice(), &["--replace", "--defer-checks"]] {
@@ -157,7 +157,7 @@ fn a_parent_is_not_replaced_under_its_children() {
 
 #[test]
 fn check_constraints_are_kept_and_obeyed() {
-    // MySQL 5.6 reads CHECK and forgets it.
+    // MySQL 5.6 accepts CHECK and ignores it.
     on_mariadb(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, n INT, CONSTRAINT small CHECK (n < 10))"]);
         let before = place.rows("SHOW CREATE TABLE t");
@@ -179,7 +179,7 @@ fn zero_stays_zero_and_null_counts_on() {
         assert_eq!(place.value("SELECT id FROM t WHERE n = 4"), "51");
         import(place, "n\n5\n", &["--append", "--columns", "n", "--header"]).exits(0);
         assert_eq!(place.value("SELECT id FROM t WHERE n = 5"), "52");
-        // A new row never gets the number of one that was replaced.
+        // A new row never gets the number of a replaced one.
         import(place, "id,n\n1,1\n", &["--replace"]).exits(0);
         place.sql(&["INSERT INTO t (n) VALUES (9)"]);
         assert_eq!(place.value("SELECT id > 52 FROM t WHERE n = 9"), "1");
@@ -333,7 +333,7 @@ fn many_short_texts_fit_into_a_row() {
             assert_eq!(place.value("SELECT COUNT(*), MIN(c249) FROM t"), "2|some twenty letters");
         }
         if place.is_mariadb() {
-            // More than fit in any form are told in words that help.
+            // If more columns are given than any form allows, the message helps.
             let names: Vec<String> = (0..500).map(|at| format!("c{at}")).collect();
             let file = place.file("q.csv", format!("{}\n{row},{row}\n", names.join(",")));
             place.import(&[&file, "--into", "u", "--create"]).exits(1).says(&[

@@ -1,4 +1,4 @@
-//! What a server lets an import do, and what it keeps of it.
+//! What a server lets an import do, and what it keeps of the data.
 
 use crate::byte;
 use crate::support::{self, Ended, Place, on_every_server};
@@ -37,7 +37,7 @@ fn a_server_without_load_data_local_is_served_by_insert() {
 }
 
 fn a_note_in_a_later_statement_is_no_other_row(place: &Place) {
-    // Of DECIMAL the server cuts digits with a note only, and rows go in by several statements.
+    // A server cuts digits of DECIMAL with only a note, and rows go in by several statements.
     place.sql(&["CREATE TABLE d (id INT PRIMARY KEY, price DECIMAL(9,2), name VARCHAR(2000))"]);
     let fill = "x".repeat(1000);
     let rows: String =
@@ -75,7 +75,7 @@ fn all_that_is_missing_is_asked_for_at_once() {
             let account = place.account(&format!("poor{}{}", table, mode.len() + mode.concat().len()));
             let import = [vec![file.as_str(), "--into", table], mode].concat();
             let mut said = Vec::new();
-            // Of a table that it may not see it only hears that.
+            // For a table that the account may not see, the message says only that.
             for _ in 0..2 {
                 let ended = place.import_as(&account, &import);
                 if ended.code == 0 {
@@ -96,7 +96,7 @@ fn all_that_is_missing_is_asked_for_at_once() {
             assert!(!said.is_empty());
             assert_eq!(place.leftovers(), Vec::<String>::new());
         }
-        // Rights on the table are enough, with a database for the rest.
+        // Rights on the table are enough, with a separate database for the rest.
         let (account, work) = (place.account("narrow"), format!("{schema}_work"));
         place.sql(&[
             &format!("CREATE DATABASE {work}"),
@@ -110,7 +110,7 @@ fn all_that_is_missing_is_asked_for_at_once() {
         place.import_as(&account, &[&file, "--into", "u", "--append", "--work-database", &work]).exits(0);
         place.untouched("u", 2);
         assert_eq!(place.rows(&format!("SHOW TABLES FROM {work}")), Vec::<String>::new());
-        // A stopped import is found wherever its ledger is.
+        // A stopped import is found wherever its ledger lies.
         let bad = place.file("q.csv", "1\nx\n");
         let by_chunk = [bad.as_str(), "--into", "u", "--append", "--by-chunk", "--no-header"];
         place
@@ -164,7 +164,7 @@ fn all_of_an_import_is_in_the_binary_log_or_nothing() {
         }
         place.import(&[&file, "--into", "t", "--replace"]).exits(0);
         assert_ne!(position(), before);
-        // A stopped import goes on as it began.
+        // A stopped import continues as it began.
         place.sql(&["ALTER TABLE t ADD n TINYINT"]);
         let bad = place.file("q.csv", "8,1\n9,1\n");
         let stopped = [bad.as_str(), "--into", "t", "--append", "--by-chunk", "--no-header"];

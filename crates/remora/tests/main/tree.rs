@@ -13,14 +13,14 @@ use crate::support::{Ended, remora, skipped, tell};
 
 const MAKERS: [(&str, &str); 3] = [("xfs", "mkfs.xfs"), ("btrfs", "mkfs.btrfs"), ("ext4", "mkfs.ext4")];
 
-/// A file system of its own, seen by this thread and what it starts.
+/// A file system of its own, visible to this thread and its child processes.
 pub(crate) struct Volume {
     pub(crate) folder: TempDir,
     pub(crate) kind: &'static str,
 }
 
 impl Volume {
-    /// None where this kind can't be mounted: without root, or without the kernel's help.
+    /// `None` where this kind can't be mounted: without root, or without support in the kernel.
     pub(crate) fn new(kind: &'static str) -> Option<Volume> {
         let make = MAKERS.iter().find(|(name, _)| *name == kind).unwrap().1;
         let name = std::thread::current().name().unwrap_or("tree").to_owned();
@@ -83,7 +83,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        // It would go with the thread; so its folder can go now.
+        // The mount would go with the thread; unmounting it now lets its folder be removed.
         Command::new("umount").arg("--lazy").arg(self.top()).output().unwrap();
     }
 }
@@ -138,13 +138,13 @@ fn folders_come_back_and_only_what_changed_is_read() {
         same(&first, &volume.folder.path().join("old/small"));
         volume.remora(&["verify", "repo"]).exits(0);
 
-        // What is not wanted any more goes, and what nobody has kept is read.
+        // Snapshots that are not wanted any more are removed, and without one everything is read.
         backup(&[]).says(&["data@3 (changes to 2)", " 0 blocks changed"]);
         assert_eq!(volume.names(), ["data"]);
         backup(&["--track"]).says(&["no snapshot of generation 3", " 0 blocks changed"]);
         let tracked = backup(&["--track"]);
         assert!(!tracked.err.contains("everything is read"), "{}", tracked.err);
-        // A run that is killed leaves one that the next run knows and removes.
+        // A killed run leaves a snapshot, which the next run recognises and removes.
         let left = volume.names().remove(0).into_string().unwrap();
         let mark = left.split("-kept-").next().unwrap().to_owned();
         run(Command::new("cp").arg("--archive").args([&data, &volume.top().join(format!("{mark}-00"))]));
@@ -169,7 +169,7 @@ fn the_top_of_a_volume_is_copied_into_itself_and_left_as_it_was() {
         volume.remora(&["restore", "repo", "--to", "back"]).exits(0);
         let back = std::fs::read_dir(volume.folder.path().join("back")).unwrap();
         assert_eq!(back.count(), 1);
-        // What can't be held still is told.
+        // A folder that can't be frozen is reported.
         volume
             .remora(&["backup", "xfs:/proc", "--to", "repo"])
             .exits(1)
@@ -185,17 +185,17 @@ fn the_top_of_a_volume_is_copied_into_itself_and_left_as_it_was() {
     }
 }
 
-/// What a backup makes at the top of a tree is called like this.
+/// The form of the names that a backup uses at the top of a tree.
 const OWN: &str = ".remora-0123456789abcdef-1";
 /// An access control list: owner, user 7, group and mask all, others read (linux/posix_acl_xattr.h).
 const LIST: &[u8] = b"\x02\0\0\0\x01\0\x07\0\xff\xff\xff\xff\x02\0\x07\0\x07\0\0\0\x04\0\x07\0\xff\xff\xff\xff\x10\0\x07\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
 
-/// The names and values of something's extended attributes.
+/// The names and values of a file's extended attributes.
 fn extended(path: &Path) -> disk::Extended {
     if path.exists() { RealDisk.entry(path).unwrap().extended } else { disk::Extended::new() }
 }
 
-/// A copy that was made before is made like the original again, whatever has happened to that.
+/// An earlier copy is made equal to the original again, whatever has changed meanwhile.
 #[test]
 fn a_copy_follows_its_original() {
     for volume in volumes() {
@@ -208,7 +208,7 @@ fn a_copy_follows_its_original() {
         }
         write(OWN, b"ours");
         write(".remora-notes", b"the user's");
-        // Whatever is made in it gets a list of its own.
+        // Whatever is made in it inherits an access control list.
         std::fs::create_dir(from.join("listed")).unwrap();
         setxattr(from.join("listed"), "system.posix_acl_default", LIST, flags).unwrap();
         std::os::unix::fs::symlink("one", from.join("link")).unwrap();
@@ -220,7 +220,8 @@ fn a_copy_follows_its_original() {
         let copy =
             || Reflink::make(&from, &to, block::tree::is_own, Vanish::Error).unwrap().finish().unwrap();
         let like = || {
-            // Names, kinds, rights, owners, sizes, ties, times and links, and then the bytes.
+            // Names, kinds, permissions, owners, sizes, hard links, times and symbolic links, and then the
+            // bytes.
             let listed = |top: &Path| {
                 let mut find = Command::new("find");
                 find.current_dir(top).args(["!", "-name", OWN, "-printf"]);
@@ -255,7 +256,7 @@ fn a_copy_follows_its_original() {
         std::fs::create_dir(from.join("folder")).unwrap();
         std::fs::remove_file(from.join("link")).unwrap();
         std::os::unix::fs::symlink("new", from.join("link")).unwrap();
-        // They were one file, and are two.
+        // The two names were one file, and are two files now.
         std::fs::remove_file(from.join("two")).unwrap();
         write("two", b"another");
         run(Command::new("chmod").arg("4751").arg(from.join("new")));

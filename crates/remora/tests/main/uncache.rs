@@ -1,4 +1,4 @@
-//! `remora uncache` on the files of a real file system.
+//! `remora uncache` on files of a real file system.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use crate::support::{Ended, copy_program, remora, skipped, tell};
 
 const LEN: usize = 8 << 20;
 
-/// A folder whose files can leave memory; none on a file system that has no other place for them.
+/// A folder whose files can leave memory; `None` on a file system that stores them nowhere else.
 fn folder(name: &str) -> Option<TempDir> {
     let folder = tempfile::Builder::new().prefix("remora-test-").tempdir().unwrap();
     let probe = folder.path().join("probe");
@@ -28,7 +28,7 @@ fn folder(name: &str) -> Option<TempDir> {
     Some(folder)
 }
 
-/// A file that is on the disk, and in memory.
+/// A file that is on disk, and cached.
 fn cached(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, vec![7; LEN]).unwrap();
@@ -36,7 +36,8 @@ fn cached(path: &Path) {
     std::fs::read(path).unwrap();
 }
 
-/// Bytes that are in memory, as mincore(2) tells, which the program does not ask where it has a better way.
+/// Bytes that are cached according to mincore(2), which the program itself does not use where it has a better
+/// way.
 fn there(path: &Path) -> u64 {
     let source = RealDisk.open(path).unwrap();
     let len = usize::try_from(source.stat().unwrap().len).unwrap();
@@ -76,7 +77,7 @@ fn files_go_and_the_sums_tell_what_was_there() {
         (&Value::from(2), &Value::from(2 * LEN)),
         "{last}"
     );
-    // A pattern, and a folder that was not asked for.
+    // A pattern, and a folder that was not named.
     let ended =
         run(folder.path(), &["o*", "data"]).exits(3).says(&["data: is a folder; use -r to go into it"]);
     assert!(ended.out.contains("8.39 MB ->       0 B of   8.39 MB  one"), "{}", ended.out);
@@ -117,7 +118,7 @@ fn what_is_not_on_the_disk_is_not_lost() {
     for round in 0..20u8 {
         let bytes = vec![round; LEN];
         std::fs::write(&path, &bytes).unwrap();
-        // The kernel may have written some of it already; what it has not stays, and is told.
+        // The kernel may have written some of it already; the rest stays, and is reported.
         let ended = run(folder.path(), &["--json", "fresh"]).exits(0);
         let told = line(&ended, "fresh");
         if told["dirty_after"] == 0 {
@@ -153,7 +154,7 @@ fn files_of_others_go_without_a_number_made_up() {
     let path = folder.path().join("theirs");
     cached(&path);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    // Where others may not go is the program that is tested.
+    // Other users may not enter the folder of the tested program, so they run a copy.
     let program = folder.path().join("remora");
     copy_program(Path::new(env!("CARGO_BIN_EXE_remora")), &program);
     let mut command = Command::new(&program);

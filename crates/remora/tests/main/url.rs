@@ -1,4 +1,4 @@
-//! `remora url`, and the sandbox that has its functions.
+//! `remora url`, and a sandbox with its functions.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn done(arguments: &[&str], stdin: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// The code and the message of a command that fails.
+/// Exit code and message of a command that fails.
 fn failed(arguments: &[&str], stdin: &[u8]) -> (Option<i32>, String) {
     let output = url(arguments, stdin);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -50,7 +50,7 @@ fn lines_come_back_in_every_form() {
     let joined = sorted.join("\n") + "\n";
     let packed = String::from_utf8(done(&["pack"], joined.as_bytes())).unwrap();
     assert!(packed.lines().is_sorted());
-    // No last line end, CR LF, an empty line: all stay as they are.
+    // No last line end, CR LF, an empty line: all stay unchanged.
     for odd in
         ["http://a.example/", "http://a.example/\r\nhttp://b.example/\r\n", "\nhttp://a.example/\n\n", ""]
     {
@@ -232,19 +232,19 @@ fn a_number_belongs_to_one_model_for_ever() {
     assert!(code == 0 && text.lines().filter(|line| line.ends_with(", ready")).count() == 3, "{text}");
     assert!(text.contains("checked: number 3"), "number 0 of a built-in one is not taken over: {text}");
 
-    // What is at its place is the model that was added, or said to be another one.
+    // A file in its place is either the model that was added, or reported as another one.
     std::fs::copy(&other, format!("{folder}/site.urlmodel")).unwrap();
     let (code, text) = model(&["list"]);
     assert!(code == 4 && text.contains("site: number 1") && text.contains("is another model"), "{text}");
     assert_eq!((model(&["add", &site]).0, model(&["list"]).0), (0, 0));
 
-    // A number that was given up is not free.
+    // A retired number is not free.
     assert_eq!(model(&["remove", "site"]).0, 0);
     assert!(!std::fs::exists(format!("{folder}/site.urlmodel")).unwrap());
     let (code, text) = model(&["add", &other, "--number", "1", "--name", "late"]);
     assert!(code == 1 && text.contains("number 1 was model site"), "{text}");
     assert_eq!(model(&["add", &other, "--number", "1", "--name", "late", "--reuse-number"]).0, 0);
-    // Number 0 only by a flag, and a registry that somebody edited not at all.
+    // Number 0 is given only with a flag, and nothing is added to a registry that somebody edited.
     let zero = train("zero.urlmodel", &["--number", "0"]);
     assert!(model(&["add", &zero]).1.contains("zero: number 4"));
     assert!(
@@ -321,7 +321,7 @@ fn codecs_are_compared_on_hosts_they_have_not_seen() {
     }
 }
 
-/// The program with the library beside it, as an installation has them.
+/// The program with the library beside it, as in an installation.
 fn installed(folder: &Path) -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("liburlpack_udf.so");
     copy_program(Path::new(PROGRAM), &folder.join("remora"));

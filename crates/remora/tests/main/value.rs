@@ -1,4 +1,4 @@
-//! What the texts of a file mean: NULL, numbers, dates, moments, and the types made of them.
+//! What the texts of a file mean: NULL, numbers, dates, times, and the types made of them.
 
 use crate::support::{self, Place, on_every_server};
 
@@ -92,7 +92,7 @@ fn numbers_and_dates_as_people_write_them() {
             ]);
             assert_eq!(place.rows(&format!("SELECT * FROM {table} ORDER BY id")), expected);
         }
-        // What contradicts the others is a bad row, and what can't be told stays text.
+        // A value that contradicts the others is a bad row, and an ambiguous one stays text.
         let late = format!(
             "id;price;born\n{}9;1.5;1.2.2000\n10;1,5;12/31/1999\n",
             "1;2,5;31.12.1999\n".repeat(11_000)

@@ -1,4 +1,5 @@
-//! `remora vars` against every server: what ships is what they say, what is checked is what they do.
+//! `remora vars` against every server: the data we ship are what servers report, and the checks match what
+//! servers do.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ fn vars(folder: &Path, arguments: &[&str]) -> Ended {
     Ended::of(&remora(folder).arg("vars").args(arguments).output().unwrap())
 }
 
-/// The lines of JSON of a run, of this type.
+/// The lines of JSON of this type from a run.
 fn told(ended: &Ended, kind: &str) -> Vec<serde_json::Value> {
     let lines = ended.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     lines.filter(|line| line["message_type"] == kind).collect()
@@ -38,7 +39,7 @@ fn a_program_is_read_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     on_products(&products(), |product| {
         let installation = sandbox::find(&super::support::places(), product).unwrap();
-        // These come with a loader or libraries of their own.
+        // These servers come with a loader or libraries of their own.
         if installation.loader.is_some() || installation.libraries.is_some() {
             return;
         }
@@ -78,7 +79,7 @@ fn an_upgrade_changes_what_is_known_to_change() {
     vars(folder.path(), &["10.11"]).exits(2);
 }
 
-/// What MySQL computes from `max_connections`, and does not tell that it did.
+/// Variables that MySQL computes from `max_connections` without saying so.
 const FOLLOWING: [&str; 3] = ["back_log", "host_cache_size", "thread_cache_size"];
 
 #[test]
@@ -101,7 +102,7 @@ fn servers_are_compared_by_what_was_set() {
         if place.is_mariadb() {
             assert!(found.iter().all(|line| line["b_from"] == "COMMAND-LINE"), "{found:?}");
         }
-        // What is left out by default is shown when asked for.
+        // Variables left out by default are shown when asked for.
         let ended = vars(folder.path(), &["--no-defaults", &url(place), &other, "--all", "--json"]).exits(0);
         let all = told(&ended, "difference");
         assert!(all.iter().any(|line| line["name"] == "socket" && line["administrative"] == true));
@@ -245,7 +246,7 @@ fn a_file_is_checked_before_an_upgrade() {
         assert_eq!(seen, expected, "{product}: {}", ended.out);
         assert!(found[0]["why"].as_str().unwrap().contains("more.cnf:2"));
         assert!(found[1]["why"].as_str().unwrap().contains("mysql-5.6"));
-        // The same by what a running server of that series says of itself.
+        // The same, from what a running server of that series reports.
         let ended =
             vars(folder.path(), &["check", "old.cnf", "--no-defaults", "--for", &url(place), "--json"])
                 .exits(4);

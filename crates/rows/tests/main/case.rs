@@ -1,5 +1,4 @@
-//! Whole files: a folder each in `tests/cases`, with the file as `input` and what is made of it in
-//! `expected`.
+//! Whole files: each has a folder in `tests/cases`, with the file as `input` and the result in `expected`.
 
 use std::fs;
 use std::path::Path;

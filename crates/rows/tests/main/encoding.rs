@@ -1,4 +1,4 @@
-//! Decoding in pieces is decoding the whole, and agrees with the decoders everyone uses.
+//! Decoding in pieces equals decoding the whole, and agrees with the decoders that everyone uses.
 
 use proptest::prelude::*;
 use rows::{BadBytes, Decoder, Encoding};
@@ -26,7 +26,7 @@ fn units(bytes: &[u8], encoding: Encoding) -> Vec<u16> {
     bytes.as_chunks().0.iter().map(unit).collect()
 }
 
-/// Bytes with surrogates, alone and in pairs, in the places where they matter.
+/// Bytes with surrogates, alone and in pairs, where they matter.
 fn utf16() -> impl Strategy<Value = Vec<u8>> {
     let unit = prop_oneof![
         6 => any::<char>().prop_map(|c| String::from(c).encode_utf16().collect::<Vec<u16>>()),

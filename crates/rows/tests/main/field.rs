@@ -1,4 +1,4 @@
-//! Nothing of a record is lost, and what was written is read again.
+//! No part of a record is lost, and what was written is read back.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -25,7 +25,7 @@ fn table() -> impl Strategy<Value = Vec<Row>> {
     vec(vec(option::weighted(0.8, bytes()), 1..6), 1..5)
 }
 
-/// The table as text, with these functions between and behind the values.
+/// The table as text: `write` writes a value, and `delimiter` and `eol` follow the values.
 fn written(table: &[Row], write: impl Fn(Option<&[u8]>, &mut Vec<u8>), delimiter: u8, eol: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for row in table {
@@ -120,7 +120,7 @@ proptest! {
     fn sql_literals_end_where_they_should(value in bytes(), no_backslash_escapes: bool) {
         let mut literal = Vec::new();
         write_sql_literal(Some(&value), no_backslash_escapes, &mut literal);
-        // Read it as the server's lexer does.
+        // Reads it as the server's lexer does.
         let (mut again, mut at) = (Vec::new(), 1);
         loop {
             match (literal[at], literal.get(at + 1)) {

@@ -1,4 +1,4 @@
-//! Text that is not strict becomes so, however it comes in.
+//! Text that is not strict becomes strict, however it arrives.
 
 use proptest::prelude::*;
 use rows::{Dialect, Format, Json, LineEnd, Loose};
@@ -64,7 +64,7 @@ fn objects_on_lines() {
         Ok("id\ta\\tb\n1.50\tx\\ny \u{e9}\n\n\\N\t{\"z\": [1, \"t\"]}\n\\N\t\\N".to_owned())
     );
     assert_eq!(read(true, "{\"other\": 1, \"id\": true}\n"), Ok("id\ta\\tb\ntrue\t\\N\n".to_owned()));
-    // A line that is not a row becomes a record that is not one either, and says why.
+    // A line that is not a row becomes a record that is not a row either, and says why.
     for (line, what) in [
         ("{\"other\": 1}", "the key other"),
         ("{\"id\": 1, \"id\": 2}", "the key id is there twice"),

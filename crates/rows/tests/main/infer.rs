@@ -1,4 +1,4 @@
-//! The type that is decided holds every value that was observed.
+//! The inferred type holds every value that was observed.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ fn stats(values: &[Option<Vec<u8>>]) -> ColumnStats {
     stats
 }
 
-/// Whether a column of this type gives the value back with its meaning: an independent and slower reading.
+/// Whether a column of this type returns the value with its meaning: an independent, slower reading.
 fn holds(column: &ColumnType, value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else {
         return match column.kind {
@@ -108,7 +108,7 @@ fn is_decimal(text: &str, precision: usize, scale: usize) -> bool {
         && whole.chars().chain(part.chars()).all(|c| c.is_ascii_digit())
 }
 
-/// A double prints the value's digits again when asked for as many.
+/// A double prints the value's digits again when asked for the same number of digits.
 fn is_double(text: &str) -> bool {
     let Ok(number) = text.parse::<f64>() else { return false };
     let mantissa = text.split(['e', 'E']).next().unwrap_or("");

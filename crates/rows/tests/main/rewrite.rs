@@ -31,7 +31,7 @@ fn rules() -> impl Strategy<Value = Vec<FieldRule>> {
     )
 }
 
-/// The line that is wanted, as values.
+/// The wanted row, as values.
 fn wanted(dialect: &Dialect, nulls: &Nulls, rules: &[FieldRule], record: &[u8]) -> Vec<Option<Vec<u8>>> {
     let bare =
         Nulls { empty: false, words: nulls.words.iter().filter(|word| !word.is_empty()).cloned().collect() };
@@ -94,7 +94,7 @@ fn rules_change_what_the_server_would_not_take() {
     rewriter.rewrite(b"True,2024-01-01T10:00:00Z,x,,\"a\tb\"", &mut out).unwrap();
     rewriter.rewrite(b"f,-,x,\"\",-", &mut out).unwrap();
     rewriter.rewrite(b"2,2024-01-01T10:00:00+02:00,x,7,\"-\"", &mut out).unwrap();
-    // A time without a zone among such with one says nothing about when it was.
+    // Among times with a zone, a time without one does not say when it was.
     let unfit = rewriter.rewrite(b"2,2024-01-01T10:00:00,x,7,-", &mut out).unwrap_err();
     assert!(
         unfit.to_string().starts_with("field 2, value '2024-01-01T10:00:00': not a time with Z"),

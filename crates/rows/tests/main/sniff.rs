@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use crate::text::{bytes, strange_dialect};
 
-/// How many files are made up.
+/// The number of generated files.
 const FILES: u64 = 600;
 
-/// A small generator of numbers, so that file 17 is the same file for ever.
+/// A small generator of numbers, so that file 17 is always the same.
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,7 @@ struct File {
     header: bool,
     columns: Vec<Content>,
     text: Vec<u8>,
-    /// Quotes and escapes were really used.
+    /// Quotes and escapes occur in the file.
     quoted: bool,
     escaped: bool,
 }

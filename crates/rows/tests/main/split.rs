@@ -1,17 +1,17 @@
-//! Records end at the same places however the file is read.
+//! Records end at the same places, however the file is read.
 
 use proptest::prelude::*;
 use rows::{Dialect, LineEnd, Splitter, records};
 
 use crate::text::{bytes, cut, cuts, dialect, strange_dialect, text};
 
-/// What a byte-by-byte reading says.
+/// The result of a byte-by-byte reading.
 #[derive(Default)]
 struct Reading {
     /// Where the text of each record ends, and where the next one starts.
     ends: Vec<(usize, usize)>,
     in_quotes: bool,
-    /// The text ends in half of a line end.
+    /// The text ends in the middle of a line end.
     half: bool,
 }
 
@@ -50,7 +50,7 @@ fn read(dialect: &Dialect, text: &[u8]) -> Reading {
     reading
 }
 
-/// Where records end by a splitter that gets these blocks and is stopped at every `stride` bytes.
+/// Where records end according to a splitter that gets these blocks and is stopped every `stride` bytes.
 fn scanned(dialect: &Dialect, blocks: &[&[u8]], stride: usize) -> (Splitter, Vec<usize>, u64) {
     let (mut splitter, mut ends, mut count, mut offset) = (Splitter::new(dialect), Vec::new(), 0, 0);
     for block in blocks {

@@ -1,4 +1,4 @@
-//! Texts and dialects to try things on.
+//! Texts and dialects for the tests.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -21,7 +21,7 @@ pub(crate) fn strange_dialect() -> impl Strategy<Value = Dialect> {
         .prop_map(|(delimiter, quote, escape, line_end)| Dialect { delimiter, quote, escape, line_end })
 }
 
-/// Bytes most of which mean something, with runs long enough to cross the blocks that are looked at together.
+/// Bytes most of which have a meaning, with runs long enough to cross the blocks that are examined together.
 pub(crate) fn text() -> impl Strategy<Value = Vec<u8>> {
     let mark = select(b",\t\"'\\\n\r;N0nx ".to_vec()).prop_map(|byte| vec![byte]);
     let pair =

@@ -1,4 +1,4 @@
-//! The rest of a file speaks against what its beginning was taken for.
+//! The rest of a file contradicts what its beginning suggested.
 
 use proptest::prelude::*;
 use rows::{DoubtKind, Encoding, Findings, Hints, Watch, records, sniff};

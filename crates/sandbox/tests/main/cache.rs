@@ -1,4 +1,4 @@
-//! The initialised data folders: made once, and made again when something has happened to them.
+//! The initialised data folders: made once, and made again when one has been damaged.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn pristine(places: &Places) -> PathBuf {
     folder
 }
 
-/// Does something to the folder, then sees that the next server is a whole one and comes from a new folder.
+/// Harms the folder, then checks that the next server is complete and comes from a new folder.
 fn is_made_again_after(places: &Places, harm: impl Fn(&Path)) {
     let folder = pristine(places);
     let witness = folder.join("witness");

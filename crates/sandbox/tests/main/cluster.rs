@@ -1,4 +1,4 @@
-//! Galera clusters: members that have the same rows, whatever happens to one of them.
+//! Galera clusters: all members have the same rows, whatever happens to one of them.
 
 use sandbox::{Ability, Places, Product, Sandbox, Settings, list, start_cluster};
 
@@ -10,7 +10,7 @@ fn covered(test: &str) -> bool {
     sandbox::covered_cluster(test, &places, |name| std::env::var_os(name)).unwrap().is_some()
 }
 
-/// The rows of a table, asked of a member once it has everything that was committed before.
+/// The rows of a table on a member, once it has everything that was committed before.
 fn rows(member: &Sandbox) -> String {
     sql(member, "SET wsrep_sync_wait = 1; SELECT x FROM a.t ORDER BY x")
 }
@@ -33,7 +33,7 @@ fn members_have_the_same_rows_after_a_kill_and_after_a_stop() {
     }
     sql(&members[0], "CREATE DATABASE a; CREATE TABLE a.t (x INT PRIMARY KEY) ENGINE=InnoDB");
     sql(&members[1], "INSERT INTO a.t VALUES (1)");
-    // One that was killed gets what it missed.
+    // A killed member gets what it missed.
     members[2].kill().unwrap();
     sql(&members[0], "INSERT INTO a.t VALUES (2)");
     members[2].restart().unwrap();
@@ -41,7 +41,7 @@ fn members_have_the_same_rows_after_a_kill_and_after_a_stop() {
     let names: Vec<_> = list(&places).into_iter().map(|listed| (listed.name, listed.cluster)).collect();
     let of = |name: &str| (name.to_owned(), Some("three".to_owned()));
     assert_eq!(names, [of("three-1"), of("three-2"), of("three-3")]);
-    // Stopped in any order, and one of them too early for the last row.
+    // Stopped in any order, one of them before the last row.
     members[0].stop().unwrap();
     sql(&members[1], "INSERT INTO a.t VALUES (3)");
     members.iter_mut().rev().for_each(|member| member.stop().unwrap());

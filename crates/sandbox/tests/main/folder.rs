@@ -1,4 +1,4 @@
-//! Sandboxes in folders of their own: found again, listed, and never put over something else.
+//! Sandboxes in their own folders: found again, listed, and never put over something else.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use sandbox::{Error, Places, Sandbox, Settings, list};
 
 use crate::{Cleanup, installations, mariadb, sql, start};
 
-/// A cache of its own for the names, so that tests do not see each other's.
+/// A cache of its own for the names, so that tests do not see each other's sandboxes.
 fn own_places(folder: &Path) -> Places {
     Places { cache: folder.join("cache") }
 }
@@ -116,7 +116,7 @@ fn names_are_listed() {
     // The name of another sandbox is not taken over.
     let taken = Settings { folder: Some(base.path().join("third")), ..named("b") };
     assert!(matches!(Sandbox::start(&mariadb(), &places, &taken), Err(Error::Occupied { .. })));
-    // What was removed is not listed, and its name is free.
+    // A removed sandbox is not listed, and its name is free.
     second.remove().unwrap();
     assert_eq!(list(&places).len(), 1);
     let again = Sandbox::start(&mariadb(), &places, &named("b")).unwrap();

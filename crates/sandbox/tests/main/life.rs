@@ -6,7 +6,7 @@ use sandbox::{Error, Sandbox, Settings};
 
 use crate::{ask, installations, mariadb, places, sql, start};
 
-/// A process that is gone, or only waits to be collected.
+/// Whether a process is gone, or a zombie.
 fn is_gone(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_none_or(|fields| fields.is_empty() || fields.starts_with(" Z"))
@@ -16,7 +16,7 @@ fn is_gone(pid: u32) -> bool {
 fn data_outlives_restart_and_kill_but_not_the_sandbox() {
     for installation in installations() {
         let mut server = start(&installation, &Settings::default());
-        // Some go on: `11.8.6-MariaDB-0+deb13u1 from Debian`.
+        // Some versions are longer: `11.8.6-MariaDB-0+deb13u1 from Debian`.
         let version = sql(&server, "SELECT VERSION()");
         assert_eq!(version.split_whitespace().next(), Some(installation.version.as_str()));
         sql(&server, "CREATE DATABASE a; CREATE TABLE a.t (x INT) ENGINE=InnoDB; INSERT INTO a.t VALUES (1)");
@@ -141,7 +141,7 @@ fn a_failed_restart_tells_of_this_start_only() {
 
 #[test]
 fn a_daemon_that_is_not_there_is_a_failed_start() {
-    // The initialised data folder must be there: it is not what this is about.
+    // The initialised data folder must exist: this test is not about it.
     drop(start(&mariadb(), &Settings::default()));
     let installation = sandbox::Installation { daemon: PathBuf::from("/nowhere/mariadbd"), ..mariadb() };
     match Sandbox::start(&installation, &places(), &Settings::default()) {

@@ -1,4 +1,4 @@
-//! A tied server ends with the process that started it, even when that is killed.
+//! A tied server ends with the process that started it, even if that is killed.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use sandbox::{Product, Settings};
 
 use crate::{installations, places, start};
 
-/// Makes this test binary the parent that is going to be killed: names the product, and the folder of the
-/// server that has one.
+/// Makes this test binary the parent that is to be killed. The value names the product; `FOLDER` names the
+/// folder of the server that has one.
 const PRODUCT: &str = "SANDBOX_TEST_PRODUCT";
 const FOLDER: &str = "SANDBOX_TEST_FOLDER";
 
-/// How long the test waits for what has to happen.
+/// How long the test waits for an event.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// The parent, when the test below runs it; by itself it does nothing.
+/// The parent, when the test below runs it; on its own it does nothing.
 #[test]
 fn parent() {
     let (Ok(product), Some(folder)) = (std::env::var(PRODUCT), std::env::var_os(FOLDER)) else { return };
     let installation = sandbox::find(&places(), product.parse::<Product>().unwrap()).unwrap();
-    // Another thread than the one that lives on, and a sibling that must not keep the pipe open.
+    // A thread other than the one that lives on, and a sibling process that must not keep the pipe open.
     let servers = std::thread::spawn(move || {
         let kept = Settings { folder: Some(folder.into()), ..Settings::default() };
         [Settings::default(), kept].map(|settings| start(&installation, &settings))
@@ -37,7 +37,7 @@ fn parent() {
     panic!("the test should have killed this process");
 }
 
-/// The shell over the server, which ends after everything is cleared away.
+/// The shell above the server, which ends after everything is cleaned up.
 fn parent_of(pid: u32) -> u32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()

@@ -1,4 +1,4 @@
-//! Getting a connection, and what is said when there is none.
+//! Connecting, and the messages when that fails.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -170,7 +170,7 @@ fn an_account_of_the_system_and_a_foreign_host_are_explained() {
     let (code, _, why, hint) = refusal(&server.by_tcp("root"));
     assert_eq!(code, 1130, "{why}");
     assert!(hint.contains("CREATE USER `root`@'...'"), "{hint}");
-    // One more than the limit is kept for root.
+    // One connection above the limit is reserved for root.
     root.execute("CREATE USER guest@localhost").unwrap();
     let guests: Vec<Session> = (0..9).map(|_| open(&server.by_socket("guest"))).collect();
     let (code, _, _, hint) = refusal(&server.by_socket("guest"));

@@ -1,4 +1,4 @@
-//! `LOAD DATA LOCAL`: the stream we opened, and no file.
+//! `LOAD DATA LOCAL` sends the stream that we opened, and no file.
 
 use std::io;
 use std::sync::mpsc;
@@ -65,8 +65,8 @@ fn a_large_stream_arrives_whole() {
     assert_eq!(sums, vec![vec![Some("19999900000".to_owned()), Some("9900000".to_owned())]]);
 }
 
-/// Both the packets a failing source has sent and those it has not filled yet must leave no trace,
-/// whatever their number is: the driver ends a broken exchange with a packet of its own.
+/// Neither the packets that a failing source has sent nor those it has not filled yet may leave a trace,
+/// whatever their number: the driver ends a broken exchange with a packet of its own.
 #[test]
 fn a_failing_source_leaves_the_table_as_it_was() {
     for rows in [0_usize, 1, 500, 300_000] {
@@ -86,8 +86,8 @@ fn a_failing_source_leaves_the_table_as_it_was() {
     }
 }
 
-/// The number of packets sent decides with which sequence number the driver's farewell arrives; every
-/// one of the 256 must be rejected.
+/// The number of packets sent decides the sequence number of the driver's last packet; every one of the 256
+/// must be rejected.
 #[test]
 fn a_failing_source_leaves_no_row_at_any_packet_number() {
     let (_, table) = table("a VARCHAR(5000)");
@@ -100,7 +100,7 @@ fn a_failing_source_leaves_no_row_at_any_packet_number() {
             for _ in 0..packets {
                 wire.write_all(packet.as_bytes())?;
             }
-            // One byte more sends the packet before it.
+            // One byte more sends the previous packet.
             wire.write_all(b"y")?;
             Err(io::Error::other("torn input"))
         });
@@ -147,7 +147,7 @@ fn files_are_not_given_away() {
                 session.for_each_row(&etc, &mut |_| std::ops::ControlFlow::Continue(())).unwrap_err()
             }
             "load" => session.load(&etc, all_of("x\n")).unwrap_err(),
-            // After a load the handler must be the refusing one again.
+            // After a load, the handler must be the refusing one again.
             _ => {
                 session.load(&into(&table), all_of("")).unwrap();
                 session.execute(&etc).unwrap_err()
@@ -182,7 +182,7 @@ fn a_statement_that_is_no_load_is_an_error() {
     let error = session.load(&into("nowhere.t"), all_of("3\n")).unwrap_err();
     assert_eq!(error.code(), Some(1146), "{error}");
     assert_eq!(session.value("SELECT 7").unwrap().as_deref(), Some("7"));
-    // A stream that was not asked for in its own load is not served later.
+    // A stream that its own load did not request is not served later.
     let error = session.execute(&into(&table)).unwrap_err();
     assert!(matches!(&error, Error::ForeignFile { name } if name == Session::STREAM), "{error:?}");
     assert_eq!(count(&table), "2");

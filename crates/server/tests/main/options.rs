@@ -1,4 +1,4 @@
-//! Option files, held against `my_print_defaults`.
+//! Option files, compared with `my_print_defaults`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -72,8 +72,8 @@ fn printed(lines: &[OptionLine]) -> String {
     text
 }
 
-/// Both readers must agree: on the options, or on giving up. Underscores are compared as dashes: ours are
-/// normalised in names, the client does that later.
+/// Both readers must agree on the options, or on giving up. Underscores are compared as dashes: we normalise
+/// names when reading, the client does that later.
 fn assert_same(tree: &Tree, suffix: Option<&str>) {
     let theirs = oracle(tree, suffix);
     match ours(tree, suffix) {
@@ -82,7 +82,7 @@ fn assert_same(tree: &Tree, suffix: Option<&str>) {
             let theirs = String::from_utf8_lossy(&theirs.stdout).replace('_', "-");
             assert_eq!(printed(&lines).replace('_', "-"), theirs);
         }
-        // The one thing we refuse and the client does not.
+        // The only file that we refuse and the client does not.
         Err(error) if error.to_string().contains("not UTF-8") => {
             assert!(std::str::from_utf8(&theirs.stdout).is_err(), "{error}");
         }
@@ -242,8 +242,8 @@ fn a_world_writable_file_is_ignored() {
     assert!(ours(&tree, None).unwrap().is_empty());
 }
 
-/// Text rich in what the reader treats specially. No line starts with `=`: for a nameless option the
-/// client reads memory in front of its buffer.
+/// Text rich in characters that the reader treats specially. No line starts with `=`: for a nameless option
+/// the client reads memory in front of its buffer.
 fn line() -> impl Strategy<Value = String> {
     let rich = "[ \t\"'\\\\#;=abns_!\\[\\]\u{e0}\r\u{b}-]{0,16}";
     let group = prop::sample::select(vec![

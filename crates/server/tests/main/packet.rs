@@ -30,7 +30,8 @@ fn large_values_go_both_ways() {
     assert_eq!(session.value("SELECT 7").unwrap().as_deref(), Some("7"));
 }
 
-/// A packet of exactly 2^24 - 1 bytes is followed by an empty one; around it everything must hold.
+/// A packet of exactly 2^24 - 1 bytes is followed by an empty one; packets of all sizes near it must pass
+/// too.
 #[test]
 fn packets_of_every_size_around_the_boundary_go_both_ways() {
     let mut session = shared().root();
@@ -42,7 +43,7 @@ fn packets_of_every_size_around_the_boundary_go_both_ways() {
             session.value(&format!("SELECT '{value}'")).unwrap().unwrap() == value,
             "statement of {total}"
         );
-        // A row of one long value has a length of four bytes, or of nine, in front.
+        // A length of four or nine bytes precedes the value in a row of one long value.
         let value = &text[..total - 4];
         assert!(session.value(&format!("SELECT '{value}'")).unwrap().unwrap() == value, "row of {total}");
     }
@@ -61,7 +62,7 @@ fn a_row_may_exceed_what_a_statement_may_not() {
     assert_eq!(lengths, [40_000_000, 1, 40_000_000]);
 }
 
-/// A statement of `size` bytes with the command byte, which the server counts too.
+/// A statement of `size` bytes including the command byte, which the server counts too.
 fn of_size(size: u64) -> String {
     format!("DO '{}'", "x".repeat(usize::try_from(size).unwrap() - 6))
 }
@@ -102,7 +103,7 @@ fn the_limit_is_the_servers() {
     let error = session.execute(&format!("DO '{}'", "x".repeat(2_000_000))).unwrap_err();
     assert!(matches!(error, Error::PacketTooLarge { limit_bytes: 1_048_576, .. }), "{error:?}");
     session.execute(&of_size((1 << 20) - 1)).unwrap();
-    // What the hint says to type is what helps.
+    // Doing what the hint says must help.
     let Error::PacketTooLarge { hint, .. } = error else { unreachable!() };
     let command = hint.split(": ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
     session.execute(command).unwrap();

@@ -1,11 +1,11 @@
-//! A denial names the GRANT that ends it. The proof: root types what the error says, and it works.
+//! A denial names the GRANT that ends it. As proof, root runs what the error says, and it works.
 
 use server::{Error, Overrides, Session};
 
 use crate::support::{Server, open, shared};
 
-/// Runs `statement` as an account without privileges, doing what each denial says, until it passes.
-/// Returns the grants. `{db}` in the statements is a schema of its own, `{user}` the account.
+/// Runs `statement` as an account without privileges and does what each denial says, until the statement
+/// passes. Returns the grants. `{db}` in the statements is a schema of its own, `{user}` the account.
 struct Case<'a> {
     setup: &'a str,
     statement: &'a str,
@@ -47,7 +47,7 @@ fn by_socket(server: &Server, user: &str) -> Overrides {
     server.as_account(user)
 }
 
-/// Setup, statement, the grants in the order in which they turn out to be needed.
+/// Setup, statement, and the grants in the order in which they are needed.
 const CASES: &[(&str, &str, &[&str])] = &[
     ("", "SELECT a FROM {db}.t", &["SELECT ON `{db}`.`t`"]),
     ("", "INSERT INTO {db}.t VALUES (1, 1)", &["INSERT ON `{db}`.`t`"]),
@@ -197,7 +197,7 @@ fn every_denial_is_ended_by_its_grant() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The account that counts is not the one that logged in but the one the server found for it.
+/// The account that counts is the one that the server matched, not the one that logged in.
 #[test]
 fn the_grant_names_the_account_with_its_host_pattern() {
     let server = shared();

@@ -118,7 +118,7 @@ fn quoting_holds_in_every_mode() {
     let nasty = "a'b\\c\"d`e\0f\ng\u{e9}\u{1f600}\\'%_";
     for mode in ["", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"] {
         session.execute(&format!("SET sql_mode = '{mode}'")).unwrap();
-        // The driver forgets the mode at an error; a quote after one must still be right.
+        // The driver forgets the SQL mode after an error; a quote after an error must still be right.
         session.execute("no such statement").unwrap_err();
         let literal = session.quote(nasty);
         assert_eq!(session.value(&format!("SELECT {literal}")).unwrap().as_deref(), Some(nasty), "{mode}");
@@ -192,7 +192,7 @@ fn a_connection_killed_under_a_statement_is_lost() {
     }
 }
 
-/// Servers that say goodbye before they hang up do it in the form of an error.
+/// Some servers send an error as a goodbye before they hang up.
 #[test]
 fn a_goodbye_is_a_lost_connection() {
     for code in [1053, 1153, 1927, 4031] {

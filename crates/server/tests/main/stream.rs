@@ -1,4 +1,4 @@
-//! Rows straight off the wire, against the driver's.
+//! Rows read straight off the wire, compared with the driver's.
 
 use std::io;
 

@@ -19,7 +19,7 @@ impl Server {
     pub(crate) fn start(options: &[String]) -> Server {
         let places = Places::customary(|name| std::env::var_os(name)).unwrap();
         let installation = sandbox::find(&places, Product::MariaDb1011).expect("MariaDB 10.11 is needed");
-        // Accounts of these tests are for localhost, over TCP too.
+        // The accounts of these tests are for localhost, and are used over TCP too.
         let ours = ["--skip-name-resolve=0", "--max-allowed-packet=64M"].map(str::to_owned);
         let options = ours.into_iter().chain(options.iter().cloned()).collect();
         let settings = Settings { options, port: Some(0), ..Settings::default() };
@@ -62,7 +62,7 @@ impl Server {
         name
     }
 
-    /// A new account without privileges, for the socket and for TCP; the same word is its password.
+    /// A new account without privileges, for the socket and for TCP; its name is also its password.
     pub(crate) fn account(&self) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("user{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -94,7 +94,7 @@ pub(crate) fn resolve(overrides: &Overrides) -> Target {
     Target::resolve(overrides, &Environment::default()).unwrap()
 }
 
-/// The server most tests share; they keep apart by schema and account.
+/// The server that most tests share; each test has its own schema and account.
 pub(crate) fn shared() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| Server::start(&["--skip-ssl".into()]))
@@ -107,7 +107,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// A source of a LOAD that writes `bytes` at once.
+/// A source for LOAD that writes `bytes` at once.
 pub(crate) fn all_of(bytes: impl Into<Vec<u8>>) -> server::Source {
     let bytes = bytes.into();
     Box::new(move |wire: &mut dyn Write| wire.write_all(&bytes))

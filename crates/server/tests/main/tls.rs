@@ -86,7 +86,7 @@ fn modes_without_a_check_take_any_certificate() {
     assert!(!cipher(&with(SslMode::Preferred)).is_empty());
     assert!(!cipher(&with(SslMode::Required)).is_empty());
     assert!(!cipher(&Overrides { ssl_mode: None, ..with(SslMode::Required) }).is_empty());
-    // A CA is no demand when the mode says there is no check.
+    // A CA demands no check when the mode says that there is none.
     let other = Overrides { ssl_ca: Some(tls().1.file("other.pem")), ..with(SslMode::Required) };
     assert!(!cipher(&other).is_empty());
 }
@@ -102,7 +102,7 @@ fn the_ca_is_checked() {
         assert!(error.contains("UnknownIssuer"), "{error}");
         assert!(error.contains("check ssl-ca"), "{error}");
     }
-    // Without a CA of our own, the public ones are asked.
+    // Without a CA of our own, the public ones are used.
     assert!(failure(&with(SslMode::VerifyIdentity)).contains("UnknownIssuer"));
 }
 
@@ -119,7 +119,7 @@ fn the_name_is_checked_when_asked() {
 fn a_server_without_tls_is_plain_or_an_error() {
     let plain = |mode| Overrides { ssl_mode: Some(mode), ..shared().by_tcp("root") };
     let target = resolve(&plain(SslMode::Preferred));
-    // The second connection of a target no longer asks; both must work.
+    // The second connection of a target no longer asks for TLS; both must work.
     for _ in 0..2 {
         assert_eq!(target.connect().unwrap().value("SELECT 7").unwrap().as_deref(), Some("7"));
     }
@@ -144,7 +144,7 @@ fn an_account_that_demands_a_certificate_gets_it() {
         ..without
     };
     assert!(!cipher(&with_identity).is_empty());
-    // MariaDB's habit: a certificate alone demands TLS.
+    // As with MariaDB's clients, a certificate alone demands TLS.
     assert_eq!(resolve(&Overrides { ssl_mode: None, ..with_identity }).tls.mode, SslMode::Required);
 }
 

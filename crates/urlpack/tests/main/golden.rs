@@ -1,4 +1,4 @@
-//! Packed values of the first model version: tables in the field hold such bytes.
+//! Packed values of the first model version: users' tables hold such bytes.
 
 use urlpack::{Model, Options, train};
 
@@ -26,7 +26,8 @@ fn version_1_packs_the_same_for_ever() {
     assert!(VALUES.lines().count() >= 10);
 }
 
-/// Writes the two files anew: `URLPACK_GOLDEN=1 cargo test -p urlpack`, only for a new version of the format.
+/// Writes the two files again: `URLPACK_GOLDEN=1 cargo test -p urlpack`, only for a new version of the
+/// format.
 #[test]
 fn golden_files_can_be_made() {
     let mut options = Options::new(12_000);

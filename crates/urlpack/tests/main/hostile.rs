@@ -32,7 +32,7 @@ fn flipped_bits_are_refused() {
     }
 }
 
-/// A forger can make the checksum right. What is then accepted must still keep every promise.
+/// A forger can make the checksum right. A file that is then accepted must still keep every promise.
 #[test]
 fn forged_files_are_refused_or_sound() {
     let file = models()[1].as_bytes();
@@ -82,12 +82,12 @@ fn huge_counts_are_refused() {
     }
 }
 
-/// Following parents must end: a state that is its own parent would be asked forever.
+/// Following parents must end: with a state that is its own parent it never would.
 #[test]
 fn a_state_that_is_its_own_parent_is_refused() {
     const ROOT: usize = 64;
     let mut bad = models()[1].as_bytes().to_vec();
-    // The root has every symbol: a head, perhaps a chain, a count, and 256 entries of seven bytes.
+    // The root has every symbol: a header, perhaps a chain, a count, and 256 entries of seven bytes.
     let second = ROOT + 12 + if bad[ROOT] & 0x80 == 0 { 0 } else { 16 } + 2 + 256 * 7;
     bad[second + 1..second + 4].copy_from_slice(&u32::try_from(second).unwrap().to_le_bytes()[..3]);
     seal(&mut bad);

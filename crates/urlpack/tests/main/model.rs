@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use urlpack::{Family, Model, Options, SMALL, TEXT, measure, train};
 
-/// URLs as a shop and a wiki have them, always the same ones.
+/// URLs like those of a shop and a wiki, always the same ones.
 pub(crate) fn urls() -> Vec<Vec<u8>> {
     let hosts = ["www.example.com", "shop.example.org", "en.example.net", "a.b.example", "example.com:8080"];
     let paths =
@@ -26,8 +26,7 @@ fn trained(strings: &[Vec<u8>], size_max: usize, number: u8) -> Model {
     Model::from_bytes(train(strings, &options, &mut |_| {}).unwrap()).unwrap()
 }
 
-/// Models of different kinds: roomy, cramped, under a number of its own, trained on bytes, trained on
-/// nothing.
+/// Models of different kinds: large, small, with a number of its own, trained on bytes, trained on nothing.
 pub(crate) fn models() -> &'static [Model] {
     static MODELS: OnceLock<Vec<Model>> = OnceLock::new();
     MODELS.get_or_init(|| {
@@ -97,8 +96,8 @@ fn number_changes_only_the_name() {
     assert_eq!(back, b"http://www.example.com/");
 }
 
-/// The model that ships, on the list that ships: nothing out of order, no wrong range, and no larger than it
-/// was.
+/// The model that ships, on the list that ships: no value out of order, no wrong range, and no size larger
+/// than before.
 #[test]
 fn the_built_in_model_keeps_its_promises() {
     let list = include_bytes!("../../../../demo/urls_world.txt");
@@ -108,9 +107,9 @@ fn the_built_in_model_keeps_its_promises() {
     assert!(measured.ratio() < 0.26, "{}", measured.ratio());
 }
 
-/// What was packed with a built-in model lies in tables, and names it by number 0 alone. With another one
-/// under that number every such value would be another string, and nothing would say so. So these two never
-/// change: a better model gets a name and a number of its own.
+/// Values packed with a built-in model lie in tables, and name it by number 0 alone. With another model under
+/// that number, every such value would become another string, without any error. So these two never change: a
+/// better model gets its own name and number.
 #[test]
 fn the_built_in_models_are_those_that_values_were_packed_with() {
     let known = [(Family::Url, 0x5cd6_cb87_ef33_8ff2), (Family::Text, 0x7546_7028_9336_80c2)];
@@ -138,8 +137,8 @@ fn the_text_model_keeps_its_promises() {
     assert!(measured.ratio() < 0.45, "{}", measured.ratio());
 }
 
-/// Of values that were cut, and of values of another model with the number, a check of so many bytes lets few
-/// pass.
+/// A check of a given number of bytes lets few values pass that were cut, or that come from another model
+/// with the same number.
 #[test]
 fn a_check_refuses_what_is_not_its_own() {
     let urls = urls();

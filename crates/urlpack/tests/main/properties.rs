@@ -1,4 +1,4 @@
-//! What holds for any strings, any prefix, any bytes.
+//! Properties that hold for any strings, any prefix, any bytes.
 
 use proptest::prelude::*;
 use urlpack::{Error, Model};
@@ -11,7 +11,8 @@ fn pack(model: &Model, string: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// Strings near to what the models know: pieces of URLs with bytes changed, doubled, cut off; or any bytes.
+/// Strings close to those that the models know: pieces of URLs with bytes changed, doubled or cut off; or any
+/// bytes.
 fn string() -> impl Strategy<Value = Vec<u8>> {
     let urls = urls();
     let near = (0..urls.len(), any::<usize>(), proptest::collection::vec(any::<u8>(), 0..4), any::<bool>());
@@ -87,7 +88,7 @@ proptest! {
     #[test]
     fn batch_is_one_by_one(values in proptest::collection::vec(prop_oneof![string().prop_map(Ok), string().prop_map(Err)], 0..40)) {
         for model in models() {
-            // What is packed stands beside bytes that are no values.
+            // Packed values stand among bytes that are no values.
             let packed: Vec<Vec<u8>> =
                 values.iter().map(|value| match value { Ok(string) => pack(model, string), Err(bytes) => bytes.clone() }).collect();
             let mut seen = vec![0; packed.len()];
@@ -117,7 +118,7 @@ fn long_strings_come_back() {
                 Err(Error::TooLong { max_len: (64 << 10) - 1 })
             );
             assert!(back.is_empty());
-            // More values than a batch has at once, so that a long one is followed by others in its place.
+            // More values than fit in a batch, so that others follow a long one in its place.
             let strings = [&string[..1_000], pattern, &string[..500]];
             let packed: Vec<Vec<u8>> =
                 strings.iter().cycle().take(40).map(|string| pack(model, string)).collect();

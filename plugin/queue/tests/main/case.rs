@@ -1,4 +1,4 @@
-//! What Q4M's test cases assert, one function each; all in one server, each in a database of its own.
+//! What Q4M's test cases assert, one function each. All run in one server, each in its own database.
 
 use std::thread::scope;
 
@@ -198,7 +198,7 @@ fn owner(server: &Server, name: &str) {
     assert!(first == [2] || first == [3]);
 }
 
-/// Beyond the original: a look at everything from a row on, which takes nothing.
+/// Beyond the original: reads everything from a given row on, and takes nothing.
 fn peek(server: &Server, name: &str) {
     let (mut one, mut two) = server.queue(name);
     one.run("INSERT INTO t VALUES (1), (2), (3)");
@@ -312,7 +312,7 @@ fn interrupted(server: &Server, name: &str) {
     assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
     assert_eq!(two.column("SELECT * FROM t"), [1]);
     assert_eq!(two.value("SELECT @@queue_owner"), Some(1));
-    // A pool gives the connection to somebody else.
+    // A connection pool gives the connection to another client.
     two.reset().unwrap();
     two.run("USE interrupted");
     assert_eq!(two.value("SELECT @@queue_owner"), Some(0));

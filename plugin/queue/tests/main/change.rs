@@ -1,5 +1,5 @@
-//! The server is killed while a table is changed under relays and takers, again and again: nothing is lost,
-//! nothing comes twice.
+//! The server is killed again and again while a table is altered under relays and takers: nothing is lost,
+//! and nothing comes twice.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,13 +14,13 @@ use crate::server::{Client, Server};
 
 /// How often the server is killed: a few times, or as often as this variable says.
 const KILLS: &str = "REMORA_QUEUE_KILLS";
-/// Nobody waits for longer than this for a few rows to go their way and a few changes.
+/// A few rows and a few changes must be through within this time.
 const STILL: Duration = Duration::from_secs(300);
 
 const RELAYS: i64 = 3;
 const TAKERS: usize = 3;
 
-/// One after the other, all the time. What is put into `z` is to be gone with its TRUNCATE.
+/// Done one after the other, all the time. Rows of `z` are to be gone with its TRUNCATE.
 const CHANGES: [&str; 9] = [
     "ALTER TABLE t ADD COLUMN w INT",
     "ALTER TABLE t DROP COLUMN w",
@@ -40,14 +40,14 @@ struct Known {
     ended: BTreeSet<i64>,
     /// Rows that somebody was ending when the server went.
     ending: BTreeSet<i64>,
-    /// Rows of `z` that were emptied away.
+    /// Rows of `z` that a TRUNCATE removed.
     emptied: BTreeSet<i64>,
 }
 
 struct Load<'server> {
     server: &'server Server,
     known: &'server Mutex<Known>,
-    /// The row that each relay sends: the same again until it was taken.
+    /// The row that each relay sends, repeated until it is accepted.
     sending: &'server [AtomicI64],
     changes: &'server AtomicI64,
 }
@@ -72,11 +72,12 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
             (0..RELAYS).for_each(|slot| drop(scope.spawn(move || load.relay(slot))));
             (0..TAKERS).for_each(|_| drop(scope.spawn(|| load.take())));
             let changing = scope.spawn(|| load.change());
-            // Some rows have gone their way, and then at another place each time.
+            // A number of rows must have passed; it differs each time, so that the kill comes at another
+            // place.
             let goal = 5 + kill % 23;
             let started = Instant::now();
             while changes.load(Ordering::Relaxed) < goal || known.lock().unwrap().ended.len() < ended + 10 {
-                // What went wrong is told when the others have ended too, for want of a server.
+                // A failure is reported when the other threads have ended too, for want of a server.
                 if changing.is_finished() || started.elapsed() > STILL {
                     break;
                 }
@@ -86,7 +87,7 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
             for _ in 0..kill * 7919 % 2003 {
                 std::thread::yield_now();
             }
-            // Not by the sandbox: the clients hold it.
+            // The sandbox can't kill it, as the clients hold a reference to it.
             let killed = Command::new("kill").args(["-9", &server.0.pid().to_string()]).status();
             assert!(killed.unwrap().success());
         });
@@ -97,7 +98,7 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
         client.run("RENAME TABLE IF EXISTS u TO t");
         check(&mut client, &mut known.lock().unwrap()).unwrap_or_else(|why| panic!("kill {kill}: {why}"));
     }
-    // The harness finds out a row that is lost, and one that comes again.
+    // The harness detects a row that is lost, and one that comes again.
     let mut client = server.connect("c");
     let known = &mut known.lock().unwrap();
     client.run("INSERT INTO t (v) VALUES (-1)");
@@ -109,13 +110,13 @@ fn kill_9_within_a_change_of_the_table_loses_nothing_and_doubles_nothing() {
     assert!(check(&mut client, known).unwrap_err().contains("is lost"));
 }
 
-/// Whether there is still a server to ask.
+/// Whether the server still answers.
 fn is_there(error: &mysql::Error) -> bool {
     matches!(error, mysql::Error::MySqlError(error) if !matches!(error.code, 1053 | 1927))
 }
 
 impl Load<'_> {
-    /// Sends each row until it was taken: a relay that does not know whether it was sends it again.
+    /// Sends each row until it is accepted: a relay that does not know the outcome sends the row again.
     fn relay(&self, slot: i64) {
         let mut client = self.server.connect_as("root");
         if client.query_drop("USE c").is_err() {
@@ -133,7 +134,7 @@ impl Load<'_> {
                     self.known.lock().unwrap().published.insert(v);
                     sending.store(row + 1, Ordering::Relaxed);
                 }
-                // It is renamed just now.
+                // The table is being renamed.
                 Err(error) if is_there(&error) => {}
                 Err(_) => return,
             }
@@ -184,7 +185,7 @@ impl Load<'_> {
         else {
             return;
         };
-        // A crash may have left it with the column.
+        // A crash may have left the table with the column.
         for statement in CHANGES.iter().cycle().skip(begun) {
             let v = self.changes.fetch_add(1, Ordering::Relaxed);
             let empties = statement.starts_with("TRUNCATE");
@@ -201,7 +202,7 @@ impl Load<'_> {
     }
 }
 
-/// What is there against what the clients know.
+/// Compares the rows that are there with what the clients know.
 fn check(client: &mut Client, known: &mut Known) -> Result<(), String> {
     let there = client.column("SELECT v FROM t");
     let set: BTreeSet<i64> = there.iter().copied().collect();
@@ -218,7 +219,7 @@ fn check(client: &mut Client, known: &mut Known) -> Result<(), String> {
     if let Some(v) = set.iter().find(|v| known.ended.contains(v)) {
         return Err(format!("{v} came back"));
     }
-    // What was being ended is decided now.
+    // What was being ended is decided by now.
     let ending = std::mem::take(&mut known.ending);
     known.ended.extend(ending.difference(&set));
     let emptied = client.column("SELECT v FROM z");

@@ -1,4 +1,4 @@
-//! The example crawls a web server that now and then fails.
+//! The example crawls a web server that fails now and then.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::server::Server;
 
 const PAGES: usize = 60;
 
-/// Serves pages that link to two others each, until told to stop; counts how often each was asked for.
+/// Serves pages with two links each until told to stop; counts how often each page was asked for.
 fn serve(listener: &TcpListener, stop: &AtomicBool, asked: &Mutex<BTreeMap<String, usize>>) {
     for stream in listener.incoming() {
         if stop.load(Ordering::Relaxed) {
@@ -45,14 +45,14 @@ fn answer(mut stream: TcpStream, asked: &Mutex<BTreeMap<String, usize>>) {
     let number: usize = path.trim_start_matches("/p").parse().unwrap_or(PAGES);
     let status = match number {
         PAGES.. => 404,
-        // Always; the first two times; never.
+        // One page fails always, some pages fail twice, the rest never.
         7 => 503,
         _ if number % 10 == 3 && times <= 2 => 500,
         _ => 200,
     };
     let to = |next: usize| format!("<a href=\"/p{}\">x</a>", next % (PAGES + 3));
     let body = if status == 200 { to(number * 2 + 1) + &to(number * 2 + 2) } else { String::new() };
-    // Who asked may be gone.
+    // The client may be gone.
     stream.write_all(format!("HTTP/1.0 {status} x\r\n\r\n{body}").as_bytes()).ok();
 }
 

@@ -1,4 +1,4 @@
-//! Many who take at once.
+//! Many clients that take at once.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -42,7 +42,7 @@ pub(crate) fn many_readers(server: &Server, name: &str) {
     assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
 }
 
-/// Fewer rows than clients go round: each takes one and puts another in.
+/// Fewer rows than clients circulate: each client takes one and puts another in.
 pub(crate) fn many_waiters(server: &Server, name: &str) {
     const CLIENTS: i64 = 12;
     let mut one = server.connect(name);
@@ -66,7 +66,7 @@ pub(crate) fn many_waiters(server: &Server, name: &str) {
     assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(3));
 }
 
-/// Consumers and a producer while segments are rewritten: none is lost, none comes twice.
+/// Consumers and a producer work while segments are rewritten: no row is lost, and none comes twice.
 pub(crate) fn compaction(server: &Server, name: &str) {
     let mut one = server.connect(name);
     one.run("CREATE TABLE t (v INT NOT NULL, body TEXT) ENGINE=QUEUE SYNC=none");

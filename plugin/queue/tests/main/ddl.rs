@@ -23,7 +23,7 @@ fn a_table_changes_under_owners_and_waiters() {
     backup_stages(&server, "stages");
 }
 
-/// Rows are taken and ended while the table is copied: none comes back with the copy, none is lost.
+/// Rows are taken and ended while the table is copied: the copy brings none back and loses none.
 fn alter_while_taking(server: &Server, name: &str) {
     const ROWS: i64 = 4000;
     let mut one = server.connect(name);
@@ -40,7 +40,7 @@ fn alter_while_taking(server: &Server, name: &str) {
             let got = &got;
             scope.spawn(move || {
                 while got.lock().unwrap().len() < usize::try_from(ROWS).unwrap() {
-                    // 0 when the table was replaced meanwhile: so again. NULL would be an error.
+                    // 0 means that the table was replaced meanwhile, so try again. NULL would be an error.
                     if client.value("SELECT queue_wait('t', 1)").unwrap() == 1 {
                         let row = client.column("SELECT v FROM t");
                         client.value("SELECT queue_end()");
@@ -62,7 +62,7 @@ fn alter_while_taking(server: &Server, name: &str) {
     assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(0));
 }
 
-/// Rows are published while the table is copied, also while somebody owns one: each is there once.
+/// Rows are published while the table is copied, also while a client owns one: each is there once.
 fn alter_while_publishing(server: &Server, name: &str) {
     const PUBLISHERS: i64 = 3;
     let mut one = server.connect(name);
@@ -99,7 +99,7 @@ fn alter_while_publishing(server: &Server, name: &str) {
     assert_eq!(one.column("SELECT v FROM t ORDER BY v"), published);
 }
 
-/// A server that could copy a table while others write to it does not do so with a queue.
+/// A server that could copy a table while others write to it must not do so with a queue.
 fn alter_online(server: &Server, name: &str) {
     let (mut one, _) = server.queue(name);
     one.run("INSERT INTO t VALUES (1), (1), (2)");
@@ -118,7 +118,7 @@ fn alter_online(server: &Server, name: &str) {
     assert_eq!(one.column("SELECT v FROM t"), [1, 1, 2]);
 }
 
-/// What an owner does after its table was changed, and renamed on the way, holds there.
+/// An owner's operations after its table was altered, and renamed as well, apply to the new table.
 fn alter_owned(server: &Server, name: &str) {
     let mut two = server.connect(name);
     for (ending, left) in [("queue_end", vec![2, 3]), ("queue_abort", vec![1, 2, 3]), ("", vec![1, 2, 3])] {
@@ -208,7 +208,7 @@ fn options(server: &Server, name: &str) {
     let shown: Vec<(String, String)> = one.rows("SHOW CREATE TABLE t");
     // MariaDB 11.8 shows it without quotes.
     assert!(shown[0].1.replace('\'', "").contains("`SYNC`=none"), "{shown:?}");
-    // A condition names the columns of today.
+    // A condition uses the current names of columns.
     one.run("ALTER TABLE t RENAME COLUMN v TO w");
     assert_eq!(one.value("SELECT queue_wait('t:w = 2', 0)"), Some(1));
     assert_eq!(one.value("SELECT queue_wait('t:v = 1', 0)"), None);
@@ -220,7 +220,7 @@ fn options(server: &Server, name: &str) {
     assert_eq!(one.column("SELECT * FROM t"), [1]);
 }
 
-/// Statements that must not mind that somebody waits.
+/// Statements that must not be blocked by a waiter.
 fn quiet_statements(server: &Server, name: &str) {
     let (mut one, mut two) = server.queue(name);
     scope(|scope| {
@@ -252,7 +252,7 @@ fn quiet_statements(server: &Server, name: &str) {
     assert_eq!(two.column("SELECT v FROM w"), [2], "through a view");
 }
 
-/// Nothing of a queue waits for a backup but what the server itself blocks.
+/// No operation on a queue waits for a backup, except those that the server itself blocks.
 fn backup_stages(server: &Server, name: &str) {
     let (mut one, mut two) = server.queue(name);
     one.run("INSERT INTO t VALUES (1), (2)");
@@ -276,7 +276,7 @@ fn a_connection_ends_in_many_ways() {
     let name = "ends";
     let (mut one, mut two) = server.queue(name);
     two.run("INSERT INTO t VALUES (1)");
-    // A pool resets the connection and lays it by: the row comes back although nobody touches it any more.
+    // A pool resets the connection and keeps it idle: the row comes back although nobody uses the connection.
     assert_eq!(one.value("SELECT queue_wait('t', 0)"), Some(1));
     one.reset().unwrap();
     assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
@@ -287,7 +287,7 @@ fn a_connection_ends_in_many_ways() {
     one.change_user(mysql::ChangeUserOpts::new().with_user(Some("root".to_owned()))).unwrap();
     assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
     assert_eq!(two.value("SELECT queue_abort()"), Some(1));
-    // A client that waits and is no more is given nothing.
+    // A waiting client that is gone is given nothing.
     one.run(&format!("USE {name}"));
     two.run("DELETE FROM t");
     let id = one.value("SELECT CONNECTION_ID()").unwrap();
@@ -301,7 +301,7 @@ fn a_connection_ends_in_many_ways() {
     assert_eq!(two.value("SELECT queue_wait('t', 60)"), Some(1));
 }
 
-/// Functions everywhere that SQL allows one.
+/// Functions in every place where SQL allows one.
 #[test]
 fn a_function_is_evaluated_once_in_a_statement() {
     let server = Server::start();
@@ -331,7 +331,7 @@ fn a_function_is_evaluated_once_in_a_statement() {
     one.run("CREATE TABLE c (v INT)");
     one.run("INSERT INTO c SELECT v FROM t WHERE queue_wait('t')");
     assert_eq!(one.column("SELECT v FROM c"), [10]);
-    // In a loop each round is a statement.
+    // In a loop, each iteration is a statement.
     one.run(
         "CREATE PROCEDURE p() BEGIN
            WHILE queue_wait('t', 0) DO INSERT INTO c SELECT v FROM t; END WHILE;
@@ -342,7 +342,7 @@ fn a_function_is_evaluated_once_in_a_statement() {
     assert_eq!(one.column("SELECT v FROM c ORDER BY v"), [10, 11, 12]);
     assert_eq!(one.value("SELECT @ended"), Some(1));
     one.run("INSERT INTO t VALUES (1), (2), (3)");
-    // Behind rows that were read already it would show others than it took.
+    // If rows were read before the wait, the statement would show rows other than those it took.
     assert!(one.column("SELECT v FROM t WHERE queue_wait('t') OR v < 0").is_empty());
     let rows: Vec<(i64, Option<i64>)> = one.rows("SELECT v, queue_wait('t', 0) FROM t");
     assert_eq!(rows, [(1, None), (2, None), (3, None)]);
@@ -386,7 +386,7 @@ fn who_may_not_read_and_delete_may_not_take() {
     }
 }
 
-/// Rows of a queue are not in the binary log; what goes through triggers needs row format.
+/// Rows of a queue are not in the binary log; rows that pass through triggers need row format.
 #[test]
 fn queues_are_not_replicated() {
     let server = Server::start_with(&["--log-bin=log", "--server-id=1"]);

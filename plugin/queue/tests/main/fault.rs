@@ -1,4 +1,4 @@
-//! A panic in the core: an error for those it concerns, and the server lives.
+//! A panic in the core gives an error to the sessions concerned, and the server stays up.
 
 use std::thread::scope;
 
@@ -7,7 +7,7 @@ use crate::server::Server;
 #[test]
 fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
     let mut server = Server::start_with(&["--loose-queue-fault=boom"]);
-    // The option is read when the server loads the engine by itself.
+    // The server reads the option when it loads the engine at start.
     server.0.kill().unwrap();
     server.0.restart().unwrap();
     let (mut one, mut two) = server.queue("fault");
@@ -24,7 +24,7 @@ fn a_panic_ends_the_service_of_one_queue_and_not_the_server() {
     });
     assert!(two.error("INSERT INTO b VALUES ('more')").contains("out of service"));
     assert!(two.error("SELECT * FROM b WHERE queue_wait('b', 0)").contains("out of service"));
-    // Other queues go on, also for who owns a row of this one.
+    // Other queues go on, also for a session that owns a row of this one.
     assert!(one.error("SELECT queue_end()").contains("out of service"));
     one.run("INSERT INTO t VALUES (2)");
     assert_eq!(two.value("SELECT queue_wait('t', 0)"), Some(1));

@@ -1,4 +1,4 @@
-//! The server is killed under load, again and again: what was acknowledged stays.
+//! The server is killed under load again and again: what was acknowledged stays.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,7 +10,7 @@ use mysql::prelude::Queryable;
 
 use crate::server::Server;
 
-/// How often the server is killed, by how the table is synced.
+/// How often the server is killed, for each SYNC of the table.
 const ROUNDS: [(&str, usize); 3] = [("always", 4), ("interval", 2), ("none", 2)];
 const PUBLISHERS: usize = 6;
 const TAKERS: usize = 6;
@@ -22,11 +22,11 @@ struct Known {
     published: BTreeSet<i64>,
     /// INSERTs that were sent.
     sent: BTreeSet<i64>,
-    /// Rows whose end returned.
+    /// Rows whose end was acknowledged.
     ended: BTreeSet<i64>,
     /// Rows that somebody was ending when the server went.
     ending: BTreeSet<i64>,
-    /// What was ended just before may come back: it is written later without SYNC=always.
+    /// Rows ended just before may come back: without SYNC=always an end is written later.
     forgets: bool,
 }
 
@@ -61,7 +61,7 @@ fn killed_again_and_again(server: &mut Server, rounds: usize, known: Known) -> K
             while known.lock().unwrap().ended.len() < goal {
                 std::thread::yield_now();
             }
-            // Not by the sandbox: the clients hold it.
+            // The sandbox can't kill it, as the clients hold a reference to it.
             let killed = Command::new("kill").args(["-9", &server.0.pid().to_string()]).status();
             assert!(killed.unwrap().success());
         });
@@ -73,7 +73,7 @@ fn killed_again_and_again(server: &mut Server, rounds: usize, known: Known) -> K
     known.into_inner().unwrap()
 }
 
-/// A server that loses a row, or brings one back, is found out.
+/// The check detects a server that loses a row, or brings one back.
 fn canary(server: &Server, known: &mut Known) {
     let mut client = server.connect("k");
     let next = known.sent.last().unwrap() + 1;
@@ -123,7 +123,7 @@ fn take(server: &Server, known: &Mutex<Known>) {
     }
 }
 
-/// What is there against what the clients know.
+/// Compares the rows that are there with what the clients know.
 fn check(there: &[i64], known: &mut Known) -> Result<(), String> {
     let set: BTreeSet<i64> = there.iter().copied().collect();
     if set.len() != there.len() {
@@ -143,7 +143,7 @@ fn check(there: &[i64], known: &mut Known) -> Result<(), String> {
             return Err(format!("{v} came back"));
         }
     }
-    // What was being ended is decided now.
+    // What was being ended is decided by now.
     let ending = std::mem::take(&mut known.ending);
     known.ended.extend(ending.difference(&set));
     Ok(())

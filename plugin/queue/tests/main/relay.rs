@@ -1,8 +1,8 @@
-//! Rows that come from another queue, each once.
+//! Rows that come from another queue, each exactly once.
 
 use crate::server::{Client, Server};
 
-/// A relay that knows the source's incarnation: rows that come late are new, and so are those of an emptied
+/// A relay that knows the source's incarnation: rows that arrive late are new, and so are those of an emptied
 /// source.
 pub(crate) fn relay_by_origin(server: &Server, name: &str) {
     let mut one = server.connect(name);
@@ -35,7 +35,7 @@ pub(crate) fn relay_by_origin(server: &Server, name: &str) {
     assert_eq!(source.column("SELECT * FROM t"), [3, 2, 1, 4]);
 }
 
-/// What came stays known when the table that it came to is altered, also when nothing is left in it.
+/// Relayed rows stay known when their table is altered, even when nothing is left in it.
 pub(crate) fn relay_to_altered(server: &Server, name: &str) {
     let mut one = server.connect(name);
     let mut two = server.connect(name);
@@ -63,7 +63,7 @@ pub(crate) fn relay_to_altered(server: &Server, name: &str) {
     assert_eq!(two.value("SELECT COUNT(*) FROM t"), Some(0));
 }
 
-/// A relayed INSERT is taken as a whole or not at all, however large.
+/// A relayed INSERT is accepted as a whole or not at all, however large.
 pub(crate) fn relay_large(server: &Server, name: &str) {
     let mut one = server.connect(name);
     one.run("CREATE TABLE t (v MEDIUMTEXT) ENGINE=QUEUE SYNC=none");

@@ -17,8 +17,7 @@ pub(crate) struct Server(pub(crate) Sandbox);
 /// Set by `cargo xtask sanitize`: the library that it built. Its runtime maps more than any limit.
 const SANITIZED: &str = "REMORA_QUEUE_SANITIZED";
 
-/// Names the server to test in, as `remora sandbox start` calls it; without it, it is the first that takes
-/// the engine.
+/// The server to test in, as `remora sandbox start` calls it; by default, the first that takes the engine.
 const SERVER: &str = "REMORA_QUEUE_SERVER";
 
 /// The server to test in.
@@ -47,7 +46,7 @@ impl Server {
     }
 
     pub(crate) fn start_with(options: &[&str]) -> Server {
-        // What the server inherits: one that goes mad must not take the machine with it.
+        // A limit that the server inherits, so that a runaway server does not take the machine down.
         let limit = Rlimit { current: Some(ADDRESS_SPACE), maximum: Some(ADDRESS_SPACE) };
         if std::env::var_os(SANITIZED).is_none() {
             setrlimit(Resource::As, limit).unwrap();
@@ -85,7 +84,7 @@ impl Server {
         (one, self.connect(database))
     }
 
-    /// A connection, with a database of its own if that has a name.
+    /// A connection, with a database of its own if `database` is not empty.
     pub(crate) fn connect(&self, database: &str) -> Client {
         let mut client = self.connect_as("root");
         if !database.is_empty() {
@@ -123,20 +122,20 @@ impl Client {
         self.0.query(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// The one value of a statement, none when it is NULL.
+    /// The one value of a statement, `None` when it is NULL.
     pub(crate) fn value(&mut self, sql: &str) -> Option<i64> {
         let mut rows: Vec<Option<i64>> = self.rows(sql);
         assert_eq!(rows.len(), 1, "{sql}");
         rows.remove(0)
     }
 
-    /// What a statement that must fail says.
+    /// The error of a statement that must fail.
     pub(crate) fn error(&mut self, sql: &str) -> String {
-        // Not query_drop, which does not tell of errors behind the names of the columns.
+        // Not query_drop, which misses errors that come after the column names.
         self.0.query::<mysql::Row, _>(sql).expect_err(sql).to_string()
     }
 
-    /// What the first warning of the statement before says.
+    /// The first warning of the previous statement.
     pub(crate) fn warning(&mut self) -> String {
         let warnings: Vec<(String, u32, String)> = self.rows("SHOW WARNINGS");
         warnings.into_iter().next().expect("a warning").2

@@ -1,4 +1,4 @@
-//! Tables that are emptied, dropped, changed, deleted from, while rows are owned and waited for.
+//! Tables that are emptied, dropped, altered, or deleted from while rows are owned and waited for.
 
 use std::thread::scope;
 
@@ -54,7 +54,7 @@ pub(crate) fn alter(server: &Server, name: &str) {
     let (mut one, mut two) = server.queue(name);
     one.run("INSERT INTO t VALUES (1), (2), (3)");
     assert_eq!(one.value("SELECT queue_wait('t')"), Some(1));
-    // The owner's row has the new shape too, and stays its own.
+    // The owner's row has the new shape too, and the owner keeps it.
     two.run("ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 7");
     assert_eq!(one.rows::<(i64, i64)>("SELECT * FROM t"), [(1, 7)]);
     assert_eq!(two.rows::<(i64, i64)>("SELECT * FROM t"), [(2, 7), (3, 7)]);
@@ -62,7 +62,7 @@ pub(crate) fn alter(server: &Server, name: &str) {
     assert_eq!(one.column("SELECT * FROM t"), [1]);
     assert_eq!(two.column("SELECT * FROM t"), [2, 3]);
     assert_eq!(two.value("SELECT COUNT(*) FROM t"), Some(3));
-    // A copy in another order has no place for it.
+    // A copy in another order can't keep the row's place.
     assert!(two.error("ALTER TABLE t ADD COLUMN w INT, ORDER BY v DESC").contains("in another order"));
     assert_eq!(one.value("SELECT queue_abort()"), Some(1));
     assert_eq!(one.column("SELECT * FROM t"), [1, 2, 3]);

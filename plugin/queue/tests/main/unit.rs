@@ -1,5 +1,5 @@
-//! A statement is a unit: what one that fails has published is not there, and what it took goes back to its
-//! place.
+//! A statement is a unit: if it fails, the rows it published are not there, and the rows it took go back to
+//! their places.
 
 use std::thread::scope;
 
@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 
 use crate::server::{Client, Server};
 
-/// Which rows wait, as somebody else sees it; waits until nobody owns one, for rows come back when the
+/// The waiting rows as another client sees them. Waits until nobody owns a row, as rows come back when the
 /// statement is over.
 fn waiting(client: &mut Client) -> Vec<i64> {
     let owned = "SELECT COUNT(*) FROM information_schema.queue_owned WHERE table_schema = DATABASE()";
@@ -49,7 +49,7 @@ fn a_statement_that_fails_takes_nothing() {
     );
     assert!(failed.unwrap_err().to_string().contains("more than 1 row"));
     assert_eq!(waiting(&mut two), [1, 2], "prepared");
-    // The natural retry gets what it would have got.
+    // A plain retry gets the row that the failed statement would have got.
     assert_eq!(one.column("SELECT v FROM t WHERE queue_wait('t', 1)"), [1]);
     // A statement that fails keeps what an earlier one took.
     one.error("SELECT (SELECT 1 UNION SELECT 2) FROM t");
@@ -65,7 +65,7 @@ fn within_a_procedure_each_statement_is_a_unit() {
     two.run("CREATE TABLE i (v INT PRIMARY KEY)");
     two.run("INSERT INTO i VALUES (1)");
     two.run("INSERT INTO t VALUES (1), (2)");
-    // The condition has taken the row, and another statement fails: the procedure has it still.
+    // The condition has taken the row, and another statement fails: the procedure still owns the row.
     two.run(
         "CREATE PROCEDURE handled() BEGIN
            DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET @failed = 1;
@@ -77,7 +77,7 @@ fn within_a_procedure_each_statement_is_a_unit() {
     one.run("CALL handled()");
     assert_eq!(one.rows::<(i64, i64, i64)>("SELECT @failed, @seen, @ended"), [(1, 1, 1)]);
     assert_eq!(waiting(&mut two), [2]);
-    // A statement that takes and fails keeps nothing, handled or not.
+    // A statement that takes a row and fails does not keep it, whether the error is handled or not.
     two.run("INSERT INTO i VALUES (2)");
     two.run(
         "CREATE PROCEDURE caught() BEGIN
@@ -89,7 +89,7 @@ fn within_a_procedure_each_statement_is_a_unit() {
     one.run("CALL caught()");
     assert_eq!(one.rows::<(i64, i64)>("SELECT @failed, @owner"), [(2, 0)]);
     assert_eq!(waiting(&mut two), [2]);
-    // A CALL that fails is a statement that fails.
+    // A CALL that fails counts as a statement that fails.
     two.run("CREATE PROCEDURE fails() BEGIN DO queue_wait('t', 0); INSERT INTO i VALUES (1); END");
     one.error("CALL fails()");
     assert_eq!(waiting(&mut two), [2]);
@@ -126,7 +126,7 @@ fn a_statement_that_fails_publishes_nothing() {
             assert_eq!(two.value(&format!("SELECT COUNT(*) FROM {table}")), Some(0), "{statement}");
         }
     }
-    // The same without the mistake: all of it, offered when the statement has ended.
+    // The same without the error: all rows are there, and are offered when the statement has ended.
     scope(|scope| {
         let mut waiter = server.connect("publishes");
         let waiter = scope.spawn(move || {
@@ -149,7 +149,7 @@ fn a_statement_that_fails_publishes_nothing() {
     one.run("INSERT INTO i VALUES (31)");
     one.run("UNLOCK TABLES");
     assert_eq!(two.column("SELECT v FROM t"), [1, 2, 3, 10, 11, 4, 31]);
-    // What is deleted by a statement that fails stays.
+    // Rows deleted by a statement that fails stay.
     two.run("CREATE TRIGGER k AFTER DELETE ON a FOR EACH ROW BEGIN IF OLD.v = 2 THEN SIGNAL SQLSTATE '45000'; END IF; END");
     one.error("DELETE FROM a");
     assert_eq!(two.column("SELECT v FROM a"), [1, 2]);
@@ -157,7 +157,7 @@ fn a_statement_that_fails_publishes_nothing() {
     assert_eq!(two.column("SELECT v FROM t"), [1, 2, 3, 10, 11, 4, 31]);
 }
 
-/// More rows than are kept in memory, and the last one fails; and a relayed one in a statement that fails.
+/// More rows than are kept in memory, and the last one fails; also a relayed row in a statement that fails.
 #[test]
 fn a_large_statement_that_fails_publishes_nothing() {
     let server = Server::start();
@@ -172,7 +172,7 @@ fn a_large_statement_that_fails_publishes_nothing() {
     assert_eq!(one.value("SELECT COUNT(*) FROM t"), Some(80));
     assert_eq!(one.value("SELECT COUNT(*) FROM t WHERE LENGTH(v) = 1000000"), Some(80));
     one.run("TRUNCATE t");
-    // What is relayed comes again, although it failed.
+    // A relayed row is sent again, although it failed.
     for last in ["(SELECT 1 UNION SELECT 2)", "'y'", "'y'"] {
         assert_eq!(one.value("SELECT queue_set_srcid(1, 'a', 10)"), Some(1));
         let failed = one.query_drop(format!("INSERT INTO t VALUES ('x'), ({last})")).is_err();
@@ -182,7 +182,7 @@ fn a_large_statement_that_fails_publishes_nothing() {
     assert_eq!(one.rows::<String>("SELECT v FROM t"), ["z", "x", "y", "z", "z"]);
 }
 
-/// A row that another condition hides is owned nevertheless: that is told.
+/// A row that another condition hides is owned all the same, and a warning says so.
 #[test]
 fn a_row_that_is_taken_and_not_shown_is_told() {
     let server = Server::start();
@@ -204,7 +204,7 @@ fn a_row_that_is_taken_and_not_shown_is_told() {
     assert_eq!(one.column("SELECT v FROM t"), [3]);
 }
 
-/// A dump misses no row, when it is told to see those that somebody owns.
+/// A dump misses no row when it is told to see owned rows.
 #[test]
 fn a_dump_can_have_the_rows_that_somebody_owns() {
     let server = Server::start();
@@ -238,7 +238,7 @@ fn what_a_replica_would_do_itself_is_not_logged_as_text() {
         assert!(one.error(statement).contains("binlog_format=ROW"), "{statement}");
     }
     assert_eq!(one.value("SELECT @@queue_owner"), Some(0));
-    // What goes into a queue is not logged at all.
+    // Rows that go into a queue are not logged at all.
     one.run("INSERT INTO q SELECT v FROM t WHERE queue_wait('t', 0)");
     assert_eq!(one.column("SELECT v FROM t WHERE queue_wait('t', 0)"), [2]);
     one.run("SET binlog_format = MIXED");
@@ -357,7 +357,7 @@ fn read_only_and_definers_hold_for_taking_too() {
     root.run("SET GLOBAL read_only = OFF");
 }
 
-/// More queues than the server may have files: its own tables stay open to it.
+/// There are more queues than the server may have files open: its own tables can still be opened.
 #[test]
 fn many_queues_leave_files_to_the_server() {
     const QUEUES: usize = 400;

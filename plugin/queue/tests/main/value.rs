@@ -39,7 +39,7 @@ pub(crate) fn blob_condition(server: &Server, name: &str) {
     assert_eq!(stats[0].lines().count(), 9);
 }
 
-/// Every type of column comes back as it went in, NULL too, and can be waited for.
+/// Every type of column comes back unchanged, NULL too, and can be waited for.
 pub(crate) fn types(server: &Server, name: &str) {
     let mut one = server.connect(name);
     let columns = "a TINYINT UNSIGNED, b SMALLINT, c MEDIUMINT UNSIGNED, d BIGINT UNSIGNED, e DECIMAL(20,4), f DOUBLE, \
@@ -154,7 +154,7 @@ pub(crate) fn refused(server: &Server, name: &str) {
     assert_eq!(one.column("SELECT * FROM t"), [2]);
 }
 
-/// What conditions can't compare is an error, and never another answer than SQL's.
+/// A comparison that conditions can't make is an error; it never gives an answer other than SQL's.
 pub(crate) fn comparable(server: &Server, name: &str) {
     let mut one = server.connect(name);
     one.run(
@@ -183,7 +183,7 @@ pub(crate) fn comparable(server: &Server, name: &str) {
     }
 }
 
-/// While DELETE reads, nobody is given a row that it may delete; those who wait get what it leaves.
+/// While DELETE reads, nobody is given a row that it may delete; waiters get the rows that it leaves.
 pub(crate) fn delete_while_taking(server: &Server, name: &str) {
     let mut one = server.connect(name);
     let mut two = server.connect(name);
@@ -210,13 +210,13 @@ pub(crate) fn delete_while_taking(server: &Server, name: &str) {
     });
     assert_eq!(one.column("SELECT v FROM t WHERE queue_wait('t', 60)"), [2], "its owner has gone");
     one.value("SELECT queue_abort()");
-    // In LOCK TABLES the end of the statement is what counts.
+    // Under LOCK TABLES the end of the statement counts.
     one.run("LOCK TABLES t WRITE");
     one.run("DELETE FROM t WHERE v = 7");
     assert_eq!(two.value("SELECT queue_wait('t', 0)"), Some(1));
 }
 
-/// The counters of SHOW ENGINE QUEUE STATUS, those of dropped tables among them: they never go down.
+/// The counters of SHOW ENGINE QUEUE STATUS include those of dropped tables, and never go down.
 pub(crate) fn counters(server: &Server, name: &str) {
     let mut one = server.connect(name);
     let all = |one: &mut Client| -> BTreeMap<String, u64> {

@@ -1,4 +1,4 @@
-//! Whoever is on the target already, and who may not do everything.
+//! Accounts that the target has already, and accounts that lack rights.
 
 use sandbox::Product;
 use server::Session;
@@ -19,7 +19,7 @@ fn grants(session: &mut Session, name: &str) -> Vec<String> {
     lines
 }
 
-/// A role or a user that is there keeps what it may do, and gets no more.
+/// An existing role or user keeps its rights, and gets no more.
 #[test]
 fn nobody_on_the_target_may_do_more_after_a_load() {
     on_products(&products(), |product| {
@@ -75,8 +75,8 @@ fn nobody_on_the_target_may_do_more_after_a_load() {
     });
 }
 
-/// Who may not look at replicas reads one state all the same, and a position that can't be seen is not said
-/// to be none.
+/// An account that may not see replicas still reads one consistent state, and a position that it can't see is
+/// not reported as absent.
 #[test]
 fn an_account_that_sees_no_replicas_needs_no_locks() {
     for product in products().into_iter().filter(|product| *product != Product::MySql56) {
@@ -109,8 +109,8 @@ fn an_account_that_sees_no_replicas_needs_no_locks() {
     }
 }
 
-/// All rights that are missing are told at once and before the work, and what an account is not shown is not
-/// taken for absent.
+/// All missing rights are reported at once and before the work, and what an account is not shown is not taken
+/// for absent.
 #[test]
 fn all_missing_rights_are_told_before_the_work() {
     on_products(&products(), |product| {
@@ -149,7 +149,7 @@ fn all_missing_rights_are_told_before_the_work() {
                 .as_deref(),
             Some("0")
         );
-        // What it says is enough.
+        // The rights that it names are enough.
         let (_, statements) = ended.err.split_once("administrator run: ").unwrap();
         let statements: Vec<&str> = statements.lines().next().unwrap().split("; ").collect();
         run(&mut target, &statements);
@@ -157,7 +157,7 @@ fn all_missing_rights_are_told_before_the_work() {
     });
 }
 
-/// Functions in libraries can't be dumped: a line for each library says how to have them.
+/// Functions in libraries can't be dumped: one line for each library says how to install them.
 #[test]
 fn functions_of_libraries_are_named_together() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
@@ -174,7 +174,7 @@ fn functions_of_libraries_are_named_together() {
     assert_eq!(ended.err.matches("not in the dump").count(), 2, "{}", ended.err);
 }
 
-/// What is another on the target is told before rows are loaded.
+/// An object that differs on the target is reported before rows are loaded.
 #[test]
 fn another_database_of_that_name_is_refused_up_front() {
     on_products(&products(), |product| {

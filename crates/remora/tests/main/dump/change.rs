@@ -5,7 +5,7 @@ use sandbox::Product;
 use super::{Gate, Pair};
 use crate::support::{on_products, products};
 
-/// What is done while table t is being read, the exit code that follows, and what is said.
+/// What is done while table t is being read, the resulting exit code, and the message.
 const CHANGES: [(&str, i32, &str); 12] = [
     ("ALTER TABLE d.b ADD COLUMN w INT DEFAULT 5", 0, "`d`.`b` was altered"),
     ("ALTER TABLE d.b CHANGE v w INT", 0, "`d`.`b` was altered"),
@@ -25,7 +25,7 @@ const CHANGES: [(&str, i32, &str); 12] = [
     ("CREATE TRIGGER d.tr BEFORE INSERT ON d.b FOR EACH ROW SET NEW.v = 1", 3, "`d`.`tr`: made while"),
 ];
 
-/// Runs a test where DDL is noticed. Before MySQL 8 it is not, and has to wait.
+/// Runs a test where DDL is noticed. Before MySQL 8, DDL is not noticed and has to wait.
 fn on_mariadb_products(test: impl Fn(Product)) {
     let products: Vec<_> = products().into_iter().filter(|product| *product != Product::MySql56).collect();
     on_products(&products, test);
@@ -59,7 +59,7 @@ fn ddl_during_a_dump_is_named() {
     });
 }
 
-/// The rows that were there before the change, under the definition of after it.
+/// The rows from before the change come back, under the definition from after it.
 fn comes_back(pair: &Pair, dump: &str) {
     pair.run(&["dump", "--check", dump]).exits(0);
     let mut target = pair.target();
@@ -74,7 +74,7 @@ fn comes_back(pair: &Pair, dump: &str) {
     target.execute("DROP DATABASE d").unwrap();
 }
 
-/// While chunks of a table wait to be read nobody holds it.
+/// While chunks of a table wait to be read, nobody holds a lock on it.
 #[test]
 fn ddl_does_not_wait_for_the_end_of_a_dump() {
     on_mariadb_products(|product| {
@@ -103,7 +103,8 @@ fn ddl_does_not_wait_for_the_end_of_a_dump() {
     });
 }
 
-/// While the server has a table open in some ways it does not know when that was made. That is no DDL.
+/// While the server has a table open in some ways, it does not know when the table was created. That is no
+/// DDL.
 #[test]
 fn tables_that_the_server_works_on_are_dumped() {
     on_mariadb_products(|product| {
@@ -129,7 +130,7 @@ fn tables_that_the_server_works_on_are_dumped() {
     });
 }
 
-/// DDL waits for the dump where that is asked for.
+/// DDL waits for the dump if the user asks for that.
 #[test]
 fn ddl_is_held_off_on_demand() {
     on_products(&products(), |product| {
@@ -151,7 +152,7 @@ fn ddl_is_held_off_on_demand() {
     });
 }
 
-/// A partition that changes places with a table does so between two snapshots, or not at all.
+/// A partition can be exchanged with a table only between two snapshots.
 #[test]
 fn partitions_stay_where_they_are_during_a_dump() {
     on_products(&products(), |product| {
@@ -178,7 +179,7 @@ fn partitions_stay_where_they_are_during_a_dump() {
         }
         gate.open();
         dump.end().exits(0);
-        // Nobody holds it any more.
+        // Nobody holds the table any more.
         ddl.execute("ALTER TABLE d.p EXCHANGE PARTITION p0 WITH TABLE d.x").unwrap();
         pair.load(&["d.dump"]).exits(0);
         let sums = "SELECT (SELECT SUM(id) FROM d.p), (SELECT SUM(id) FROM d.x)";

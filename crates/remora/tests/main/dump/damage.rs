@@ -1,4 +1,4 @@
-//! Folders that are not what they were, or never were what they say.
+//! Dump folders that have changed, or that never held what they claim.
 
 use sandbox::Product;
 
@@ -56,7 +56,7 @@ fn damage_is_found_before_it_is_kept() {
         let ended = pair.load(&["good"]).exits(4).says(&["manifest.json"]);
         assert!(!ended.err.contains("BLAKE3"), "{}", ended.err);
     }
-    // One that says less about a type, and one without its hash.
+    // A manifest that says less about a type, and one without its hash.
     let unsealed = format!("{}\n}}", manifest.rsplit_once(",\n  \"blake3\"").unwrap().0);
     for changed in [manifest.replacen("int(11)", "int(10)", 1), unsealed] {
         std::fs::write(pair.path("good/manifest.json"), changed).unwrap();
@@ -66,7 +66,7 @@ fn damage_is_found_before_it_is_kept() {
     pair.load(&["good"]).exits(4).says(&["manifest.json"]);
     std::fs::remove_file(pair.path("good/manifest.json")).unwrap();
     pair.load(&["good"]).exits(1).says(&["no manifest.json"]);
-    // Another row under the same count: only reading back can tell.
+    // A different row, with the same count: only reading back can tell.
     std::fs::write(pair.path("good/manifest.json"), &manifest).unwrap();
     pair.load(&["good"]).exits(0);
     pair.diff("good", &[]).exits(0);
@@ -74,7 +74,7 @@ fn damage_is_found_before_it_is_kept() {
     assert!(pair.diff("good", &[]).exits(4).out.contains("`d`.`t`"));
 }
 
-/// LOAD DATA LOCAL leaves out what a unique key has already, and calls that a success.
+/// LOAD DATA LOCAL skips rows whose unique key exists already, and reports success.
 #[test]
 fn rows_that_the_server_drops_are_missed() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);

@@ -1,4 +1,4 @@
-//! Every type with its odd values: no two of them are taken for one, and each comes back.
+//! Every type with its odd values: no two of them are confused, and each comes back.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,15 @@ use crate::support::{on_products, products};
 
 /// A column and the values it can have.
 struct Kind {
-    /// What it is, also as part of names.
+    /// The type, also used in names.
     name: &'static str,
     column: &'static str,
     /// SQL for values that are all different.
     values: &'static [&'static str],
-    /// SQL that tells values apart by other means than ours.
+    /// SQL that tells values apart by means other than ours.
     probe: &'static str,
-    /// A type that the column has while it is given its value: a later ALTER keeps what that value has more.
+    /// A type that the column has while it is given its value: after a later ALTER it keeps the extra part of
+    /// that value.
     before: &'static str,
 }
 
@@ -134,7 +135,7 @@ const KINDS: &[Kind] = &[
     ),
 ];
 
-/// What MariaDB knows besides; a type that this server does not know is left out.
+/// Types of MariaDB only; a type that this server does not know is left out.
 const KINDS_OF_MARIADB: &[Kind] = &[
     kind(
         "empty_geometry",
@@ -178,13 +179,14 @@ const KINDS_OF_MARIADB: &[Kind] = &[
     ),
 ];
 
-/// What a column may hold that its type does not show, and that no statement can give it on another server.
+/// Values that a column may hold beyond what its type shows, and that no statement can create on another
+/// server.
 const KEPT: &[Kind] = &[
     Kind { before: "FLOAT", ..kind("float_more", "FLOAT(10,2)", BITS, &["0.121", "0.124", "0.12"]) },
     Kind { before: "DOUBLE", ..kind("double_more", "DOUBLE(12,3)", BITS, &["0.1231", "0.1232", "0.123"]) },
 ];
 
-/// A table of one row that holds a value, for every two values: the first one, and what it becomes.
+/// A table of one row for every pair of values: it holds the first value, then the second.
 struct Case {
     kind: &'static Kind,
     table: String,
@@ -266,7 +268,7 @@ fn no_two_values_are_taken_for_one() {
         for case in cases.iter().filter(|case| case.kind.before.is_empty()) {
             assert_eq!(case.probe(&mut target), case.probe(&mut source), "{}", case.table);
         }
-        // What no statement can bring back is not said to be back.
+        // A value that no statement can bring back is not reported as restored.
         pair.load(&["d.dump", "--only", "d.x_float_more_0_1"])
             .exits(4)
             .says(&["x_float_more_0_1", "other values"]);
@@ -276,7 +278,7 @@ fn no_two_values_are_taken_for_one() {
             let before = case.probe(&mut source);
             case.put(&mut source, case.to);
             if case.probe(&mut source) == before {
-                // MariaDB keeps no negative zero of late.
+                // Recent versions of MariaDB keep no negative zero.
                 assert_eq!((case.kind.name, case.to), ("double", "-0e0"), "{}", case.table);
             } else {
                 wanted.insert(case.table.clone());
@@ -294,7 +296,7 @@ fn no_two_values_are_taken_for_one() {
     });
 }
 
-/// Values beyond the members of an ENUM or a SET, as another table's data file has them.
+/// Values beyond the members of an ENUM or a SET, as found in another table's data file.
 #[test]
 fn members_without_a_name_are_seen() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
@@ -339,7 +341,7 @@ fn members_without_a_name_are_seen() {
 #[test]
 fn every_definition_is_compared() {
     on_products(&products(), |product| {
-        // One keeps a binary log, and says so in its version; the other does not.
+        // One server keeps a binary log, and says so in its version; the other does not.
         let pair = Pair::new(product, product, &["--log-bin=log", "--server-id=1"]);
         let plain = Pair::new(product, product, &[]);
         let mut source = pair.source();

@@ -41,8 +41,7 @@ fn a_load_follows_a_dump_and_goes_on_when_it_was_killed() {
         load.end().exits(0).says(&["all rows read back and equal"]);
         assert_equal(&pair, "d");
         assert!(!pair.path("d.dump/journal.jsonl").exists() && !pair.path("d.dump/dump.lock").exists());
-        // A dump that is complete is loaded like any other; with a part of it the numbers of tables are
-        // others.
+        // A complete dump is loaded like any other; in a partial dump, tables have other numbers.
         pair.target().execute("DROP DATABASE d").unwrap();
         pair.load(&["d.dump", "--follow"]).exits(0);
         assert_equal(&pair, "d");
@@ -57,7 +56,7 @@ fn a_part_of_a_dump_is_followed() {
         gate.holder.execute(&format!("CREATE TABLE d.{table} (id INT PRIMARY KEY)")).unwrap();
         gate.holder.execute(&format!("INSERT INTO d.{table} VALUES (1), (2)")).unwrap();
     }
-    // The load is there first.
+    // The load starts first.
     let load = pair.spawn(&pair.to, "load", &["d.dump", "--follow", "--exclude", "d.m", "--exclude", "d.t"]);
     let mut dump = gate.dump(&pair, "d.dump", &[]);
     gate.until_reached(&mut dump);
@@ -83,7 +82,7 @@ fn a_load_ends_with_the_dump_it_follows() {
         gate.until_reached(&mut dump);
         dump.signal(how);
         if how == "TERM" {
-            // It is heard when the server says the next rows.
+            // The kill is noticed when the server sends the next rows.
             gate.open();
         }
         let word = if how == "KILL" { "it was killed" } else { "stopped by a signal" };

@@ -1,4 +1,4 @@
-//! The folder of a dump: earlier forms of it, many tables in one file, and looking at it without a server.
+//! The folder of a dump: earlier formats, many tables in one file, and inspection without a server.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use sandbox::Product;
 use super::{Pair, assert_equal, described};
 use crate::support::{on_products, products, until};
 
-/// A dump that remora made before its manifest had a hash, with a value that its text bends.
+/// A dump from before the manifest had a hash, with a value that its text form changes.
 #[test]
 fn a_dump_of_the_first_format_is_loaded_with_a_word() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
@@ -62,7 +62,7 @@ fn many_small_tables_share_files() {
             pair.diff(&dump, &[]).exits(0);
             pair.target().execute("DROP DATABASE d").unwrap();
         }
-        // A part of it.
+        // A part of the dump.
         pair.load(&["d0", "--only", "d.t20?"]).exits(0);
         let count = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'";
         assert_eq!(pair.target().value(count).unwrap().as_deref(), Some("10"));
@@ -70,7 +70,7 @@ fn many_small_tables_share_files() {
         pair.target().execute("UPDATE d.t205 SET v = 'b' WHERE id = 1").unwrap();
         assert!(pair.diff("d0", &["--only", "d.t20?"]).exits(4).out.contains("`d`.`t205` has other values"));
         pair.target().execute("DROP DATABASE d").unwrap();
-        // A byte in the middle of a file is a matter of one table.
+        // A changed byte in the middle of a file affects one table only.
         let file = pair.path("d2/together/00000.tsv");
         let mut bytes = std::fs::read(&file).unwrap();
         let middle = bytes.len() / 2;
@@ -82,7 +82,7 @@ fn many_small_tables_share_files() {
     });
 }
 
-/// Killed amid shared files, a dump goes on, and a load too.
+/// Killed in the middle of shared files, a dump can be resumed, and so can a load.
 #[test]
 fn what_shares_files_goes_on_too() {
     let pair = Pair::new(Product::MariaDb1011, Product::MariaDb1011, &[]);
@@ -134,7 +134,7 @@ fn a_dump_is_told_and_checked_without_a_server() {
     pair.load(&["d.dump"]).exits(0);
     pair.diff_with(&pair.from, "d.dump", &[]).exits(0);
     assert_eq!(described(&mut pair.target(), "d", false).len(), 6);
-    // Both files are named, and what belongs to nothing.
+    // Both files are named, and so is a file that belongs to nothing.
     std::fs::write(pair.path("d.dump/d.t/00000.tsv.zst"), "no").unwrap();
     std::fs::remove_file(pair.path("d.dump/d.u/00000.tsv.zst")).unwrap();
     std::fs::write(pair.path("d.dump/d.u/00009.tsv.zst"), "more").unwrap();

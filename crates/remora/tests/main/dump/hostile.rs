@@ -1,4 +1,4 @@
-//! Servers that mean harm.
+//! Malicious servers.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -10,10 +10,10 @@ use sandbox::Product;
 
 use super::Pair;
 
-/// The file that a load offers, and one of another name as long that it must not give.
+/// The file that a load offers. The proxy asks for another file whose name has the same length.
 const OFFERED: &str = "remora-stream";
 
-/// Stands between a client and a server, and asks the client for another file than the one it offers. Keeps
+/// A proxy between a client and a server. It asks the client for a file other than the offered one, and keeps
 /// what the client sent.
 fn proxy(listener: UnixListener, server: &Path, wanted: String, seen: &Arc<Mutex<Vec<u8>>>) {
     while let Ok((client, _)) = listener.accept() {

@@ -1,4 +1,4 @@
-//! Dumps and loads that are cut off, and what becomes of them.
+//! Dumps and loads that are interrupted, and what becomes of them.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn halfway(pair: &Pair, dump: &str, chunks: u64) -> Running {
     running
 }
 
-/// Every server-wide setting, but for those that move by themselves.
+/// Every server-wide setting, except those that change by themselves.
 fn settings(session: &mut Session) -> BTreeMap<Option<String>, Option<String>> {
     let rows = session.strings("SHOW GLOBAL VARIABLES WHERE Variable_name NOT LIKE 'gtid%'").unwrap();
     rows.into_iter().map(|mut row| (row.remove(0), row.remove(0))).collect()
@@ -42,7 +42,7 @@ fn a_killed_load_goes_on() {
         let before = (settings(&mut pair.source()), settings(&mut pair.target()));
         let dump = many_chunks(&pair);
         halfway(&pair, dump, 3).kill();
-        // None is changed, so none has to be put back.
+        // No setting is changed, so none has to be restored.
         assert_eq!((settings(&mut pair.source()), settings(&mut pair.target())), before);
         pair.load(&[dump]).exits(1).says(&["--resume"]);
         pair.load(&[dump, "--resume"]).exits(0);
@@ -63,7 +63,7 @@ fn a_load_goes_on_after_its_server_was_killed_or_restarted() {
         pair.to.kill().unwrap();
         running.end().exits(1).says(&["--resume"]);
         pair.to.restart().unwrap();
-        // And once more, in an orderly way.
+        // The server is stopped once more, in an orderly way.
         let chunks = pair.chunks().unwrap_or(0);
         let running = pair.spawn(&pair.to, "load", &[dump, "--resume", "-j", "2"]);
         until("more chunks", || pair.chunks().is_none_or(|now| now > chunks));
@@ -73,7 +73,7 @@ fn a_load_goes_on_after_its_server_was_killed_or_restarted() {
         if ended.code != 0 {
             ended.exits(1).says(&["--resume"]);
             let last = pair.load(&[dump, "--resume"]);
-            // The server may have gone when the ledger had just gone: then all is in.
+            // The server may have gone just after the ledger was removed: then all rows are in.
             if last.code != 0 {
                 last.exits(1).says(&["no load of this dump was stopped here", "remora diff"]);
             }
@@ -97,7 +97,7 @@ fn a_load_that_loses_its_server_after_the_rows_says_how_it_goes_on() {
         source.strings("ANALYZE TABLE late.t").unwrap();
         pair.dump(&["late", "-o", "late.dump", "--chunk", "32K"]).exits(0);
         let running = halfway(&pair, "late.dump", 3);
-        // Who has read from the table keeps its index from being built.
+        // A session that has read from the table prevents the building of its index.
         let mut reader = pair.target();
         reader.execute("START TRANSACTION").unwrap();
         reader.strings("SELECT id FROM late.t LIMIT 1").unwrap();

@@ -1,4 +1,4 @@
-//! The dump of a replica, as the beginning of another one.
+//! A dump of a replica is the start of another replica.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,7 +34,7 @@ fn replicate(session: &mut Session, source: &Sandbox, server_id: u32, from: &str
     }
 }
 
-/// While rows come in from the source the dump knows which of its transactions it has.
+/// While rows come in from the source, the dump knows which transactions of the source it holds.
 #[test]
 fn the_dump_of_a_replica_begins_another_replica() {
     let products: Vec<_> = products().into_iter().filter(|product| *product != Product::MySql56).collect();
@@ -74,7 +74,7 @@ fn the_dump_of_a_replica_begins_another_replica() {
             assert_eq!(place("Master_Host"), Some("127.0.0.1"));
             replicate(&mut third, &source, 3, place("gtid_slave_pos").unwrap());
             stop.store(true, Ordering::Relaxed);
-            // A transaction that is in twice stops the replication, one that is not leaves a gap.
+            // A transaction that is applied twice stops the replication; a missing one leaves a gap.
             until("the third server has all rows", || {
                 let status = third.named_row("SHOW SLAVE STATUS").unwrap();
                 let error = status.iter().find(|(name, _)| name == "Last_SQL_Error").unwrap();

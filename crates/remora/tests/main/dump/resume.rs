@@ -1,4 +1,4 @@
-//! Dumps that are stopped, and go on.
+//! Dumps that are interrupted and resumed.
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ fn data_files(dump: &Path) -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|end| end == "zst")).collect()
 }
 
-/// Killed at some point, the folder is no dump and holds no half a file; then it goes on, is killed again,
-/// and so on to the end.
+/// Wherever the dump is killed, the folder is no dump and holds no partial file. Then the dump is resumed and
+/// killed again, until it is complete.
 #[test]
 fn a_killed_dump_is_none_and_goes_on() {
     on_products(&products(), |product| {
         let pair = Pair::new(product, product, &[]);
         many_chunks_of(&pair, "keys");
         let arguments = ["keys", "-o", "keys.dump", "--chunk", "32K", "-j", "2"];
-        // Numbers of files at which it is killed: those of a generator with a seed.
+        // The kill comes at these numbers of files, from a generator with a seed.
         let mut seed = 7_u32;
         let (mut resume, mut killed_late) = (false, false);
         for _ in 0..6 {
@@ -69,7 +69,7 @@ fn a_killed_dump_is_none_and_goes_on() {
             let name = entry.as_ref().unwrap().file_name();
             ["journal.", "dump.lock", ".partial"].iter().any(|word| name.to_string_lossy().contains(word))
         });
-        // One that was killed between the manifest and the end may leave its journal.
+        // A dump that was killed between the manifest and the end may leave its journal.
         assert!(strays.count() == 0 || killed_late);
         pair.load(&["keys.dump"]).exits(0);
         assert_equal(&pair, "keys");
@@ -101,7 +101,7 @@ fn what_is_kept_is_of_an_earlier_state_and_said_to_be() {
     ] {
         gate.holder.execute(sql).unwrap();
     }
-    // What a power failure leaves of the last line.
+    // A power failure leaves the last line like this.
     std::fs::write(pair.path("d.dump/journal.jsonl"), format!("{journal}{{\"chunk\":[3,{{")).unwrap();
     pair.dump(&["d", "-o", "d.dump", "--resume"]).exits(1).says(&["--where"]);
     let condition = journal.split("\"condition\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();

@@ -1,4 +1,4 @@
-//! What comes back is what was there: every case on every server, across servers, in every form.
+//! What was dumped comes back: every case on every server, across servers, in every form.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,7 @@ fn cases() -> Vec<PathBuf> {
     found
 }
 
-/// Server-wide settings under which many a tool makes something else of its own statements, or of what they
-/// return.
+/// Server-wide settings that change the meaning of many tools' statements and results.
 const ODD: [&str; 7] = [
     "sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,\
      PAD_CHAR_TO_FULL_LENGTH'",
@@ -59,7 +58,7 @@ fn round_trips(pair: &Pair) {
         let expect = std::fs::read_to_string(case.join("expect")).unwrap_or_else(|_| "0".to_owned());
         let mut expected = expect.lines();
         let code = expected.next().and_then(|code| code.parse().ok()).unwrap();
-        // What the servers are set to otherwise must not matter.
+        // The servers' other settings must not matter.
         odd_settings(pair, true);
         let dumped = pair.dump(&line);
         let loaded = pair.load(&[&name, "-j", "2"]);
@@ -133,14 +132,14 @@ fn a_table_called_like_its_database_crosses_between_servers() {
         let mut target = pair.target();
         assert_eq!(target.value("SELECT s FROM shop.v").unwrap().as_deref(), Some("2"));
         assert_eq!(target.value("SELECT COUNT(*) FROM shop.a").unwrap().as_deref(), Some("0"));
-        // What all servers print in the same words is compared between releases too.
+        // Whatever all servers print in the same words is compared between releases too.
         pair.diff("shop.dump", &[]).exits(0);
         target.execute("ALTER TABLE shop.shop ADD KEY more (shop)").unwrap();
         assert!(pair.diff("shop.dump", &[]).exits(4).out.contains("`shop`.`shop`: defined otherwise"));
     }
 }
 
-/// Old rows come with their times, also by another client.
+/// Old row versions are loaded with their times, also by another client.
 #[test]
 fn rows_of_the_past_are_loaded_by_other_clients() {
     on_products(&products(), |product| {
@@ -155,7 +154,7 @@ fn rows_of_the_past_are_loaded_by_other_clients() {
     });
 }
 
-/// What another server does not understand is refused before anything is changed.
+/// Anything that another server does not understand is refused before anything is changed.
 #[test]
 fn what_another_server_does_not_understand_is_refused_up_front() {
     if !products().contains(&Product::MySql56) {
@@ -199,12 +198,12 @@ fn what_another_server_does_not_understand_is_refused_up_front() {
     assert_eq!(pair.target().value(made).unwrap().as_deref(), Some("0"));
     let part = ["d.dump", "--exclude", "d.hidden", "--exclude", "d.spans", "--exclude", "/^d\\.$/"];
     let part = [&part[..], &["--exclude", "d.walks", "--exclude", "d.reads"]].concat();
-    // The trigger goes with its table.
+    // The trigger is left out with its table.
     pair.load(&part).exits(1).says(&["`d`.`jumps`"]);
     source.execute("DROP TRIGGER jumps").unwrap();
     pair.dump(&["d", "-o", "less.dump"]).exits(0);
     let part = [&["less.dump"], &part[1..]].concat();
-    // Views on what was left out are named.
+    // Views on objects that were left out are named.
     pair.load(&part).exits(3).says(&["`d`.`lacks`", "`d`.`lacks_too`"]);
     assert_eq!(pair.target().value("SELECT COUNT(*) FROM d.fine").unwrap().as_deref(), Some("1"));
 }
@@ -298,7 +297,7 @@ fn objects_lean_on_other_databases() {
         "INSERT INTO a.child (parent) VALUES (1)",
     ] {
         let made = source.execute(sql);
-        // Servers look at other tables and functions as late as they may, some earlier.
+        // Servers look up other tables and functions as late as they may, some of them earlier.
         if made.is_err() {
             source.execute("SET foreign_key_checks = 0").unwrap();
             source.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -307,7 +306,7 @@ fn objects_lean_on_other_databases() {
     pair.dump(&["a", "b", "-o", "both"]).exits(0);
     pair.load(&["both"]).exits(0);
     ["a", "b"].iter().for_each(|schema| assert_equal(&pair, schema));
-    // A part that leans on what is not there.
+    // A part that depends on objects that are not there.
     for schema in ["a", "b"] {
         let mut session = pair.target();
         session.execute("SET foreign_key_checks = 0").unwrap();

@@ -26,14 +26,14 @@ fn one_table_comes_with_what_is_its_own() {
         "SELECT GROUP_CONCAT(TRIGGER_NAME) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = 'd'";
     assert_eq!(pair.target().value(triggers).unwrap().as_deref(), Some("t_one"));
     assert_eq!(pair.target().value("SELECT id FROM d.one").unwrap().as_deref(), Some("1"));
-    // What is there is refused before anything is changed.
+    // An object that exists is refused before anything is changed.
     pair.load(&["all"]).exits(1).says(&["`d`.`one`", "exists"]);
     assert!(pair.target().value("SELECT 1 FROM d.two").is_err());
     pair.target().execute("DROP DATABASE d").unwrap();
     pair.load(&["all", "--definer", "root@localhost"]).exits(0).says(&["rewritten", "`some`@`body`"]);
     let definer = "SELECT DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'd'";
     assert_eq!(pair.target().value(definer).unwrap().as_deref(), Some("root@localhost"));
-    // A pattern that stands for nothing is a mistake, and so is a folder that exists.
+    // A pattern that matches nothing is an error, and so is a folder that exists.
     pair.dump(&["d.nothing", "-o", "other"]).exits(1).says(&["d.nothing"]);
     pair.dump(&["d", "-o", "all"]).exits(1).says(&["all", "there already"]);
 }
@@ -63,7 +63,7 @@ fn an_account_without_privileges_on_the_server_can_dump_what_it_reads() {
     });
 }
 
-/// Names of tables, views and routines, and of databases, that are on the target.
+/// Names of the databases, tables, views and routines on the target.
 fn there(pair: &Pair) -> String {
     let sql = "SELECT GROUP_CONCAT(n ORDER BY n SEPARATOR ' ') FROM (\
                SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) n FROM information_schema.TABLES UNION ALL \
@@ -86,7 +86,7 @@ fn names_are_chosen_by_wildcard_and_expression() {
         source.execute(&format!("CREATE PROCEDURE {schema}.p() SELECT 1")).unwrap();
     }
     let shop1 = "shop1 shop1.hits shop1.orders shop1.orders_tmp shop1.p() shop1.v";
-    // What is asked for, the exit code of the load, and what is there then.
+    // The patterns, the exit code of the load, and the objects that exist afterwards.
     let cases: [(&[&str], i32, &str); 8] = [
         (&["/^shop1\\./"], 0, shop1),
         (
@@ -94,7 +94,7 @@ fn names_are_chosen_by_wildcard_and_expression() {
             0,
             "shop1 shop1.hits shop1.v shop2 shop2.hits",
         ),
-        // A database none of whose tables is wanted does not come along, and its routines neither.
+        // A database none of whose tables is wanted is left out, and so are its routines.
         (&["*.hits", "--exclude", "/^(web|old)\\./"], 0, "shop1 shop1.hits shop2 shop2.hits"),
         (&["shop1", "web.h*"], 0, &format!("{shop1} web web.hits")),
         (&["--exclude", "/^shop/", "--exclude", "old", "--exclude", "web.*"], 0, "web web.p()"),
@@ -118,7 +118,7 @@ fn names_are_chosen_by_wildcard_and_expression() {
             pair.target().execute(&format!("DROP DATABASE IF EXISTS {schema}")).unwrap();
         }
     }
-    // The same words choose when a dump of everything is loaded, and when it is compared.
+    // The same patterns select when a dump of everything is loaded, and when it is compared.
     pair.dump(&["-o", "all", "--no-users"]).exits(0);
     pair.load(&["all", "--only", "/^shop.\\.orders/", "--exclude", "*.*_tmp"]).exits(0);
     assert_eq!(there(&pair), "shop1 shop1.orders shop2 shop2.orders");
@@ -154,7 +154,7 @@ fn some_rows_no_rows_and_another_definer() {
         let definers = "SELECT CONCAT(DEFINER, (SELECT DEFINER FROM information_schema.TRIGGERS \
                         WHERE TRIGGER_SCHEMA = 'd')) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'd'";
         assert_eq!(pair.target().value(definers).unwrap().as_deref(), Some("root@localhostroot@localhost"));
-        // What is compared is what the condition names, on a server that has all rows too.
+        // Only rows that meet the condition are compared, also on a server that has all rows.
         let ended = pair.diff_with(&pair.from, "some", &[]).exits(4);
         assert!(ended.out.contains("defined otherwise") && !ended.out.contains("rows"), "{}", ended.out);
         pair.dump(&["d", "-o", "bad", "--where", "nothing = 1"]).exits(1).says(&["nothing"]);
@@ -166,13 +166,13 @@ fn some_rows_no_rows_and_another_definer() {
         assert_eq!(pair.target().strings(rows).unwrap()[0], [None, None]);
         assert_eq!(pair.target().value(definers).unwrap().as_deref(), Some("some@bodysome@body"));
         clear(&pair);
-        // Definitions only, of a dump that has rows.
+        // Definitions only, from a dump that has rows.
         pair.load(&["some", "--no-data"]).exits(0);
         assert_eq!(pair.target().strings(rows).unwrap()[0], [None, None]);
     });
 }
 
-/// Who may not make somebody else the definer learns it before rows are loaded.
+/// An account that may not make somebody else the definer learns that before rows are loaded.
 #[test]
 fn a_definer_that_may_not_be_named_is_refused_up_front() {
     on_products(&products(), |product| {
@@ -229,7 +229,7 @@ fn what_a_dump_left_out_is_no_difference() {
     pair.dump(&["d.`a.b`", "-o", "dotted"]).exits(0);
     diff("most").exits(0);
     diff("dotted").exits(0);
-    // What it did not leave out is.
+    // A table that the dump did not leave out is compared.
     source.execute("CREATE TABLE d.three (id INT PRIMARY KEY)").unwrap();
     let said = diff("most").exits(4).out;
     assert_eq!(said.lines().count(), 1, "{said}");

@@ -1,4 +1,4 @@
-//! Rows and tables of any size in little memory, and the ways that only large tables take.
+//! Rows and tables of any size in little memory, and the code paths that only large tables take.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn bounded(pair: &Pair, arguments: &[&str]) -> Ended {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -v {MEMORY_KIB} && exec \"$0\" \"$@\"")]);
     command.arg(program.get_program()).args(arguments).current_dir(pair.folder.path());
-    // Only address space is bounded, of which the C library reserves 64 MiB for each thread's heap.
+    // Only address space is limited, and the C library reserves 64 MiB of it for each thread's heap.
     command.env("MALLOC_ARENA_MAX", "2").env_remove("MYSQL_PWD").env_remove("MYSQL_HOST");
     Ended::of(&command.output().unwrap())
 }
@@ -28,7 +28,7 @@ fn rows_and_tables_of_any_size_go_through_little_memory() {
     let mut source = pair.source();
     for sql in [
         "CREATE DATABASE d",
-        // Escaped it is twice as long: 160 MiB for a row.
+        // Escaping doubles its length: 160 MiB for a row.
         "CREATE TABLE d.large (id INT PRIMARY KEY, a LONGBLOB, b LONGTEXT) CHARACTER SET latin1",
         "INSERT INTO d.large VALUES (1, REPEAT(0x5c00, 40 << 20), 'x'), (2, NULL, REPEAT('\\n', 4 << 20)), (3, '', '')",
         "CREATE TABLE d.many (id INT PRIMARY KEY, a INT, b CHAR(60) CHARACTER SET latin1, c VARCHAR(100) COMMENT 'it''s  KEY `b` (`b`),', \
@@ -51,7 +51,8 @@ fn rows_and_tables_of_any_size_go_through_little_memory() {
     };
     let before = bulk(&pair);
     bounded(&pair, &[&["load", "d.dump"][..], &own, &[&to]].concat()).exits(0);
-    // The server's way into empty tables costs more than it saves, and is for one session alone.
+    // The server's bulk insert into empty tables costs more than it saves, and works for a single session
+    // only.
     assert_eq!(bulk(&pair), before);
     assert_equal(&pair, "d");
 }

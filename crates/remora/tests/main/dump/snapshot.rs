@@ -1,12 +1,11 @@
-//! One state of the data, whatever happens around the dump.
+//! A dump is one state of the data, whatever happens around it.
 
 use sandbox::Product;
 
 use super::{Pair, StopsWriters};
 use crate::support::{on_products, products, until};
 
-/// Every transaction puts the same into two tables: whatever the moment, a snapshot has as much in one as in
-/// the other.
+/// Every transaction adds the same rows to two tables, so any snapshot has the same number of rows in both.
 #[test]
 fn a_dump_amid_writers_is_one_state() {
     on_products(&products(), |product| {
@@ -49,7 +48,7 @@ fn one_state(pair: &Pair) {
                         format!("UPDATE w.b SET v = v + 1 WHERE id = {}", 4000 - at),
                         "COMMIT".to_owned(),
                     ] {
-                        // Two writers may well deadlock; then neither half is kept.
+                        // Two writers may deadlock; then neither half is kept.
                         if session.execute(&sql).is_err() {
                             session.execute("ROLLBACK").unwrap();
                             break;
@@ -92,14 +91,14 @@ fn who_stands_in_the_way_is_named() {
             source.value(waits).unwrap().as_deref() == Some("1")
         });
         let ended = pair.dump(&["d", "-o", "blocked", "--lock-wait", "1"]);
-        // First, so that the writer ends in any case.
+        // This comes first, so that the writer ends in any case.
         holder.execute("UNLOCK TABLES").unwrap();
         ended.exits(1).says(&["--lock-wait", "blocked by somebody who has locked d.t"]);
     });
     assert!(!pair.path("blocked/manifest.json").exists());
 }
 
-/// Only statements are ended, and only when that is asked for; who is idle has nothing to do with it.
+/// Only statements are ended, and only when the user asks for it; idle sessions are not affected.
 #[test]
 fn what_stands_in_the_way_is_named_and_ended_only_on_demand() {
     on_products(&products(), |product| {
@@ -124,7 +123,7 @@ fn what_stands_in_the_way_is_named_and_ended_only_on_demand() {
             let named = pair.dump(&["d", "-o", "named", "--lock-wait", "1"]);
             let alive = !running.is_finished();
             let ended = pair.dump(&["d", "-o", "ended", "--lock-wait", "1", "--kill-long-queries"]);
-            // Before anything is asserted, so that nobody is waited for.
+            // Before any assertion, so that nothing waits for it.
             source.execute(&format!("KILL {id}")).ok();
             assert!(running.join().unwrap().is_err());
             named.exits(1).says(&[&format!("blocked by connection {id} of root@localhost"), "UPDATE d.my"]);

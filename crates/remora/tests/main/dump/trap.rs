@@ -1,4 +1,4 @@
-//! The page of traps names what is there.
+//! The page of traps names tests that exist.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is shown of a replica and its source.
+//! What `stat` shows of a replica and its source.
 
 use sandbox::{Sandbox, Settings};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn view(server: &Sandbox) -> Value {
     lines(&shown.out).pop().unwrap()["replication"].clone()
 }
 
-/// Sources, those with a thread that stands still, and the delay.
+/// Sources, those with a stopped thread, and the delay.
 fn replication(server: &Sandbox) -> (Value, Value, Value) {
     let view = view(server);
     (view["sources"].clone(), view["stopped"].clone(), view["delay_s"].clone())
