@@ -48,9 +48,7 @@ impl Table {
         if left_out > self.told {
             self.told = left_out;
             let left_out = progress::count(left_out, "column");
-            report.note(&format!(
-                "{left_out} left out, as the terminal is {room} wide; a file, a pipe and --json get them all"
-            ));
+            report.note(&format!("{left_out} left out: the terminal is {room} wide; --json has all of them"));
         }
     }
 
