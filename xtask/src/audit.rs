@@ -9,7 +9,7 @@ use crate::{cargo, release, run};
 
 /// Licences, sources, doubled versions; advisories too where their database is on this machine already.
 pub(crate) fn dependencies() -> Result<()> {
-    ready("deny")?;
+    ready("deny", "")?;
     let mut deny = cargo();
     deny.args(["deny", "--workspace", "check", "--hide-inclusion-graph", "licenses", "sources", "bans"]);
     run(&mut deny)?;
@@ -21,14 +21,14 @@ pub(crate) fn dependencies() -> Result<()> {
     run(cargo().args(["deny", "--workspace", "check", "--disable-fetch", "advisories"]))
 }
 
-/// Installs a further command of cargo, once.
-pub(crate) fn ready(command: &str) -> Result<()> {
+/// Installs a further command of cargo, once; `version` is empty or `@1.2.3`.
+pub(crate) fn ready(command: &str, version: &str) -> Result<()> {
     let there = cargo().args([command, "--version"]).output()?;
     if there.status.success() {
         return Ok(());
     }
     // Unoptimised, it is there in half the time, and what it does takes seconds.
-    run(cargo().args(["install", "--locked", "--quiet", "--debug", &format!("cargo-{command}")]))
+    run(cargo().args(["install", "--locked", "--quiet", "--debug", &format!("cargo-{command}{version}")]))
 }
 
 /// The size of the release program without its symbols, as one who installs it has it.

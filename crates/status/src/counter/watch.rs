@@ -412,9 +412,14 @@ mod tests {
         assert_eq!(written(&names), ["Questions", "Uptime", "Innodb_deadlocks"]);
         // Each change of the answer makes new names, and the same answer none.
         let one = answer(&[&[Some("Uptime"), Some("2")]]);
-        for (answer, metrics) in
-            [(&two, &metric("Innodb_lsn_current")[..]), (&two, &[]), (&one, &[]), (&answer(&[]), &[])]
-        {
+        let other = answer(&[&[Some("Questions"), Some("1")]]);
+        for (answer, metrics) in [
+            (&two, &metric("Innodb_lsn_current")[..]),
+            (&two, &[]),
+            (&one, &[]),
+            (&other, &[]),
+            (&answer(&[]), &[]),
+        ] {
             let before = Arc::clone(&names);
             values(&mut names, answer, metrics);
             assert!(!Arc::ptr_eq(&before, &names));
