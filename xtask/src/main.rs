@@ -44,8 +44,8 @@ const HELP: &str = "cargo xtask CHORE
                                   --since also mutants of what has changed since then
   fuzz TARGET|all [SECONDS]       feed a decoder what nobody thought of
   corpora [FOLDER...]             files of other projects through remora import, beside what other readers make of them
-  mutate [CRATE...] [--in-diff REV]
-                                  change the code in small ways: which change does no test notice?
+  mutate [CRATE...] [--shard K/N] [--in-diff REV]
+                                  change the code in small ways: which change does no test notice? K of N parts, from 0
   bench before PROGRAM [--rows N] [--only WORD]
                                   an earlier remora beside this one
   bench block [--tracked|--server]

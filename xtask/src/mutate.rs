@@ -1,74 +1,207 @@
-//! Mutants: the code is changed in small ways, and each change must make a test fail. A change that does not
-//! reveals a missing test, or is in the list of accepted ones, with the reason.
+//! Mutants: the code is changed in small ways, and each change must make a test fail. One that does not shows
+//! a test that is missing, or stands in the list of those that are accepted, with the reason.
+//!
+//! cargo-gamma builds all changes of a crate into one test program, which is told for each run which of them
+//! is the code. So a crate is built once, and a mutant takes as long as the tests that reach it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde::Deserialize;
 
 use crate::{audit, cargo, root, shown, target};
 
 /// Crates whose tests need no servers, threads or disks, so that a mutant takes seconds.
 const PURE: [&str; 8] = ["rows", "column", "innodb", "urlpack", "codec", "status", "block", "queue"];
 
-/// Mutants that may survive, one per line: the name from cargo-mutants without the place in the file, ` # `,
-/// the reason.
+/// The version whose report is read here.
+const VERSION: &str = "0.4.0";
+
+/// What is changed: values of functions, operators, guards and arms of a match, fields. Other changes, such
+/// as those of literals, give many mutants that mean little.
+const MUTATORS: &str = "fn_value,relational,arith,bitwise,shift,assign,logical.and_to_or,logical.or_to_and,\
+                        match_guard.always_true,match_guard.always_false,match_arm,struct_field,unary";
+
+/// Mutants that survive and may, one a line: file, function and change, ` # `, the reason.
 const ACCEPTED: &str = "xtask/survivors.txt";
 
-/// `cargo xtask mutate [CRATE...] [--in-diff REV]`
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let (mut crates, mut since) = (Vec::new(), None);
-    let mut rest = arguments.iter().map(String::as_str);
-    while let Some(argument) = rest.next() {
-        match argument {
-            "--in-diff" => since = Some(rest.next().context("--in-diff REV")?),
-            name if PURE.contains(&name) => crates.push(name),
-            other => bail!("no crate {other} to change; there are {}", PURE.join(", ")),
-        }
-    }
-    if crates.is_empty() {
-        crates.extend(PURE);
-    }
-    let survivors = survivors(&crates, since)?;
-    let list = std::fs::read_to_string(root().join(ACCEPTED)).context(ACCEPTED)?;
-    let accepted = accepted(&list)?;
-    let new: Vec<&String> = survivors.iter().filter(|mutant| !accepted.contains(mutant.as_str())).collect();
-    new.iter().for_each(|mutant| println!("survives: {mutant}"));
-    let known = survivors.len() - new.len();
-    println!("{} mutants survive, {known} of them accepted in {ACCEPTED}", survivors.len());
-    if new.is_empty() { Ok(()) } else { bail!("{} mutants that no test notices", new.len()) }
+/// Functions that only a session reaches: the tests of `remora stat` and `remora vars` try them on real
+/// servers, which takes minutes.
+const BY_SERVERS: [(&str, &[&str]); 5] = [
+    ("crates/status/src/lib.rs", &["pairs"]),
+    (
+        "crates/status/src/counter/own.rs",
+        &["new", "place", "session", "ask", "look", "named", "take", "find", "stream", "counts"],
+    ),
+    (
+        "crates/status/src/counter/watch.rs",
+        &[
+            "notes",
+            "sample",
+            "take",
+            "mark_restart",
+            "connect",
+            "note_denied",
+            "try_part",
+            "find_replicas",
+            "is_time",
+            "replicas",
+            "queues",
+            "metrics",
+            "processes",
+            "digests",
+            "refused",
+            "not_fatal",
+            "prepare",
+            "settings",
+        ],
+    ),
+    ("crates/status/src/variable/server.rs", &["read_server", "deprecations"]),
+    ("crates/status/src/variable/advise.rs", &["read"]),
+];
+
+/// What is asked for.
+#[derive(Debug, Default, PartialEq)]
+struct Wanted<'a> {
+    crates: Vec<&'a str>,
+    /// Only what differs from this revision.
+    since: Option<&'a str>,
+    /// A part of each crate's mutants: which one from 0, and of how many.
+    shard: Option<(&'a str, &'a str)>,
 }
 
-/// The mutants that no test noticed.
-fn survivors(crates: &[&str], since: Option<&str>) -> Result<BTreeSet<String>> {
-    audit::ready("mutants")?;
-    let folder = target().join("mutants");
+impl Wanted<'_> {
+    fn read(arguments: &[String]) -> Result<Wanted<'_>> {
+        let mut wanted = Wanted::default();
+        let mut rest = arguments.iter().map(String::as_str);
+        while let Some(argument) = rest.next() {
+            match argument {
+                "--in-diff" => wanted.since = Some(rest.next().context("--in-diff REV")?),
+                "--shard" => {
+                    let shard = rest.next().and_then(|shard| shard.split_once('/'));
+                    wanted.shard = Some(shard.context("--shard K/N")?);
+                }
+                name if PURE.contains(&name) => wanted.crates.push(name),
+                other => bail!("no crate {other} to change; there are {}", PURE.join(", ")),
+            }
+        }
+        if wanted.crates.is_empty() {
+            wanted.crates.extend(PURE);
+        }
+        Ok(wanted)
+    }
+}
+
+/// `cargo xtask mutate [CRATE...] [--shard K/N] [--in-diff REV]`
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let wanted = Wanted::read(arguments)?;
+    let list = std::fs::read_to_string(root().join(ACCEPTED)).context(ACCEPTED)?;
+    let accepted = accepted(&list)?;
+    audit::ready("gamma", &format!("@{VERSION}"))?;
+    let mut new = 0;
+    for name in &wanted.crates {
+        let survivors = report(name, &wanted)?.survivors();
+        let unknown: Vec<_> = survivors.iter().filter(|mutant| !accepted.contains(mutant.as_str())).collect();
+        unknown.iter().for_each(|mutant| println!("survives: {mutant}"));
+        let known = survivors.len() - unknown.len();
+        println!("{name}: {} mutants survive, {known} of them accepted in {ACCEPTED}", survivors.len());
+        new += unknown.len();
+    }
+    if new == 0 { Ok(()) } else { bail!("{new} mutants that no test notices") }
+}
+
+/// Makes the mutants of a crate, tries them and reads what became of them.
+fn report(name: &str, wanted: &Wanted<'_>) -> Result<Report> {
+    let folder = target().join("mutants").join(name);
     std::fs::create_dir_all(&folder)?;
-    let mut mutants = cargo();
-    mutants.args(["mutants", "--no-shuffle", "--colors=never", "--output"]).arg(&folder);
-    mutants.args(crates.iter().flat_map(|name| ["--package", name]));
-    if let Some(since) = since {
+    let path = folder.join("gamma-report.json");
+    // An old report must not pass for this run's.
+    std::fs::write(&path, "{\"files\":{}}")?;
+    // It takes minutes of a machine that may be wanted for other things.
+    let mut mutants = Command::new("nice");
+    mutants.args(["-n", "12"]).arg(cargo().get_program()).current_dir(root());
+    mutants.args(["gamma", "run", "--no-config", "--color=never", "--progress=never", "--jobs=1"]);
+    mutants.args(["--package", name, "--mutators", MUTATORS, "--artifact-dir"]).arg(&folder);
+    // What it builds stays for the next run. It has to lie in this tree.
+    mutants.arg("--cache-dir").arg(root().join("target/gamma")).env_remove("CARGO_TARGET_DIR");
+    // Its own bounds of memory need a cgroup, and a loaded machine may be slow.
+    mutants.args(["--memory=off", "--minimum-test-timeout=20"]);
+    // A failed property is enough; the smallest example of it is not looked for.
+    mutants.env("PROPTEST_MAX_SHRINK_ITERS", "0");
+    if let Some((which, parts)) = wanted.shard {
+        mutants.args(["--shard-index", which, "--shard-count", parts]);
+    }
+    if let Some(since) = wanted.since {
         let diff = Command::new("git").args(["diff", since]).current_dir(root()).output()?;
         let path = folder.join("diff");
         std::fs::write(&path, diff.stdout)?;
         mutants.arg("--in-diff").arg(path);
     }
     println!("$ {}", shown(&mutants));
-    // 2: some survived. 3: some timed out, which counts as noticed.
     let status = mutants.status()?;
-    if !matches!(status.code(), Some(0 | 2 | 3)) {
-        bail!("cargo mutants: {status}");
+    if !status.success() {
+        bail!("cargo gamma: {status}");
     }
-    let missed = std::fs::read_to_string(folder.join("mutants.out/missed.txt")).unwrap_or_default();
-    Ok(missed.lines().map(without_place).collect())
+    serde_json::from_slice(&std::fs::read(&path)?).with_context(|| path.display().to_string())
 }
 
-/// `crates/rows/src/mark.rs:12:5: replace ...` without the numbers, which change with every line that is
-/// added above.
-fn without_place(line: &str) -> String {
-    let Some((place, change)) = line.split_once(": ") else { return line.to_owned() };
-    let file = place.split(':').next().unwrap_or(place);
-    format!("{file}: {change}")
+/// What cargo-gamma says, as far as it matters here.
+#[derive(Deserialize)]
+struct Report {
+    files: BTreeMap<String, File>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    source: String,
+    mutants: Vec<Mutant>,
+}
+
+#[derive(Deserialize)]
+struct Mutant {
+    status: String,
+    description: String,
+    location: Location,
+}
+
+#[derive(Deserialize)]
+struct Location {
+    start: Start,
+}
+
+#[derive(Deserialize)]
+struct Start {
+    line: usize,
+}
+
+impl Report {
+    /// Those that no test noticed and a test of the crate could notice: `file: function: change`, without the
+    /// line, which changes with every line that is added above. One that takes too long was noticed.
+    fn survivors(&self) -> BTreeSet<String> {
+        let all =
+            self.files.iter().flat_map(|(path, file)| file.mutants.iter().map(move |it| (path, file, it)));
+        all.filter(|(_, _, mutant)| matches!(mutant.status.as_str(), "Survived" | "NoCoverage"))
+            .map(|(path, file, mutant)| (path, function(&file.source, mutant.location.start.line), mutant))
+            .filter(|(path, function, _)| {
+                !BY_SERVERS.iter().any(|(file, all)| path == file && all.contains(function))
+            })
+            .map(|(path, function, mutant)| format!("{path}: {function}: {}", mutant.description))
+            .collect()
+    }
+}
+
+/// The name of the function that a line, counted from 1, is in.
+fn function(source: &str, line: usize) -> &str {
+    let before: Vec<&str> = source.lines().take(line).collect();
+    let named = before.iter().rev().find_map(|line| {
+        let (front, rest) = line.split_once("fn ")?;
+        let is_head = front.trim_start().split(' ').all(|word| {
+            word.is_empty() || word.starts_with("pub") || matches!(word, "const" | "unsafe" | "extern" | "in")
+        });
+        is_head.then(|| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())?
+    });
+    named.unwrap_or("?")
 }
 
 /// The mutants in the list. A line without a reason is refused.
@@ -84,12 +217,38 @@ fn accepted(list: &str) -> Result<BTreeSet<&str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{accepted, without_place};
+    use super::{PURE, Report, Wanted, accepted};
+
+    #[test]
+    fn a_part_of_the_mutants_may_be_asked_for() {
+        let arguments = ["codec", "--shard", "1/4", "--in-diff", "HEAD~3"].map(str::to_owned);
+        let wanted = Wanted { crates: vec!["codec"], since: Some("HEAD~3"), shard: Some(("1", "4")) };
+        assert_eq!(Wanted::read(&arguments).unwrap(), wanted);
+        assert_eq!(Wanted::read(&[]).unwrap().crates, PURE);
+        for wrong in [&["remora"][..], &["--shard"], &["--shard", "1"], &["--in-diff"]] {
+            let wrong: Vec<String> = wrong.iter().map(|word| (*word).to_owned()).collect();
+            assert!(Wanted::read(&wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_survivor_is_known_wherever_it_stands_in_its_file() {
-        let told = without_place("crates/rows/src/mark.rs:12:5: replace < with <= in Marks::take");
-        assert_eq!(told, "crates/rows/src/mark.rs: replace < with <= in Marks::take");
+        let report = |lines: usize, status: &str, path: &str| {
+            let source = "\n".repeat(lines)
+                + "impl X {\n    pub(crate) fn pairs(\n        a: fn (),\n    ) {\n        a < b\n";
+            let mutant = serde_json::json!({
+                "status": status, "description": "replace < with <=", "location": {"start": {"line": lines + 5}}
+            });
+            let report = serde_json::json!({"files": {path: {"source": source, "mutants": [mutant]}}});
+            serde_json::from_value::<Report>(report).unwrap().survivors()
+        };
+        let told = report(0, "Survived", "crates/rows/src/mark.rs");
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["crates/rows/src/mark.rs: pairs: replace < with <="]);
+        assert_eq!(report(7, "NoCoverage", "crates/rows/src/mark.rs"), told);
+        assert!(report(0, "Killed", "crates/rows/src/mark.rs").is_empty());
+        // Its test needs a server.
+        assert!(report(0, "Survived", "crates/status/src/lib.rs").is_empty());
+        let told = told.first().unwrap();
         let list = format!("# a comment\n\n{told} # both give the same\n");
         assert!(accepted(&list).unwrap().contains(told.as_str()));
         assert!(accepted(&format!("{told}\n")).is_err() && accepted(&format!("{told} # \n")).is_err());

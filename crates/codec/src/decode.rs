@@ -167,3 +167,18 @@ impl<R: BufRead> Read for Lz4<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_failures_are_told_apart() {
+        let kind = |kind: io::ErrorKind, text: &str| explain(Codec::Zstd, &io::Error::new(kind, text)).kind();
+        assert_eq!(kind(io::ErrorKind::UnexpectedEof, "x"), io::ErrorKind::UnexpectedEof);
+        assert_eq!(kind(io::ErrorKind::Other, "incomplete frame"), io::ErrorKind::UnexpectedEof);
+        assert_eq!(kind(io::ErrorKind::Other, "x"), io::ErrorKind::InvalidData);
+        // Who reads tries again.
+        assert_eq!(kind(io::ErrorKind::Interrupted, "x"), io::ErrorKind::Interrupted);
+    }
+}

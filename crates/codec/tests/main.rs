@@ -4,7 +4,9 @@
 #[path = "main/parallel.rs"]
 mod parallel;
 
+use std::cell::RefCell;
 use std::io::{Cursor, ErrorKind, Read, Write};
+use std::rc::Rc;
 
 use codec::Codec;
 use proptest::prelude::*;
@@ -82,6 +84,87 @@ fn skippable_frames_are_skipped() {
 fn text_that_only_looks_compressed_is_plain() {
     for text in [&b""[..], b"B", b"BZh9 is a name\n", b"\x1f\x8b", b"id,name\n"] {
         assert_eq!(unpack(text.to_vec()).unwrap(), (Codec::Plain, text.to_vec()));
+    }
+}
+
+#[test]
+fn a_codec_has_a_name_and_an_end() {
+    let names = Codec::ALL.map(|codec| format!("{codec}.{}", codec.extension()));
+    assert_eq!(names, ["plain.", "gzip.gz", "zstd.zst", "lz4.lz4", "xz.xz", "bzip2.bz2", "column.rcol"]);
+}
+
+/// What came to a sink: its bytes, and how often it was flushed.
+#[derive(Clone, Default)]
+struct Sink(Rc<RefCell<(Vec<u8>, usize)>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.borrow_mut().0.extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.borrow_mut().1 += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_flushed_comes_to_the_sink() {
+    for codec in Codec::ALL {
+        for level in [1, 3] {
+            let sink = Sink::default();
+            let mut encoder = codec.encoder(sink.clone(), level).unwrap();
+            encoder.write_all(b"hello").unwrap();
+            let before = sink.0.borrow().clone();
+            encoder.flush().unwrap();
+            assert_ne!(*sink.0.borrow(), before, "{codec} {level}");
+            encoder.write_all(b" world").unwrap();
+            encoder.finish().unwrap();
+            assert_eq!(unpack(sink.0.take().0).unwrap(), (codec, b"hello world".to_vec()));
+        }
+    }
+    // A frame of its own, and none without text.
+    let mut encoder = Codec::Zstd.encoder(Vec::new(), 1).unwrap();
+    encoder.write_all(b"hello").unwrap();
+    encoder.flush().unwrap();
+    encoder.flush().unwrap();
+    assert_eq!(
+        encoder.finish().unwrap(),
+        Codec::Zstd
+            .encoder(Vec::new(), 1)
+            .and_then(|mut one| {
+                one.write_all(b"hello")?;
+                one.finish()
+            })
+            .unwrap()
+    );
+}
+
+#[test]
+fn a_window_that_is_too_large_is_damage() {
+    let mut packed = Vec::new();
+    let job = codec::parallel::Job { codec: Codec::Zstd, level: 1, threads: 1, long: Some(24) };
+    codec::parallel::compress(&mut &rows()[..], &mut packed, job).unwrap();
+    let read = |window| {
+        let (_, mut reader) = codec::bounded_decoder(Box::new(Cursor::new(packed.clone())), window).unwrap();
+        reader.read_to_end(&mut Vec::new())
+    };
+    assert_eq!(read(24).unwrap(), rows().len());
+    assert_eq!(read(23).unwrap_err().kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn another_version_of_columns_is_told_from_damage() {
+    let whole = pack(Codec::Column, b"1\t2\n");
+    let said = |at: usize| {
+        let mut file = [whole.clone(), whole.clone()].concat();
+        file[whole.len() + at] ^= 4;
+        unpack(file).unwrap_err().to_string()
+    };
+    assert!(said(7).contains("newer version"), "{}", said(7));
+    for at in [0, 6] {
+        assert!(said(at).contains("something else follows"), "{}", said(at));
     }
 }
 

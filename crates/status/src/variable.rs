@@ -189,3 +189,85 @@ impl Variable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(head: &str, lines: &str) -> Snapshot {
+        let text = format!("remora variables 1\ntitle\tx\nversion\tmariadb-10.11.6\n{head}\n{lines}");
+        Snapshot::read(&text).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_known_is_learnt_from_the_series() {
+        let series = snapshot(
+            "groups\tmysqld server\nhas\toptions variables\n",
+            "a\tdefault=1\ttype=INT\tmin=0\tmax=9\tblock=2\twords=A,B\toption=required\tdeprecated=soon\tignored=gone\tmachine\n\
+             of_others\tdefault=1\tvariable\noption_only\tdefault=1\toption=none\n",
+        );
+        let mut server = snapshot("has\tvariables\n", "a\tvalue=5\tvariable\n");
+        assert_eq!((server.is_partial(), snapshot("", "").is_partial()), (false, true));
+        assert!(!snapshot("has\toptions\n", "").is_partial());
+        server.learn(&series);
+        let expected = snapshot(
+            "groups\tmysqld server\nhas\toptions variables\n",
+            "a\tdefault=1\tvalue=5\ttype=INT\tmin=0\tmax=9\tblock=2\twords=A,B\toption=required\tdeprecated=soon\tignored=gone\tvariable\tmachine\n\
+             option_only\tdefault=1\toption=none\n",
+        );
+        assert_eq!(server, expected);
+        // What is known stays.
+        let mut other = snapshot(
+            "groups\tmariadb\nhas\toptions variables\n",
+            "a\tdefault=2\ttype=DOUBLE\tmin=1\tmax=8\tblock=4\twords=C\toption=none\tdeprecated=no\tignored=no\tmachine\n",
+        );
+        let before = other.clone();
+        other.learn(&series);
+        other.variables.retain(|name, _| name == "a");
+        assert_eq!(other, before);
+        let mut neither = snapshot("", "a\n");
+        neither.learn(&snapshot("", "a\n"));
+        assert!(!neither.has_options && !neither.variables["a"].is_by_machine);
+    }
+
+    #[test]
+    fn what_a_program_prints_of_itself_is_put_right() {
+        let series =
+            snapshot("", "a\tdefault=7\tprinted=1K\nb\tdefault=7\tprinted=2\nc\tdefault=7\nd\tprinted=1\n");
+        let mut own = snapshot("", "a\tdefault=1024\nb\tdefault=1\nc\tdefault=1\n");
+        own.correct(&series);
+        let defaults = ["a", "b", "c"].map(|name| own.variables[name].default.clone().unwrap());
+        assert_eq!(defaults, ["7", "1", "1"]);
+        // The rest is learnt.
+        assert!(own.variables.contains_key("d"));
+    }
+
+    #[test]
+    fn a_value_is_set_when_somebody_set_it() {
+        let is_set = |fields: &str| snapshot("", &format!("a\t{fields}\n")).variables["a"].is_set();
+        for fields in
+            ["value=1\torigin=CONFIG", "value=1\tdefault=1\torigin=SQL", "value=2\tdefault=1", "value=1"]
+        {
+            assert!(is_set(fields), "{fields}");
+        }
+        for fields in [
+            "value=1\torigin=AUTO",
+            "value=1\torigin=COMPILE-TIME",
+            "origin=CONFIG",
+            "value=1K\tdefault=1024",
+            "default=1",
+        ] {
+            assert!(!is_set(fields), "{fields}");
+        }
+        let is_switch = |kind: &str| snapshot("", &format!("a\ttype={kind}\n")).variables["a"].is_switch();
+        assert!(is_switch("BOOLEAN") && !is_switch("ENUM"));
+    }
+
+    #[test]
+    fn a_series_is_the_version_without_its_last_number() {
+        let mut snapshot = snapshot("", "");
+        assert_eq!(snapshot.series(), "mariadb-10.11");
+        snapshot.version.clear();
+        assert_eq!(snapshot.series(), "");
+    }
+}

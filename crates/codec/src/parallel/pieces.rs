@@ -130,6 +130,7 @@ impl Pieces {
 }
 
 /// Where a piece ends.
+#[derive(Debug, PartialEq)]
 enum Found {
     At(usize),
     /// The end is known when there are this many bytes.
@@ -182,5 +183,108 @@ fn zstd_end(held: &[u8]) -> Found {
         if header & 1 == 1 {
             return Found::At(at + if descriptor & 4 != 0 { 4 } else { 0 });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(codec: Codec, stream: Vec<u8>) -> (Vec<Vec<u8>>, Vec<u8>) {
+        let mut pieces = Pieces::new(codec, Box::new(Cursor::new(stream)));
+        let mut found = Vec::new();
+        while let Some(piece) = pieces.next().unwrap() {
+            found.push(piece);
+        }
+        let mut rest = Vec::new();
+        if let Some(mut more) = pieces.rest().unwrap() {
+            more.read_to_end(&mut rest).unwrap();
+        }
+        (found, rest)
+    }
+
+    #[test]
+    fn pieces_are_found_where_they_end() {
+        let texts: [&[u8]; 5] = [b"", b"a", &[b'x'; 300], &[b'y'; 70_000], b"the last"];
+        for codec in [Codec::Gzip, Codec::Zstd] {
+            let written: Vec<Vec<u8>> = texts.iter().map(|text| compress(codec, 3, text).unwrap()).collect();
+            assert_eq!(pieces(codec, written.concat()), (written.clone(), Vec::new()), "{codec}");
+            // What does not say how long it is, is left.
+            let mut encoder = codec.encoder(Vec::new(), 3).unwrap();
+            encoder.write_all(b"of others").unwrap();
+            let others = encoder.finish().unwrap();
+            assert_eq!(
+                pieces(codec, [written.concat(), others.clone()].concat()),
+                (written, others),
+                "{codec}"
+            );
+        }
+    }
+
+    /// A frame of zstd: the descriptor's flags for the size, for one segment, a checksum and a dictionary,
+    /// and the content size; then a raw block and one of a repeated byte.
+    fn frame(size: u8, single: bool, sum: bool, dictionary: u8, content: usize) -> Vec<u8> {
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd];
+        frame.push(size << 6 | u8::from(single) << 5 | u8::from(sum) << 2 | dictionary);
+        frame.extend((!single).then_some(0x7f));
+        frame.extend(&[0xee; 4][..[0, 1, 2, 4][usize::from(dictionary)]]);
+        frame.extend(&content.to_le_bytes()[..if size == 0 { usize::from(single) } else { 1 << size }]);
+        let block = |len: usize, kind: usize, last: usize| (len << 3 | kind << 1 | last).to_le_bytes();
+        frame.extend(&block(300, 0, 0)[..3]);
+        frame.extend([9; 300]);
+        frame.extend(&block(5000, 1, 1)[..3]);
+        frame.push(9);
+        frame.extend(&[7; 4][..if sum { 4 } else { 0 }]);
+        frame
+    }
+
+    #[test]
+    fn a_frame_of_zstd_ends_behind_its_last_block() {
+        for (size, single, sum, dictionary) in (0..64).map(|n: u8| (n & 3, n & 4 != 0, n & 8 != 0, n >> 4)) {
+            let whole = frame(size, single, sum, dictionary, 90);
+            if size == 0 && !single {
+                assert_eq!(zstd_end(&whole), Found::Unknown, "without a size");
+                continue;
+            }
+            assert_eq!(zstd_end(&whole), Found::At(whole.len()), "{size} {single} {sum} {dictionary}");
+            for cut in 0..whole.len() - if sum { 5 } else { 1 } {
+                match zstd_end(&whole[..cut]) {
+                    Found::After(wanted) => assert!(cut < wanted && wanted <= whole.len(), "{cut}: {wanted}"),
+                    found => panic!("{cut}: {found:?}"),
+                }
+            }
+        }
+        let of = |content| zstd_end(&frame(2, true, false, 0, content));
+        assert_eq!((of(BYTES_MAX), of(BYTES_MAX + 1)), (Found::At(316), Found::Unknown));
+        assert_eq!(zstd_end(b"hello"), Found::Unknown);
+    }
+
+    #[test]
+    fn a_member_of_gzip_ends_where_its_field_says() {
+        let head = |end: usize| [&GZIP_HEAD[..], &end.to_le_bytes()[..4]].concat();
+        for held in [&b""[..], &GZIP_HEAD[..5], &GZIP_HEAD] {
+            assert_eq!(gzip_end(held), Found::After(GZIP_HEAD_BYTES));
+        }
+        let ends = [1000, GZIP_HEAD_BYTES + 1, GZIP_HEAD_BYTES, 0].map(|end| gzip_end(&head(end)));
+        assert_eq!(ends, [Found::At(1000), Found::At(GZIP_HEAD_BYTES + 1), Found::Unknown, Found::Unknown]);
+        assert_eq!([gzip_end(b"\x1f\x8b\x08\0"), gzip_end(&[0; 100])], [Found::Unknown, Found::Unknown]);
+        // What is too large to be held is left to be read as a stream.
+        let (found, rest) = pieces(Codec::Gzip, head(BYTES_MAX + 1));
+        assert_eq!((found.len(), rest), (0, head(BYTES_MAX + 1)));
+        let mut cut = Pieces::new(Codec::Gzip, Box::new(Cursor::new(head(BYTES_MAX))));
+        assert_eq!(cut.next().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_piece_is_larger_the_harder_it_is_packed() {
+        let mib = |codec, level| bytes(codec, level) >> 20;
+        let zstd = [0, 2, 3, 9, 10, 15, 16, 22].map(|level| mib(Codec::Zstd, level));
+        assert_eq!(zstd, [1, 1, 8, 8, 16, 16, 64, 64]);
+        assert_eq!(
+            [0, 1, 9, 12].map(|level| bytes(Codec::Bzip2, level)),
+            [100_000, 100_000, 900_000, 900_000]
+        );
+        assert_eq!([1, 6, 9, 12].map(|level| mib(Codec::Xz, level)), [3, 24, 192, 192]);
+        assert_eq!([mib(Codec::Gzip, 9), mib(Codec::Lz4, 1)], [1, 4]);
     }
 }

@@ -165,3 +165,89 @@ impl<'a> Interval<'a> {
         self.row(name).and_then(|row| row.value.number()).map(Number::as_f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_counter_changes_and_a_gauge_is() {
+        let before = Sample::of(0, &[("Questions", "10"), ("Threads_cached", "3"), ("Version", "x")]);
+        let mut now = Sample::of(2, &[("Questions", "30"), ("Threads_cached", "2"), ("Version", "x")]);
+        let interval = between(Some(&before), &now);
+        assert!(interval.is_whole() && interval.earlier().is_some());
+        assert_eq!((interval.seconds, interval.change("Questions")), (2.0, Some(20.0)));
+        assert_eq!(interval.rate("Questions"), Some(10.0));
+        assert_eq!((interval.change("Threads_cached"), interval.gauge("Threads_cached")), (None, Some(2.0)));
+        assert_eq!((interval.gauge("Version"), interval.gauge("No_such")), (None, None));
+        let names: Vec<String> = interval.rows().map(|row| row.name.text.to_string()).collect();
+        assert_eq!(names, ["Questions", "Threads_cached", "Version"]);
+        // In no time there is no rate.
+        assert_eq!(interval.row("Questions").unwrap().per_s(0.0), None);
+        // What remora asked is not what others asked, and no counter goes back by it.
+        now.own = [("Questions".into(), Number::from(5))].into();
+        assert_eq!(between(Some(&before), &now).change("Questions"), Some(15.0));
+        now.own = [("Questions".into(), Number::from(50))].into();
+        assert_eq!(between(Some(&before), &now).change("Questions"), Some(0.0));
+    }
+
+    #[test]
+    fn our_own_connection_is_not_counted() {
+        let now =
+            Sample::of(0, &[("Threads_connected", "5"), ("Threads_running", "0"), ("Threads_cached", "5")]);
+        let gauge = |name| between(None, &now).gauge(name);
+        assert_eq!(gauge("Threads_connected"), Some(4.0));
+        assert_eq!((gauge("Threads_running"), gauge("Threads_cached")), (Some(0.0), Some(5.0)));
+    }
+
+    #[test]
+    fn names_may_come_in_another_order() {
+        let mut before = Sample::of(0, &[("Questions", "10"), ("Slow_queries", "1")]);
+        let now = Sample::of(1, &[("Slow_queries", "4"), ("Questions", "12"), ("Opened_tables", "7")]);
+        let changes = |before: &Sample| {
+            ["Questions", "Slow_queries", "Opened_tables"]
+                .map(|name| between(Some(before), &now).change(name))
+        };
+        assert_eq!(changes(&before), [Some(2.0), Some(3.0), None]);
+        before.values[0] = Value::parse("12");
+        assert_eq!(changes(&before), [Some(0.0), Some(3.0), None]);
+        before.values[0] = Value::parse("50");
+        assert_eq!(changes(&before), [None, Some(3.0), None]);
+        let interval = between(Some(&before), &now);
+        assert!(interval.row("Questions").unwrap().fell && !interval.row("Slow_queries").unwrap().fell);
+    }
+
+    #[test]
+    fn an_interval_without_a_beginning_has_no_changes() {
+        let before = Sample::of(0, &[("Questions", "10")]);
+        let mut now = Sample::of(1, &[("Questions", "12")]);
+        let first = between(None, &now);
+        assert_eq!((first.mark, first.change("Questions")), (Some(Mark::Begin(Begin::First)), None));
+        now.begin = Some(Begin::Restarted);
+        let restarted = between(Some(&before), &now);
+        assert_eq!(restarted.mark.map(Mark::name), Some("restarted"));
+        assert_eq!((restarted.seconds, restarted.change("Questions")), (0.0, None));
+        assert!(restarted.earlier().is_none() && !restarted.row("Questions").unwrap().fell);
+    }
+
+    #[test]
+    fn counters_were_reset_when_a_clock_stays_behind() {
+        let is_reset = |then: &str, now: &str, passed: Duration| {
+            let before = Sample::of(0, &[("Uptime", "1000"), ("Uptime_since_flush_status", then)]);
+            let uptime = (1000 + passed.as_secs()).to_string();
+            let mut now = Sample::of(0, &[("Uptime", &uptime), ("Uptime_since_flush_status", now)]);
+            now.at = passed;
+            let interval = between(Some(&before), &now);
+            assert_eq!(interval.earlier().is_none(), interval.mark == Some(Mark::Reset));
+            interval.mark.map(Mark::name) == Some("reset")
+        };
+        let seconds = Duration::from_secs;
+        assert!(!is_reset("10", "70", seconds(60)));
+        // Whole seconds may be cut off at either end.
+        assert!(!is_reset("10", "69", seconds(60)) && !is_reset("10", "10", Duration::from_millis(1500)));
+        assert!(is_reset("10", "60", seconds(60)) && is_reset("3", "60", seconds(60)));
+        assert!(is_reset("10", "1", seconds(60)));
+    }
+}

@@ -151,6 +151,31 @@ mod tests {
     }
 
     #[test]
+    fn a_line_has_a_kind_a_unit_and_perhaps_a_session() {
+        let read = |text| line(text).map(|(name, ty)| (name, ty.kind, ty.unit, ty.per_session));
+        assert_eq!(read("A gauge - session"), Some(("A", Kind::Gauge, Unit::Count, true)));
+        let units = ["bytes", "pages", "s", "ms", "us", "ns"].map(|unit| {
+            let text = format!("A counter {unit}");
+            line(&text).unwrap().1.unit
+        });
+        let [s, ms, us, ns] = [1, 1_000, 1_000_000, 1_000_000_000].map(Unit::Time);
+        assert_eq!(units, [Unit::Bytes, Unit::Pages, s, ms, us, ns]);
+        for text in [
+            "",
+            "# A gauge -",
+            "A",
+            "A gauge",
+            "A colour -",
+            "A gauge kg",
+            "A gauge - always",
+            "#A gauge -",
+            " gauge -",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn counters_are_told_from_gauges() {
         let kind = |name| of(name).kind;
         assert_eq!([kind("QUESTIONS"), kind("Com_no_such_yet")], [Kind::Counter; 2]);
@@ -163,5 +188,8 @@ mod tests {
         assert_eq!(written("INNODB_BUFFER_POOL_PAGES_LRU_FREED"), "Innodb_buffer_pool_pages_LRU_freed");
         assert_eq!([written("COM_SELECT"), written("WSREP_NEW")], ["Com_select", "wsrep_new"]);
         assert!(of("com_select").per_session && !of("Innodb_data_reads").per_session);
+        assert_eq!([written(""), written("new_one")], ["", "New_one"]);
+        let words = [Kind::Counter, Kind::Gauge, Kind::Switch, Kind::Text, Kind::Untyped].map(Kind::name);
+        assert_eq!(words, ["counter", "gauge", "switch", "text", "untyped"]);
     }
 }

@@ -12,11 +12,10 @@ pub struct Number(i128);
 const MILLION: i128 = 1_000_000;
 /// Decimals that are kept.
 const DIGITS: usize = 6;
+/// Most digits before the point: 2^64 has 20, and some are added up.
+const WHOLE_DIGITS_MAX: usize = 21;
 
 impl Number {
-    /// The largest number of a server: 2^64, and room to add several.
-    const MAX: i128 = (1 << 70) * MILLION;
-
     /// Reads `-12.5`; `None` for anything that is not a number, or outside the range of counters. Decimals
     /// after the sixth are cut off.
     #[must_use]
@@ -27,16 +26,16 @@ impl Number {
         };
         let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
         let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        if whole.is_empty() || whole.len() > 21 || !all_digits(whole) || !all_digits(part) {
+        if whole.is_empty() || whole.len() > WHOLE_DIGITS_MAX || !all_digits(whole) || !all_digits(part) {
             return None;
         }
-        let mut value: i128 = whole.parse::<i128>().ok()?.checked_mul(MILLION)?;
+        let mut value = whole.parse::<i128>().ok()? * MILLION;
         let mut unit = MILLION / 10;
         for digit in part.bytes().take(DIGITS) {
             value += i128::from(digit - b'0') * unit;
             unit /= 10;
         }
-        (value <= Number::MAX).then_some(Number(if negative { -value } else { value }))
+        Some(Number(if negative { -value } else { value }))
     }
 
     /// As a floating-point number, exact up to 2^53.
@@ -115,7 +114,18 @@ mod tests {
         assert_eq!((number("18446744073709551615") - number("1")).to_string(), "18446744073709551614");
         assert_eq!((number("0.300001") - number("0.1")).to_string(), "0.200001");
         assert_eq!((number("1") - number("3.5")).to_string(), "-2.5");
+        assert_eq!((number("1") - number("1")).to_string(), "0");
         assert_eq!(number("-0.5").as_f64().to_bits(), (-0.5f64).to_bits());
+        assert_eq!(
+            (number("9007199254740993").as_f64(), number("1.25").as_f64()),
+            (9007199254740992.0, 1.25)
+        );
+        assert_eq!((number("1.5") + number("2.25")).to_string(), "3.75");
+        assert_eq!((number("1.5") * 3).to_string(), "4.5");
+        assert_eq!([number("1.5"), number("2"), number("-4")].into_iter().sum::<Number>(), number("-0.5"));
+        assert_eq!(Number::from(7), number("7"));
+        let signs = |text| (number(text).is_negative(), number(text).is_zero());
+        assert_eq!([signs("-0.1"), signs("0"), signs("0.1")], [(true, false), (false, true), (false, false)]);
     }
 
     #[test]
@@ -125,6 +135,7 @@ mod tests {
         {
             assert_eq!(Number::parse(text), None, "{text}");
         }
+        assert!(Number::parse(&"9".repeat(21)).is_some() && Number::parse(&"9".repeat(22)).is_none());
         assert_eq!(Number::parse("1.23456789").map(|number| number.to_string()).as_deref(), Some("1.234567"));
     }
 }

@@ -195,7 +195,7 @@ fn numeric(ty: Type, value: &super::sample::Value) -> Option<String> {
     }
     let number: Number = value.number().filter(|_| ty.kind != Kind::Text)?;
     match ty.unit {
-        Unit::Time(units) if units > 1 => Some((number.as_f64() / f64::from(units)).to_string()),
+        Unit::Time(units) => Some((number.as_f64() / f64::from(units)).to_string()),
         _ => Some(number.to_string()),
     }
 }
@@ -203,4 +203,96 @@ fn numeric(ty: Type, value: &super::sample::Value) -> Option<String> {
 /// A text as the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::part::Settings;
+    use super::*;
+
+    fn sample() -> Sample {
+        let replica = |channel: &str, sql: &str, delay_s| Replica {
+            channel: channel.into(),
+            source: "db1:3306".into(),
+            io: "Yes".into(),
+            sql: sql.into(),
+            delay_s,
+            error: String::new(),
+        };
+        let queue = Queue { name: "app.jobs".into(), waiting: 5, owned: 2, written: 90, removed: 83 };
+        Sample {
+            took: Duration::from_micros(2500),
+            replicas: Some(vec![replica("", "Yes", Some(3)), replica("b", "No", None)]),
+            queues: vec![queue],
+            settings: Arc::new(Settings([("version".into(), "10.11.6-\"x\"\n".into())].into())),
+            ..Sample::of(
+                0,
+                &[
+                    ("Com_select", "12"),
+                    ("Handler_write", "13"),
+                    ("Bytes_sent", "14"),
+                    ("Innodb_row_lock_time", "1500"),
+                    ("Innodb_buffer_pool_pages_data", "15"),
+                    ("Uptime", "16"),
+                    ("Compression", "OFF"),
+                    ("wsrep_ready", "ON"),
+                    ("New_one", "17"),
+                    ("New_word", "x"),
+                    ("Ssl_cipher", "18"),
+                ],
+            )
+        }
+    }
+
+    #[test]
+    fn a_page_has_types_units_and_values() {
+        let sample = sample();
+        let sources = [Source { server: "a", sample: Some(&sample) }, Source { server: "b\\", sample: None }];
+        let page = page(&sources);
+        let up = "# TYPE mysql_up gauge\n# HELP mysql_up Whether the server answered.\n\
+                  mysql_up{server=\"a\"} 1\nmysql_up{server=\"b\\\\\"} 0\n";
+        assert!(page.contains(up) && page.ends_with("\n# EOF\n"), "{page}");
+        for line in [
+            "# TYPE mysql_bytes_sent_bytes counter",
+            "# UNIT mysql_bytes_sent_bytes bytes",
+            "mysql_bytes_sent_bytes_total{server=\"a\"} 14",
+            "mysql_compression{server=\"a\"} 0",
+            "mysql_wsrep_ready{server=\"a\"} 1",
+            "mysql_statements_total{server=\"a\",statement=\"select\"} 12",
+            "mysql_handler_total{server=\"a\",operation=\"write\"} 13",
+            "mysql_innodb_buffer_pool_pages_data_pages{server=\"a\"} 15",
+            "mysql_innodb_row_lock_time_seconds_total{server=\"a\"} 1.5",
+            "mysql_uptime_seconds{server=\"a\"} 16",
+            "# TYPE mysql_new_one unknown",
+            "mysql_new_one{server=\"a\"} 17",
+            "mysql_queue_waiting_rows{server=\"a\",queue=\"app.jobs\"} 5",
+            "mysql_queue_owned_rows{server=\"a\",queue=\"app.jobs\"} 2",
+            "mysql_queue_written_rows_total{server=\"a\",queue=\"app.jobs\"} 90",
+            "mysql_queue_removed_rows_total{server=\"a\",queue=\"app.jobs\"} 83",
+            "mysql_replica_io_running{server=\"a\",channel=\"b\",source=\"db1:3306\"} 1",
+            "mysql_replica_sql_running{server=\"a\",channel=\"\",source=\"db1:3306\"} 1",
+            "mysql_replica_sql_running{server=\"a\",channel=\"b\",source=\"db1:3306\"} 0",
+            "mysql_replica_delay_seconds{server=\"a\",channel=\"\",source=\"db1:3306\"} 3",
+            "mysql_server_info{server=\"a\",version=\"10.11.6-\\\"x\\\"\\n\"} 1",
+            "remora_sample_seconds{server=\"a\"} 0.002500",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in {page}");
+        }
+        // Words are no numbers, and an unknown delay is no value.
+        assert!(!page.contains("new_word") && !page.contains("ssl_cipher"), "{page}");
+        assert_eq!(page.matches("\nmysql_replica_delay_seconds{").count(), 1);
+    }
+
+    #[test]
+    fn a_metric_ends_by_its_unit_once() {
+        let name = |name, unit| metric_name(name, Type { unit, ..super::super::kind::of("") }).0;
+        assert_eq!(name("Busy_time_ns", Unit::Time(1_000_000_000)), "mysql_busy_time_seconds");
+        assert_eq!(name("Wait_sec", Unit::Time(1)), "mysql_wait_seconds");
+        assert_eq!(name("Rows_total", Unit::Count), "mysql_rows");
+        assert_eq!(name("Free_bytes", Unit::Bytes), "mysql_free_bytes");
+        assert_eq!(name("Key-blocks.Read", Unit::Count), "mysql_keyblocksread");
+    }
 }

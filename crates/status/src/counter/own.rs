@@ -258,9 +258,14 @@ fn stream(session: &mut Session, statement: &str) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// The counters of our session, and the length of the answer. Times are left out, because they always differ.
+/// The counters of our session, and the length of the answer.
 fn counts(session: &mut Session, place: Place) -> Result<(Counts, usize), Error> {
     let answer = stream(session, place.session)?;
+    Ok((counts_of(&answer), answer.bytes.len()))
+}
+
+/// The counters of an answer. Times are left out, because they always differ.
+fn counts_of(answer: &Answer) -> Counts {
     let mut counts = Counts::new();
     for (name, value) in answer.pairs() {
         let ty = kind::of(name);
@@ -276,5 +281,81 @@ fn counts(session: &mut Session, place: Place) -> Result<(Counts, usize), Error>
             counts.insert(name.into(), number);
         }
     }
-    Ok((counts, answer.bytes.len()))
+    counts
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An answer of rows of the same length.
+    pub(crate) fn answer(rows: &[&[Option<&str>]]) -> Answer {
+        let mut answer = Answer::default();
+        for row in rows {
+            for cell in *row {
+                match cell {
+                    Some(text) => {
+                        // A value may come in parts.
+                        let (front, back) = text.split_at(text.len() / 2);
+                        answer.part(front.as_bytes()).unwrap();
+                        answer.part(back.as_bytes()).unwrap();
+                        answer.end_value();
+                    }
+                    None => answer.null(),
+                }
+            }
+            answer.end_row().unwrap();
+        }
+        answer
+    }
+
+    #[test]
+    fn cells_come_back_as_they_came() {
+        let rows: [&[_]; 3] =
+            [&[Some("one"), None, Some("")], &[None, None, None], &[Some(""), Some("two"), Some("3")]];
+        assert_eq!(answer(&rows).rows().collect::<Vec<_>>(), rows);
+        assert_eq!(answer(&[]).rows().count(), 0);
+        let pairs = answer(&[&[Some("a"), Some("1")], &[Some("b"), None], &[Some("c"), Some("22")]]);
+        assert_eq!(pairs.pairs().collect::<Vec<_>>(), [("a", "1"), ("b", ""), ("c", "22")]);
+        let mut broken = Answer::default();
+        broken.part(b"\xff").unwrap();
+        broken.end_value();
+        broken.end_row().unwrap();
+        assert_eq!(broken.rows().next(), Some(vec![Some("?")]));
+    }
+
+    fn counts(of: &[(&str, u64)]) -> Counts {
+        of.iter().map(|(name, count)| ((*name).into(), Number::from(*count))).collect()
+    }
+
+    #[test]
+    fn counters_that_sessions_have_are_counted() {
+        let row = |name: &'static str| vec![Some(name), Some("7")];
+        // One of its own, one of all sessions, a gauge, a time.
+        let rows = ["QUESTIONS", "Innodb_data_reads", "Threads_running", "Busy_time"].map(row);
+        let rows: Vec<&[_]> = rows.iter().map(Vec::as_slice).collect();
+        assert_eq!(counts_of(&answer(&rows)), counts(&[("Questions", 7), ("Queries", 7)]));
+        let odd = answer(&[&[Some("Com_select"), Some("many")], &[Some("Com_insert"), Some("2")]]);
+        assert_eq!(counts_of(&odd), counts(&[("Com_insert", 2)]));
+    }
+
+    #[test]
+    fn an_effect_is_what_grew() {
+        let before = counts(&[("Questions", 5), ("Slow_queries", 3), ("Com_select", 4)]);
+        let after = counts(&[("Questions", 7), ("Slow_queries", 3), ("Com_select", 1), ("Opened_tables", 2)]);
+        assert_eq!(less(&after, &before), counts(&[("Questions", 2), ("Opened_tables", 2)]));
+    }
+
+    #[test]
+    fn the_length_of_an_answer_counts_as_it_is() {
+        let effect = Effect { counts: counts(&[("Questions", 1), ("Bytes_sent", 500)]), answer: 100 };
+        let mut own = counts(&[("Questions", 3)]);
+        add(&mut own, &effect, 130);
+        assert_eq!(own, counts(&[("Questions", 4), ("Bytes_sent", 530)]));
+        add(&mut own, &effect, 90);
+        assert_eq!(own, counts(&[("Questions", 5), ("Bytes_sent", 1020)]));
+        let mut own = Counts::new();
+        add(&mut own, &Effect { answer: 1000, ..effect }, 0);
+        assert_eq!(own["Bytes_sent"], Number::default());
+    }
 }

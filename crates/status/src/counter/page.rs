@@ -177,3 +177,89 @@ fn counters(html: &mut String, series: &Series) {
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::number::Number;
+    use super::super::part::{Digest, Replica};
+    use super::*;
+
+    fn made(servers: &[(&str, &Series)]) -> String {
+        let times = Times { full: &|time| format!("at {time}"), tick: &|time, _| time.to_string() };
+        page("a & b", servers, &times)
+    }
+
+    #[test]
+    fn a_page_shows_what_was_recorded() {
+        let digest = |text: &str, time_us, count| Digest {
+            schema: "app".into(),
+            text: text.into(),
+            count,
+            time_us,
+            examined: 40,
+            errors: 7,
+            ..Digest::default()
+        };
+        let sum = |change: u64| Sum { change: Number::from(change), most_per_s: 9.0 };
+        let replica = |delay_s| Replica {
+            source: "db1:3306".into(),
+            io: "Yes".into(),
+            sql: "No".into(),
+            delay_s,
+            ..Replica::default()
+        };
+        let mut series = Series {
+            times: vec![1000, 3000],
+            lines: vec![vec![vec![Some(1.0), Some(2.0)]], vec![vec![Some(0.0), None]]],
+            marks: vec![(2000, Mark::Begin(Begin::Restarted))],
+            seconds: 4.0,
+            sums: [
+                ("Questions".into(), sum(12)),
+                ("Aborted_clients".into(), sum(8)),
+                ("Idle".into(), sum(0)),
+            ]
+            .into(),
+            replicas: vec![replica(None), replica(Some(5))],
+            ..Series::default()
+        };
+        series.settings.insert("version".into(), "<10.11>".into());
+        for digest in [digest("SELECT 1", 1000, 4), digest("SELECT 2", 3000, 10)] {
+            series.digests.insert((digest.schema.clone(), digest.text.clone()), digest);
+        }
+        let html = made(&[("one", &series)]);
+        let has = |what: &str| assert!(html.contains(what), "{what} in {html}");
+        has("<title>a &amp; b</title>");
+        has("<p class=\"about\">&lt;10.11&gt; &middot; at 1000 to at 3000 &middot; 2 points</p>");
+        has("<p class=\"mark\">at 2000: the server was restarted</p>");
+        has("Replicates from db1:3306 : reading Yes, applying No, behind unknown. ");
+        has("behind 5 s. ");
+        // A plot that is zero all the time is named, and one of which nothing is known is not.
+        has("<figcaption>Statements per second");
+        has("Zero all the time: Connections.</p>");
+        has("<tr><td>75 %<td>2.5<td>0.3<td>4<td>7<td class=\"text\">app SELECT 2</tr>\n\
+             <tr><td>25 %<td>1<td>0.25<td>10<td>7<td class=\"text\">app SELECT 1</tr>\n");
+        has("<tr><td class=\"text\">Aborted_clients<td>8<td>2<td>9</tr>\n\
+             <tr><td class=\"text\">Questions<td>12<td>3<td>9</tr>\n</table>");
+        assert!(!html.contains("<nav>") && html.matches("<figure>").count() == 1, "{html}");
+        let both = made(&[("one", &series), ("two\"", &Series::default())]);
+        assert!(both.contains("<nav><a href=\"#s0\">one</a> <a href=\"#s1\">two&quot;</a> </nav>"), "{both}");
+        assert_eq!(both.matches("Statements that took most of the time").count(), 1);
+    }
+
+    #[test]
+    fn a_mark_has_words() {
+        let marks = [
+            Mark::Begin(Begin::First),
+            Mark::Begin(Begin::Restarted),
+            Mark::Begin(Begin::Reconnected),
+            Mark::Reset,
+        ];
+        let words = [
+            "another recording began",
+            "the server was restarted",
+            "the connection broke",
+            "the counters were reset",
+        ];
+        assert_eq!(marks.map(meaning), words);
+    }
+}

@@ -110,3 +110,21 @@ pub struct Process {
     /// The statement, shortened.
     pub statement: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_of_the_redo_log_is_one_setting_or_two() {
+        let room = |settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Settings(settings.collect()).redo_capacity()
+        };
+        assert_eq!(room(&[]), None);
+        assert_eq!(room(&[("innodb_log_file_size", "100")]), Some(100.0));
+        assert_eq!(room(&[("innodb_log_file_size", "100"), ("innodb_log_files_in_group", "3")]), Some(300.0));
+        assert_eq!(room(&[("innodb_log_file_size", "100"), ("innodb_redo_log_capacity", "50")]), Some(50.0));
+        assert_eq!(room(&[("innodb_log_file_size", "many")]), None);
+    }
+}

@@ -86,6 +86,7 @@ struct Known {
     names: Arc<Names>,
     settings: Arc<Settings>,
     values: Vec<Value>,
+    /// How many samples there were since everything was written, that one included.
     since_whole: u32,
 }
 
@@ -131,7 +132,7 @@ impl Writer {
             queues: sample.queues.clone(),
             digests: sample.digests.clone(),
         }));
-        let since_whole = known.map_or(0, |known| known.since_whole + 1);
+        let since_whole = known.map_or(1, |known| known.since_whole + 1);
         let (names, settings) = (Arc::clone(&sample.names), Arc::clone(&sample.settings));
         let known = Known { names, settings, values: sample.values.clone(), since_whole };
         self.servers.insert(server.to_owned(), known);
@@ -232,18 +233,10 @@ mod tests {
 
     fn sample(values: &[(&str, &str)], second: u64) -> Sample {
         Sample {
-            at: Duration::from_secs(second),
-            unix_ms: 1_700_000_000_000,
-            took: Duration::from_micros(900),
             begin: (second == 0).then_some(Begin::First),
-            names: Arc::new(Names::new(values.iter().map(|(name, _)| (*name).to_owned()))),
-            values: values.iter().map(|(_, value)| Value::parse(value)).collect(),
             own: [("Questions".into(), Number::from(1))].into(),
             replicas: Some(vec![Replica { delay_s: None, io: "Yes".into(), ..Replica::default() }]),
-            queues: Vec::new(),
-            digests: None,
-            processes: None,
-            settings: Arc::default(),
+            ..Sample::of(second, values)
         }
     }
 
@@ -279,6 +272,21 @@ mod tests {
     }
 
     #[test]
+    fn everything_is_written_again_from_time_to_time() {
+        let mut writer = Writer::default();
+        let mut same = sample(&[("Questions", "123")], 1);
+        let has_all = |text: &str| text.contains("123");
+        let mut wholes =
+            |count: u32, sample: &Sample| (0..count).filter(|_| has_all(&writer.sample("a", sample))).count();
+        assert_eq!((wholes(1, &same), wholes(WHOLE_EVERY - 1, &same)), (1, 0));
+        assert_eq!((wholes(1, &same), wholes(WHOLE_EVERY - 1, &same)), (1, 0));
+        assert_eq!((wholes(1, &same), wholes(1, &same)), (1, 0));
+        // Settings that changed are told, and then everything is.
+        same.settings = Arc::new(Settings([("version".to_owned(), "1".to_owned())].into()));
+        assert_eq!((wholes(1, &same), wholes(1, &same)), (1, 0));
+    }
+
+    #[test]
     fn what_is_no_recording_is_refused_with_its_line() {
         let mut writer = Writer::default();
         let text = writer.sample("a", &sample(&[("Questions", "1"), ("Uptime", "5")], 0));
@@ -300,6 +308,8 @@ mod tests {
         wrong(&["{\"remora_status\":2}"], "format 2");
         wrong(&[head, names, &values.replace("\"1\":\"5\"", "\"7\":\"5\"")], "line 3 has a value at place 7");
         wrong(&[head, names, &values.replace(",\"1\":\"5\"", "")], "line 3 has 1 of 2 values");
+        wrong(&[head, names, &values.replace("\"1\":\"5\"", "\"1\":\"5\",\"2\":\"6\"")], "place 2 of 2");
+        wrong(&[head, names, &values.replace("first", "second")], "line 3 begins by");
         // A second run does not know the first.
         wrong(&[head, names, head, values], "line 4 has a sample of a server without names");
     }

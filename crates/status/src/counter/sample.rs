@@ -152,3 +152,45 @@ impl Sample {
         self.value(name).and_then(Value::number)
     }
 }
+
+#[cfg(test)]
+impl Sample {
+    /// A sample of these status variables, so many seconds after the clock began.
+    pub(super) fn of(second: u64, values: &[(&str, &str)]) -> Sample {
+        Sample {
+            at: Duration::from_secs(second),
+            unix_ms: 1_700_000_000_000,
+            took: Duration::from_micros(900),
+            begin: None,
+            names: Arc::new(Names::new(values.iter().map(|(name, _)| (*name).to_owned()))),
+            values: values.iter().map(|(_, value)| Value::parse(value)).collect(),
+            own: BTreeMap::new(),
+            replicas: None,
+            queues: Vec::new(),
+            digests: None,
+            processes: None,
+            settings: Arc::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_name() {
+        let sample = Sample::of(0, &[("Questions", "7"), ("Version", "x")]);
+        assert_eq!(sample.number("Questions"), Some(Number::from(7)));
+        assert_eq!((sample.number("Version"), sample.value("No_such")), (None, None));
+        assert_eq!(["Questions", "Version"].map(|name| sample.value(name).unwrap().to_string()), ["7", "x"]);
+    }
+
+    #[test]
+    fn a_beginning_is_known_by_its_word() {
+        let words = [Begin::First, Begin::Restarted, Begin::Reconnected].map(Begin::name);
+        assert_eq!(words, ["first", "restarted", "reconnected"]);
+        assert_eq!(words.map(Begin::of), [Begin::First, Begin::Restarted, Begin::Reconnected].map(Some));
+        assert_eq!(Begin::of("second"), None);
+    }
+}

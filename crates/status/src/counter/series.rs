@@ -177,3 +177,64 @@ impl Series {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::change::between;
+    use super::super::part::Settings;
+    use super::super::sample::Sample;
+    use super::*;
+
+    fn sample(second: u64, questions: &str, count: u64) -> Sample {
+        let digest = Digest {
+            schema: "a".into(),
+            digest: "x".into(),
+            count,
+            time_us: 10 * count,
+            examined: 20 * count,
+            sent: 30 * count,
+            errors: 40 * count,
+            ..Digest::default()
+        };
+        Sample {
+            unix_ms: 1000 * i64::try_from(second).unwrap(),
+            digests: Some(vec![digest]),
+            replicas: (second == 1).then(|| vec![Replica { io: "Yes".into(), ..Replica::default() }]),
+            settings: Arc::new(Settings([("version".to_owned(), second.to_string())].into())),
+            ..Sample::of(second, &[("Questions", questions), ("Slow_queries", "3")])
+        }
+    }
+
+    #[test]
+    fn intervals_are_added_up() {
+        let samples = [sample(0, "10", 1), sample(1, "14", 2), sample(3, "40", 5), sample(4, "41", 5)];
+        let mut series = Series::default();
+        series.add(&between(None, &samples[0]));
+        for pair in samples.windows(2) {
+            series.add(&between(Some(&pair[0]), &pair[1]));
+        }
+        assert_eq!((series.times, series.seconds), (vec![0, 1000, 3000, 4000], 4.0));
+        assert_eq!(
+            series.marks.iter().map(|(at, mark)| (*at, mark.name())).collect::<Vec<_>>(),
+            [(0, "first")]
+        );
+        assert_eq!(series.lines[0][0], [None, Some(4.0), Some(13.0), Some(1.0)]);
+        let sum = series.sums["Questions"];
+        assert_eq!((sum.change, sum.most_per_s), (Number::from(31), 13.0));
+        let digest = series.digests.values().next().unwrap();
+        let numbers = (digest.count, digest.time_us, digest.examined, digest.sent, digest.errors);
+        assert_eq!(numbers, (4, 40, 80, 120, 160));
+        // What a sample does not tell is as it was; settings are the last ones.
+        assert_eq!((series.replicas.len(), &*series.settings["version"]), (1, "4"));
+    }
+
+    #[test]
+    fn every_line_of_a_plot_is_a_column() {
+        for (view, key, _) in PLOTS.iter().flat_map(|plot| plot.lines) {
+            assert_eq!(column(view, key).map(|column| column.key), Some(*key), "{view} {key}");
+        }
+        assert!(column("overview", "no_such").is_none() && column("no_such", "statements").is_none());
+    }
+}

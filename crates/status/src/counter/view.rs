@@ -104,33 +104,19 @@ pub fn of(name: &str) -> Option<&'static View> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
     use super::super::change::between;
     use super::super::kind::{Kind, of as kind_of};
-    use super::super::number::Number;
-    use super::super::sample::{Names, Sample, Value};
+    use super::super::sample::Sample;
     use super::*;
 
     /// Two samples of these status variables, one second apart; each has grown by a number of its own.
     fn samples(names: &[&str]) -> [Sample; 2] {
-        let value = |name: &str, second: u64| {
-            Value::Number(Number::from(1000 + (2 + second) * name.bytes().map(u64::from).sum::<u64>()))
-        };
-        [0, 1].map(|second| Sample {
-            at: Duration::from_secs(second),
-            unix_ms: 0,
-            took: Duration::ZERO,
-            begin: None,
-            names: Arc::new(Names::new(names.iter().map(|name| (*name).to_owned()))),
-            values: names.iter().map(|name| value(name, second)).collect(),
-            own: Default::default(),
-            replicas: None,
-            queues: Vec::new(),
-            digests: None,
-            processes: None,
-            settings: Arc::default(),
+        [0, 1].map(|second| {
+            let value =
+                |name: &str| (1000 + (2 + second) * name.bytes().map(u64::from).sum::<u64>()).to_string();
+            let values: Vec<String> = names.iter().map(|name| value(name)).collect();
+            let values = names.iter().copied().zip(values.iter().map(String::as_str));
+            Sample::of(second, &values.collect::<Vec<_>>())
         })
     }
 
@@ -160,6 +146,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_name_says_its_unit() {
+        let name = |view, key| {
+            of(view).and_then(|view| view.columns.iter().find(|it| it.key == key)).map(Column::name)
+        };
+        let names = [
+            ("overview", "statements"),
+            ("redo", "written"),
+            ("overview", "connected"),
+            ("replication", "delay"),
+        ];
+        let names = names.map(|(view, key)| name(view, key).unwrap());
+        assert_eq!(names, ["statements_per_s", "written_bytes_per_s", "connected", "delay_s"]);
+        assert_eq!([Shape::Bytes, Shape::Share].map(Shape::suffix), ["_bytes", "_share"]);
+        assert!(of("no_such").is_none());
     }
 
     #[test]

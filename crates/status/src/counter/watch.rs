@@ -1,5 +1,7 @@
 //! Takes samples of a server, across restarts and broken connections.
 
+mod row;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,7 +136,7 @@ impl Watch {
         let unix_ms = self.clock.unix_ms() - i64::try_from(took.as_millis() / 2).unwrap_or(0);
         let at = began + took / 2;
         let metrics = open.metrics()?;
-        let values = self.values(&answer, &metrics);
+        let values = values(&mut self.names, &answer, &metrics);
         let mut sample = Sample {
             at,
             unix_ms,
@@ -160,34 +162,11 @@ impl Watch {
 
     /// Distinguishes a restart from a broken connection by the server's own clock.
     fn mark_restart(&mut self, sample: &mut Sample) {
-        let uptime = sample.number("Uptime").map(super::number::Number::as_f64);
-        if let (Some(Begin::First), Some((at, before))) = (sample.begin, self.last) {
-            let passed = sample.at.saturating_sub(at).as_secs_f64();
-            let goes_on = uptime.zip(before).is_some_and(|(now, before)| now + 1.5 >= before + passed);
-            sample.begin = Some(if goes_on { Begin::Reconnected } else { Begin::Restarted });
+        let now = (sample.at, sample.number("Uptime").map(super::number::Number::as_f64));
+        if let (Some(Begin::First), Some(last)) = (sample.begin, self.last) {
+            sample.begin = Some(begin_again(last, now));
         }
-        self.last = Some((sample.at, uptime));
-    }
-
-    /// The values in the order of the names, which are replaced when they differ from the last ones.
-    fn values(&mut self, answer: &Answer, metrics: &[(&'static str, Value)]) -> Vec<Value> {
-        let mut values = Vec::with_capacity(self.names.all().len());
-        let mut are_same = true;
-        let mut names = self.names.all().iter();
-        for (name, value) in answer.pairs() {
-            are_same &= names.next().is_some_and(|known| known.text.eq_ignore_ascii_case(name));
-            values.push(Value::parse(value));
-        }
-        for (name, value) in metrics {
-            are_same &= names.next().is_some_and(|known| &*known.text == *name);
-            values.push(value.clone());
-        }
-        if !are_same || names.next().is_some() {
-            let written = answer.pairs().map(|(name, _)| kind::written(name));
-            self.names =
-                Arc::new(Names::new(written.chain(metrics.iter().map(|(name, _)| (*name).to_owned()))));
-        }
-        values
+        self.last = Some(now);
     }
 
     fn connect(&mut self) -> Result<Open, Error> {
@@ -300,7 +279,7 @@ impl Open {
         // Column names need another call, with the same effect.
         let rows = self.asker.named(statement)?;
         self.replicas.0 = if rows.is_empty() { Part::Empty } else { Part::Here };
-        Ok(Some(rows.iter().map(|row| replica(row)).collect()))
+        Ok(Some(rows.iter().map(|row| row::replica(row)).collect()))
     }
 
     fn queues(&mut self) -> Result<Vec<Queue>, Error> {
@@ -308,7 +287,7 @@ impl Open {
             return Ok(Vec::new());
         }
         let answer = self.asker.ask(QUEUES, Cost::Varies)?;
-        let queues: Vec<Queue> = answer.rows().filter_map(|row| queue(&row)).collect();
+        let queues: Vec<Queue> = answer.rows().filter_map(|row| row::queue(&row)).collect();
         self.queues = if queues.is_empty() { Part::Empty } else { Part::Here };
         Ok(queues)
     }
@@ -327,7 +306,7 @@ impl Open {
             return Ok(None);
         }
         let answer = self.asker.ask(PROCESSES, Cost::Varies)?;
-        Ok(Some(answer.rows().filter_map(|row| process(&row)).collect()))
+        Ok(Some(answer.rows().filter_map(|row| row::process(&row)).collect()))
     }
 
     fn digests(&mut self) -> Result<Option<Vec<Digest>>, Error> {
@@ -335,8 +314,36 @@ impl Open {
             return Ok(None);
         }
         let answer = self.asker.ask(DIGESTS, Cost::Varies)?;
-        Ok(Some(answer.rows().filter_map(|row| digest(&row)).collect()))
+        Ok(Some(answer.rows().filter_map(|row| row::digest(&row)).collect()))
     }
+}
+
+/// The values in the order of the names, which are replaced when they differ from the last ones.
+fn values(known: &mut Arc<Names>, answer: &Answer, metrics: &[(&'static str, Value)]) -> Vec<Value> {
+    let mut values = Vec::with_capacity(known.all().len());
+    let mut are_same = true;
+    let mut names = known.all().iter();
+    for (name, value) in answer.pairs() {
+        are_same &= names.next().is_some_and(|known| known.text.eq_ignore_ascii_case(name));
+        values.push(Value::parse(value));
+    }
+    for (name, value) in metrics {
+        are_same &= names.next().is_some_and(|known| &*known.text == *name);
+        values.push(value.clone());
+    }
+    if !are_same || names.next().is_some() {
+        let written = answer.pairs().map(|(name, _)| kind::written(name));
+        *known = Arc::new(Names::new(written.chain(metrics.iter().map(|(name, _)| (*name).to_owned()))));
+    }
+    values
+}
+
+/// What a new connection is to the samples before it, by our clock and the server's own: the uptime goes on
+/// as long as the server does.
+fn begin_again((at, before): (Duration, Option<f64>), (now, uptime): (Duration, Option<f64>)) -> Begin {
+    let passed = now.saturating_sub(at).as_secs_f64();
+    let goes_on = uptime.zip(before).is_some_and(|(uptime, before)| uptime + 1.5 >= before + passed);
+    if goes_on { Begin::Reconnected } else { Begin::Restarted }
 }
 
 /// A query for the status variables with these names, or for all. The same words suit SELECT and SHOW.
@@ -377,62 +384,55 @@ fn settings(session: &mut Session) -> Result<Settings, Error> {
     Ok(Settings(pairs.into_iter().collect()))
 }
 
-/// A row of any of [`REPLICAS`].
-fn replica(row: &[(String, String)]) -> Replica {
-    let cell = |names: &[&str]| {
-        let found = row.iter().find(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)));
-        found.map(|(_, value)| value.clone()).unwrap_or_default()
-    };
-    let (host, port) = (cell(&["Master_Host", "Source_Host"]), cell(&["Master_Port", "Source_Port"]));
-    let errors = [cell(&["Last_IO_Error"]), cell(&["Last_SQL_Error"])];
-    Replica {
-        channel: cell(&["Connection_name", "Channel_Name"]),
-        source: format!("{host}:{port}"),
-        io: cell(&["Slave_IO_Running", "Replica_IO_Running"]),
-        sql: cell(&["Slave_SQL_Running", "Replica_SQL_Running"]),
-        delay_s: cell(&["Seconds_Behind_Master", "Seconds_Behind_Source"]).parse().ok(),
-        error: errors.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; "),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_is_told_by_the_uptime() {
+        let (then, now) = (Duration::from_secs(10), Duration::from_secs(40));
+        let begin = |before: Option<f64>, uptime: Option<f64>| begin_again((then, before), (now, uptime));
+        assert_eq!(begin(Some(100.0), Some(130.0)), Begin::Reconnected);
+        // Whole seconds may be cut off at either end.
+        assert_eq!(begin(Some(100.0), Some(128.5)), Begin::Reconnected);
+        assert_eq!([begin(Some(100.0), Some(128.0)), begin(Some(5.0), Some(31.0))], [Begin::Restarted; 2]);
+        assert_eq!([begin(None, Some(1.0)), begin(Some(1.0), None)], [Begin::Restarted; 2]);
     }
-}
 
-fn queue(row: &[Option<&str>]) -> Option<Queue> {
-    let number = |at: usize| row.get(at).copied().flatten().and_then(|text| text.parse().ok());
-    Some(Queue {
-        name: row.first().copied().flatten()?.to_owned(),
-        waiting: number(1)?,
-        owned: number(2)?,
-        written: number(3)?,
-        removed: number(4)?,
-    })
-}
+    #[test]
+    fn names_are_learnt_when_they_differ() {
+        use super::super::own::tests::answer;
+        let two = answer(&[&[Some("QUESTIONS"), Some("1")], &[Some("UPTIME"), Some("2")]]);
+        let metric = |name| [(name, Value::parse("3"))];
+        let mut names = Arc::default();
+        let found = values(&mut names, &two, &metric("Innodb_deadlocks"));
+        assert_eq!(found.iter().map(Value::to_string).collect::<Vec<_>>(), ["1", "2", "3"]);
+        let written =
+            |names: &Names| names.all().iter().map(|name| name.text.to_string()).collect::<Vec<_>>();
+        assert_eq!(written(&names), ["Questions", "Uptime", "Innodb_deadlocks"]);
+        // Each change of the answer makes new names, and the same answer none.
+        let one = answer(&[&[Some("Uptime"), Some("2")]]);
+        let other = answer(&[&[Some("Questions"), Some("1")]]);
+        for (answer, metrics) in [
+            (&two, &metric("Innodb_lsn_current")[..]),
+            (&two, &[]),
+            (&one, &[]),
+            (&other, &[]),
+            (&answer(&[]), &[]),
+        ] {
+            let before = Arc::clone(&names);
+            values(&mut names, answer, metrics);
+            assert!(!Arc::ptr_eq(&before, &names));
+            let before = Arc::clone(&names);
+            values(&mut names, answer, metrics);
+            assert!(Arc::ptr_eq(&before, &names));
+        }
+    }
 
-fn process(row: &[Option<&str>]) -> Option<Process> {
-    let text = |at: usize| row.get(at).copied().flatten().unwrap_or_default().to_owned();
-    let host = text(2);
-    let host = host.split(':').next().unwrap_or_default();
-    Some(Process {
-        id: text(0).parse().ok()?,
-        account: format!("{}@{host}", text(1)),
-        schema: text(3),
-        command: text(4),
-        // If the clock was set back it is negative.
-        seconds: text(5).parse().unwrap_or(0),
-        state: text(6),
-        statement: text(7),
-    })
-}
-
-fn digest(row: &[Option<&str>]) -> Option<Digest> {
-    let text = |at: usize| row.get(at).copied().flatten().unwrap_or_default().to_owned();
-    let number = |at: usize| row.get(at).copied().flatten().and_then(|text| text.parse().ok());
-    Some(Digest {
-        schema: text(0),
-        digest: text(1),
-        text: text(2),
-        count: number(3)?,
-        time_us: number(4)?,
-        examined: number(5)?,
-        sent: number(6)?,
-        errors: number(7)?,
-    })
+    #[test]
+    fn a_question_may_name_what_it_wants() {
+        assert_eq!(statement("SHOW GLOBAL STATUS", &[]), "SHOW GLOBAL STATUS");
+        let named = "SHOW GLOBAL STATUS WHERE variable_name IN ('Uptime', 'Questions')";
+        assert_eq!(statement("SHOW GLOBAL STATUS", &["Uptime", "Questions"]), named);
+    }
 }

@@ -195,8 +195,8 @@ fn buffer_pool(facts: &Facts) -> Option<Advice> {
         (facts.count("innodb_buffer_pool_reads"), facts.count("innodb_buffer_pool_read_requests"));
     let (free, all) =
         (facts.count("innodb_buffer_pool_pages_free"), facts.count("innodb_buffer_pool_pages_total"));
-    // Almost nothing is free, the data are larger, and one request in a hundred goes to the disk.
-    let is_full = all > 0 && free.saturating_mul(20) < all;
+    // Nothing is free, the data are larger, and one request in a hundred goes to the disk.
+    let is_full = free.saturating_mul(20) < all;
     if !is_full || i128::from(facts.innodb_bytes) <= pool || reads.saturating_mul(100) < requests {
         return None;
     }
@@ -355,11 +355,74 @@ mod tests {
             (&[], &[("binlog_cache_disk_use", "7"), ("binlog_cache_use", "99")], "binlog cache"),
             (&[("query_cache_type", "ON"), ("query_cache_size", "1048576")], &[], "query cache"),
             (&[("join_buffer_size", "67108864")], &[], "session buffer"),
+            // As much as is allowed is too much.
+            (&[("max_connections", "10")], &[("max_used_connections", "10")], "connections"),
+            (&[("max_connections", "10")], &[("connection_errors_max_connections", "1")], "connections"),
+            (&[], &[("binlog_cache_disk_use", "1"), ("binlog_cache_use", "100")], "binlog cache"),
+            (&[("sort_buffer_size", "33554432")], &[], "session buffer"),
         ] {
-            assert_eq!(rules(setting, status), [rule]);
+            assert_eq!(rules(setting, status), [rule], "{setting:?} {status:?}");
         }
-        let mut by_hand = facts(&[("max_heap_table_size", "1")], &[]);
-        by_hand.settings.variables.get_mut("max_heap_table_size").unwrap().origin = Some("SQL".into());
-        assert_eq!(advise(&by_hand)[0].rule, "lost at a restart");
+    }
+
+    #[test]
+    fn a_rule_is_silent_where_nothing_was_seen() {
+        for (setting, status) in [
+            (&[("sync_binlog", "0"), ("log_bin", "OFF")][..], &[][..]),
+            (&[("log_bin", "OFF"), ("expire_logs_days", "0")], &[]),
+            (&[("log_bin", "ON")], &[]),
+            (&[("log_bin", "ON"), ("expire_logs_days", "0"), ("binlog_expire_logs_seconds", "9")], &[]),
+            (&[], &[("binlog_cache_disk_use", "1"), ("binlog_cache_use", "101")]),
+            (&[("query_cache_type", "ON"), ("query_cache_size", "0")], &[]),
+            (&[("join_buffer_size", "33554431")], &[]),
+        ] {
+            assert_eq!(rules(setting, status), Vec::<&str>::new(), "{setting:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_pool_is_small_when_full_and_read_again_and_again() {
+        // 1 GiB of data, a pool of so much, so many pages free of 8000, so many reads for 1000 requests.
+        let is_small = |pool: &str, free: &str, all: &str, reads: &str| {
+            let status = [
+                ("innodb_buffer_pool_reads", reads),
+                ("innodb_buffer_pool_read_requests", "1000"),
+                ("innodb_buffer_pool_pages_free", free),
+                ("innodb_buffer_pool_pages_total", all),
+            ];
+            !rules(&[("innodb_buffer_pool_size", pool)], &status).is_empty()
+        };
+        assert!(is_small("128M", "399", "8000", "10"));
+        assert!(!is_small("1G", "399", "8000", "10") && is_small("1023M", "399", "8000", "10"));
+        assert!(!is_small("128M", "400", "8000", "10") && !is_small("128M", "0", "0", "10"));
+        assert!(!is_small("128M", "399", "8000", "9"));
+    }
+
+    #[test]
+    fn strict_mode_keeps_the_other_modes() {
+        let remedy = |mode: &str| advise(&facts(&[("sql_mode", mode)], &[])).pop().unwrap().remedy;
+        assert!(remedy("ANSI_QUOTES").contains("= 'STRICT_TRANS_TABLES,ANSI_QUOTES';"));
+        assert!(remedy("").contains("= 'STRICT_TRANS_TABLES';"));
+    }
+
+    #[test]
+    fn what_was_set_by_hand_is_lost_unless_it_is_the_default() {
+        let advice = |change: fn(&mut Variable)| {
+            let mut facts =
+                facts(&[("max_heap_table_size", "1"), ("hostname", "x"), ("sort_buffer_size", "7")], &[]);
+            for name in ["max_heap_table_size", "hostname"] {
+                facts.settings.variables.get_mut(name).unwrap().origin = Some("SQL".into());
+            }
+            change(facts.settings.variables.get_mut("max_heap_table_size").unwrap());
+            advise(&facts).pop()
+        };
+        let told = advice(|_| {}).unwrap();
+        assert_eq!(
+            (told.rule, &*told.seen),
+            ("lost at a restart", "set by SET GLOBAL: max_heap_table_size = 1")
+        );
+        assert_eq!(advice(|variable| variable.default = Some("2".into())).unwrap(), told);
+        assert_eq!(advice(|variable| variable.default = Some("1".into())), None);
+        assert_eq!(advice(|variable| variable.is_fixed = true), None);
     }
 }

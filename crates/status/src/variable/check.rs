@@ -295,7 +295,7 @@ fn judge_whole(snapshot: &Snapshot, variable: &Variable, kind: &str, value: &str
     let bound = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i128>().ok());
     let mut used = if is_unsigned { asked.max(0) } else { asked };
     used = bound(&variable.max).map_or(used, |max| used.min(max));
-    if let Some(block) = bound(&variable.block).filter(|block| *block > 1) {
+    if let Some(block) = bound(&variable.block).filter(|block| *block > 0) {
         used -= used.rem_euclid(block);
     }
     used = bound(&variable.min).map_or(used, |min| used.max(min));
@@ -341,11 +341,8 @@ fn near(snapshot: &Snapshot, written: &str) -> String {
         Some((other.series().to_owned(), variable.deprecated.clone()))
     });
     let had: Vec<_> = had.collect();
-    if let Some((_, Some(said))) = had.iter().rev().find(|(_, said)| said.is_some()) {
-        return format!(
-            "; {} said: {said}",
-            had.last().map(|(series, _)| series.as_str()).unwrap_or_default()
-        );
+    if let Some((series, said)) = had.iter().rev().find_map(|(series, said)| Some((series, said.as_ref()?))) {
+        return format!("; {series} said: {said}");
     }
     if !had.is_empty() {
         let series: Vec<_> = had.iter().map(|(series, _)| series.as_str()).collect();
@@ -376,8 +373,7 @@ fn distance(a: &str, b: &str) -> usize {
 #[must_use]
 pub fn is_as_asked(variable: &Variable, asked: &str, runs: &str) -> bool {
     super::are_equal(variable, asked, runs)
-        || variable.is_switch() && switch(asked).is_some() && switch(asked) == switch(runs)
-        // A word may be given by its beginning or its number.
+        // A word may be asked for by its beginning or its number.
         || variable.words.iter().position(|word| word.eq_ignore_ascii_case(runs)).is_some_and(|at| {
             asked.parse() == Ok(at) || runs.to_ascii_lowercase().starts_with(&asked.to_ascii_lowercase())
         })

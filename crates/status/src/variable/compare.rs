@@ -316,6 +316,125 @@ o\tdefault=0\tvalue=8\torigin=AUTO\tvariable\tmachine\n",
         assert!(told(&a, &series).iter().all(|line| !line.contains(" c ")), "{:?}", told(&a, &series));
     }
 
+    /// What the difference of one variable is between two sides that have these parts.
+    fn one(a: (&str, &str), b: (&str, &str)) -> Vec<String> {
+        let side = |(has, fields): (&str, &str)| {
+            side(has, &if fields == "-" { String::new() } else { format!("v\t{fields}\n") })
+        };
+        let (a, b) = (side(a), side(b));
+        compare(&a, &b)
+            .into_iter()
+            .map(|it| {
+                let parts = [it.a, it.b, it.a_from, it.b_from, it.note];
+                let parts = parts.map(|part| part.unwrap_or_else(|| "-".to_owned()));
+                format!("{:?} {}{}", it.kind, parts.join(" "), if it.is_administrative { " (a)" } else { "" })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn one_side_alone_is_told_where_the_other_would_know() {
+        let alone = |side: (&str, &str), other: &str| one(side, (other, "-"));
+        const ALL: &str = "options variables";
+        let set = "default=1\tvalue=2\torigin=CONFIG\tfile=my.cnf:1\tdeprecated=soon\tvariable";
+        assert_eq!(alone((ALL, set), "variables"), ["Removed 2 - CONFIG my.cnf:1 - soon"]);
+        assert_eq!(one((ALL, "-"), (ALL, set)), ["Added - 2 - CONFIG my.cnf:1 soon"]);
+        // A variable is not among options, and an option not among variables.
+        let (option, variable) = ("default=1\toption=none", "default=1\tvariable");
+        assert_eq!(alone((ALL, option), "options"), ["Removed 1 - - - -"]);
+        assert_eq!(alone((ALL, variable), "variables"), ["Removed 1 - - - -"]);
+        let none = Vec::<String>::new();
+        assert_eq!(
+            [alone((ALL, variable), "options"), alone((ALL, option), "variables")],
+            [none.clone(), none.clone()]
+        );
+        // An option that does nothing is no loss; a variable that lives on is.
+        assert_eq!(alone((ALL, "option=none\tignored=was removed"), ALL), none);
+        assert_eq!(alone((ALL, "option=none\tignored=was removed\tvariable"), "options"), none);
+        assert_eq!(alone((ALL, "default=1\tignored=was removed\tvariable"), ALL), ["Removed 1 - - - -"]);
+        // What a file does not ask for is no difference; what it asks for and nobody has is.
+        assert_eq!(alone((ALL, variable), ""), none);
+        assert_eq!(alone(("", "value=1\torigin=CONFIG"), ALL), ["Removed 1 - CONFIG - -"]);
+    }
+
+    #[test]
+    fn options_that_do_nothing_are_told_apart() {
+        const ALL: &str = "options variables";
+        let both = |a: &str, b: &str| one((ALL, a), (ALL, b));
+        let (works, inert) = ("default=1\toption=none", "option=none\tignored=is not for you");
+        assert_eq!(both(works, inert), ["Ignored 1 - - - is not for you"]);
+        assert_eq!(both(works, "option=none\tignored=was removed in 12"), ["Ignored 1 - - - -"]);
+        assert_eq!(both(inert, works), ["Added - 1 - - -"]);
+        assert_eq!(both(inert, inert), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_taken_may_become_less() {
+        let both = |a: &str, b: &str| one(("options", a), ("options", b));
+        let none = Vec::<String>::new();
+        let narrowed = |note: &str| vec![format!("Narrowed - - - - {note}")];
+        assert_eq!(both("type=SET\twords=a,B,C", "type=SET\twords=C,d"), narrowed("no longer A, B"));
+        assert_eq!(both("type=SET\twords=A", "type=SET\twords=A,B"), none);
+        assert_eq!(both("type=SET\twords=A", "type=SET"), none);
+        assert_eq!(both("type=SET\twords=A,B", "type=ENUM\twords=A"), none);
+        let bounds = |min: i32, max: i32| format!("type=INT\tmin={min}\tmax={max}");
+        assert_eq!(both(&bounds(1, 9), &bounds(2, 8)), narrowed("at least 2, was 1; at most 8, was 9"));
+        assert_eq!(
+            [both(&bounds(1, 9), &bounds(1, 9)), both(&bounds(1, 9), &bounds(0, 10))],
+            [none.clone(), none.clone()]
+        );
+        assert_eq!(both("deprecated=x", "deprecated=y"), none);
+        assert_eq!(both("min=1", "deprecated=y"), ["Deprecated - - - - y"]);
+        // A file says nothing of these.
+        let partial = [
+            one(("", "min=1"), ("options", "deprecated=y")),
+            one(("options", "min=1"), ("", "deprecated=y")),
+        ];
+        assert_eq!(partial, [none.clone(), none.clone()]);
+        let fixed = ["variable", "variable\tfixed"];
+        // Where one side does not tell its type it does not tell this either.
+        assert_eq!(both(&format!("type=INT\t{}", fixed[0]), fixed[1]), none);
+        assert_eq!(both(fixed[0], &format!("type=INT\t{}", fixed[1])), none);
+        assert_eq!(both("type=INT\tvariable", "type=INT\tfixed"), none);
+        assert_eq!(both("type=INT", "type=INT\tvariable\tfixed"), none);
+        assert_eq!(
+            both("type=INT\tvariable\tfixed", "type=INT\tvariable"),
+            ["Dynamic restart SET GLOBAL - - -"]
+        );
+    }
+
+    #[test]
+    fn values_are_compared_by_what_was_set() {
+        let both = |a: &str, b: &str| one(("variables", a), ("variables", b));
+        let none = Vec::<String>::new();
+        assert_eq!(both("default=1\tvalue=2", "default=1\tvalue=1"), ["Value 2 1 - - -"]);
+        assert_eq!(both("default=1\tvalue=2", "default=2"), none);
+        // What one side does not tell is no difference.
+        assert_eq!(both("value=2", "origin=AUTO"), none);
+        assert_eq!(both("default=1\tvalue=3\torigin=AUTO", "value=3\torigin=AUTO"), none);
+        assert_eq!(
+            both("default=1\tvalue=3\torigin=AUTO", "value=4\torigin=AUTO"),
+            ["Value 3 4 AUTO AUTO -"]
+        );
+        assert_eq!(
+            both("value=3\torigin=AUTO", "default=1\tvalue=4\torigin=AUTO"),
+            ["Value 3 4 AUTO AUTO -"]
+        );
+        assert_eq!(both("default=1", "default=2\tvalue=1\torigin=AUTO"), ["Default 1 2 - - -"]);
+        assert_eq!(both("default=64K\ttype=INT", "default=65536"), none);
+        // The machine's choice is no one's, unless somebody set it.
+        assert_eq!(both("default=1\tvalue=2\torigin=CONFIG\tmachine", "default=1"), ["Value 2 1 CONFIG - -"]);
+        assert_eq!(both("default=1", "default=1\tvalue=2\torigin=SQL\tmachine"), ["Value 1 2 - SQL -"]);
+        assert_eq!(both("default=1\tmachine", "default=1\tvalue=2"), ["Value 1 2 - - - (a)"]);
+        assert_eq!(both("value=1\torigin=AUTO\tmachine", "value=2\tmachine"), ["Value 1 2 AUTO - -"]);
+        assert_eq!(both("value=1\tmachine", "value=2\torigin=AUTO"), ["Value 1 2 - AUTO -"]);
+        let dynamic = one(
+            ("options variables", "default=1\ttype=INT\tvariable\tmachine"),
+            ("options variables", "default=1\ttype=INT\tvariable\tfixed\tmachine"),
+        );
+        assert_eq!(dynamic, ["Dynamic SET GLOBAL restart - - -"]);
+    }
+
     #[test]
     fn a_file_is_compared_by_what_stands_in_it() {
         let file =

@@ -40,3 +40,52 @@ pub fn read_file(title: &str, lines: &[OptionLine], like: &Snapshot) -> Snapshot
         variables,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_asks_for_what_stands_in_groups_that_are_read() {
+        let like = "remora variables 1\ntitle\tx\nversion\tmariadb-1.2.3\ngroups\tmysqld\nhas\toptions\n\n\
+                    autocommit\ttype=BOOLEAN\toption=optional\ninnodb_file_format\toption=optional\tignored=was removed\n\
+                    max_connections\toption=required\n";
+        let like = Snapshot::read(like).unwrap();
+        let line = |line, group: &str, name: &str, value: Option<&str>| OptionLine {
+            file: "/my.cnf".into(),
+            line,
+            group: group.to_owned(),
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+        };
+        let lines = [
+            line(1, "mysqld", "max-connections", Some("5")),
+            line(2, "mysqld", "max_connection", Some("6")),
+            line(3, "mysqld", "skip-autocommit", None),
+            line(4, "mysqld", "Some-Plugin", Some("7")),
+            line(5, "mysqld", "innodb-file-format", Some("Antelope")),
+            line(6, "mysqldump", "quick", None),
+            line(7, "mysqld", "some-password", Some("8")),
+        ];
+        let read = read_file("my.cnf", &lines, &like);
+        let asked: Vec<_> = read
+            .variables
+            .iter()
+            .map(|(name, asked)| {
+                (name.as_str(), asked.value.as_deref().unwrap(), asked.file.as_deref().unwrap())
+            })
+            .collect();
+        let expected = [
+            ("autocommit", "0", "/my.cnf:3"),
+            ("innodb_file_format", "Antelope", "/my.cnf:5"),
+            ("max_connections", "6", "/my.cnf:2"),
+            ("some_password", "***", "/my.cnf:7"),
+            ("some_plugin", "7", "/my.cnf:4"),
+        ];
+        assert_eq!(asked, expected);
+        assert!(
+            read.is_partial()
+                && read.variables.values().all(|asked| asked.origin.as_deref() == Some("CONFIG"))
+        );
+    }
+}

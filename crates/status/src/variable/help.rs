@@ -41,7 +41,7 @@ impl Help {
         for (name, default) in read_values(values) {
             // The others are constants, such as version_compile_os, which can't be set.
             if let Some(variable) = snapshot.variables.get_mut(&name) {
-                if matches!(default.as_str(), "TRUE" | "FALSE") && variable.kind.is_none() {
+                if matches!(default.as_str(), "TRUE" | "FALSE") {
                     variable.kind = Some("BOOLEAN".to_owned());
                 }
                 variable.default = Some(default);
@@ -130,6 +130,7 @@ The following options may be given as the first argument:
   --alter-algorithm[=name] 
                       Specify the algorithm. One of:
                       DEFAULT, COPY
+  --old-mode=name     Set this, --sql-mode, or nothing.
   --table-cache=#     Deprecated; use --table-open-cache instead.
   --symbolic-links    Enable symbolic link support.
                       (Defaults to on; use --skip-symbolic-links to disable.)
@@ -152,13 +153,13 @@ To see what variables a running server is using, type
         assert_eq!(snapshot.version, "mariadb-11.8.6");
         assert_eq!(snapshot.groups, ["mysqld", "server", "mysqld-11.8", "mariadb"]);
         let names: Vec<_> = snapshot.variables.keys().map(String::as_str).collect();
-        assert_eq!(names, ["alter_algorithm", "ansi", "symbolic_links", "table_cache"]);
+        assert_eq!(names, ["alter_algorithm", "ansi", "old_mode", "symbolic_links", "table_cache"]);
         let get = |name: &str| snapshot.variables[name].clone();
         assert_eq!(get("ansi").option, Some(Argument::None));
         assert_eq!(get("alter_algorithm").option, Some(Argument::Optional));
         assert_eq!(get("alter_algorithm").default.as_deref(), Some("DEFAULT"));
         assert_eq!(get("alter_algorithm").deprecated, None);
-        assert!(get("symbolic_links").is_switch());
+        assert!(get("symbolic_links").is_switch() && !get("table_cache").is_switch());
         assert_eq!(get("table_cache").option, Some(Argument::Required));
         assert!(get("table_cache").deprecated.unwrap().contains("--table-open-cache"));
     }

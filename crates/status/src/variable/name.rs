@@ -157,7 +157,21 @@ mod tests {
             said("Alias for alter_algorithm. Deprecated. Use --alter-algorithm instead."),
             Some("Deprecated. Use --alter-algorithm instead.".into())
         );
+        let three = "Deprecated and old. Use --other instead. And more.";
+        assert_eq!(said(three), Some("Deprecated and old. Use --other instead.".into()));
+        assert_eq!(said("Deprecated and old. It was good."), Some("Deprecated and old.".into()));
         assert_eq!(said("Unused, will be removed."), Some("Unused, will be removed.".into()));
+    }
+
+    #[test]
+    fn a_version_is_a_title_and_a_word() {
+        let text = "10.11.6-MariaDB-0+deb12u1 for debian";
+        assert_eq!(
+            version(text, true),
+            ("MariaDB 10.11.6-MariaDB-0+deb12u1".into(), "mariadb-10.11.6".into())
+        );
+        assert_eq!(version("5.6.51", false), ("MySQL 5.6.51".into(), "mysql-5.6.51".into()));
+        assert!(is_by_machine("back_log") && !is_by_machine("max_connections"));
     }
 
     #[test]

@@ -55,6 +55,10 @@ mod tests {
         let prefix =
             format!("0 [Note] Using unique option prefix 'innodb-file-forma' is error-prone.\n{removed}");
         assert_eq!(judge_probe("innodb_file_forma", &prefix), None);
+        let compatible = "[Warning] 'new' is MySQL 5.6 compatible option. Not used or needed in MariaDB.";
+        assert_eq!(judge_probe("new", compatible).unwrap().option, Some(Argument::Optional));
+        assert_eq!(judge_probe("new", "[Note] 'new' was removed. It does nothing now."), None);
+        assert_eq!(judge_probe("new", "[Warning] 'new' is deprecated."), None);
         assert_eq!(judge_probe("foo", "0 [Warning] mariadbd: unknown variable 'loose-foo=1'\n"), None);
     }
 
@@ -68,13 +72,13 @@ mod tests {
             snapshot
         };
         let found = candidates(
-            b"\0an-old-option\0known-one\0Not-this\0x\0%s-y\0",
+            b"\0an-old-option\0known-one\0Not-this\0x\0%s-y\0no-Capital\0nodash\0ab-12\0b-1x\0-dash\0",
             &snapshot(&["known_one"]),
             &[&snapshot(&["query_cache_size", "known_one"])],
         );
         assert_eq!(
             found.into_iter().collect::<Vec<_>>(),
-            ["an_old_option", "old_option", "query_cache_size"]
+            ["ab_12", "an_old_option", "old_option", "query_cache_size"]
         );
     }
 }

@@ -20,13 +20,18 @@ const STATEMENT: &str = "SELECT variable_name, global_value, default_value, glob
 pub fn read_server(session: &mut Session) -> Result<Snapshot, Error> {
     let is_mariadb = session.about.flavour == Flavour::MariaDb;
     let (title, version) = name::version(&session.about.version_text, is_mariadb);
-    let variables = if is_mariadb { described(session)? } else { shown(session)? };
+    let variables = if is_mariadb {
+        described(session.strings(STATEMENT)?)
+    } else {
+        shown(crate::pairs(session, "SHOW GLOBAL VARIABLES")?)
+    };
     Ok(Snapshot { title, version, groups: Vec::new(), has_options: false, has_variables: true, variables })
 }
 
-fn described(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error> {
+/// The rows of [`STATEMENT`].
+fn described(rows: Vec<Vec<Option<String>>>) -> BTreeMap<String, Variable> {
     let mut variables = BTreeMap::new();
-    for row in session.strings(STATEMENT)? {
+    for row in rows {
         let Ok(
             [
                 Some(name),
@@ -74,7 +79,7 @@ fn described(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error>
         };
         variables.insert(name::plain(&name), variable);
     }
-    Ok(variables)
+    variables
 }
 
 fn argument_of(word: &str) -> Option<Argument> {
@@ -86,15 +91,15 @@ fn argument_of(word: &str) -> Option<Argument> {
     }
 }
 
-fn shown(session: &mut Session) -> Result<BTreeMap<String, Variable>, Error> {
-    let mut variables = BTreeMap::new();
-    for (name, value) in crate::pairs(session, "SHOW GLOBAL VARIABLES")? {
+/// Names and values alone.
+fn shown(pairs: Vec<(String, String)>) -> BTreeMap<String, Variable> {
+    let pairs = pairs.into_iter().map(|(name, value)| {
         let name = name::plain(&name);
         let is_by_machine = name::is_by_machine(&name);
         let value = Some(name::shown(&name, value));
-        variables.insert(name, Variable { value, is_by_machine, is_variable: true, ..Variable::default() });
-    }
-    Ok(variables)
+        (name, Variable { value, is_by_machine, is_variable: true, ..Variable::default() })
+    });
+    pairs.collect()
 }
 
 /// Sets each variable of a disposable server to its current value. Returns the server's messages about
@@ -123,4 +128,88 @@ pub fn deprecations(session: &mut Session, snapshot: &Snapshot) -> Result<BTreeM
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row of [`STATEMENT`] as text of a snapshot; `-` is NULL.
+    fn read(row: &[&str]) -> String {
+        let cell = |text: &&str| Some((*text).to_owned()).filter(|text| text != "-");
+        let variables = described(vec![row.iter().map(cell).collect()]);
+        lines(variables)
+    }
+
+    fn lines(variables: BTreeMap<String, Variable>) -> String {
+        let mut snapshot = Snapshot::read("remora variables 1\ntitle\tx\nversion\tx\n").unwrap();
+        snapshot.variables = variables;
+        snapshot.write().split_once("\n\n").unwrap().1.to_owned()
+    }
+
+    #[test]
+    fn mariadb_describes_its_variables() {
+        let row = [
+            "MAX_CONNECTIONS",
+            "151",
+            "150",
+            "CONFIG",
+            "BIGINT UNSIGNED",
+            "10",
+            "100000",
+            "1",
+            "-",
+            "NO",
+            "REQUIRED",
+            "/etc/my.cnf",
+            "Deprecated, use another",
+            "GLOBAL",
+        ];
+        let expected = "max_connections\tdefault=150\tvalue=151\torigin=CONFIG\tfile=/etc/my.cnf\ttype=BIGINT UNSIGNED\t\
+                        min=10\tmax=100000\toption=required\tdeprecated=Deprecated, use another\tvariable\n";
+        assert_eq!(read(&row), expected);
+        // NULL is nothing, passwords are not kept, and what is empty is not written.
+        let row = [
+            "Wsrep-Sst_Auth",
+            "x",
+            "-",
+            "AUTO",
+            "",
+            "-",
+            "-",
+            "1024",
+            "A,B",
+            "YES",
+            "OPTIONAL",
+            "",
+            "",
+            "GLOBAL",
+        ];
+        let expected = "wsrep_sst_auth\tvalue=***\torigin=AUTO\tblock=1024\twords=A,B\toption=optional\tvariable\tfixed\tmachine\n";
+        assert_eq!(read(&row), expected);
+        let row = [
+            "back_log", "-", "-", "SQL", "BOOLEAN", "-", "-", "0", "OFF,ON", "NO", "NONE", "-", "-", "GLOBAL",
+        ];
+        assert_eq!(
+            read(&row),
+            "back_log\tvalue=\torigin=SQL\ttype=BOOLEAN\toption=none\tvariable\tmachine\n"
+        );
+        // What only sessions have is no setting of the server.
+        let row =
+            ["timestamp", "5", "0", "SQL", "DOUBLE", "-", "-", "-", "-", "NO", "-", "-", "-", "SESSION ONLY"];
+        assert_eq!(read(&row), "timestamp\tdefault=0\ttype=DOUBLE\tvariable\n");
+        assert_eq!(read(&row[..13]), "");
+        let pairs = [("Max-Connections", "151"), ("report_password", "x"), ("back_log", "80")];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let expected = "back_log\tvalue=80\tvariable\tmachine\nmax_connections\tvalue=151\tvariable\n\
+                        report_password\tvalue=***\tvariable\n";
+        assert_eq!(lines(shown(pairs)), expected);
+    }
+
+    #[test]
+    fn an_argument_has_a_word() {
+        let known = ["NONE", "OPTIONAL", "REQUIRED"].map(argument_of);
+        assert_eq!(known, [Argument::None, Argument::Optional, Argument::Required].map(Some));
+        assert_eq!(argument_of(""), None);
+    }
 }

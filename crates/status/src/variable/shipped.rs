@@ -54,5 +54,7 @@ mod tests {
             assert_eq!(find(name.rsplit_once('-').unwrap().1).unwrap().title, snapshot.title);
         }
         assert!(find("9.9").is_none());
+        assert_eq!((names().len(), all().len()), (TEXTS.len(), TEXTS.len()));
+        assert_eq!(names()[0], "mariadb-10.11");
     }
 }

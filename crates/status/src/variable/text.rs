@@ -223,6 +223,27 @@ mod tests {
         let text = snapshot.write();
         assert!(Snapshot::is_snapshot(&text));
         assert_eq!(Snapshot::read(&text).unwrap(), snapshot);
+        // Each mark and each kind of argument comes back alone, and a text as it was.
+        for option in [Argument::None, Argument::Optional, Argument::Required] {
+            for [is_variable, is_fixed, is_by_machine] in
+                [[true, false, false], [false, true, false], [false, false, true]]
+            {
+                let default = Some("\\ \\t \t\r\n \\".to_owned());
+                let one = Variable {
+                    option: Some(option),
+                    is_variable,
+                    is_fixed,
+                    is_by_machine,
+                    default,
+                    ..Variable::default()
+                };
+                let variables = [("a".to_owned(), one)].into();
+                let snapshot =
+                    Snapshot { has_options: false, has_variables: is_fixed, variables, ..snapshot.clone() };
+                assert_eq!(Snapshot::read(&snapshot.write()).unwrap(), snapshot);
+            }
+        }
+        assert_eq!(unescape("a\\"), "a\\");
         assert_eq!(snapshot.series(), "mariadb-10.11");
     }
 
@@ -236,5 +257,9 @@ mod tests {
         assert!(wrong(&format!("{head}a\tcolour=red\n")).contains("colour"));
         assert!(wrong(&format!("{head}a\toption=maybe\n")).contains("maybe"));
         assert!(wrong("remora variables 1\nhas\n").contains("line 2"));
+        assert!(wrong("remora variables 1\ncolour\tred\n").contains("newer"));
+        assert!(wrong(&format!("{head}\tdefault=1\n")).contains("no name"));
+        assert!(wrong(&format!("{head}a\tred\n")).contains("red"));
+        assert!(!Snapshot::is_snapshot("[mysqld]") && Snapshot::is_snapshot("remora variables 2\n"));
     }
 }

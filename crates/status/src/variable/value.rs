@@ -54,10 +54,7 @@ pub fn are_equal(variable: &Variable, a: &str, b: &str) -> bool {
         return true;
     }
     let kind = variable.kind.as_deref().unwrap_or_default();
-    let are_words = |text: &str| switch(text).is_some() && text.parse::<u8>().is_err();
-    if (kind == "BOOLEAN" || are_words(a) || are_words(b))
-        && let (Some(a), Some(b)) = (switch(a), switch(b))
-    {
+    if let (Some(a), Some(b)) = (switch(a), switch(b)) {
         return a == b;
     }
     if let (Some(a), Some(b)) = (number(a), number(b)) {
@@ -107,8 +104,13 @@ mod tests {
         {
             assert_eq!(number(text), Some(Number::Whole(value)), "{text}");
         }
+        for (letter, at) in [("K", 1), ("M", 2), ("G", 3), ("T", 4), ("P", 5), ("E", 6)] {
+            assert_eq!(number(&format!("3{letter}")), Some(Number::Whole(3 << (10 * at))), "{letter}");
+        }
         assert_eq!(number("0.5"), Some(Number::Real(0.5)));
-        for text in ["", "5x", "1.5G", "abc", "inf", "nan", "M", "10.11.2"] {
+        assert_eq!(number("9000000000000000.0"), Some(Number::Real(9e15)));
+        assert_eq!([number("-2.0"), number("+1.5e3")], [-2, 1500].map(|whole| Some(Number::Whole(whole))));
+        for text in ["", "5x", "1.5G", "abc", "inf", "nan", "1e5", "M", "10.11.2"] {
             assert_eq!(number(text), None, "{text}");
         }
     }
@@ -123,10 +125,16 @@ mod tests {
             ("DOUBLE", "10.000000", "10"),
             ("SET", "B,A", "a,b"),
             ("VARCHAR", "/var/lib/mysql", "/var/lib/mysql/"),
+            ("VARCHAR", "data", "data/"),
             ("VARCHAR", "NULL", ""),
             ("", "row", "ROW"),
             ("ENUM", "utf8", "utf8mb3"),
             ("VARCHAR", "utf8_bin", "utf8mb3_bin"),
+            ("VARCHAR", " a", "a"),
+            ("BOOLEAN", "Maybe", "MAYBE"),
+            ("FLAGSET", "x,y", "Y, x,"),
+            ("", "off", "0"),
+            ("", "0", "no"),
         ] {
             assert!(are_equal(&of(kind), a, b), "{kind} {a} {b}");
         }
@@ -138,6 +146,11 @@ mod tests {
             ("SET", "A", "A,B"),
             ("", "1", "2"),
             ("ENUM", "utf8", "utf8mb4"),
+            ("ENUM", "utf8x", "utf8mb3x"),
+            ("VARCHAR", "/a", "b"),
+            ("VARCHAR", "a", "/b"),
+            ("INT", "0", "OFF2"),
+            ("", "yes", "2"),
         ] {
             assert!(!are_equal(&of(kind), a, b), "{kind} {a} {b}");
         }

@@ -77,8 +77,8 @@ pub(super) fn draw(html: &mut String, drawing: &Drawing<'_>, times: &Times<'_>) 
 }
 
 fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, times: &Times<'_>) {
-    let mut value = 0.0;
-    while value <= scale.top * 1.0001 {
+    // A step is a quarter of the most, or hardly less.
+    for value in (0..=5).map(|at| step * f64::from(at)).take_while(|value| *value <= scale.top) {
         let y = scale.y(value);
         put_line!(
             html,
@@ -88,7 +88,6 @@ fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, time
             y + 4.0,
             shown(value, drawing.shape)
         );
-        value += step;
     }
     let (first, last) = (scale.first, drawing.times.last().copied().unwrap_or(scale.first));
     for part in 0..=4 {
@@ -153,7 +152,7 @@ fn nice(number: f64) -> f64 {
         return 1.0;
     }
     let unit = 10f64.powf(number.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|step| unit * step >= number * 0.999);
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|step| unit * step >= number);
     unit * step.unwrap_or(10.0)
 }
 
@@ -197,10 +196,68 @@ mod tests {
     }
 
     #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        let shapes = [Shape::Count, Shape::PerSecond, Shape::Bytes, Shape::BytesPerSecond, Shape::Seconds];
+        assert_eq!(
+            shapes.map(|shape| shown(2_500_000.0, shape)),
+            ["2.5 M", "2.5 M", "2.5 MB", "2.5 MB", "2.5 M s"]
+        );
+        let texts = [0.0, 0.25, 9.994, 10.0, 99.94, 100.0, 999.0, 1e3, 1e6, 1e9, 1.5e12]
+            .map(|number| shown(number, Shape::Count));
+        let expected = ["0", "0.25", "9.99", "10", "99.9", "100", "999", "1 k", "1 M", "1 G", "1.5 T"];
+        assert_eq!(texts, expected);
+        assert_eq!([three(12.34), three(123.4), three(1.5)], ["12.3", "123", "1.5"]);
+    }
+
+    #[test]
     fn gaps_are_gaps() {
-        let scale = Scale { first: 0, span: 4.0, top: 1.0 };
-        let drawn = path(&[0, 1, 2, 3, 4], &[Some(0.0), Some(1.0), None, Some(1.0), None], &scale);
-        assert_eq!(drawn.matches('M').count(), 2, "{drawn}");
-        assert!(drawn.ends_with("h0"), "{drawn}");
+        let scale = Scale { first: 100, span: 4.0, top: 2.0 };
+        let points = [Some(0.0), Some(2.0), None, Some(1.0), None, Some(1.0), Some(0.0)];
+        let drawn = path(&[100, 101, 102, 103, 104, 105, 106], &points, &scale);
+        // From the left edge at the bottom; a point alone is a dot.
+        assert_eq!(drawn, "M58.0 176.0L196.0 8.0M472.0 92.0h0M748.0 92.0L886.0 176.0");
+    }
+
+    #[test]
+    fn a_plot_has_a_grid_a_legend_marks_and_its_values() {
+        let lines = [vec![Some(0.0), Some(30.0), None], vec![None; 3]];
+        let drawing = Drawing {
+            title: "A < B",
+            names: &["all & some", "none"],
+            shape: Shape::PerSecond,
+            times: &[1000, 2000, 5000],
+            lines: &lines,
+            marks: &[3000],
+        };
+        let times =
+            Times { full: &|time| format!("at {time}"), tick: &|time, span| format!("{time} of {span}") };
+        let mut html = String::new();
+        draw(&mut html, &drawing, &times);
+        let has = |what: &str| assert!(html.contains(what), "{what} in {html}");
+        has("<figcaption>A &lt; B<span class=\"legend\"><span class=\"key c0\">all &amp; some</span></span>");
+        // Steps of 10 up to 30, from the bottom to the top.
+        for (y, text_y, label) in
+            [("176.0", "180.0", "0"), ("120.0", "124.0", "10"), ("64.0", "68.0", "20"), ("8.0", "12.0", "30")]
+        {
+            has(&format!("d=\"M58 {y}H610.0\"/><text x=\"52.0\" y=\"{text_y}\" class=\"y\">{label}</text>"));
+        }
+        assert_eq!(html.matches("class=\"grid\"").count(), 4);
+        for (x, anchor, time) in [
+            ("58.0", "start", 1000),
+            ("196.0", "middle", 2000),
+            ("472.0", "middle", 4000),
+            ("610.0", "end", 5000),
+        ] {
+            has(&format!("<text x=\"{x}\" y=\"194.0\" text-anchor=\"{anchor}\">{time} of 4000</text>"));
+        }
+        has("<path class=\"event\" d=\"M334.0 8V176.0\"/>");
+        has("<path class=\"line c0\" d=\"M58.0 176.0L196.0 8.0\"/>");
+        has("<path class=\"line c1\" d=\"\"/>");
+        has(
+            r#""t":["at 1000","at 2000","at 5000"],"v":[["0","30","-"],["-","-","-"]],"x":[58.0,196.0,610.0]"#,
+        );
+        let before = html.len();
+        draw(&mut html, &Drawing { times: &[], ..drawing }, &times);
+        assert_eq!(html.len(), before);
     }
 }

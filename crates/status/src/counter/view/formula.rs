@@ -133,3 +133,124 @@ fn queue_rate(i: &Interval<'_>, rows: fn(&Queue) -> u64) -> Option<f64> {
     };
     (i.seconds > 0.0).then(|| total(queues.iter().filter_map(change)) / i.seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::change::between;
+    use super::super::super::part::Settings;
+    use super::super::super::sample::Sample;
+    use super::*;
+
+    /// What a formula makes of two samples, two seconds apart.
+    fn made(formula: super::super::Formula, names: &[&str], samples: &[Sample; 2]) -> Option<f64> {
+        formula(&between(Some(&samples[0]), &samples[1]), names)
+    }
+
+    fn samples(values: &[(&str, &str, &str)]) -> [Sample; 2] {
+        let before: Vec<_> = values.iter().map(|(name, before, _)| (*name, *before)).collect();
+        let now: Vec<_> = values.iter().map(|(name, _, now)| (*name, *now)).collect();
+        [Sample::of(0, &before), Sample::of(2, &now)]
+    }
+
+    #[test]
+    fn rates_are_added_up_or_the_first_one_counts() {
+        let both = samples(&[("Questions", "10", "30"), ("Slow_queries", "1", "5")]);
+        let names = ["No_such", "Slow_queries", "Questions"];
+        assert_eq!(made(rate_of, &names, &both), Some(12.0));
+        assert_eq!(made(first_rate, &names, &both), Some(2.0));
+        assert_eq!((made(rate_of, &names[..1], &both), made(first_rate, &names[..1], &both)), (None, None));
+    }
+
+    #[test]
+    fn shares_and_means_need_something_to_divide_by() {
+        let names = ["Innodb_row_lock_time", "Innodb_row_lock_waits"];
+        let waits =
+            |now| samples(&[("Innodb_row_lock_time", "1000", "4000"), ("Innodb_row_lock_waits", "1", now)]);
+        // Milliseconds there, seconds here.
+        assert_eq!(made(ratio, &names, &waits("3")), Some(1.5));
+        assert_eq!((made(ratio, &names, &waits("1")), made(ratio, &names[..1], &waits("3"))), (None, None));
+        let plain = samples(&[("Created_tmp_disk_tables", "1", "2"), ("Created_tmp_tables", "1", "5")]);
+        assert_eq!(made(ratio, &["Created_tmp_disk_tables", "Created_tmp_tables"], &plain), Some(0.25));
+        let names = ["Innodb_buffer_pool_pages_data", "Innodb_buffer_pool_pages_total"];
+        let pages = |all| samples(&[(names[0], "1", "30"), (names[1], "1", all)]);
+        assert_eq!(
+            (made(part_of, &names, &pages("40")), made(part_of, &names, &pages("0"))),
+            (Some(0.75), None)
+        );
+        assert_eq!(made(gauge_of, &names, &pages("40")), Some(30.0));
+    }
+
+    #[test]
+    fn the_age_of_a_checkpoint_is_told_or_computed() {
+        let mut told =
+            samples(&[("Innodb_checkpoint_age", "1", "50"), ("Innodb_checkpoint_max_age", "1", "200")]);
+        assert_eq!(made(checkpoint_age, &[], &told), Some(50.0));
+        assert_eq!(
+            (made(redo_room, &[], &told), made(checkpoint_share, &[], &told)),
+            (Some(200.0), Some(0.25))
+        );
+        told[1].values[1] = super::super::super::sample::Value::parse("0");
+        assert_eq!(made(checkpoint_share, &[], &told), None);
+        let mut computed = samples(&[
+            ("Innodb_redo_log_checkpoint_lsn", "1", "1000"),
+            ("Innodb_redo_log_current_lsn", "1", "1300"),
+        ]);
+        assert_eq!(
+            (made(checkpoint_age, &[], &computed), made(redo_room, &[], &computed)),
+            (Some(300.0), None)
+        );
+        computed[1].settings = setting("innodb_redo_log_capacity", "600");
+        assert_eq!(made(checkpoint_share, &[], &computed), Some(0.5));
+    }
+
+    fn setting(name: &str, value: &str) -> Arc<Settings> {
+        Arc::new(Settings([(name.to_owned(), value.to_owned())].into()))
+    }
+
+    #[test]
+    fn connections_are_a_share_of_the_most() {
+        let mut both = samples(&[("Threads_connected", "3", "41")]);
+        assert_eq!(made(connections_used, &["Threads_connected"], &both), None);
+        both[1].settings = setting("max_connections", "160");
+        assert_eq!(made(connections_used, &["Threads_connected"], &both), Some(0.25));
+    }
+
+    #[test]
+    fn the_largest_delay_counts_and_none_that_is_unknown() {
+        let replica =
+            |sql: &str, delay_s| Replica { io: "Yes".into(), sql: sql.into(), delay_s, ..Replica::default() };
+        let mut both = samples(&[]);
+        let of = |both: &[Sample; 2]| [delay, sources, stopped].map(|formula| made(formula, &[], both));
+        assert_eq!(of(&both), [None; 3]);
+        both[1].replicas = Some(vec![replica("Yes", Some(3)), replica("Yes", Some(40))]);
+        assert_eq!(of(&both), [40.0, 2.0, 0.0].map(Some));
+        let stopped = Replica { io: "Connecting".into(), ..replica("Yes", Some(1)) };
+        both[1].replicas = Some(vec![replica("Yes", Some(3)), replica("No", None), stopped]);
+        assert_eq!(of(&both), [None, Some(3.0), Some(2.0)]);
+    }
+
+    #[test]
+    fn queues_count_that_were_there_before() {
+        let queue = |name: &str, written| Queue {
+            name: name.into(),
+            waiting: 5,
+            owned: 2,
+            written,
+            removed: written / 2,
+        };
+        let of =
+            |both: &[Sample; 2]| [queues, waiting, owned, published, removed].map(|it| made(it, &[], both));
+        let mut both = samples(&[]);
+        assert_eq!(of(&both), [None; 5]);
+        both[0].queues = vec![queue("a", 100), queue("opened anew", 50)];
+        both[1].queues = vec![queue("new", 1000), queue("a", 140), queue("opened anew", 10)];
+        assert_eq!(of(&both), [3.0, 15.0, 6.0, 20.0, 10.0].map(Some));
+        both[1].at = both[0].at;
+        assert_eq!(made(published, &[], &both), None);
+        both[1].begin = Some(super::super::super::sample::Begin::Restarted);
+        assert_eq!(made(waiting, &[], &both), Some(15.0));
+        assert_eq!(made(published, &[], &both), None);
+    }
+}

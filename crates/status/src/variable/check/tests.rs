@@ -139,3 +139,180 @@ fn what_is_asked_for_may_be_written_in_other_ways() {
     assert!(is("binlog_format", "2", "ROW") && is("binlog_format", "mix", "MIXED"));
     assert!(!is("binlog_format", "ROW", "MIXED"));
 }
+
+/// What is said of a value of a variable of these fields, by a server of this version.
+fn said(version: &str, fields: &str, value: &str) -> Option<String> {
+    let text = format!(
+        "remora variables 1\ntitle\tx\nversion\t{version}\ngroups\tmysqld\nhas\toptions\n\na\t{fields}\n"
+    );
+    let lines = [line(1, "mysqld", "a", Some(value))];
+    check(&Snapshot::read(&text).unwrap(), &lines).findings.pop().map(|finding| finding.why)
+}
+
+#[test]
+fn whole_numbers_are_cut_to_what_is_possible() {
+    const FIELDS: &str = "type=BIGINT UNSIGNED\tmin=16\tmax=4096\tblock=8\toption=required";
+    const STEPS: &str = "instead (16 to 4096 in steps of 8)";
+    let mariadb = |value: &str| said("mariadb-11.8.6", FIELDS, value);
+    for value in ["16", "4096", "+24", "1K", "4k", " 32 "] {
+        assert_eq!(mariadb(value), None, "{value}");
+    }
+    for (value, taken) in [
+        ("15", 16),
+        ("0", 16),
+        ("4097", 4096),
+        ("5K", 4096),
+        ("25", 24),
+        ("1T", 4096),
+        ("3P", 4096),
+        ("", 16),
+    ] {
+        assert_eq!(mariadb(value), Some(format!("the server takes {taken} {STEPS}")), "{value}");
+    }
+    assert_eq!(
+        mariadb("24Kilo").unwrap(),
+        format!("the server takes 4096 {STEPS}; it reads 24K and no more")
+    );
+    assert_eq!(mariadb("1KB").unwrap(), "the server takes 1024 instead; it reads 1K and no more");
+    let mysql = |value: &str| said("mysql-5.6.51", FIELDS, value);
+    // MySQL knows three letters, and takes a negative number for nothing.
+    assert_eq!((mysql("1K"), mysql("-8")), (None, Some(format!("the server takes 16 {STEPS}"))));
+    assert!(mysql("1T").unwrap().contains("letters KMG behind"), "{:?}", mysql("1T"));
+    assert!(mariadb("-8").unwrap().contains("below 0") && mariadb("1.5").unwrap().contains("KMGTPE"));
+    assert!(mariadb("99999999999999999999999999999999999E").unwrap().contains("no whole number"));
+    let signed = |value: &str| {
+        said("mariadb-11.8.6", "type=BIGINT\tmin=-10\tblock=4\twords=AUTO\toption=required", value)
+    };
+    assert_eq!((signed("-8"), signed("auto")), (None, None));
+    assert_eq!(signed("-9").unwrap(), "the server takes -10 instead (it is rounded in steps of 4)");
+    assert_eq!(signed("7").unwrap(), "the server takes 4 instead (it is rounded in steps of 4)");
+    let one = |value: &str| said("mariadb-11.8.6", "type=INT\tblock=1\tmax=9\toption=required", value);
+    assert_eq!((one("7"), one("-7")), (None, None));
+    assert_eq!(said("mariadb-11.8.6", "type=INT\tblock=0\toption=required", "7"), None);
+}
+
+#[test]
+fn other_values_are_cut_or_refused() {
+    let real = |value: &str| said("mariadb-11.8.6", "type=DOUBLE\tmin=1\tmax=5\toption=required", value);
+    assert_eq!([real("1"), real("5"), real("2.5")], [None, None, None]);
+    assert_eq!(real("0.5").unwrap(), "the server takes 1 instead (1 to 5)");
+    assert_eq!(real("5.5").unwrap(), "the server takes 5 instead (1 to 5)");
+    let set = |value: &str| said("mariadb-11.8.6", "type=SET\twords=ABC,DEF\toption=required", value);
+    assert_eq!([set("3"), set("all"), set("ab,DEF"), set("")], [None, None, None, None]);
+    assert_eq!(set("abc,xyz,ghi").unwrap(), "ghi, xyz is none of ABC, DEF");
+    let word = |value: &str| said("mariadb-11.8.6", "type=ENUM\twords=AB,ABC,DEF\toption=required", value);
+    assert_eq!([word("ab"), word("abc"), word("d"), word("2")], [None, None, None, None]);
+    // Two words begin so.
+    assert!(word("a").is_some() && word("3").is_some() && word("abcd").is_some());
+    for fields in ["type=ENUM\toption=required", "type=SET\toption=required"] {
+        assert_eq!(said("mariadb-11.8.6", fields, "x"), None, "{fields}");
+    }
+    let switch = |value: &str| said("mariadb-11.8.6", "type=BOOLEAN\toption=none", value);
+    for value in ["ON", "true", "1", "off", "FALSE", "0", "no"] {
+        assert_eq!(switch(value), None, "{value}");
+    }
+    assert!(switch("maybe").is_some() && switch("yes").is_some());
+}
+
+#[test]
+fn prefixes_turn_values_round() {
+    let value = |name: &str, value: Option<&str>| {
+        let lines = [line(1, "mysqld", name, value)];
+        let snapshot = snapshot();
+        check(&snapshot, &lines).settings.pop().unwrap().value
+    };
+    for (name, written, expected) in [
+        ("autocommit", None, Some("1")),
+        ("skip-autocommit", None, Some("0")),
+        ("skip-autocommit", Some("0"), Some("1")),
+        ("disable-autocommit", Some("1"), Some("0")),
+        ("enable-autocommit", None, Some("1")),
+        ("enable-autocommit", Some("0"), Some("0")),
+        ("loose-autocommit", Some("0"), Some("0")),
+        ("maximum-max-connections", Some("5"), None),
+        ("autoset-autocommit", None, None),
+        ("log-bin", None, None),
+    ] {
+        assert_eq!(value(name, written).as_deref(), expected, "{name} = {written:?}");
+    }
+}
+
+#[test]
+fn some_options_add_up() {
+    let lines = [
+        line(1, "mysqld", "plugin-load-add", Some("a")),
+        line(2, "mysqld", "plugin-load-add", Some("b")),
+        line(3, "mysqld", "log-bin", Some("x")),
+        line(4, "mysqld", "max-connections", Some("20")),
+        line(5, "mysqld", "log-bin", Some("x")),
+        OptionLine { file: "/other.cnf".into(), ..line(1, "mysqld", "max-connections", Some("30")) },
+    ];
+    let snapshot = snapshot();
+    let checked = check(&snapshot, &lines);
+    let in_force: Vec<_> = checked.settings.iter().map(|setting| setting.line.line).collect();
+    assert_eq!(in_force, [1, 2, 5, 1]);
+    let [found] = &checked.findings[..] else { panic!("{:?}", checked.findings) };
+    assert_eq!(
+        (found.verdict, &*found.why),
+        (Verdict::Overridden, "/other.cnf:1 sets it again, and the last line counts")
+    );
+    assert!(found.is_about(&lines[3]) && !found.is_about(&lines[2]));
+    assert!(!found.is_about(&OptionLine { file: "/other.cnf".into(), ..lines[3].clone() }));
+    let lists = [
+        "replicate_do_db",
+        "binlog_do_db",
+        "binlog_ignore_db",
+        "plugin_load_add",
+        "ignore_db_dir",
+        "ignore_db_dirs",
+    ];
+    assert!(lists.into_iter().all(is_list) && !is_list("log_bin"));
+}
+
+#[test]
+fn groups_of_other_series_are_told_and_of_other_programs_not() {
+    for group in [
+        "mysqld",
+        "Server",
+        "mariadbd",
+        "client-server",
+        "galera",
+        "mysqld-5.6",
+        "mariadb-10.4",
+        "mariadbd-11",
+        "server-8.0",
+    ] {
+        assert!(is_for_servers(group), "{group}");
+    }
+    for group in ["client", "mysqldump", "mysqld_safe", "mysqld-", "mysqld-x", "mariadb-client", "backup-5"] {
+        assert!(!is_for_servers(group), "{group}");
+    }
+}
+
+#[test]
+fn a_distance_is_the_fewest_changes() {
+    for (a, b, expected) in [
+        ("", "", 0),
+        ("abc", "abc", 0),
+        ("abc", "", 3),
+        ("", "ab", 2),
+        ("abc", "axc", 1),
+        ("abc", "ac", 1),
+        ("ac", "abc", 1),
+        ("kitten", "sitting", 3),
+    ] {
+        assert_eq!(distance(a, b), expected, "{a} {b}");
+    }
+    let why = |name: &str| {
+        let lines = [line(1, "mysqld", name, None)];
+        check(&snapshot(), &lines).findings.pop().unwrap().why
+    };
+    assert!(why("autocomxxt").ends_with("; is autocommit meant?"), "{}", why("autocomxxt"));
+    assert!(why("autocoxxxt").ends_with("no such option"), "{}", why("autocoxxxt"));
+    // What a series said of it says more than that others have it.
+    let said = "; mariadb-11.8 said: is deprecated and will be removed in a future release";
+    assert!(why("big-tables").ends_with(said), "{}", why("big-tables"));
+    let had = "; mariadb-10.11, mysql-5.6 has it";
+    assert!(why("innodb-change-buffer-max-size").ends_with(had), "{}", why("innodb-change-buffer-max-size"));
+    assert!(why("skip-sort-buffer-sizf").contains("is sort_buffer_size meant?"));
+}
