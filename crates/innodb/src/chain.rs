@@ -7,9 +7,9 @@ use crate::page::{self, DATA, Kind, NO_PAGE, Pages, TRAILER, corrupt, u32_at};
 /// Bytes that say where the rest of a value is.
 pub const REFERENCE_BYTES: usize = 20;
 /// Where the bytes of a value begin in a page: behind how many there are, and the next page's number.
-const PART: usize = DATA + 8;
+pub(crate) const PART: usize = DATA + 8;
 /// Bytes of a value that a page can have.
-const PART_BYTES_MAX: usize = TRAILER - PART;
+pub(crate) const PART_BYTES_MAX: usize = TRAILER - PART;
 
 /// Where the rest of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

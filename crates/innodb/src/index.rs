@@ -13,6 +13,10 @@ pub const SUPREMUM: usize = 112;
 pub const HEAP: usize = 120;
 /// Bytes in front of every record.
 pub const RECORD_HEADER_BYTES: usize = 5;
+/// The records that stand at the ends of every page of a tree, from byte 94 on. What follows the first one is
+/// not said here.
+pub(crate) const ENDS: [u8; 26] = *b"\x01\x00\x02\x00\x00infimum\x00\x01\x00\x0b\x00\x00supremum";
+
 /// Records that one slot of the directory may own, but the first.
 const OWNED_MAX: u8 = 8;
 /// Records that a page can have: each has a number in its heap.
@@ -204,7 +208,8 @@ impl<'a> IndexPage<'a> {
         let (mut slot, mut owned) = (1, 0);
         let mut origin = infimum.next(INFIMUM);
         while origin != SUPREMUM {
-            if origin < HEAP + RECORD_HEADER_BYTES || origin >= self.heap_top {
+            // The last record's fields may have no byte.
+            if origin < HEAP + RECORD_HEADER_BYTES || origin > self.heap_top {
                 return bad(origin, "the chain of records leaves the page's heap");
             }
             if origins.len() == usize::from(self.records) {
@@ -270,7 +275,7 @@ impl<'a> IndexPage<'a> {
     }
 
     fn free_places(&self) -> impl Iterator<Item = usize> {
-        let is_record = |origin: &usize| (HEAP + RECORD_HEADER_BYTES..self.heap_top).contains(origin);
+        let is_record = |origin: &usize| (HEAP + RECORD_HEADER_BYTES..=self.heap_top).contains(origin);
         let follow = move |&origin: &usize| {
             let header = RecordHeader::at(self.bytes, origin);
             (header.next != 0).then(|| header.next(origin)).filter(is_record)

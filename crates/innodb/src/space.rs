@@ -10,18 +10,18 @@ use crate::page::{
 /// Pages of an extent.
 pub const EXTENT_PAGES: u32 = 64;
 /// Pages that one page of descriptors describes.
-const DESCRIBED_PAGES: u32 = 16_384;
+pub(crate) const DESCRIBED_PAGES: u32 = 16_384;
 /// Where descriptors begin in such a page, and the bytes of one.
-const DESCRIPTORS: usize = 150;
-const DESCRIPTOR_BYTES: usize = 40;
+pub(crate) const DESCRIPTORS: usize = 150;
+pub(crate) const DESCRIPTOR_BYTES: usize = 40;
 /// Where segments begin in a page of them, the bytes of one, and how many a page has.
-const SEGMENTS: usize = 50;
-const SEGMENT_BYTES: usize = 192;
-const SEGMENTS_PER_PAGE: usize = 85;
+pub(crate) const SEGMENTS: usize = 50;
+pub(crate) const SEGMENT_BYTES: usize = 192;
+pub(crate) const SEGMENTS_PER_PAGE: usize = 85;
 /// What a segment that is in use has at a place of its own.
-const SEGMENT_MAGIC: u32 = 0x05D6_69D2;
+pub(crate) const SEGMENT_MAGIC: u32 = 0x05D6_69D2;
 /// Pages that a segment may have one by one, before it has whole extents.
-const FRAGMENTS: usize = 32;
+pub(crate) const FRAGMENTS: usize = 32;
 
 /// What the first page of a tablespace says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,13 @@
 mod definition;
 #[path = "main/file.rs"]
 mod file;
+#[path = "main/order.rs"]
+mod order;
 #[path = "main/property.rs"]
 mod property;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/value.rs"]
 mod value;
+#[path = "main/written.rs"]
+mod written;

@@ -22,10 +22,10 @@ const AWAY_TABLE: &str =
     "CREATE TABLE away (id INT NOT NULL, a LONGTEXT, PRIMARY KEY (id)) ENGINE=InnoDB DEFAULT CHARSET=latin1";
 
 #[derive(Clone)]
-struct Memory {
-    bytes: Vec<u8>,
+pub(crate) struct Memory {
+    pub(crate) bytes: Vec<u8>,
     /// Whether pages are proven.
-    proven: bool,
+    pub(crate) proven: bool,
 }
 
 impl Memory {
@@ -44,7 +44,8 @@ impl Pages for Memory {
         let page = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
         let page: &Page = page.ok_or_else(|| Error::Unsupported("no such page".to_owned()))?;
         if self.proven {
-            Sums::Full.check(page, number)?;
+            let sums = if self.bytes[57] & 0x10 != 0 { Sums::Full } else { Sums::Old };
+            sums.check(page, number)?;
         }
         Ok(page)
     }
