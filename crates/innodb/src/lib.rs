@@ -12,6 +12,7 @@
 
 pub mod chain;
 mod error;
+pub mod export;
 pub mod index;
 pub mod instant;
 pub mod leaf;

@@ -133,6 +133,10 @@ impl Proof<'_> {
         let (Some(shape), Some(root)) = (shapes.get(at), plan.roots.get(at)) else { return Ok(()) };
         let page = *pages.page(root.page)?;
         let page = IndexPage::parse(&page, root.page)?;
+        let last = if shape.is_clustered() { self.claim.written.last_auto_increment } else { 0 };
+        if (shape.is_clustered() || page.level > 0) && u64_at(page.bytes, DATA + 18) != last {
+            return Err(corrupt(root.page, DATA + 18, "another AUTO_INCREMENT value").into());
+        }
         let mut segments = [(0, BTreeSet::new()), (0, BTreeSet::new())];
         for (segment, (space, number, place)) in segments.iter_mut().zip(page.segments()) {
             let id = u64_at(pages.page(number)?, usize::from(place));

@@ -44,8 +44,6 @@ pub struct Plan {
     pub flags: u32,
     /// Each index, the clustered one first.
     pub roots: Vec<Root>,
-    /// The greatest value of the AUTO_INCREMENT column; 0 without.
-    pub last_auto_increment: u64,
 }
 
 /// What an index has.
@@ -64,6 +62,8 @@ pub struct Written {
     pub pages: u32,
     /// What each index has.
     pub contents: Vec<Content>,
+    /// The last value of the AUTO_INCREMENT column; 0 without.
+    pub last_auto_increment: u64,
 }
 
 /// Takes the pages of a file, each once, in any order.
@@ -139,12 +139,14 @@ impl Writer {
         }
     }
 
-    /// Ends all trees and gives the pages that are left.
+    /// Ends all trees and gives the pages that are left. `last_auto_increment` is the last value of that
+    /// column, 0 without one.
     ///
     /// # Errors
     /// As those of [`Writer::join`].
     pub fn finish<E: From<Error>>(
         self,
+        last_auto_increment: u64,
         put: &mut dyn FnMut(u32, &Page) -> Result<(), E>,
     ) -> Result<Written, E> {
         let Writer { plan, sums, mut room, trees } = self;
@@ -152,11 +154,11 @@ impl Writer {
         let output = Output { space_id: plan.space_id, sums, put };
         let mut building = Building { room: &mut room, output };
         for (at, tree) in trees.into_iter().enumerate() {
-            let last = if at == 0 { plan.last_auto_increment } else { 0 };
+            let last = if at == 0 { last_auto_increment } else { 0 };
             tree.finish(last, &mut building)?;
         }
         let Building { room, mut output } = building;
         let pages = room.finish(plan.flags, &mut output)?;
-        Ok(Written { pages, contents })
+        Ok(Written { pages, contents, last_auto_increment })
     }
 }

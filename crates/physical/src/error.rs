@@ -34,6 +34,18 @@ pub enum Error {
     /// A file is not what it was when it was opened.
     #[error("{} changed while it was read: a server is running on it", .0.display())]
     Changed(PathBuf),
+    /// A server or a table whose files are not written here; why. Nothing was changed.
+    #[error("its file can't be written: {0}")]
+    Refused(String),
+    /// The server did not take a file as it should, or has something else than was written.
+    #[error("{0}")]
+    Rejected(String),
+    /// The server reports an error.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+    /// Rows could not be had.
+    #[error(transparent)]
+    Input(Box<dyn std::error::Error + Send + Sync>),
     /// Somebody asked for the end.
     #[error("stopped")]
     Stopped,

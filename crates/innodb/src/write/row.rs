@@ -72,4 +72,30 @@ impl Row {
         let start = crc_fast::checksum(Crc64Nvme, &self.bytes);
         ends.fold(start, |hash, end| (hash.rotate_left(29) ^ end).wrapping_mul(SPREAD))
     }
+
+    /// Appends all of it to `out`, for [`Row::unpack`].
+    pub fn pack(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.ends.len() as u64).to_le_bytes());
+        for &(end, null) in &self.ends {
+            out.extend_from_slice(&((end as u64) << 1 | u64::from(null)).to_le_bytes());
+        }
+        out.extend_from_slice(&self.bytes);
+    }
+
+    /// Becomes the row that was packed; says whether these bytes are one.
+    #[must_use]
+    pub fn unpack(&mut self, packed: &[u8]) -> bool {
+        self.clear();
+        let (words, _) = packed.as_chunks::<8>();
+        let Some((count, ends)) = words.split_first() else { return false };
+        let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
+        let Some(ends) = ends.get(..count) else { return false };
+        for end in ends {
+            let end = u64::from_le_bytes(*end);
+            self.ends.push((usize::try_from(end >> 1).unwrap_or(usize::MAX), end & 1 == 1));
+        }
+        self.bytes.extend_from_slice(packed.get(8 * (count + 1)..).unwrap_or_default());
+        self.ends.is_sorted_by_key(|end| end.0)
+            && self.ends.last().is_none_or(|last| last.0 == self.bytes.len())
+    }
 }

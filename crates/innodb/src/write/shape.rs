@@ -212,20 +212,8 @@ impl Shape {
     pub fn record(&self, row: &Row, row_id: u64, record: &mut Record) -> Result<(), Error> {
         let row_id = row_id.to_be_bytes();
         self.measure(row, &row_id, record)?;
-        let Record { key, unique, bytes, origin, away, lens } = record;
-        key.clear();
-        *unique = 0;
-        if let Some(order) = &self.order {
-            let mut has_null = false;
-            for field in 0..self.layout.key_fields() {
-                let value = self.value(field, row, &row_id);
-                has_null |= value.is_none() && field < self.unique_fields;
-                order.append(field, value, key);
-                if field + 1 == self.unique_fields && !has_null {
-                    *unique = key.len();
-                }
-            }
-        }
+        record.unique = self.key(row, &row_id, &mut record.key);
+        let Record { bytes, origin, away, lens, .. } = record;
         let head = RECORD_HEADER_BYTES + self.layout.leaf_null_bytes();
         let lengths = self.length_bytes(lens, away);
         *origin = head + lengths;
@@ -333,6 +321,27 @@ impl Shape {
             bytes[origin - head..origin].fill(0);
         }
         Pointer { bytes, origin }
+    }
+
+    /// The key of a row's record, in the form of [`Order`]; empty without one.
+    pub fn key_of(&self, row: &Row, key: &mut Vec<u8>) {
+        self.key(row, &[0; 8], key);
+    }
+
+    /// The same; says how many of its bytes no other record may have.
+    fn key(&self, row: &Row, row_id: &[u8; 8], key: &mut Vec<u8>) -> usize {
+        key.clear();
+        let Some(order) = &self.order else { return 0 };
+        let (mut unique, mut has_null) = (0, false);
+        for field in 0..self.layout.key_fields() {
+            let value = self.value(field, row, row_id);
+            has_null |= value.is_none();
+            order.append(field, value, key);
+            if field + 1 == self.unique_fields && !has_null {
+                unique = key.len();
+            }
+        }
+        unique
     }
 
     /// Finds how long each field is in the record, and which values have to leave it.

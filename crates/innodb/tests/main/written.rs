@@ -62,7 +62,7 @@ fn make(statement: &str, flags: u32, rows: &[Row], piece: usize) -> Result<Made,
     let shapes = shapes(&table);
     let roots: Vec<Root> =
         (3..).take(shapes.len()).map(|page| Root { index_id: 87 + u64::from(page), page }).collect();
-    let plan = Plan { space_id: 77, flags, roots, last_auto_increment: 5 };
+    let plan = Plan { space_id: 77, flags, roots };
     let mut writer = Writer::new(plan.clone(), &shapes)?;
     let mut bytes: Vec<u8> = Vec::new();
     let mut given = BTreeSet::new();
@@ -88,7 +88,7 @@ fn make(statement: &str, flags: u32, rows: &[Row], piece: usize) -> Result<Made,
     for (at, shape) in shapes.iter().enumerate().skip(1) {
         writer.join(at, entries(shape, plan.roots[at].index_id, rows)?, &mut put)?;
     }
-    let written = writer.finish(&mut put)?;
+    let written = writer.finish(5, &mut put)?;
     bytes.resize(written.pages as usize * PAGE_BYTES, 0);
     Ok(Made { table, shapes, plan, written, file: Memory { bytes, proven: true } })
 }
@@ -445,7 +445,10 @@ fn is_mute(page: &[u8], at: usize) -> bool {
     (16..24).contains(&at)
         || (26..34).contains(&at)
         || at >= PAGE_BYTES - 8
-        || is_tree && ((48..54).contains(&at) || (56..64).contains(&at) || (top..directory).contains(&at))
+        || is_tree
+            && ((48..54).contains(&at)
+                || (56..64).contains(&at) && u32_at(page, 4) != 3
+                || (top..directory).contains(&at))
         || is_tree && (74..94).contains(&at) && u32_at(page, 4) > 4
 }
 
