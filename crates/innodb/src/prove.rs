@@ -15,6 +15,7 @@ use crate::record::{Extent, Stored, child};
 use crate::space::{self, EXTENT_PAGES, Extents, Segment, Space, State};
 use crate::table::Table;
 use crate::tree::{Scratch, Seat};
+use crate::write::room;
 use crate::write::{Content, Plan, Record, Row, Shape, Written};
 
 /// What a file was made of.
@@ -64,6 +65,11 @@ pub fn file<P: Pages>(claim: Claim<'_>, pages: &mut P) -> Result<(), P::Error> {
         proof.tree(at, pages)?;
     }
     proof.end()?;
+    for (number, page) in room::description(&space, &proof.extents, &proof.segments)? {
+        if *pages.page(number)? != *page {
+            return Err(corrupt(number, DATA, "it does not describe the pages that there are").into());
+        }
+    }
     Ok(())
 }
 
@@ -83,7 +89,8 @@ struct Proof<'a> {
 /// A tree that is proven.
 struct Branch<'a> {
     shape: &'a Shape,
-    /// The numbers of its segments, of leaves and of other pages, and the pages they have one by one.
+    /// The numbers of its segments, of leaves and of other pages, and the pages they have one by one that
+    /// were not met yet.
     segments: [(u64, BTreeSet<u32>); 2],
     /// The last key that was met, and of leaves what was found.
     last: Vec<u8>,
@@ -114,14 +121,14 @@ impl Proof<'_> {
     fn own_in<P: Pages>(
         &mut self,
         number: u32,
-        segment: &(u64, BTreeSet<u32>),
+        segment: &mut (u64, BTreeSet<u32>),
         pages: &mut P,
     ) -> Result<(), P::Error> {
         self.own(number, pages)?;
         let extent = self.extents.all().get((number / EXTENT_PAGES) as usize);
         let is_own = match extent.map(|extent| extent.state) {
             Some(State::Segment(id)) => id == segment.0,
-            Some(State::Fragments) => segment.1.contains(&number),
+            Some(State::Fragments) => segment.1.remove(&number),
             _ => false,
         };
         if is_own { Ok(()) } else { Err(corrupt(number, 4, "a page is in no segment of its tree").into()) }
@@ -161,7 +168,7 @@ impl Proof<'_> {
                     next: neighbour(place + 1),
                 };
                 let is_inner = level > 0 || *number == root.page;
-                self.own_in(*number, &branch.segments[usize::from(is_inner)], pages)?;
+                self.own_in(*number, &mut branch.segments[usize::from(is_inner)], pages)?;
                 let page = *pages.page(*number)?;
                 let page = IndexPage::parse(&page, *number)?;
                 seat.check(&page)?;
@@ -176,6 +183,9 @@ impl Proof<'_> {
                 break;
             }
             (numbers, level) = (below, level - 1);
+        }
+        if branch.segments.iter().any(|segment| !segment.1.is_empty()) {
+            return Err(corrupt(root.page, DATA + 36, "a segment has pages that its tree has not").into());
         }
         if self.claim.written.contents.get(at) != Some(&branch.content) {
             return Err(
@@ -257,7 +267,7 @@ impl Proof<'_> {
     /// Adds up what a row has in all indexes, and says what it is itself.
     fn row<P: Pages>(
         &mut self,
-        branch: &Branch<'_>,
+        branch: &mut Branch<'_>,
         page: &IndexPage<'_>,
         found: &Found<'_>,
         pages: &mut P,
@@ -303,7 +313,7 @@ impl Proof<'_> {
     /// Reads the rest of a value, and finds its pages.
     fn away<P: Pages>(
         &mut self,
-        branch: &Branch<'_>,
+        branch: &mut Branch<'_>,
         reference: &[u8; REFERENCE_BYTES],
         pages: &mut P,
     ) -> Result<(), P::Error> {
@@ -312,7 +322,7 @@ impl Proof<'_> {
         let mut number = reference.page;
         // It was read to its end, so the chain ends.
         for _ in 0..(reference.len as usize).div_ceil(chain::PART_BYTES_MAX) {
-            self.own_in(number, &branch.segments[0], pages)?;
+            self.own_in(number, &mut branch.segments[0], pages)?;
             number = u32_at(pages.page(number)?, DATA + 4);
         }
         if number == NO_PAGE {
@@ -389,7 +399,11 @@ fn plain(page: &IndexPage<'_>) -> Result<(), Error> {
     }
     let mut origins = Vec::new();
     page.chain(&mut origins)?;
-    let odd = |origin: usize| page.bytes[origin - RECORD_HEADER_BYTES] & 0xE0 != 0;
+    let odd = |origin: usize| {
+        // The first record of a level above the leaves is marked as the least.
+        let marks = if origin == SUPREMUM { 0xF0 } else { 0xE0 };
+        page.bytes[origin - RECORD_HEADER_BYTES] & marks != 0
+    };
     match origins.into_iter().map(usize::from).chain([SUPREMUM]).find(|&origin| odd(origin)) {
         Some(origin) => Err(corrupt(page.number, origin, "a record with a mark that no new one has")),
         None => Ok(()),

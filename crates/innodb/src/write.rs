@@ -11,7 +11,7 @@
 
 mod leaves;
 mod page;
-mod room;
+pub(crate) mod room;
 mod row;
 mod shape;
 mod tree;

@@ -8,8 +8,8 @@ use super::page::put;
 use crate::Error;
 use crate::page::{self, DATA, NO_PAGE, PAGE_BYTES, Page};
 use crate::space::{
-    DESCRIBED_PAGES, DESCRIPTOR_BYTES, DESCRIPTORS, EXTENT_PAGES, FRAGMENTS, SEGMENT_BYTES, SEGMENT_MAGIC,
-    SEGMENTS, SEGMENTS_PER_PAGE,
+    self, DESCRIBED_PAGES, DESCRIPTOR_BYTES, DESCRIPTORS, EXTENT_PAGES, Extents, FRAGMENTS, SEGMENT_BYTES,
+    SEGMENT_MAGIC, SEGMENTS, SEGMENTS_PER_PAGE, Space,
 };
 
 /// Where the header of the tablespace begins in page 0.
@@ -76,6 +76,26 @@ impl Room {
             room.segments.push(Segment::default());
         }
         Ok(room)
+    }
+
+    /// What a reader found: the extents, and the segments in the order of their numbers, which begin with 1.
+    fn found(extents: &Extents, segments: &[space::Segment]) -> Room {
+        let mut room = Room { extents: Vec::new(), segments: Vec::new(), shared: Vec::new(), full: 0 };
+        for segment in segments {
+            room.segments.push(Segment { fragments: segment.fragments.clone(), extents: Vec::new() });
+        }
+        for (number, extent) in (0..).zip(extents.all()) {
+            let segment = match extent.state {
+                space::State::Segment(id) => usize::try_from(id).ok().and_then(|id| id.checked_sub(1)),
+                _ => None,
+            };
+            room.extents.push(Extent { segment, used: !extent.free });
+            match segment.and_then(|segment| room.segments.get_mut(segment)) {
+                Some(segment) => segment.extents.push(number),
+                None => room.shared.push(number),
+            }
+        }
+        room
     }
 
     /// A page for a segment of a tree.
@@ -251,6 +271,23 @@ impl Room {
         put(&mut bitmap, 24, &page::Kind::BITMAP.0.to_be_bytes());
         output.give(&mut bitmap, number + 1, NO_PAGE, NO_PAGE)
     }
+}
+
+/// The pages that describe a file with these extents and segments, each with its number: what a reader found
+/// is compared with them.
+pub(crate) fn description(
+    space: &Space,
+    extents: &Extents,
+    segments: &[space::Segment],
+) -> Result<Vec<(u32, Box<Page>)>, Error> {
+    let mut pages = Vec::new();
+    let mut put = |number: u32, page: &Page| -> Result<(), Error> {
+        pages.push((number, Box::new(*page)));
+        Ok(())
+    };
+    let mut output = Output { space_id: space.id, sums: space.sums, put: &mut put };
+    Room::found(extents, segments).finish(space.flags, &mut output)?;
+    Ok(pages)
 }
 
 fn too_large() -> Error {

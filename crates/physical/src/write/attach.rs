@@ -50,23 +50,31 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         probe::table(&table, format, request).map_err(refusal)?;
         let is_there = probe::target(session, request)?;
         let data = PathBuf::from(&session.about.datadir);
-        if disk.stat(&data.join("ibdata1")).is_err() {
+        if disk.list(&data).is_err() {
             return Err(Error::Refused(format!("the server's data folder {} is not here", data.display())));
         }
         let names = Names::of(request.target);
         if !session.lock(&names.lock, 0)? {
             return Err(Error::Refused(format!("another session fills {}", request.target)));
         }
-        let logs = session.about.log_bin;
-        if logs {
-            session.execute("SET SESSION sql_log_bin = 0")?;
-        }
+        let owner = Owner::Server;
         let mut attach =
-            Attach { session, disk, request, names, way, format, data, owner: Owner::Server, is_there, logs };
-        match attach.sweep() {
+            Attach { session, disk, request, names, way, format, data, owner, is_there, logs: false };
+        match attach.quiet().and_then(|()| attach.sweep()) {
             Ok(()) => Ok(attach),
             Err(error) => attach.end(Err(error)),
         }
+    }
+
+    /// Keeps what the session does out of the binary log: no other server has the files.
+    fn quiet(&mut self) -> Result<(), Error> {
+        let logs = self.session.about.log_bin
+            && self.session.value("SELECT @@SESSION.sql_log_bin")?.as_deref() == Some("1");
+        if logs {
+            self.session.execute("SET SESSION sql_log_bin = 0")?;
+        }
+        self.logs = logs;
+        Ok(())
     }
 
     /// Removes what a run left that was killed.

@@ -3,9 +3,9 @@
 use innodb::order::Order;
 use innodb::table::{Generated, KeyKind, RowFormat, Table, Type};
 use innodb::write::Shape;
-use server::{Flavour, Session, Version, quote_name};
+use server::{Flavour, Session, Version, definition, quote_name};
 
-use super::Request;
+use super::{Request, twin};
 use crate::Error;
 
 /// The first series whose files are known here.
@@ -90,6 +90,11 @@ pub(super) fn target(session: &mut Session, request: &Request<'_>) -> Result<boo
     if session.value(&format!("SELECT 1 FROM {} LIMIT 1", request.target))?.is_some() {
         return refused(format!("{} has rows", request.target));
     }
+    let definition = twin::definition(session, request.target)?;
+    let lines = |text: &str| Ok::<_, Error>(definition::sorted(&twin::renamed(text, request.target)?));
+    if lines(&definition)? != lines(request.definition)? {
+        return refused(format!("{} has another definition", request.target));
+    }
     for (what, query) in [
         (
             "triggers",
@@ -127,6 +132,11 @@ pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> 
         .any(|line| line.starts_with("  CONSTRAINT ") && line.contains(" FOREIGN KEY "))
     {
         return refused("it has foreign keys, which the server would not check");
+    }
+    let options = request.definition.rsplit_once("\n)").map_or("", |(_, options)| options);
+    let options = options.split_once(" COMMENT='").map_or(options, |(before, _)| before);
+    if options.contains(" DATA DIRECTORY=") || options.contains(" SEQUENCE=1") {
+        return refused("its file is elsewhere, or it is a sequence");
     }
     if !table.partitions().is_empty() {
         return refused("it is partitioned");

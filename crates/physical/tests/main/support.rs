@@ -131,6 +131,7 @@ fn read(table: &Table, path: &Path) -> Vec<Row> {
 }
 
 /// How a table is filled in a test.
+#[derive(Clone, Copy)]
 pub(crate) struct Copy<'a> {
     pub(crate) target: &'a str,
     pub(crate) definition: &'a str,
