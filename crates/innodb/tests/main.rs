@@ -3,6 +3,8 @@
 
 #[path = "main/definition.rs"]
 mod definition;
+#[path = "main/export.rs"]
+mod export;
 #[path = "main/file.rs"]
 mod file;
 #[path = "main/order.rs"]
