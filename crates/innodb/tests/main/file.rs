@@ -40,6 +40,29 @@ impl Pages for Memory {
     type Error = Error;
 
     fn page(&mut self, number: u32) -> Result<&Page, Error> {
+        self.get(number)
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.bytes.len() / PAGE_BYTES).unwrap()
+    }
+}
+
+/// The same without a copy of its own.
+impl Pages for &Memory {
+    type Error = Error;
+
+    fn page(&mut self, number: u32) -> Result<&Page, Error> {
+        self.get(number)
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.bytes.len() / PAGE_BYTES).unwrap()
+    }
+}
+
+impl Memory {
+    fn get(&self, number: u32) -> Result<&Page, Error> {
         let at = number as usize * PAGE_BYTES;
         let page = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
         let page: &Page = page.ok_or_else(|| Error::Unsupported("no such page".to_owned()))?;
@@ -48,10 +71,6 @@ impl Pages for Memory {
             sums.check(page, number)?;
         }
         Ok(page)
-    }
-
-    fn count(&self) -> u32 {
-        u32::try_from(self.bytes.len() / PAGE_BYTES).unwrap()
     }
 }
 
