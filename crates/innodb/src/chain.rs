@@ -7,9 +7,9 @@ use crate::page::{self, DATA, Kind, NO_PAGE, Pages, TRAILER, corrupt, u32_at};
 /// Bytes that say where the rest of a value is.
 pub const REFERENCE_BYTES: usize = 20;
 /// Offset in a page where the bytes of a value begin: after their length and the next page's number.
-const PART: usize = DATA + 8;
+pub(crate) const PART: usize = DATA + 8;
 /// The most bytes of a value in a page.
-const PART_BYTES_MAX: usize = TRAILER - PART;
+pub(crate) const PART_BYTES_MAX: usize = TRAILER - PART;
 
 /// Where the rest of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,22 @@ pub enum Error {
         /// The text; if it is long, without its end.
         text: String,
     },
+    /// Two rows that are equal in a key that allows no two.
+    #[error("duplicate entry {entry} for the key `{index}`")]
+    Duplicate {
+        /// The index.
+        index: String,
+        /// The values of the key's columns.
+        entry: String,
+    },
+    /// A row behind one that it belongs in front of.
+    #[error("{entry} comes too late: rows are expected in the order of `{index}`")]
+    Unsorted {
+        /// The index.
+        index: String,
+        /// The values of the key's columns.
+        entry: String,
+    },
 }
 
 impl Error {

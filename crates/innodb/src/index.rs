@@ -13,6 +13,10 @@ pub const SUPREMUM: usize = 112;
 pub const HEAP: usize = 120;
 /// Bytes before every record.
 pub const RECORD_HEADER_BYTES: usize = 5;
+/// The first and the last record of every page of a tree, from byte 94 on. The offset of the record after the
+/// first one is left 0.
+pub(crate) const ENDS: [u8; 26] = *b"\x01\x00\x02\x00\x00infimum\x00\x01\x00\x0b\x00\x00supremum";
+
 /// The most records that a slot of the directory may own, except the first.
 const OWNED_MAX: u8 = 8;
 /// The most records in a page, because each has a number in its heap.
@@ -205,7 +209,8 @@ impl<'a> IndexPage<'a> {
         let (mut slot, mut owned) = (1, 0);
         let mut origin = infimum.next(INFIMUM);
         while origin != SUPREMUM {
-            if origin < HEAP + RECORD_HEADER_BYTES || origin >= self.heap_top {
+            // The last record's fields may have no byte.
+            if origin < HEAP + RECORD_HEADER_BYTES || origin > self.heap_top {
                 return bad(origin, "the chain of records leaves the page's heap");
             }
             if origins.len() == usize::from(self.records) {
@@ -272,7 +277,7 @@ impl<'a> IndexPage<'a> {
     }
 
     fn free_places(&self) -> impl Iterator<Item = usize> {
-        let is_record = |origin: &usize| (HEAP + RECORD_HEADER_BYTES..self.heap_top).contains(origin);
+        let is_record = |origin: &usize| (HEAP + RECORD_HEADER_BYTES..=self.heap_top).contains(origin);
         let follow = move |&origin: &usize| {
             let header = RecordHeader::at(self.bytes, origin);
             (header.next != 0).then(|| header.next(origin)).filter(is_record)

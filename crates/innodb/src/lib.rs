@@ -12,10 +12,13 @@
 
 pub mod chain;
 mod error;
+pub mod export;
 pub mod index;
 pub mod instant;
 pub mod leaf;
+pub mod order;
 pub mod page;
+pub mod prove;
 pub mod record;
 pub mod redo;
 pub mod space;
@@ -23,5 +26,6 @@ pub mod table;
 pub mod transaction;
 pub mod tree;
 pub mod value;
+pub mod write;
 
 pub use error::Error;

@@ -46,6 +46,8 @@ pub struct Kind(pub u16);
 impl Kind {
     /// Allocated, but still empty.
     pub const ALLOCATED: Kind = Kind(0);
+    /// How full pages are, and which have changes waiting in the change buffer.
+    pub const BITMAP: Kind = Kind(5);
     /// Segments.
     pub const INODE: Kind = Kind(3);
     /// The transaction system of a server.

@@ -115,6 +115,11 @@ impl Layout {
         self.core_fields
     }
 
+    /// The bytes that say which fields are NULL in a record with all fields, and in all node pointers.
+    pub(crate) fn leaf_null_bytes(&self) -> usize {
+        self.null_bytes(self.core_fields)
+    }
+
     fn null_bytes(&self, fields: usize) -> usize {
         usize::from(self.nullable_before.get(fields).copied().unwrap_or(0)).div_ceil(8)
     }

@@ -10,18 +10,18 @@ use crate::page::{
 /// Pages of an extent.
 pub const EXTENT_PAGES: u32 = 64;
 /// Pages that one descriptor page describes.
-const DESCRIBED_PAGES: u32 = 16_384;
+pub(crate) const DESCRIBED_PAGES: u32 = 16_384;
 /// Where descriptors begin in such a page, and the bytes of one.
-const DESCRIPTORS: usize = 150;
-const DESCRIPTOR_BYTES: usize = 40;
+pub(crate) const DESCRIPTORS: usize = 150;
+pub(crate) const DESCRIPTOR_BYTES: usize = 40;
 /// Where segments begin in an inode page, the bytes of one, and how many a page has.
-const SEGMENTS: usize = 50;
-const SEGMENT_BYTES: usize = 192;
-const SEGMENTS_PER_PAGE: usize = 85;
+pub(crate) const SEGMENTS: usize = 50;
+pub(crate) const SEGMENT_BYTES: usize = 192;
+pub(crate) const SEGMENTS_PER_PAGE: usize = 85;
 /// A magic number in every segment that is in use.
-const SEGMENT_MAGIC: u32 = 0x05D6_69D2;
+pub(crate) const SEGMENT_MAGIC: u32 = 0x05D6_69D2;
 /// Single pages that a segment may own before it gets whole extents.
-const FRAGMENTS: usize = 32;
+pub(crate) const FRAGMENTS: usize = 32;
 
 /// The facts on the first page of a tablespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -102,7 +102,7 @@ pub fn encode(column: &Column, text: &[u8], out: &mut Vec<u8>) -> Result<(), Err
 }
 
 /// The beginning of a text, for a message.
-fn shown(text: &[u8]) -> String {
+pub(crate) fn shown(text: &[u8]) -> String {
     let start = text.get(..SHOWN_BYTES).unwrap_or(text);
     let more = if start.len() < text.len() { "..." } else { "" };
     format!("{}{more}", start.escape_ascii())
@@ -120,7 +120,7 @@ fn digits(text: &[u8]) -> Option<u64> {
 }
 
 /// A number from up to eight bytes, big-endian.
-fn number(stored: &[u8]) -> u64 {
+pub(crate) fn number(stored: &[u8]) -> u64 {
     stored.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 

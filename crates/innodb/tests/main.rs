@@ -3,11 +3,17 @@
 
 #[path = "main/definition.rs"]
 mod definition;
+#[path = "main/export.rs"]
+mod export;
 #[path = "main/file.rs"]
 mod file;
+#[path = "main/order.rs"]
+mod order;
 #[path = "main/property.rs"]
 mod property;
 #[path = "main/support.rs"]
 mod support;
 #[path = "main/value.rs"]
 mod value;
+#[path = "main/written.rs"]
+mod written;

@@ -34,6 +34,18 @@ pub enum Error {
     /// A file has changed since it was opened.
     #[error("{} changed while it was read: a server is running on it", .0.display())]
     Changed(PathBuf),
+    /// The server or the table does not qualify; the reason. Nothing was changed.
+    #[error("its file can't be written: {0}")]
+    Refused(String),
+    /// The server did not import the file, or its table differs from what was written.
+    #[error("{0}")]
+    Rejected(String),
+    /// The server reports an error.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+    /// The rows could not be read.
+    #[error(transparent)]
+    Input(Box<dyn std::error::Error + Send + Sync>),
     /// The user stopped it.
     #[error("stopped")]
     Stopped,

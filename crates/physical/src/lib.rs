@@ -3,6 +3,8 @@
 //! [`Source::find`] finds the tables in a folder, [`Source::judge`] tells whether their files can be trusted,
 //! and [`Rows::write`] writes the rows of one, with several threads and in the order of its primary key. The
 //! crate `innodb` knows what the bytes mean.
+//!
+//! [`write::write`] goes the other way: it turns rows into a file and lets a server import it.
 
 mod definition;
 mod deleted;
@@ -11,8 +13,10 @@ mod file;
 mod line;
 mod name;
 mod read;
+mod sort;
 mod source;
 mod state;
+pub mod write;
 
 pub use error::Error;
 pub use file::File;

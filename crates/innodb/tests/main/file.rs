@@ -22,10 +22,10 @@ const AWAY_TABLE: &str =
     "CREATE TABLE away (id INT NOT NULL, a LONGTEXT, PRIMARY KEY (id)) ENGINE=InnoDB DEFAULT CHARSET=latin1";
 
 #[derive(Clone)]
-struct Memory {
-    bytes: Vec<u8>,
+pub(crate) struct Memory {
+    pub(crate) bytes: Vec<u8>,
     /// Whether pages are proven.
-    proven: bool,
+    pub(crate) proven: bool,
 }
 
 impl Memory {
@@ -40,17 +40,37 @@ impl Pages for Memory {
     type Error = Error;
 
     fn page(&mut self, number: u32) -> Result<&Page, Error> {
-        let at = number as usize * PAGE_BYTES;
-        let page = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
-        let page: &Page = page.ok_or_else(|| Error::Unsupported("no such page".to_owned()))?;
-        if self.proven {
-            Sums::Full.check(page, number)?;
-        }
-        Ok(page)
+        self.get(number)
     }
 
     fn count(&self) -> u32 {
         u32::try_from(self.bytes.len() / PAGE_BYTES).unwrap()
+    }
+}
+
+/// The same without a copy of its own.
+impl Pages for &Memory {
+    type Error = Error;
+
+    fn page(&mut self, number: u32) -> Result<&Page, Error> {
+        self.get(number)
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.bytes.len() / PAGE_BYTES).unwrap()
+    }
+}
+
+impl Memory {
+    fn get(&self, number: u32) -> Result<&Page, Error> {
+        let at = number as usize * PAGE_BYTES;
+        let page = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
+        let page: &Page = page.ok_or_else(|| Error::Unsupported("no such page".to_owned()))?;
+        if self.proven {
+            let sums = if self.bytes[57] & 0x10 != 0 { Sums::Full } else { Sums::Old };
+            sums.check(page, number)?;
+        }
+        Ok(page)
     }
 }
 

@@ -1,0 +1,115 @@
+//! The `.cfg` file that FLUSH TABLES ... FOR EXPORT writes beside a table's file: what its columns and
+//! indexes are, and where the indexes begin.
+//!
+//! Facts: `row0quiesce.cc` of MariaDB's source.
+
+use crate::Error;
+use crate::page::{PAGE_BYTES, u32_at, u64_at};
+use crate::write::Root;
+
+/// The only version there is.
+const VERSION: u32 = 1;
+/// Bytes of a column, of an index and of its field before their names.
+const COLUMN_BYTES: usize = 7 * 4;
+const INDEX_BYTES: usize = 8 + 8 * 4;
+const FIELD_BYTES: usize = 2 * 4;
+/// Columns and fields that there can be.
+const COUNT_MAX: u32 = 1100;
+
+/// What such a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    bytes: Vec<u8>,
+    counter_at: usize,
+    /// Indexes, the clustered one first: the name of each, and where it begins.
+    pub indexes: Vec<(String, Root)>,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let end = self.at.checked_add(count);
+        let Some(taken) = end.and_then(|end| self.bytes.get(self.at..end)) else {
+            return Err(self.corrupt("the file ends too early"));
+        };
+        self.at += count;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<u32, Error> {
+        Ok(u32_at(self.take(4)?, 0))
+    }
+
+    /// How many of something follow.
+    fn count(&mut self) -> Result<u32, Error> {
+        let count = self.number()?;
+        if count <= COUNT_MAX { Ok(count) } else { Err(self.corrupt("more than there can be")) }
+    }
+
+    /// A name with its length before it and a zero behind it.
+    fn name(&mut self) -> Result<String, Error> {
+        let length = self.number()? as usize;
+        let bytes = self.take(length)?;
+        let name = bytes.strip_suffix(&[0]).and_then(|name| std::str::from_utf8(name).ok());
+        name.map(str::to_owned).ok_or_else(|| self.corrupt("a name without an end"))
+    }
+
+    fn corrupt(&self, what: &str) -> Error {
+        Error::Corrupt { what: what.to_owned(), place: format!("byte {} of the .cfg file", self.at) }
+    }
+}
+
+impl Export {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; [`Error::Unsupported`] for another version, or other pages than of 16 KiB.
+    pub fn parse(bytes: Vec<u8>) -> Result<Export, Error> {
+        let mut reader = Reader { bytes: &bytes, at: 0 };
+        if reader.number()? != VERSION {
+            return Err(Error::unsupported("its .cfg file is of a version that is not known here"));
+        }
+        let (_host, _table) = (reader.name()?, reader.name()?);
+        let counter_at = reader.at;
+        reader.take(8)?;
+        let page_bytes = reader.number()? as usize;
+        if page_bytes != PAGE_BYTES {
+            return Err(Error::unsupported("its pages do not have 16 KiB"));
+        }
+        let _flags = reader.number()?;
+        for _ in 0..reader.count()? {
+            reader.take(COLUMN_BYTES)?;
+            reader.name()?;
+        }
+        let mut indexes = Vec::new();
+        for _ in 0..reader.count()? {
+            let index = reader.take(INDEX_BYTES)?;
+            let (root, fields) =
+                (Root { index_id: u64_at(index, 0), page: u32_at(index, 12) }, u32_at(index, 36));
+            indexes.push((reader.name()?, root));
+            for _ in 0..fields.min(COUNT_MAX) {
+                reader.take(FIELD_BYTES)?;
+                reader.name()?;
+            }
+        }
+        if reader.at != bytes.len() {
+            return Err(reader.corrupt("the file goes on behind its end"));
+        }
+        Ok(Export { counter_at, indexes, bytes })
+    }
+
+    /// The file with another next value of the AUTO_INCREMENT column. The server takes it from here; that of
+    /// an empty table would make it give numbers twice.
+    #[must_use]
+    pub fn with_counter(&self, next: u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        if let Some(place) = bytes.get_mut(self.counter_at..self.counter_at + 8) {
+            place.copy_from_slice(&next.to_be_bytes());
+        }
+        bytes
+    }
+}

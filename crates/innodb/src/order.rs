@@ -1,0 +1,160 @@
+//! The order of an index as bytes: keys in a form that is compared byte by byte.
+//!
+//! Facts: `cmp_data()` in `rem0cmp.cc` of MariaDB's source, and `strnncollsp` of its binary collations. NULL
+//! comes before all values, and in descending order behind them.
+
+use crate::table::collation::Collation;
+use crate::table::{Index, Table, Type};
+
+/// Bytes of a text between two marks.
+const STEP: usize = 8;
+/// What a mark says of the rest of a text, compared to spaces without end.
+const BELOW_SPACES: u8 = 1;
+const JUST_SPACES: u8 = 2;
+const ABOVE_SPACES: u8 = 3;
+
+/// How the values of a field are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// As bytes, always as many.
+    Bytes,
+    /// As bytes; one that another begins with is the lesser.
+    Open,
+    /// As bytes, with spaces behind without end.
+    Padded,
+    /// As FLOAT.
+    Float,
+    /// As DOUBLE.
+    Double,
+}
+
+/// How entries of an index are compared, where that needs no collation's weights.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Of each field of the key: its way, whether it may be NULL, whether the greatest comes first.
+    fields: Vec<(Way, bool, bool)>,
+}
+
+impl Order {
+    /// That of an index; `None` if a field is in the order of a collation that is not one of bytes, or of
+    /// shapes.
+    #[must_use]
+    pub fn of(table: &Table, index: &Index) -> Option<Order> {
+        let fields = index.fields.iter().take(index.key_fields);
+        let fields = fields.map(|field| {
+            let way = match field.column {
+                Some(at) => way(&table.columns().get(at)?.kind)?,
+                // DB_ROW_ID.
+                None => Way::Bytes,
+            };
+            Some((way, field.nullable, field.descending))
+        });
+        let fields: Option<Vec<_>> = fields.collect();
+        fields.filter(|_| !index.spatial).map(|fields| Order { fields })
+    }
+
+    /// Appends a field of the key, as it is stored; `None` is NULL.
+    pub fn append(&self, field: usize, value: Option<&[u8]>, out: &mut Vec<u8>) {
+        let Some(&(way, nullable, descending)) = self.fields.get(field) else { return };
+        let start = out.len();
+        if nullable {
+            out.push(u8::from(value.is_some()));
+        }
+        if let Some(value) = value {
+            match way {
+                Way::Bytes => out.extend_from_slice(value),
+                Way::Open => open(value, out),
+                Way::Padded => padded(value, out),
+                Way::Float => {
+                    let bits = value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                    // There are two zeros, and they are equal.
+                    let bits = if bits == 1 << 31 { 0 } else { bits };
+                    let flip = if bits >> 31 == 1 { u32::MAX } else { 1 << 31 };
+                    out.extend_from_slice(&(bits ^ flip).to_be_bytes());
+                }
+                Way::Double => {
+                    let bits = value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                    let bits = if bits == 1 << 63 { 0 } else { bits };
+                    let flip = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
+                    out.extend_from_slice(&(bits ^ flip).to_be_bytes());
+                }
+            }
+        }
+        if descending {
+            out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
+        }
+    }
+}
+
+fn way(kind: &Type) -> Option<Way> {
+    match kind {
+        Type::Int { .. }
+        | Type::Decimal { .. }
+        | Type::Bit { .. }
+        | Type::Year { .. }
+        | Type::Date
+        | Type::Time { .. }
+        | Type::Datetime { .. }
+        | Type::Timestamp { .. }
+        | Type::Enum(_)
+        | Type::Set(_)
+        | Type::Uuid { .. }
+        | Type::Inet4
+        | Type::Inet6 => Some(Way::Bytes),
+        Type::Float(_) => Some(Way::Float),
+        Type::Double(_) => Some(Way::Double),
+        Type::Char { collation: Collation::BINARY, .. } => Some(Way::Bytes),
+        Type::Char { collation, .. } => text(*collation).filter(|way| *way == Way::Padded),
+        Type::Varchar { collation, compressed: false, .. }
+        | Type::Blob { collation, compressed: false, .. } => text(*collation),
+        Type::Varchar { .. } | Type::Blob { .. } | Type::Vector { .. } | Type::Geometry(_) => None,
+    }
+}
+
+fn text(collation: Collation) -> Option<Way> {
+    if collation == Collation::BINARY {
+        return Some(Way::Open);
+    }
+    let charset = collation.charset();
+    // In UTF-8 the order of bytes is that of characters; in UTF-16 it is not.
+    let plain = charset.max == 1 || ["utf8mb3", "utf8mb4"].contains(&charset.name);
+    let name = collation.name();
+    match name.strip_prefix(charset.name)? {
+        "_bin" if plain => Some(Way::Padded),
+        "_nopad_bin" if plain => Some(Way::Open),
+        _ => None,
+    }
+}
+
+/// A zero gets another byte behind it, so that the end, two zeros, is less than all.
+fn open(value: &[u8], out: &mut Vec<u8>) {
+    for &byte in value {
+        out.push(byte);
+        if byte == 0 {
+            out.push(u8::MAX);
+        }
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Steps filled up with spaces, each with a mark behind it of what follows.
+fn padded(value: &[u8], out: &mut Vec<u8>) {
+    let end = value.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+    let mut rest = value.get(..end).unwrap_or(value);
+    loop {
+        let (step, behind) = rest.split_at(rest.len().min(STEP));
+        out.extend_from_slice(step);
+        out.extend(std::iter::repeat_n(b' ', STEP - step.len()));
+        // Spaces at the end are gone: there is a byte that is none, or nothing.
+        let mark = match behind.iter().find(|&&byte| byte != b' ') {
+            Some(byte) if *byte < b' ' => BELOW_SPACES,
+            Some(_) => ABOVE_SPACES,
+            None => JUST_SPACES,
+        };
+        out.push(mark);
+        if mark == JUST_SPACES {
+            return;
+        }
+        rest = behind;
+    }
+}

@@ -1,0 +1,429 @@
+//! Proof that a file has what was meant to be written, and nothing else: it is read as a whole and compared.
+//!
+//! Each page has one owner, and descriptors and segments agree. Each tree is in order, each node pointer has
+//! the first key of its page. The rows are those that were given, and the entries of each other index are
+//! just those of the rows.
+
+use std::collections::BTreeSet;
+
+use crate::Error;
+use crate::chain::{self, REFERENCE_BYTES, Reference};
+use crate::index::{ENDS, HEAP, INFIMUM, IndexPage, RECORD_HEADER_BYTES, RecordHeader, SUPREMUM, Status};
+use crate::leaf::{self, Row as Found};
+use crate::page::{self, DATA, Kind, NO_PAGE, Page, Pages, corrupt, u32_at, u64_at};
+use crate::record::{Extent, Stored, child};
+use crate::space::{self, EXTENT_PAGES, Extents, Segment, Space, State};
+use crate::table::Table;
+use crate::tree::{Scratch, Seat};
+use crate::write::room;
+use crate::write::{Content, Plan, Record, Row, Shape, Written};
+
+/// What a file was made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The table.
+    pub table: &'a Table,
+    /// Its indexes, the clustered one first.
+    pub shapes: &'a [Shape],
+    /// What the file was to be.
+    pub plan: &'a Plan,
+    /// What was written.
+    pub written: &'a Written,
+}
+
+/// Proves that a file has just this.
+///
+/// # Errors
+/// [`Error::Corrupt`], and those of the pages.
+pub fn file<P: Pages>(claim: Claim<'_>, pages: &mut P) -> Result<(), P::Error> {
+    let space = Space::parse(pages.page(0)?)?;
+    let pages_told = (space.pages, pages.count());
+    if (space.id, space.flags) != (claim.plan.space_id, claim.plan.flags)
+        || pages_told != (claim.written.pages, claim.written.pages)
+    {
+        return Err(corrupt(0, DATA, "the tablespace is not the one that was planned").into());
+    }
+    let mut proof = Proof {
+        claim,
+        extents: Extents::read(&space, pages)?,
+        segments: space::segments(&space, pages)?,
+        used: vec![0; pages.count().div_ceil(64) as usize],
+        sums: vec![Content::default(); claim.shapes.len()],
+        row: Row::default(),
+        long: Vec::new(),
+        record: Record::default(),
+    };
+    for first in (0..pages.count()).step_by(space::DESCRIBED_PAGES as usize) {
+        proof.own(first, pages)?;
+        proof.own(first + 1, pages)?;
+        if page::kind(pages.page(first + 1)?) != Kind::BITMAP {
+            return Err(corrupt(first + 1, 24, "no bitmap behind the descriptors").into());
+        }
+    }
+    proof.own(2, pages)?;
+    for at in 0..claim.shapes.len() {
+        proof.tree(at, pages)?;
+    }
+    proof.end()?;
+    for (number, page) in room::description(&space, &proof.extents, &proof.segments)? {
+        if *pages.page(number)? != *page {
+            return Err(corrupt(number, DATA, "it does not describe the pages that there are").into());
+        }
+    }
+    Ok(())
+}
+
+struct Proof<'a> {
+    claim: Claim<'a>,
+    extents: Extents,
+    segments: Vec<Segment>,
+    /// A bit for each page that has an owner.
+    used: Vec<u64>,
+    /// What the rows say that each index has.
+    sums: Vec<Content>,
+    row: Row,
+    long: Vec<u8>,
+    record: Record,
+}
+
+/// A tree that is proven.
+struct Branch<'a> {
+    shape: &'a Shape,
+    /// The numbers of its segments, of leaves and of other pages, and the pages they have one by one that
+    /// were not met yet.
+    segments: [(u64, BTreeSet<u32>); 2],
+    /// The last key that was met, and of leaves what was found.
+    last: Vec<u8>,
+    is_first: bool,
+    content: Content,
+}
+
+/// What leads to a page: head without what changes, and fields.
+type Pointer = (Vec<u8>, Vec<u8>);
+
+impl Proof<'_> {
+    /// A page is met, which must be the first time.
+    fn own<P: Pages>(&mut self, number: u32, pages: &mut P) -> Result<(), P::Error> {
+        let Some(word) = self.used.get_mut((number / 64) as usize) else {
+            return Err(corrupt(number, 4, "a page behind the end of the file is in use").into());
+        };
+        if *word >> (number % 64) & 1 != 0 {
+            return Err(corrupt(number, 4, "a page is in use twice").into());
+        }
+        *word |= 1 << (number % 64);
+        if page::space_id(pages.page(number)?) != self.claim.plan.space_id {
+            return Err(corrupt(number, 34, "a page of another tablespace").into());
+        }
+        Ok(())
+    }
+
+    /// A page of a tree, or of its values, which must be in one of the tree's segments.
+    fn own_in<P: Pages>(
+        &mut self,
+        number: u32,
+        segment: &mut (u64, BTreeSet<u32>),
+        pages: &mut P,
+    ) -> Result<(), P::Error> {
+        self.own(number, pages)?;
+        let extent = self.extents.all().get((number / EXTENT_PAGES) as usize);
+        let is_own = match extent.map(|extent| extent.state) {
+            Some(State::Segment(id)) => id == segment.0,
+            Some(State::Fragments) => segment.1.remove(&number),
+            _ => false,
+        };
+        if is_own { Ok(()) } else { Err(corrupt(number, 4, "a page is in no segment of its tree").into()) }
+    }
+
+    /// Goes through a tree from level to level.
+    fn tree<P: Pages>(&mut self, at: usize, pages: &mut P) -> Result<(), P::Error> {
+        let (shapes, plan) = (self.claim.shapes, self.claim.plan);
+        let (Some(shape), Some(root)) = (shapes.get(at), plan.roots.get(at)) else { return Ok(()) };
+        let page = *pages.page(root.page)?;
+        let page = IndexPage::parse(&page, root.page)?;
+        let last = if shape.is_clustered() { self.claim.written.last_auto_increment } else { 0 };
+        if (shape.is_clustered() || page.level > 0) && u64_at(page.bytes, DATA + 18) != last {
+            return Err(corrupt(root.page, DATA + 18, "another AUTO_INCREMENT value").into());
+        }
+        let mut segments = [(0, BTreeSet::new()), (0, BTreeSet::new())];
+        for (segment, (space, number, place)) in segments.iter_mut().zip(page.segments()) {
+            let id = u64_at(pages.page(number)?, usize::from(place));
+            let found = self.segments.iter().find(|segment| segment.id == id);
+            let Some(found) = found.filter(|_| id != 0 && space == plan.space_id) else {
+                return Err(corrupt(root.page, DATA + 36, "a tree has no segment").into());
+            };
+            *segment = (id, found.fragments.iter().copied().collect());
+        }
+        let mut branch =
+            Branch { shape, segments, last: Vec::new(), is_first: true, content: Content::default() };
+        let mut level = page.level;
+        let mut numbers = vec![(root.page, None)];
+        loop {
+            let mut below = Vec::new();
+            for (place, (number, pointer)) in numbers.iter().enumerate() {
+                let neighbour = |place: usize| numbers.get(place).map_or(NO_PAGE, |page| page.0);
+                let seat = Seat {
+                    index_id: root.index_id,
+                    level,
+                    previous: place.checked_sub(1).map_or(NO_PAGE, neighbour),
+                    next: neighbour(place + 1),
+                };
+                let is_inner = level > 0 || *number == root.page;
+                self.own_in(*number, &mut branch.segments[usize::from(is_inner)], pages)?;
+                let page = *pages.page(*number)?;
+                let page = IndexPage::parse(&page, *number)?;
+                seat.check(&page)?;
+                plain(&page)?;
+                if level == 0 {
+                    self.leaf(&mut branch, &page, pointer.as_ref(), pages)?;
+                } else {
+                    inner(shape, &page, pointer.as_ref(), &mut below)?;
+                }
+            }
+            if level == 0 {
+                break;
+            }
+            (numbers, level) = (below, level - 1);
+        }
+        if branch.segments.iter().any(|segment| !segment.1.is_empty()) {
+            return Err(corrupt(root.page, DATA + 36, "a segment has pages that its tree has not").into());
+        }
+        if self.claim.written.contents.get(at) != Some(&branch.content) {
+            return Err(
+                corrupt(root.page, DATA, format!("`{}` has not what was written", shape.name())).into()
+            );
+        }
+        if !shape.is_clustered() && self.sums.get(at) != Some(&branch.content) {
+            let what = format!("the entries of `{}` are not those of the rows", shape.name());
+            return Err(corrupt(root.page, DATA, what).into());
+        }
+        Ok(())
+    }
+
+    /// Proves the entries of a leaf.
+    fn leaf<P: Pages>(
+        &mut self,
+        branch: &mut Branch<'_>,
+        page: &IndexPage<'_>,
+        pointer: Option<&Pointer>,
+        pages: &mut P,
+    ) -> Result<(), P::Error> {
+        let shape = branch.shape;
+        let (layout, mut is_first) = (shape.layout(), true);
+        let mut scratch = Scratch::default();
+        if page.records == 0 && pointer.is_some() {
+            return Err(corrupt(page.number, DATA, "an empty page below another").into());
+        }
+        leaf::rows(page, layout, &mut scratch, |row| -> Result<(), P::Error> {
+            let at = row.extent.origin;
+            let bytes = &page.bytes[row.extent.start..row.extent.end];
+            if std::mem::take(&mut is_first) {
+                let own = shape.pointer(bytes, at - row.extent.start);
+                proves_first(pointer, &split(&own.bytes, own.origin), page.number)?;
+            }
+            if row.deleted {
+                return Err(corrupt(page.number, at, "a row is deleted").into());
+            }
+            branch.content.records += 1;
+            self.in_order(branch, row, page.number)?;
+            let hash = if shape.is_clustered() {
+                self.row(branch, page, row, pages)?
+            } else {
+                self.record.bytes.clear();
+                self.record.bytes.extend_from_slice(bytes);
+                self.record.origin = at - row.extent.start;
+                self.record.hash()
+            };
+            branch.content.sum = branch.content.sum.wrapping_add(hash);
+            Ok(())
+        })
+    }
+
+    /// Proves that a key comes behind the last one.
+    fn in_order(&mut self, branch: &mut Branch<'_>, row: &Found<'_>, page: u32) -> Result<(), Error> {
+        let shape = branch.shape;
+        let Some(order) = shape.order() else { return Ok(()) };
+        let key = &mut self.record.key;
+        key.clear();
+        let (mut unique, mut has_null) = (0, false);
+        for field in 0..shape.layout().key_fields() {
+            let value = match row.stored(field) {
+                Stored::Null => None,
+                Stored::Whole(value) | Stored::Parted(value, _) => Some(value),
+            };
+            has_null |= value.is_none();
+            order.append(field, value, key);
+            if field + 1 == shape.unique_fields() && !has_null {
+                unique = key.len();
+            }
+        }
+        let is_same = unique > 0 && branch.last.get(..unique) == key.get(..unique);
+        if !std::mem::take(&mut branch.is_first) && (is_same || branch.last >= *key) {
+            return Err(corrupt(page, row.extent.origin, "an entry does not follow the one before it"));
+        }
+        std::mem::swap(&mut branch.last, key);
+        Ok(())
+    }
+
+    /// Adds up what a row has in all indexes, and says what it is itself.
+    fn row<P: Pages>(
+        &mut self,
+        branch: &mut Branch<'_>,
+        page: &IndexPage<'_>,
+        found: &Found<'_>,
+        pages: &mut P,
+    ) -> Result<u64, P::Error> {
+        let shape = branch.shape;
+        let fields = shape.layout().fields();
+        let mut row = std::mem::take(&mut self.row);
+        row.clear();
+        for column in 0..self.claim.table.columns().len() {
+            let field =
+                fields.iter().position(|field| field.column == Some(column) && field.prefix.is_none());
+            match field.map_or(Stored::Null, |field| found.stored(field)) {
+                Stored::Null => row.push(None),
+                Stored::Whole(value) => row.push(Some(value)),
+                Stored::Parted(local, reference) => {
+                    self.long.clear();
+                    self.long.extend_from_slice(local);
+                    self.away(branch, reference, pages)?;
+                    row.push(Some(&self.long));
+                }
+            }
+        }
+        let row_id = match (fields.first(), found.stored(0)) {
+            (Some(field), Stored::Whole(id)) if field.column.is_none() => crate::value::number(id),
+            _ => 0,
+        };
+        let mut record = std::mem::take(&mut self.record);
+        shape.record(&row, row_id, &mut record)?;
+        if !record.is_as(page, found.extent) {
+            return Err(corrupt(page.number, found.extent.origin, "a row is not as it was written").into());
+        }
+        for (shape, content) in self.claim.shapes.iter().zip(&mut self.sums).skip(1) {
+            shape.record(&row, row_id, &mut record)?;
+            content.records += 1;
+            content.sum = content.sum.wrapping_add(record.hash());
+        }
+        self.record = record;
+        let hash = row.hash();
+        self.row = row;
+        Ok(hash)
+    }
+
+    /// Reads the rest of a value, and finds its pages.
+    fn away<P: Pages>(
+        &mut self,
+        branch: &mut Branch<'_>,
+        reference: &[u8; REFERENCE_BYTES],
+        pages: &mut P,
+    ) -> Result<(), P::Error> {
+        let reference = Reference::parse(reference);
+        reference.read(self.claim.plan.space_id, pages, &mut self.long)?;
+        let mut number = reference.page;
+        // It was read to its end, so the chain ends.
+        for _ in 0..(reference.len as usize).div_ceil(chain::PART_BYTES_MAX) {
+            self.own_in(number, &mut branch.segments[0], pages)?;
+            number = u32_at(pages.page(number)?, DATA + 4);
+        }
+        if number == NO_PAGE {
+            return Ok(());
+        }
+        Err(corrupt(reference.page, DATA + 4, "the pages of a value go on behind it").into())
+    }
+
+    /// Proves that pages without an owner are free, and others are not.
+    fn end(&self) -> Result<(), Error> {
+        for (extent, used) in self.used.iter().enumerate() {
+            let free = self.extents.all().get(extent).map_or(u64::MAX, |extent| extent.free);
+            if free != !used {
+                let page =
+                    u32::try_from(extent).unwrap_or(0) * EXTENT_PAGES + (free ^ !used).trailing_zeros();
+                return Err(corrupt(page, 4, "a page in use is said to be free, or one that is free in use"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends the pages that a page above the leaves leads to, each with what it has to begin with.
+fn inner(
+    shape: &Shape,
+    page: &IndexPage<'_>,
+    pointer: Option<&Pointer>,
+    below: &mut Vec<(u32, Option<Pointer>)>,
+) -> Result<(), Error> {
+    let mut scratch = Scratch::default();
+    page.chain(&mut scratch.origins)?;
+    let mut bytes = 0;
+    for (place, &origin) in scratch.origins.iter().enumerate() {
+        let origin = usize::from(origin);
+        let header = RecordHeader::at(page.bytes, origin);
+        if header.status() != Some(Status::NodePointer)
+            || header.least != (place == 0 && page.previous() == NO_PAGE)
+        {
+            return Err(corrupt(
+                page.number,
+                origin,
+                "a record above the leaves is not marked as it should be",
+            ));
+        }
+        let extent = shape.layout().parse(page, header, origin, &mut scratch.places)?;
+        bytes += extent.end - extent.start;
+        let own = of_record(page.bytes, extent);
+        if place == 0 {
+            proves_first(pointer, &own, page.number)?;
+        }
+        below.push((child(page.bytes, extent), Some(own)));
+    }
+    if bytes == page.heap_top - HEAP {
+        return Ok(());
+    }
+    Err(corrupt(page.number, DATA + 2, "its records take more or fewer bytes than the page says"))
+}
+
+/// Proves that a page has what a page that was just filled has: nothing is free, and no record is deleted.
+fn plain(page: &IndexPage<'_>) -> Result<(), Error> {
+    if page.free != 0 || page.garbage != 0 || page.records + 2 != page.heap_records {
+        return Err(corrupt(page.number, DATA + 6, "the page has room of records that are gone"));
+    }
+    let ends = [(INFIMUM - RECORD_HEADER_BYTES, 3), (INFIMUM, 8), (SUPREMUM - 4, 12)];
+    if ends
+        .iter()
+        .any(|&(at, len)| page.bytes[at..at + len] != ENDS[at + RECORD_HEADER_BYTES - INFIMUM..][..len])
+    {
+        return Err(corrupt(
+            page.number,
+            INFIMUM,
+            "the records at the page's ends are not what they always are",
+        ));
+    }
+    let mut origins = Vec::new();
+    page.chain(&mut origins)?;
+    let odd = |origin: usize| {
+        // The first record of a level above the leaves is marked as the least.
+        let marks = if origin == SUPREMUM { 0xF0 } else { 0xE0 };
+        page.bytes[origin - RECORD_HEADER_BYTES] & marks != 0
+    };
+    match origins.into_iter().map(usize::from).chain([SUPREMUM]).find(|&origin| odd(origin)) {
+        Some(origin) => Err(corrupt(page.number, origin, "a record with a mark that no new one has")),
+        None => Ok(()),
+    }
+}
+
+/// Proves that a page begins as what leads to it says.
+fn proves_first(pointer: Option<&Pointer>, own: &Pointer, page: u32) -> Result<(), Error> {
+    if pointer.is_none_or(|pointer| pointer == own) {
+        return Ok(());
+    }
+    Err(corrupt(page, DATA, "the page does not begin with the key that leads to it"))
+}
+
+fn of_record(page: &Page, extent: Extent) -> Pointer {
+    let part = |from, to| page.get(from..to).unwrap_or_default().to_vec();
+    (part(extent.start, extent.origin - RECORD_HEADER_BYTES), part(extent.origin, extent.end - 4))
+}
+
+fn split(bytes: &[u8], origin: usize) -> Pointer {
+    let part = |bytes: Option<&[u8]>| bytes.unwrap_or_default().to_vec();
+    (part(bytes.get(..origin.saturating_sub(RECORD_HEADER_BYTES))), part(bytes.get(origin..)))
+}

@@ -1,0 +1,164 @@
+//! Files of tables, made without a server: rows in the order of keys become all pages of a tablespace.
+//!
+//! 1. [`Shape::record`] makes the record of a [`Row`] in an index.
+//! 2. [`Leaves`] fills the leaves of an index with records in order. Several can work at once, each at a part
+//!    of the rows; each gives [`Run`]s of leaves that have no number yet.
+//! 3. [`Writer::join`] takes the runs of an index in order, numbers their pages, gives them to the caller and
+//!    builds the levels above; [`Writer::finish`] ends all trees and gives the pages that describe the file.
+//!
+//! Of an index, besides the runs that wait, only one page of each level is in memory. Pages are filled as the
+//! server fills them when it builds an index from sorted rows, `btr0bulk.cc`.
+
+mod leaves;
+mod page;
+pub(crate) mod room;
+mod row;
+mod shape;
+mod tree;
+
+use crate::Error;
+use crate::page::{Kind, PAGE_BYTES, Page, Sums};
+use crate::space::Space;
+pub use leaves::{Leaves, Run};
+use page::{Place, put, seal};
+use room::Room;
+pub use row::Row;
+pub use shape::{Record, Shape};
+use tree::Tree;
+
+/// Where an index begins, which the server decided when it made the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The number of the index.
+    pub index_id: u64,
+    /// The page of its root.
+    pub page: u32,
+}
+
+/// What the file is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The number of the tablespace.
+    pub space_id: u32,
+    /// Its flags, as in the file that the server made.
+    pub flags: u32,
+    /// Each index, the clustered one first.
+    pub roots: Vec<Root>,
+}
+
+/// What an index has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Entries; of the clustered index rows.
+    pub records: u64,
+    /// The sum of the hashes of all its entries, of the clustered index those of [`Row::hash`], modulo 2^64.
+    pub sum: u64,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Pages of the file. Those that were not given are zeros.
+    pub pages: u32,
+    /// What each index has.
+    pub contents: Vec<Content>,
+    /// The last value of the AUTO_INCREMENT column; 0 without.
+    pub last_auto_increment: u64,
+}
+
+/// Takes the pages of a file, each once, in any order.
+pub type Put<'a, E> = dyn FnMut(u32, &Page) -> Result<(), E> + 'a;
+
+/// Where pages get their numbers and checksums.
+struct Output<'a, E> {
+    space_id: u32,
+    sums: Sums,
+    put: &'a mut Put<'a, E>,
+}
+
+impl<E: From<Error>> Output<'_, E> {
+    fn give(&mut self, page: &mut Page, number: u32, previous: u32, next: u32) -> Result<(), E> {
+        seal(page, Place { space_id: self.space_id, number, previous, next }, self.sums);
+        (self.put)(number, page)
+    }
+}
+
+/// What trees are built with.
+struct Building<'a, E> {
+    room: &'a mut Room,
+    output: Output<'a, E>,
+}
+
+/// The file of a table as it grows.
+#[derive(Debug)]
+pub struct Writer {
+    plan: Plan,
+    sums: Sums,
+    room: Room,
+    trees: Vec<Tree>,
+}
+
+impl Writer {
+    /// Begins a file with these indexes; `shapes` are those of [`Plan::roots`].
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for flags of files that are not written here, for more indexes than are, or
+    /// roots that are not where a server has them.
+    pub fn new(plan: Plan, shapes: &[Shape]) -> Result<Writer, Error> {
+        let mut first = [0; PAGE_BYTES];
+        put(&mut first, 24, &Kind::FSP_HDR.0.to_be_bytes());
+        put(&mut first, room::HEADER + 16, &plan.flags.to_be_bytes());
+        let sums = if plan.flags & 0x10 != 0 { Sums::Full } else { Sums::Old };
+        seal(&mut first, Place::alone(0, 0), sums);
+        Space::parse(&first)?;
+        if shapes.len() != plan.roots.len() {
+            return Err(Error::unsupported("there are not as many roots as indexes"));
+        }
+        let pages: Vec<u32> = plan.roots.iter().map(|root| root.page).collect();
+        let room = Room::new(&pages)?;
+        let trees = plan.roots.iter().zip(shapes).enumerate();
+        let trees = trees.map(|(at, (root, shape))| Tree::new(at, *root, shape)).collect();
+        Ok(Writer { plan, sums, room, trees })
+    }
+
+    /// Takes the next leaves of the index with this place in [`Plan::roots`].
+    ///
+    /// # Errors
+    /// [`Error::Unsorted`] and [`Error::Duplicate`] when its rows do not follow those that came before;
+    /// [`Error::Unsupported`] when the file has no more room; those of `put`.
+    pub fn join<E: From<Error>>(
+        &mut self,
+        index: usize,
+        run: Run,
+        put: &mut dyn FnMut(u32, &Page) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let output = Output { space_id: self.plan.space_id, sums: self.sums, put };
+        match self.trees.get_mut(index) {
+            Some(tree) => tree.join(run, &mut Building { room: &mut self.room, output }),
+            None => Err(Error::unsupported("a run of an index that there is not").into()),
+        }
+    }
+
+    /// Ends all trees and gives the pages that are left. `last_auto_increment` is the last value of that
+    /// column, 0 without one.
+    ///
+    /// # Errors
+    /// As those of [`Writer::join`].
+    pub fn finish<E: From<Error>>(
+        self,
+        last_auto_increment: u64,
+        put: &mut dyn FnMut(u32, &Page) -> Result<(), E>,
+    ) -> Result<Written, E> {
+        let Writer { plan, sums, mut room, trees } = self;
+        let contents = trees.iter().map(Tree::content).collect();
+        let output = Output { space_id: plan.space_id, sums, put };
+        let mut building = Building { room: &mut room, output };
+        for (at, tree) in trees.into_iter().enumerate() {
+            let last = if at == 0 { last_auto_increment } else { 0 };
+            tree.finish(last, &mut building)?;
+        }
+        let Building { room, mut output } = building;
+        let pages = room.finish(plan.flags, &mut output)?;
+        Ok(Written { pages, contents, last_auto_increment })
+    }
+}

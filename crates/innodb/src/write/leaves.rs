@@ -1,0 +1,190 @@
+//! Leaves of an index, filled one behind the other, and the pages of values that are not in them.
+
+use super::Row;
+use super::page::{Filling, RESERVED_BYTES, put};
+use super::shape::{Pointer, Record, Shape};
+use crate::Error;
+use crate::chain::{PART, PART_BYTES_MAX};
+use crate::index::Status;
+use crate::page::{DATA, Kind, NO_PAGE, PAGE_BYTES, Page};
+
+/// The transaction that secondary leaves are said to be of. The server puts its own there.
+const MAX_TRX_ID: u64 = 1;
+/// What stands for the next page of a value before it has a number.
+pub(super) const NEXT: u32 = 0;
+
+/// A leaf that is full, without a number.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    pub(super) page: Box<Page>,
+    /// What leads to it.
+    pub(super) pointer: Pointer,
+    /// Where it has references to values off-page, in the order of those values.
+    pub(super) references: Vec<(usize, u32)>,
+}
+
+/// Leaves in order, and values off-page of them or of the next leaves. Their pages have no numbers yet.
+#[derive(Debug, Default)]
+pub struct Run {
+    pub(super) leaves: Vec<Leaf>,
+    /// The pages of values. One that has the next one behind it says [`NEXT`].
+    pub(super) values: Vec<Box<Page>>,
+    /// The first record of all, if its filler had none before, and the last key, if there is an order.
+    pub(super) first: Option<Record>,
+    pub(super) last: Vec<u8>,
+    pub(super) records: u64,
+    pub(super) sum: u64,
+}
+
+impl Run {
+    /// How many pages wait in it.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.leaves.len() + self.values.len()
+    }
+
+    /// How many records were added for it; some may be in a leaf of the next run.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+}
+
+/// Fills leaves.
+#[derive(Debug)]
+pub struct Leaves<'a> {
+    shape: &'a Shape,
+    index_id: u64,
+    filling: Filling,
+    pointer: Pointer,
+    references: Vec<(usize, u32)>,
+    run: Run,
+    last: Vec<u8>,
+    is_first: bool,
+    record: Record,
+}
+
+impl<'a> Leaves<'a> {
+    /// Begins with an empty leaf.
+    #[must_use]
+    pub fn new(shape: &'a Shape, index_id: u64) -> Leaves<'a> {
+        Leaves {
+            shape,
+            index_id,
+            filling: Filling::new(reserved(shape)),
+            pointer: Pointer::default(),
+            references: Vec::new(),
+            run: Run::default(),
+            last: Vec::new(),
+            is_first: true,
+            record: Record::default(),
+        }
+    }
+
+    /// Adds a row; see [`Shape::record`].
+    ///
+    /// # Errors
+    /// Those of [`Shape::record`] and [`Leaves::push_record`].
+    pub fn push(&mut self, row: &Row, row_id: u64) -> Result<(), Error> {
+        let mut record = std::mem::take(&mut self.record);
+        let added = self.shape.record(row, row_id, &mut record).and_then(|()| self.add(&record, Some(row)));
+        self.record = record;
+        added
+    }
+
+    /// Adds an entry of a secondary index.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`] and [`Error::Unsorted`] when it does not follow the one before;
+    /// [`Error::Unsupported`] for an index that has rows: their values may have to go off-page.
+    pub fn push_record(&mut self, record: &Record) -> Result<(), Error> {
+        if self.shape.is_clustered() {
+            return Err(Error::unsupported("rows are added with their values"));
+        }
+        self.add(record, None)
+    }
+
+    fn add(&mut self, record: &Record, row: Option<&Row>) -> Result<(), Error> {
+        let len = record.bytes.len();
+        if self.shape.order().is_some() {
+            if self.is_first {
+                self.run.first = Some(record.clone());
+            } else {
+                self.shape.follows(&self.last, record)?;
+            }
+            self.last.clear();
+            self.last.extend_from_slice(&record.key);
+        }
+        self.is_first = false;
+        if !self.filling.takes(len) {
+            self.end_leaf();
+        }
+        if self.filling.is_empty() {
+            self.pointer = self.shape.pointer(&record.bytes, record.origin);
+        }
+        let at =
+            self.filling.push(&record.bytes, record.origin, Status::Ordinary as u8, false) - record.origin;
+        for away in &record.away {
+            let value = row.and_then(|row| row.get(away.column)).and_then(|value| value.get(away.from..));
+            let value = value.unwrap_or_default();
+            let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+            self.references.push((at + away.at, length));
+            self.value(value);
+        }
+        self.run.records += 1;
+        let hash = row.map_or_else(|| record.hash(), Row::hash);
+        self.run.sum = self.run.sum.wrapping_add(hash);
+        Ok(())
+    }
+
+    /// Puts a value into pages of its own.
+    fn value(&mut self, value: &[u8]) {
+        let mut parts = value.chunks(PART_BYTES_MAX).peekable();
+        while let Some(part) = parts.next() {
+            let mut page = Box::new([0; PAGE_BYTES]);
+            let next = if parts.peek().is_some() { NEXT } else { NO_PAGE };
+            put(&mut page, 24, &Kind::BLOB.0.to_be_bytes());
+            put(&mut page, DATA, &u32::try_from(part.len()).unwrap_or(0).to_be_bytes());
+            put(&mut page, DATA + 4, &next.to_be_bytes());
+            put(&mut page, PART, part);
+            self.run.values.push(page);
+        }
+    }
+
+    fn end_leaf(&mut self) {
+        let mut page = self.filling.finish(self.index_id, 0);
+        if !self.shape.is_clustered() {
+            put(&mut page, DATA + 18, &MAX_TRX_ID.to_be_bytes());
+        }
+        let pointer = std::mem::take(&mut self.pointer);
+        let references = std::mem::take(&mut self.references);
+        self.run.leaves.push(Leaf { page, pointer, references });
+    }
+
+    /// How many pages [`Leaves::take`] would give.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.run.pages()
+    }
+
+    /// Gives the pages that are full.
+    pub fn take(&mut self) -> Run {
+        let mut run = std::mem::take(&mut self.run);
+        run.last.clone_from(&self.last);
+        run
+    }
+
+    /// Gives all pages that are left, the last one as full as it is.
+    #[must_use]
+    pub fn finish(mut self) -> Run {
+        if !self.filling.is_empty() {
+            self.end_leaf();
+        }
+        self.take()
+    }
+}
+
+/// Bytes that stay free in the pages of an index.
+pub(super) fn reserved(shape: &Shape) -> usize {
+    if shape.is_clustered() { RESERVED_BYTES } else { 0 }
+}

@@ -1,0 +1,464 @@
+//! From rows to the records of an index.
+//!
+//! Facts: `rec_convert_dtuple_to_rec_comp()` and `dtuple_convert_big_rec()` of MariaDB's source.
+
+use crc_fast::CrcAlgorithm::Crc64Nvme;
+
+use super::Row;
+use super::page::Filling;
+use crate::chain::REFERENCE_BYTES;
+use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
+use crate::order::Order;
+use crate::record::{Extent, Layout, Stored};
+use crate::table::collation::{Charset, Collation};
+use crate::table::{Column, Generated, Index, Length, RowFormat, Table, Type};
+use crate::{Error, value};
+
+/// A record of so many bytes is too long for its page: two would not fit.
+const RECORD_BYTES_MAX: usize = super::page::EMPTY_BYTES / 2;
+/// Bytes of a value off-page that COMPACT tables keep in the row.
+const COMPACT_BYTES: usize = 768;
+/// Values up to this length are never moved off-page.
+const LOCAL_BYTES_MAX: usize = 2 * REFERENCE_BYTES;
+/// That a row was inserted, and has no former version.
+const ROLL_PTR: [u8; 7] = [0x80, 0, 0, 0, 0, 0, 0];
+
+/// Where a field's bytes come from.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    /// A column, with its place in the table.
+    Column(usize, Cut),
+    /// DB_ROW_ID.
+    RowId,
+    /// DB_TRX_ID.
+    Transaction,
+    /// DB_ROLL_PTR.
+    Roll,
+}
+
+/// How much of a column's value a field has.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Whole,
+    Bytes(usize),
+    /// So many characters.
+    Chars(usize, Charset),
+}
+
+/// How rows become records of an index.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    layout: Layout,
+    order: Option<Order>,
+    origins: Vec<Origin>,
+    /// The columns of the key's fields, for messages.
+    key_columns: Vec<Option<Column>>,
+    name: String,
+    unique_fields: usize,
+    is_clustered: bool,
+    /// Bytes in the row of a value that is off-page.
+    kept: usize,
+}
+
+/// A record as it will be in a page, and its place in the order. The room is used again for the next one.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Its key in the form of [`Order`]; empty without.
+    pub key: Vec<u8>,
+    /// Bytes of the key that no other record may begin with; 0 if others may.
+    pub unique: usize,
+    /// All of it, header included.
+    pub bytes: Vec<u8>,
+    /// Where in it its fields begin.
+    pub origin: usize,
+    /// The values that are off-page, in the order of fields.
+    pub(super) away: Vec<Away>,
+    /// How long each field is here; nothing for NULL.
+    lens: Vec<Option<usize>>,
+}
+
+/// What leads to a page, without the page's number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pointer {
+    /// Header, and fields of the key.
+    pub(crate) bytes: Vec<u8>,
+    /// Where the fields begin.
+    pub(crate) origin: usize,
+}
+
+/// A value that is off-page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Away {
+    field: usize,
+    /// Its column.
+    pub(super) column: usize,
+    /// The first of its bytes that are not in the row.
+    pub(super) from: usize,
+    /// Where in the record its reference is.
+    pub(super) at: usize,
+}
+
+impl Record {
+    /// A number that two entries with different fields hardly ever share. What a page has of its own in the
+    /// header does not count.
+    pub(crate) fn hash(&self) -> u64 {
+        let head = self.origin - RECORD_HEADER_BYTES;
+        let parts = [self.bytes.get(..head), self.bytes.get(self.origin..)];
+        let sums = parts.map(|part| crc_fast::checksum(Crc64Nvme, part.unwrap_or_default()));
+        (sums[0].rotate_left(29) ^ sums[1]).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Whether this record is in the page there, but for what a page has of its own in the header, and for
+    /// where values off-page are.
+    pub(crate) fn is_as(&self, page: &IndexPage<'_>, extent: Extent) -> bool {
+        let Some(there) = page.bytes.get(extent.start..extent.end) else { return false };
+        let mut from = self.origin;
+        let is_head = |until: usize| there.get(..until) == self.bytes.get(..until);
+        if there.len() != self.bytes.len() || !is_head(self.origin - RECORD_HEADER_BYTES) {
+            return false;
+        }
+        let ends = self.away.iter().map(|away| (away.at, away.at + REFERENCE_BYTES));
+        ends.chain([(there.len(), there.len())]).all(|(until, next)| {
+            let is_same = there.get(from..until) == self.bytes.get(from..until);
+            from = next;
+            is_same
+        })
+    }
+}
+
+impl Shape {
+    /// How rows become records of an index of the table. `format` is what [`RowFormat::Default`] stands for.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for an index whose entries can't be told from the rows.
+    pub fn new(table: &Table, index: &Index, format: RowFormat) -> Result<Shape, Error> {
+        let refused = |what: &str| Error::unsupported(format!("the index `{}`: {what}", index.name));
+        if index.spatial {
+            return Err(refused("spatial ones are not written"));
+        }
+        let is_clustered = std::ptr::eq(index, table.clustered());
+        let mut origins = Vec::new();
+        for (number, field) in index.fields.iter().enumerate() {
+            let place = number.checked_sub(index.key_fields).filter(|_| is_clustered);
+            let Some(at) = field.column else {
+                origins.push(match place {
+                    None => Origin::RowId,
+                    Some(0) => Origin::Transaction,
+                    Some(_) => Origin::Roll,
+                });
+                continue;
+            };
+            let Some(column) = table.columns().get(at) else {
+                return Err(refused("it has a column that there is not"));
+            };
+            if column.generated == Generated::Virtual {
+                return Err(refused("it has a VIRTUAL column, which is not computed here"));
+            }
+            let cut = field.prefix.map_or(Some(Cut::Whole), |bytes| cut(&column.kind, bytes as usize));
+            let cut =
+                cut.ok_or_else(|| refused("it has a prefix in a character set that is not known here"))?;
+            origins.push(Origin::Column(at, cut));
+        }
+        let key_columns = index.fields.iter().take(index.unique_fields);
+        let key_columns = key_columns.map(|field| table.columns().get(field.column?).cloned()).collect();
+        let format = if table.row_format() == RowFormat::Default { format } else { table.row_format() };
+        Ok(Shape {
+            layout: Layout::new(index),
+            order: Order::of(table, index),
+            origins,
+            key_columns,
+            name: index.name.clone(),
+            unique_fields: index.unique_fields,
+            is_clustered,
+            kept: if format == RowFormat::Compact { COMPACT_BYTES } else { 0 },
+        })
+    }
+
+    /// Where the fields are in its records.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The order of its entries, unless it is that of a collation.
+    #[must_use]
+    pub fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
+    }
+
+    /// The name of the index.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the index has the rows.
+    #[must_use]
+    pub fn is_clustered(&self) -> bool {
+        self.is_clustered
+    }
+
+    /// How many fields no two entries may have equal.
+    #[must_use]
+    pub fn unique_fields(&self) -> usize {
+        self.unique_fields
+    }
+
+    /// Makes the record of a row. `row_id` is the hidden number of rows without a key.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the row's values are none of their columns; [`Error::Unsupported`] for a
+    /// record that is too long for a page.
+    pub fn record(&self, row: &Row, row_id: u64, record: &mut Record) -> Result<(), Error> {
+        let row_id = row_id.to_be_bytes();
+        self.measure(row, &row_id, record)?;
+        record.unique = self.key(row, &row_id, &mut record.key);
+        let Record { bytes, origin, away, lens, .. } = record;
+        let head = RECORD_HEADER_BYTES + self.layout.leaf_null_bytes();
+        let lengths = self.length_bytes(lens, away);
+        *origin = head + lengths;
+        bytes.clear();
+        bytes.resize(*origin, 0);
+        let mut down = *origin - head;
+        let (mut nullable, mut next_away) = (0, 0);
+        for (number, field) in self.layout.fields().iter().enumerate() {
+            let len = lens.get(number).copied().flatten();
+            if field.nullable {
+                let at = *origin - RECORD_HEADER_BYTES - 1 - nullable / 8;
+                bytes[at] |= u8::from(len.is_none()) << (nullable % 8);
+                nullable += 1;
+            }
+            let (Some(len), Some(value)) = (len, self.value(number, row, &row_id)) else { continue };
+            let is_away = away.get(next_away).is_some_and(|away| away.field == number);
+            if let Length::Variable { external, .. } = field.length {
+                // No field in a record has more than 14 bits.
+                let [high, low] = u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
+                down -= 1;
+                if external && (len > 127 || is_away) {
+                    bytes[down] = 0x80 | u8::from(is_away) << 6 | high;
+                    down -= 1;
+                }
+                bytes[down] = low;
+            }
+            if is_away {
+                bytes.extend_from_slice(&value[..self.kept]);
+                away[next_away].at = bytes.len();
+                bytes.extend_from_slice(&[0; REFERENCE_BYTES]);
+                next_away += 1;
+            } else {
+                bytes.extend_from_slice(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Proves that a record comes behind one with the key `last`.
+    pub(super) fn follows(&self, last: &[u8], record: &Record) -> Result<(), Error> {
+        let is_same = record.unique > 0 && last.get(..record.unique) == record.key.get(..record.unique);
+        if !is_same && last < record.key.as_slice() {
+            return Ok(());
+        }
+        let (index, entry) = (self.name.clone(), self.text(record));
+        Err(if is_same { Error::Duplicate { index, entry } } else { Error::Unsorted { index, entry } })
+    }
+
+    /// The values of a record's key, for a message.
+    fn text(&self, record: &Record) -> String {
+        let mut filling = Filling::new(0);
+        filling.push(&record.bytes, record.origin, Status::Ordinary as u8, false);
+        let bytes = filling.finish(0, 0);
+        let Ok(page) = IndexPage::parse(&bytes, 0) else { return String::new() };
+        let at = HEAP + record.origin;
+        let mut places = Vec::new();
+        if self.layout.parse(&page, RecordHeader::at(&bytes, at), at, &mut places).is_err() {
+            return String::new();
+        }
+        let values = self.key_columns.iter().zip(places).enumerate().map(|(field, (column, place))| {
+            let mut text = Vec::new();
+            match (column, self.layout.stored(&bytes, field, place)) {
+                (Some(column), Stored::Whole(stored)) if value::decode(column, stored, &mut text).is_ok() => {
+                    format!("'{}'", value::shown(&text))
+                }
+                (None, Stored::Whole(stored)) => value::number(stored).to_string(),
+                (_, Stored::Null) => "NULL".to_owned(),
+                _ => "?".to_owned(),
+            }
+        });
+        values.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What leads to the page whose first record this is, but for the page's number.
+    pub(crate) fn pointer(&self, record: &[u8], origin: usize) -> Pointer {
+        let head = RECORD_HEADER_BYTES + self.layout.leaf_null_bytes();
+        let byte = |at: usize| record.get(at).copied().unwrap_or(0);
+        let (mut start, mut end, mut nullable) = (origin - head, origin, 0);
+        for field in self.layout.fields().iter().take(self.layout.key_fields()) {
+            if field.nullable {
+                let bits = byte(origin - RECORD_HEADER_BYTES - 1 - nullable / 8);
+                nullable += 1;
+                if bits >> ((nullable - 1) % 8) & 1 != 0 {
+                    continue;
+                }
+            }
+            end += match field.length {
+                Length::Fixed(bytes) => usize::from(bytes),
+                Length::Variable { external, .. } => {
+                    start -= 1;
+                    let first = byte(start);
+                    if external && first & 0x80 != 0 {
+                        start -= 1;
+                        usize::from(first & 0x3F) << 8 | usize::from(byte(start))
+                    } else {
+                        usize::from(first)
+                    }
+                }
+            };
+        }
+        let mut bytes = record.get(start..end).unwrap_or_default().to_vec();
+        let origin = origin - start;
+        if self.is_clustered {
+            // Fields of the key are never NULL, and others are not there.
+            bytes[origin - head..origin].fill(0);
+        }
+        Pointer { bytes, origin }
+    }
+
+    /// The key of a row's record, in the form of [`Order`]; empty without one.
+    pub fn key_of(&self, row: &Row, key: &mut Vec<u8>) {
+        self.key(row, &[0; 8], key);
+    }
+
+    /// The same; says how many of its bytes no other record may have.
+    fn key(&self, row: &Row, row_id: &[u8; 8], key: &mut Vec<u8>) -> usize {
+        key.clear();
+        let Some(order) = &self.order else { return 0 };
+        let (mut unique, mut has_null) = (0, false);
+        for field in 0..self.layout.key_fields() {
+            let value = self.value(field, row, row_id);
+            has_null |= value.is_none();
+            order.append(field, value, key);
+            if field + 1 == self.unique_fields && !has_null {
+                unique = key.len();
+            }
+        }
+        unique
+    }
+
+    /// Finds how long each field is in the record, and which values have to leave it.
+    fn measure(&self, row: &Row, row_id: &[u8; 8], record: &mut Record) -> Result<(), Error> {
+        record.lens.clear();
+        record.away.clear();
+        let mut data = 0;
+        for (number, field) in self.layout.fields().iter().enumerate() {
+            let len = self.value(number, row, row_id).map(<[u8]>::len);
+            let fits = match (len, field.length) {
+                (None, _) => field.nullable,
+                (Some(len), Length::Fixed(bytes)) => len == usize::from(bytes),
+                (Some(len), Length::Variable { max, .. }) => len as u64 <= u64::from(max),
+            };
+            if !fits {
+                let what = match len {
+                    None => "NULL in a field that can't be NULL".to_owned(),
+                    Some(len) => format!("{len} bytes in a field that can't have as many"),
+                };
+                return Err(Error::Corrupt { what, place: format!("index `{}`, field {number}", self.name) });
+            }
+            data += len.unwrap_or(0);
+            record.lens.push(len);
+        }
+        let head = RECORD_HEADER_BYTES + self.layout.leaf_null_bytes();
+        loop {
+            let size = head + self.length_bytes(&record.lens, &record.away) + data;
+            if size < RECORD_BYTES_MAX {
+                break;
+            }
+            let Some(field) = self.longest(record).filter(|_| self.is_clustered) else {
+                return Err(Error::unsupported(format!(
+                    "a row is too long: its record in the index `{}` has {size} bytes, and can have {}",
+                    self.name,
+                    RECORD_BYTES_MAX - 1
+                )));
+            };
+            let Origin::Column(column, _) = self.origins[field] else { break };
+            let local = self.kept + REFERENCE_BYTES;
+            data -= record.lens[field].unwrap_or(0) - local;
+            record.lens[field] = Some(local);
+            record.away.push(Away { field, column, from: self.kept, at: 0 });
+        }
+        record.away.sort_by_key(|away| away.field);
+        Ok(())
+    }
+
+    /// The longest of the values that may leave the record.
+    fn longest(&self, record: &Record) -> Option<usize> {
+        let local = self.kept + REFERENCE_BYTES;
+        let mut longest = (0, None);
+        for field in self.layout.key_fields()..record.lens.len() {
+            let external =
+                matches!(self.layout.fields().get(field)?.length, Length::Variable { external: true, .. });
+            let len = record.lens[field].unwrap_or(0);
+            let stays = !external || len <= local || len <= LOCAL_BYTES_MAX;
+            if !stays && len - local > longest.0 && record.away.iter().all(|away| away.field != field) {
+                longest = (len - local, Some(field));
+            }
+        }
+        longest.1
+    }
+
+    /// Bytes that the lengths of fields take.
+    fn length_bytes(&self, lens: &[Option<usize>], away: &[Away]) -> usize {
+        let fields = self.layout.fields().iter().zip(lens).enumerate();
+        let bytes = fields.map(|(number, (field, len))| match (field.length, len) {
+            (Length::Variable { external, .. }, Some(len)) => {
+                let is_away = away.iter().any(|away| away.field == number);
+                1 + usize::from(external && (*len > 127 || is_away))
+            }
+            _ => 0,
+        });
+        bytes.sum()
+    }
+
+    /// The bytes of a field.
+    #[inline]
+    fn value<'a>(&self, field: usize, row: &'a Row, row_id: &'a [u8; 8]) -> Option<&'a [u8]> {
+        match *self.origins.get(field)? {
+            Origin::Column(at, cut) => {
+                let value = row.get(at)?;
+                Some(match cut {
+                    Cut::Whole => value,
+                    Cut::Bytes(bytes) => value.get(..bytes).unwrap_or(value),
+                    Cut::Chars(chars, charset) => value.get(..start(value, chars, charset)?).unwrap_or(value),
+                })
+            }
+            Origin::RowId => row_id.get(2..),
+            Origin::Transaction => Some(&[0; 6]),
+            Origin::Roll => Some(&ROLL_PTR),
+        }
+    }
+}
+
+/// How a prefix of so many bytes is cut; `None` where characters can't be told.
+fn cut(kind: &Type, bytes: usize) -> Option<Cut> {
+    let charset = match kind {
+        Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {
+            collation.charset()
+        }
+        _ => Collation::BINARY.charset(),
+    };
+    if charset.min == charset.max {
+        return Some(Cut::Bytes(bytes));
+    }
+    let known = ["utf8mb3", "utf8mb4", "utf16", "utf16le"].contains(&charset.name);
+    known.then(|| Cut::Chars(bytes / usize::from(charset.max), charset))
+}
+
+/// Where the character with this number begins.
+fn start(text: &[u8], chars: usize, charset: Charset) -> Option<usize> {
+    // The first bytes of characters in UTF-8; in UTF-16 both halves of a pair count for one.
+    let is_inner = |at: usize| match charset.name {
+        "utf16" => at % 2 == 1 || text.get(at).is_some_and(|byte| byte & 0xFC == 0xDC),
+        "utf16le" => at % 2 == 1 || text.get(at + 1).is_some_and(|byte| byte & 0xFC == 0xDC),
+        _ => text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80),
+    };
+    Some((0..text.len()).filter(|&at| !is_inner(at)).nth(chars).unwrap_or(text.len()))
+}

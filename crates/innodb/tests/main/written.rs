@@ -1,0 +1,499 @@
+//! Files that are written are read back as what they were made of, and any damage is noticed.
+
+use std::collections::BTreeSet;
+
+use innodb::chain::Reference;
+use innodb::index::IndexPage;
+use innodb::page::{PAGE_BYTES, Page, Pages, u16_at, u32_at};
+use innodb::prove::{self, Claim};
+use innodb::record::Stored;
+use innodb::table::{Generated, RowFormat, Table, Version, sql};
+use innodb::tree::{Scratch, Tree};
+use innodb::write::{Leaves, Plan, Record, Root, Row, Run, Shape, Writer, Written};
+use innodb::{Error, leaf};
+use proptest::prelude::*;
+
+use crate::file::Memory;
+
+const FULL: u32 = 0x15;
+const OLD: u32 = 0x21;
+
+pub(crate) fn table(statement: &str) -> Table {
+    sql::parse(statement, Version(110_806)).unwrap()
+}
+
+/// A file with what it was made of.
+struct Made {
+    table: Table,
+    shapes: Vec<Shape>,
+    plan: Plan,
+    written: Written,
+    file: Memory,
+}
+
+impl Made {
+    fn prove(&self) -> Result<(), Error> {
+        let Made { table, shapes, plan, written, file } = self;
+        prove::file(Claim { table, shapes, plan, written }, &mut &*file)
+    }
+}
+
+fn shapes(table: &Table) -> Vec<Shape> {
+    table.indexes().iter().map(|index| Shape::new(table, index, RowFormat::Dynamic).unwrap()).collect()
+}
+
+/// Rows in the order of the clustered index, of equal ones the first.
+fn sorted(shape: &Shape, rows: &[Row]) -> Vec<Row> {
+    let mut record = Record::default();
+    let mut keyed: Vec<(Vec<u8>, Row)> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        shape.record(row, at as u64 + 1, &mut record).unwrap();
+        keyed.push((record.key.clone(), row.clone()));
+    }
+    keyed.sort_by(|a, b| a.0.cmp(&b.0));
+    keyed.dedup_by(|a, b| a.0 == b.0);
+    keyed.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The file of a table with rows in order, whose runs have `piece` rows each. Entries that another has in a
+/// unique key are an error.
+fn make(statement: &str, flags: u32, rows: &[Row], piece: usize) -> Result<Made, Error> {
+    let table = table(statement);
+    let shapes = shapes(&table);
+    let roots: Vec<Root> =
+        (3..).take(shapes.len()).map(|page| Root { index_id: 87 + u64::from(page), page }).collect();
+    let plan = Plan { space_id: 77, flags, roots };
+    let mut writer = Writer::new(plan.clone(), &shapes)?;
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut given = BTreeSet::new();
+    let mut put = |number: u32, page: &Page| -> Result<(), Error> {
+        assert!(given.insert(number), "page {number} is given twice");
+        let at = number as usize * PAGE_BYTES;
+        bytes.resize(bytes.len().max(at + PAGE_BYTES), 0);
+        bytes[at..at + PAGE_BYTES].copy_from_slice(page);
+        Ok(())
+    };
+    let mut row_id = 0;
+    for piece in rows.chunks(piece.max(1)) {
+        let mut leaves = Leaves::new(&shapes[0], plan.roots[0].index_id);
+        for row in piece {
+            row_id += 1;
+            leaves.push(row, row_id)?;
+            if leaves.ready() > 7 {
+                writer.join(0, leaves.take(), &mut put)?;
+            }
+        }
+        writer.join(0, leaves.finish(), &mut put)?;
+    }
+    for (at, shape) in shapes.iter().enumerate().skip(1) {
+        writer.join(at, entries(shape, plan.roots[at].index_id, rows)?, &mut put)?;
+    }
+    let written = writer.finish(5, &mut put)?;
+    bytes.resize(written.pages as usize * PAGE_BYTES, 0);
+    Ok(Made { table, shapes, plan, written, file: Memory { bytes, proven: true } })
+}
+
+fn entries(shape: &Shape, index_id: u64, rows: &[Row]) -> Result<Run, Error> {
+    let mut entries = Vec::new();
+    for (row, id) in rows.iter().zip(1..) {
+        let mut record = Record::default();
+        shape.record(row, id, &mut record)?;
+        entries.push(record);
+    }
+    entries.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut leaves = Leaves::new(shape, index_id);
+    for record in &entries {
+        leaves.push_record(record)?;
+    }
+    Ok(leaves.finish())
+}
+
+/// The rows of the file, read by nothing that writes.
+fn read(made: &Made) -> Vec<Row> {
+    let mut pages = made.file.clone();
+    let layout = innodb::instant::layout(&made.table, 3, 77, &mut pages).unwrap();
+    let tree = Tree::read(3, &layout, &mut pages).unwrap();
+    let mut numbers: Vec<u32> = Vec::new();
+    for parent in 0..tree.parents.len() {
+        numbers.extend(tree.leaves(parent, &layout, &mut pages).unwrap());
+    }
+    if tree.parents.is_empty() {
+        numbers.push(3);
+    }
+    let (mut rows, mut scratch) = (Vec::new(), Scratch::default());
+    for number in numbers {
+        let bytes = *pages.page(number).unwrap();
+        let page = IndexPage::parse(&bytes, number).unwrap();
+        leaf::rows(&page, &layout, &mut scratch, |found| -> Result<(), Error> {
+            let mut row = Row::default();
+            for at in 0..made.table.columns().len() {
+                let is_it = |field: &innodb::table::Field| field.column == Some(at) && field.prefix.is_none();
+                let Some(field) = layout.fields().iter().position(is_it) else {
+                    row.push(None);
+                    continue;
+                };
+                match found.stored(field) {
+                    Stored::Null => row.push(None),
+                    Stored::Whole(value) => row.push(Some(value)),
+                    Stored::Parted(local, reference) => {
+                        let mut value = local.to_vec();
+                        Reference::parse(reference).read(77, &mut pages, &mut value)?;
+                        row.push(Some(&value));
+                    }
+                }
+            }
+            rows.push(row);
+            Ok(())
+        })
+        .unwrap();
+    }
+    rows
+}
+
+/// Numbers by chance, always the same of one seed (SplitMix64).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap()
+    }
+}
+
+/// A type, and whether a key of it is in the order of bytes.
+const TYPES: [(&str, bool); 18] = [
+    ("int(11)", true),
+    ("bigint(20) unsigned", true),
+    ("tinyint(4)", true),
+    ("decimal(9,2)", true),
+    ("double", true),
+    ("float", true),
+    ("datetime(3)", true),
+    ("date", true),
+    ("enum('a','b','c')", true),
+    ("char(5) CHARACTER SET latin1 COLLATE latin1_bin", true),
+    ("char(4) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", true),
+    ("varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", true),
+    ("varchar(300) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin", true),
+    ("varbinary(20)", true),
+    ("varbinary(3000)", false),
+    ("longblob", false),
+    ("text CHARACTER SET utf8mb4", false),
+    ("uuid", true),
+];
+
+fn value(kind: &str, chance: &mut Chance, few: bool) -> Vec<u8> {
+    let words = [
+        "",
+        "a",
+        "a ",
+        " ",
+        "\u{e4}\u{1}b",
+        "zebra zebra zebra",
+        "a\u{0}",
+        "\u{65e5}\u{672c}",
+        "a        \u{1}",
+        "a         b",
+    ];
+    let text = |chance: &mut Chance| {
+        let word = words[chance.below(words.len())];
+        if few { word.to_owned() } else { format!("{word}{}", chance.below(5000)) }
+    };
+    let mut fixed = |bytes: usize| -> Vec<u8> {
+        let from = if few { bytes.saturating_sub(1) } else { 0 };
+        (0..bytes).map(|at| if at < from { 0x80 } else { chance.next().to_be_bytes()[3] }).collect()
+    };
+    match kind.split(['(', ' ']).next().unwrap() {
+        "int" => fixed(4),
+        "bigint" => fixed(8),
+        "tinyint" | "enum" => fixed(1),
+        "decimal" | "datetime" => fixed(if kind.starts_with("dec") { 5 } else { 7 }),
+        "date" => fixed(3),
+        "uuid" => fixed(16),
+        "double" => ((chance.below(999) as f64 - 500.0) / 8.0).to_le_bytes().to_vec(),
+        "float" => ((chance.below(999) as f32 - 500.0) / 8.0).to_le_bytes().to_vec(),
+        "char" if kind.contains("latin1") => {
+            let mut text: Vec<u8> = text(chance).bytes().take(5).collect();
+            text.resize(5, b' ');
+            text
+        }
+        "char" => {
+            let text: String = text(chance).chars().take(4).collect();
+            format!("{text}{}", " ".repeat(4_usize.saturating_sub(text.len()))).into_bytes()
+        }
+        "varchar" => text(chance).chars().take(30).collect::<String>().into_bytes(),
+        "varbinary" if kind.contains("20") => text(chance).bytes().take(20).collect(),
+        "varbinary" => vec![b'v'; chance.below(3000)],
+        "longblob" if chance.below(8) == 0 => vec![b'l'; chance.below(60_000)],
+        "text" | "longblob" => text(chance).repeat(chance.below(40)).into_bytes(),
+        other => unreachable!("{other}"),
+    }
+}
+
+/// A table by chance: its statement, and the types of its columns with whether they can be NULL.
+fn schema(chance: &mut Chance) -> (String, Vec<(&'static str, bool)>) {
+    let columns: Vec<(&str, bool, bool)> = (0..1 + chance.below(9))
+        .map(|_| {
+            let (kind, ordered) = TYPES[chance.below(TYPES.len())];
+            (kind, ordered, chance.below(2) == 0)
+        })
+        .collect();
+    let mut lines: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, (kind, _, nullable))| format!("c{at} {kind}{}", if *nullable { "" } else { " NOT NULL" }))
+        .collect();
+    let mut key = |head: &str, nullable: bool, lines: &mut Vec<String>| {
+        let mut parts = Vec::new();
+        for (at, column) in columns.iter().enumerate() {
+            if (column.2 && !nullable) || !column.1 || chance.below(2) == 0 || parts.len() == 3 {
+                continue;
+            }
+            let long = column.0.starts_with("varchar");
+            let prefix = if long && chance.below(2) == 0 { "(3)" } else { "" };
+            let order = if chance.below(4) == 0 { " DESC" } else { "" };
+            parts.push(format!("c{at}{prefix}{order}"));
+        }
+        if !parts.is_empty() {
+            lines.push(format!("{head} ({})", parts.join(",")));
+        }
+    };
+    key("PRIMARY KEY", false, &mut lines);
+    for number in 0..3 {
+        key(&format!("KEY k{number}"), true, &mut lines);
+    }
+    let format = ["", " ROW_FORMAT=COMPACT"][chance.below(2)];
+    let statement =
+        format!("CREATE TABLE t ({}) ENGINE=InnoDB DEFAULT CHARSET=latin1{format}", lines.join(","));
+    (statement, columns.iter().map(|column| (column.0, column.2)).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
+
+    #[test]
+    fn any_rows_are_read_back(seed: u64, count in 0_usize..900, piece in 1_usize..2000, old: bool, few: bool) {
+        let mut chance = Chance(seed);
+        let (statement, columns) = schema(&mut chance);
+        let mut rows = vec![Row::default(); count];
+        for row in &mut rows {
+            for (kind, nullable) in &columns {
+                let null = *nullable && chance.below(5) == 0;
+                let value = value(kind, &mut chance, few);
+                row.push((!null).then_some(value.as_slice()));
+            }
+        }
+        let table = table(&statement);
+        let rows = sorted(&shapes(&table)[0], &rows);
+        let flags = if old { OLD } else { FULL };
+        // Rows without a key are in the order in which they came.
+        let made = make(&statement, flags, &rows, piece);
+        let made = made.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        prop_assert_eq!(made.prove(), Ok(()), "{}", statement);
+        prop_assert!(read(&made) == rows, "{}", statement);
+        prop_assert!(table.columns().iter().all(|column| column.generated == Generated::No));
+        check_lists(&made.file);
+    }
+}
+
+/// Walks through the lists of extents: each has those of its state, both ways, and counts them.
+fn check_lists(file: &Memory) {
+    let page = |number: u32| &file.bytes[number as usize * PAGE_BYTES..][..PAGE_BYTES];
+    let first = page(0);
+    let mut seen = BTreeSet::new();
+    let mut walk =
+        |page_of_list: &[u8], at: usize, states: &[u32], segment: Option<u64>, full: Option<bool>| -> u32 {
+            let (count, mut number, mut place) =
+                (u32_at(page_of_list, at), u32_at(page_of_list, at + 4), u16_at(page_of_list, at + 8));
+            let (mut before, mut used) = ((u32::MAX, 0), 0);
+            for _ in 0..count {
+                let start = usize::from(place) - 8;
+                let descriptor = &page(number)[start..start + 40];
+                assert_eq!((u32_at(descriptor, 8), u16_at(descriptor, 12)), before);
+                assert!(states.contains(&u32_at(descriptor, 20)), "{states:?}");
+                let id = u64::from_be_bytes(descriptor[..8].try_into().unwrap());
+                assert_eq!(id, segment.unwrap_or(0));
+                let free: u32 = descriptor[24..].iter().map(|byte| (byte & 0x55).count_ones()).sum();
+                assert!(full.is_none_or(|full| full == (free == 0)));
+                used += 64 - free;
+                assert!(seen.insert((number, start)), "an extent is in two lists");
+                before = (number, place);
+                (number, place) = (u32_at(descriptor, 14), u16_at(descriptor, 18));
+            }
+            assert_eq!((number, place), (u32::MAX, 0));
+            assert_eq!((u32_at(page_of_list, at + 10), u16_at(page_of_list, at + 14)), before);
+            used
+        };
+    assert_eq!(walk(first, 38 + 24, &[1], None, None), 0);
+    assert_eq!(walk(first, 38 + 40, &[2], None, Some(false)), u32_at(first, 38 + 20));
+    walk(first, 38 + 56, &[3], None, Some(true));
+    for at in (50..PAGE_BYTES - 192).step_by(192) {
+        let id = u64::from_be_bytes(page(2)[at..at + 8].try_into().unwrap());
+        if id != 0 {
+            walk(page(2), at + 12, &[4], Some(id), Some(false));
+            assert_eq!(walk(page(2), at + 28, &[4], Some(id), Some(false)), u32_at(page(2), at + 8));
+            walk(page(2), at + 44, &[4], Some(id), Some(true));
+        }
+    }
+    let extents = u32_at(first, 38 + 12) / 64;
+    assert_eq!(seen.len(), extents as usize, "an extent is in no list");
+}
+
+fn numbers(count: u32, text: usize) -> Vec<Row> {
+    let row = |at: u32| {
+        let mut row = Row::default();
+        row.push(Some(&(at ^ 1 << 31).to_be_bytes()));
+        row.push(Some(&vec![b'x'; text]));
+        row
+    };
+    (0..count).map(row).collect()
+}
+
+const SMALL: &str = "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a)) ENGINE=InnoDB";
+
+fn levels(made: &Made) -> u16 {
+    u16_at(&made.file.bytes, 3 * PAGE_BYTES + 64)
+}
+
+#[test]
+fn no_row_and_one_row_and_several_levels() {
+    for (count, text, want) in
+        [(0, 0, 0), (1, 0, 0), (1, 8000, 0), (400, 10, 0), (700, 10, 1), (2600, 8000, 2)]
+    {
+        let rows = numbers(count, text);
+        for flags in [FULL, OLD] {
+            let made = make(SMALL, flags, &rows, usize::MAX).unwrap();
+            assert_eq!(made.prove(), Ok(()), "{count}");
+            assert!(read(&made) == rows);
+            assert_eq!(levels(&made), want, "{count} rows");
+            assert_eq!(u32_at(&made.file.bytes, 3 * PAGE_BYTES + 60), 5, "the last AUTO_INCREMENT");
+            check_lists(&made.file);
+        }
+    }
+}
+
+/// Two rows fill a page; 16,384 pages have one page of descriptors, and whose extent has no leaves.
+#[test]
+fn a_file_with_a_second_page_of_descriptors_is_whole() {
+    let made = make(SMALL, FULL, &numbers(33_200, 8000), usize::MAX).unwrap();
+    assert!(made.written.pages > 16_384 + 128, "{}", made.written.pages);
+    assert_eq!(u16_at(&made.file.bytes, 16_384 * PAGE_BYTES + 24), 9);
+    assert_eq!(made.prove(), Ok(()));
+    check_lists(&made.file);
+}
+
+/// A record has 25 bytes more than its text, and two must fit into 16,252 with the bytes of their slots.
+#[test]
+fn the_longest_record_stays_and_one_byte_more_goes_off_page() {
+    let statement = "CREATE TABLE t (a INT NOT NULL, b LONGBLOB NOT NULL, PRIMARY KEY (a)) ENGINE=InnoDB";
+    let extra = 5 + 2 + 4 + 6 + 7;
+    for (text, pages) in [(8125 - extra, 4 + 2), (8126 - extra, 4 + 4)] {
+        let rows = numbers(4, text);
+        let made = make(statement, FULL, &rows, usize::MAX).unwrap();
+        assert_eq!(made.prove(), Ok(()));
+        assert!(read(&made) == rows);
+        assert_eq!(made.written.pages, pages, "{text}");
+    }
+    // 16,330 bytes are a page.
+    for (text, pages) in [(16_330, 1), (16_331, 2), (3 * 16_330, 3)] {
+        let made = make(statement, FULL, &numbers(1, text), usize::MAX).unwrap();
+        assert_eq!(made.written.pages, 4 + pages);
+        assert_eq!(made.prove(), Ok(()));
+    }
+}
+
+#[test]
+fn rows_that_are_too_long_or_too_late_or_twice_are_named() {
+    let wide = "CREATE TABLE t (a INT NOT NULL, b VARCHAR(200) CHARACTER SET ascii NOT NULL, PRIMARY KEY (a)) ENGINE=InnoDB";
+    let mut long = numbers(1, 300);
+    assert!(make(wide, FULL, &long, 1).is_err(), "300 bytes in 200");
+    let columns: Vec<String> =
+        (0..60).map(|at| format!("c{at} CHAR(200) CHARACTER SET ascii NOT NULL")).collect();
+    let many =
+        format!("CREATE TABLE t (a INT NOT NULL, {}, PRIMARY KEY (a)) ENGINE=InnoDB", columns.join(","));
+    long[0].clear();
+    long[0].push(Some(&[0; 4]));
+    (0..60).for_each(|_| long[0].push(Some(&[b' '; 200])));
+    let error = make(&many, FULL, &long, 1).err().unwrap().to_string();
+    assert!(error.contains("too long"), "{error}");
+    for piece in [1, 2, 9] {
+        let mut rows = numbers(4, 3);
+        rows.swap(1, 2);
+        let error = make(SMALL, FULL, &rows, piece).err();
+        let late = Error::Unsorted { index: "PRIMARY".to_owned(), entry: "'1'".to_owned() };
+        assert_eq!(error, Some(late), "{piece}");
+        rows[2] = rows[1].clone();
+        let error = make(SMALL, FULL, &rows, piece).err();
+        let twice = Error::Duplicate { index: "PRIMARY".to_owned(), entry: "'2'".to_owned() };
+        assert_eq!(error, Some(twice), "{piece}");
+    }
+    let unique =
+        "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a), UNIQUE KEY u (b)) ENGINE=InnoDB";
+    let twice = Error::Duplicate { index: "u".to_owned(), entry: "'xxx'".to_owned() };
+    assert_eq!(make(unique, FULL, &numbers(2, 3), 1).err(), Some(twice));
+    let mut nulls = numbers(2, 3);
+    for (row, key) in nulls.iter_mut().zip([[0; 4], [1; 4]]) {
+        row.clear();
+        row.push(Some(&key));
+        row.push(None);
+    }
+    assert_eq!(make(unique, FULL, &nulls, 1).unwrap().prove(), Ok(()), "two NULLs are no duplicate");
+}
+
+/// Whether a page may have anything here: it says nothing of the table. LSN; of a page of a tree the last
+/// insert, its direction and its transaction, the segments where it is no root, and room behind records.
+fn is_mute(page: &[u8], at: usize) -> bool {
+    let is_tree = u16_at(page, 24) == 17_855;
+    let top = usize::from(u16_at(page, 40));
+    let directory = (PAGE_BYTES - 8).saturating_sub(2 * usize::from(u16_at(page, 38)));
+    (16..24).contains(&at)
+        || (26..34).contains(&at)
+        || at >= PAGE_BYTES - 8
+        || is_tree
+            && ((48..54).contains(&at)
+                || (56..64).contains(&at) && u32_at(page, 4) != 3
+                || (top..directory).contains(&at))
+        || is_tree && (74..94).contains(&at) && u32_at(page, 4) > 4
+}
+
+/// Every byte that counts is changed, one at a time, with a right checksum.
+#[test]
+fn no_changed_byte_passes() {
+    let statement = "CREATE TABLE t (a INT NOT NULL, b VARBINARY(8000), PRIMARY KEY (a), UNIQUE KEY u (b, a)) ENGINE=InnoDB";
+    let mut made = make(statement, FULL, &numbers(12, 3000), usize::MAX).unwrap();
+    assert_eq!(made.prove(), Ok(()));
+    let whole = made.file.bytes.clone();
+    let pages = whole.len() / PAGE_BYTES;
+    let mut chance = Chance(1);
+    let (mut tried, mut missed) = (0, Vec::new());
+    for number in 0..pages {
+        let start = number * PAGE_BYTES;
+        let page = &whole[start..start + PAGE_BYTES];
+        let candidates = (4..200).chain((0..200).map(|_| chance.below(PAGE_BYTES - 8)));
+        let candidates = candidates.chain(PAGE_BYTES - 30..PAGE_BYTES - 8);
+        for at in candidates.collect::<Vec<_>>() {
+            if is_mute(page, at) {
+                continue;
+            }
+            made.file.bytes[start + at] ^= 1 << chance.below(8);
+            let sum = crc_fast::checksum(
+                crc_fast::CrcAlgorithm::Crc32Iscsi,
+                &made.file.bytes[start..start + PAGE_BYTES - 4],
+            );
+            made.file.bytes[start + PAGE_BYTES - 4..start + PAGE_BYTES]
+                .copy_from_slice(&u32::try_from(sum).unwrap().to_be_bytes());
+            tried += 1;
+            if made.prove().is_ok() {
+                missed.push((number, at));
+            }
+            made.file.bytes[start..start + PAGE_BYTES].copy_from_slice(page);
+        }
+    }
+    assert_eq!(missed, [], "of {tried}");
+}

@@ -1,0 +1,227 @@
+//! Records in the order of their keys, more than fit into memory.
+//!
+//! What does not fit is sorted in pieces, which go to files without a name, and merged as it is read.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::error::io;
+
+/// Bytes that a record takes besides its own.
+const PLACE_BYTES: usize = size_of::<Place>();
+/// Bytes of a piece that are read at once, at least and at most.
+const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
+
+/// Where a record is in memory, and how its key begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    start: [u8; 8],
+    at: usize,
+    key: u32,
+    len: u32,
+}
+
+/// Takes records in any order.
+pub(crate) struct Sorter {
+    /// Bytes that may be in memory.
+    room: usize,
+    folder: PathBuf,
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+    pieces: Vec<File>,
+}
+
+impl Sorter {
+    /// One that keeps so many bytes in memory; the others go to a folder.
+    pub(crate) fn new(room: usize, folder: &Path) -> Sorter {
+        Sorter { room, folder: folder.to_owned(), bytes: Vec::new(), places: Vec::new(), pieces: Vec::new() }
+    }
+
+    /// Adds a record with its key; `write` appends it.
+    pub(crate) fn push(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        write(&mut self.bytes);
+        let too_long = || Error::Missing("a row of 4 GiB or more can't be sorted".to_owned());
+        let mut start = [0; 8];
+        let known = key.len().min(8);
+        start[..known].copy_from_slice(&key[..known]);
+        self.places.push(Place {
+            start,
+            at,
+            key: u32::try_from(key.len()).map_err(|_| too_long())?,
+            len: u32::try_from(self.bytes.len() - at).map_err(|_| too_long())?,
+        });
+        if self.bytes.len() + self.places.len() * PLACE_BYTES > self.room {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        let key = |place: &Place| self.bytes.get(place.at..place.at + place.key as usize);
+        self.places.sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| key(a).cmp(&key(b))));
+    }
+
+    fn spill(&mut self) -> Result<(), Error> {
+        self.sort();
+        let file = tempfile::tempfile_in(&self.folder).map_err(io(&self.folder))?;
+        let mut out = BufWriter::with_capacity(READ_BYTES.1, file);
+        let mut write = || {
+            for place in &self.places {
+                out.write_all(&place.key.to_le_bytes())?;
+                out.write_all(&place.len.to_le_bytes())?;
+                out.write_all(self.bytes.get(place.at..place.at + place.len as usize).unwrap_or_default())?;
+            }
+            out.flush()
+        };
+        write().map_err(io(&self.folder))?;
+        self.pieces.push(out.into_inner().map_err(|error| io(&self.folder)(error.into_error()))?);
+        self.bytes.clear();
+        self.places.clear();
+        Ok(())
+    }
+
+    /// Ends the taking.
+    pub(crate) fn finish(mut self) -> Result<Sorted, Error> {
+        if self.pieces.is_empty() {
+            self.sort();
+            return Ok(Sorted::Memory { places: self.places.into_iter(), bytes: self.bytes });
+        }
+        self.spill()?;
+        let room = (self.room / self.pieces.len()).clamp(READ_BYTES.0, READ_BYTES.1);
+        let (bytes, places) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.places));
+        drop((bytes, places));
+        let mut heap = BinaryHeap::new();
+        for mut file in self.pieces {
+            file.seek(SeekFrom::Start(0)).map_err(io(&self.folder))?;
+            let from = BufReader::with_capacity(room, file);
+            let mut head = Head { record: Vec::new(), key: 0, from };
+            if head.advance().map_err(io(&self.folder))? {
+                heap.push(Reverse(head));
+            }
+        }
+        Ok(Sorted::Pieces { heap, folder: self.folder, record: Vec::new() })
+    }
+}
+
+/// The first record of a piece that is left.
+pub(crate) struct Head {
+    record: Vec<u8>,
+    key: usize,
+    from: BufReader<File>,
+}
+
+impl Head {
+    fn key(&self) -> &[u8] {
+        self.record.get(..self.key).unwrap_or_default()
+    }
+
+    /// Goes on to the next record; says whether there is one.
+    fn advance(&mut self) -> std::io::Result<bool> {
+        if std::io::BufRead::fill_buf(&mut self.from)?.is_empty() {
+            return Ok(false);
+        }
+        let mut lens = [0; 8];
+        self.from.read_exact(&mut lens)?;
+        let [a, b, c, d, rest @ ..] = lens;
+        self.key = u32::from_le_bytes([a, b, c, d]) as usize;
+        self.record.resize(u32::from_le_bytes(rest) as usize, 0);
+        self.from.read_exact(&mut self.record)?;
+        Ok(true)
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Head) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Head) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Head) -> Ordering {
+        self.key().cmp(other.key())
+    }
+}
+
+/// A key, and what was written behind it.
+pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// Gives records in the order of their keys.
+pub(crate) enum Sorted {
+    Memory { places: std::vec::IntoIter<Place>, bytes: Vec<u8> },
+    Pieces { heap: BinaryHeap<Reverse<Head>>, folder: PathBuf, record: Vec<u8> },
+}
+
+impl Sorted {
+    /// The next record.
+    pub(crate) fn next(&mut self) -> Result<Option<Pair<'_>>, Error> {
+        match self {
+            Sorted::Memory { places, bytes } => {
+                let Some(place) = places.next() else { return Ok(None) };
+                let record = bytes.get(place.at..place.at + place.len as usize).unwrap_or_default();
+                Ok(record.split_at_checked(place.key as usize))
+            }
+            Sorted::Pieces { heap, folder, record } => {
+                let Some(mut top) = heap.peek_mut() else { return Ok(None) };
+                let key = top.0.key;
+                std::mem::swap(record, &mut top.0.record);
+                if !top.0.advance().map_err(io(folder))? {
+                    std::collections::binary_heap::PeekMut::pop(top);
+                } else {
+                    drop(top);
+                }
+                Ok(record.split_at_checked(key))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(room: usize, keys: &[u64]) -> (Vec<u64>, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sorter = Sorter::new(room, folder.path());
+        for key in keys {
+            // A key longer than what is compared first, and a record that tells it again.
+            let text = format!("same start {key:020}");
+            sorter.push(text.as_bytes(), |out| out.extend_from_slice(&key.to_le_bytes())).unwrap();
+        }
+        let pieces = sorter.pieces.len();
+        let (mut all, mut sorted) = (Vec::new(), sorter.finish().unwrap());
+        while let Some((key, record)) = sorted.next().unwrap() {
+            let number = u64::from_le_bytes(record.try_into().unwrap());
+            assert_eq!(key, format!("same start {number:020}").as_bytes());
+            all.push(number);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file has a name");
+        (all, pieces)
+    }
+
+    #[test]
+    fn records_come_in_order_from_memory_and_from_pieces() {
+        let keys: Vec<u64> =
+            (0..5000_u64).map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20 << 3).collect();
+        let mut expected = keys.clone();
+        expected.sort_unstable();
+        assert_eq!(sorted(1 << 30, &keys), (expected.clone(), 0));
+        let (found, pieces) = sorted(20_000, &keys);
+        assert!(found == expected && pieces > 10, "{pieces} pieces");
+        assert_eq!(sorted(1 << 30, &[]), (Vec::new(), 0));
+        assert_eq!(sorted(1, &[5, 4, 4]).0, [4, 4, 5]);
+    }
+}

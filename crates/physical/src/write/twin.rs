@@ -1,0 +1,169 @@
+//! The empty table that the server makes, and its files.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use crc_fast::CrcAlgorithm::Crc64Nvme;
+use disk::{Attributes, Disk, Kind, Tree};
+use innodb::export::Export;
+use innodb::table::{Table, Version, sql};
+use innodb::write::Plan;
+use server::{Session, TableName};
+
+use crate::error::io;
+use crate::{Error, File};
+
+/// How the files end that belong to a table.
+const ENDS: [&str; 3] = ["ibd", "cfg", "frm"];
+
+/// The names that are used for a target. They are always the same for one, so that a run finds what one
+/// before it left that was killed.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// The table that is filled.
+    pub(super) twin: TableName,
+    /// What the target is called until it is dropped.
+    pub(super) old: TableName,
+    /// The lock that is held meanwhile.
+    pub(super) lock: String,
+}
+
+impl Names {
+    pub(super) fn of(target: &TableName) -> Names {
+        let text = format!("{}\0{}", target.schema, target.table);
+        let hash = crc_fast::checksum(Crc64Nvme, text.as_bytes());
+        let name =
+            |start: &str| TableName { schema: target.schema.clone(), table: format!("{start}{hash:016x}") };
+        Names {
+            twin: name("_remora_ibd_"),
+            old: name("_remora_old_"),
+            lock: format!("remora.ibd.{hash:016x}"),
+        }
+    }
+}
+
+/// The paths of a twin's files that are there, in whatever folder of the data folder its database has.
+pub(super) fn files(disk: &impl Disk, data: &Path, twin: &str) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    for folder in disk.list(data).map_err(io(data))? {
+        let paths = ENDS.map(|end| data.join(&folder).join(format!("{twin}.{end}")));
+        found.extend(paths.into_iter().filter(|path| disk.stat(path).is_ok()));
+    }
+    Ok(found)
+}
+
+/// What the server said of the empty table, and where its files go.
+pub(super) struct Twin {
+    pub(super) table: Table,
+    pub(super) plan: Plan,
+    /// The indexes in the order of the plan, by name.
+    pub(super) names: Vec<String>,
+    pub(super) ibd: PathBuf,
+    export: Export,
+    frm: Vec<u8>,
+    attributes: Attributes,
+}
+
+/// The definition that the server has of a table.
+pub(super) fn definition(session: &mut Session, table: &TableName) -> Result<String, Error> {
+    let rows = session.strings(&format!("SHOW CREATE TABLE {table}"))?;
+    let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten();
+    text.ok_or_else(|| Error::Rejected(format!("the server has no definition of {table}")))
+}
+
+/// A definition as a table.
+pub(super) fn parse(session: &Session, definition: &str) -> Result<Table, Error> {
+    let version = session.about.version;
+    let version =
+        u32::from(version.major) * 10_000 + u32::from(version.minor) * 100 + u32::from(version.patch);
+    Ok(sql::parse(definition, Version(version))?)
+}
+
+/// A definition under another name.
+pub(super) fn renamed(definition: &str, name: &TableName) -> Result<String, Error> {
+    let rest = definition.strip_prefix("CREATE TABLE `").and_then(|rest| {
+        // Two backquotes stand for one in a name.
+        let mut at = 0;
+        loop {
+            at += rest.get(at..)?.find('`')? + 1;
+            match rest.get(at..)?.strip_prefix('`') {
+                Some(_) => at += 1,
+                None => return rest.get(at..),
+            }
+        }
+    });
+    let rest = rest
+        .ok_or_else(|| Error::Refused("its definition is not as SHOW CREATE TABLE prints it".to_owned()))?;
+    Ok(format!("CREATE TABLE {name}{rest}"))
+}
+
+impl Twin {
+    /// Reads what the server has of the empty table.
+    pub(super) fn read<D: Disk + Tree>(
+        session: &mut Session,
+        disk: &D,
+        name: &TableName,
+        ibd: PathBuf,
+    ) -> Result<Twin, Error> {
+        let table = definition(session, name)?;
+        let table = parse(session, &table)?;
+        session.execute(&format!("FLUSH TABLES {name} FOR EXPORT"))?;
+        let read = Twin::exported(disk, table, ibd);
+        session.execute("UNLOCK TABLES")?;
+        read
+    }
+
+    fn exported<D: Disk + Tree>(disk: &D, table: Table, ibd: PathBuf) -> Result<Twin, Error> {
+        let load = |end: &str| {
+            let path = ibd.with_extension(end);
+            let mut bytes = Vec::new();
+            disk.open(&path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(io(&path))?;
+            Ok::<_, Error>(bytes)
+        };
+        let export = Export::parse(load("cfg")?)?;
+        let space = *File::open(disk, &ibd)?.space();
+        let names: Vec<String> = export.indexes.iter().map(|index| index.0.clone()).collect();
+        if names.first() != Some(&table.clustered().name) || names.len() != table.indexes().len() {
+            return Err(Error::Rejected(format!("the server has the indexes {}", names.join(", "))));
+        }
+        let roots = export.indexes.iter().map(|index| index.1).collect();
+        let plan = Plan { space_id: space.id, flags: space.flags, roots };
+        let frm = load("frm")?;
+        let attributes = disk.entry(&ibd).map_err(io(&ibd))?.attributes;
+        Ok(Twin { table, plan, names, ibd, export, frm, attributes })
+    }
+
+    /// Makes an empty file that belongs to the server as its own did.
+    pub(super) fn create<D: Disk + Tree>(
+        &self,
+        disk: &D,
+        end: &str,
+    ) -> Result<(PathBuf, Box<dyn disk::Sink>), Error> {
+        let path = self.ibd.with_extension(end);
+        let sink = disk.create(&path).map_err(io(&path))?;
+        disk.set_attributes(&path, &Kind::File, self.attributes).map_err(io(&path))?;
+        let now = disk.entry(&path).map_err(io(&path))?.attributes;
+        if (now.uid, now.gid) != (self.attributes.uid, self.attributes.gid) {
+            return Err(Error::Refused(format!(
+                "{} would not belong to the server's user: run this as that user, or as root",
+                path.display()
+            )));
+        }
+        Ok((path, sink))
+    }
+
+    /// Writes the file that tells the server what the other one is. `next` is the next AUTO_INCREMENT value.
+    pub(super) fn write_export<D: Disk + Tree>(&self, disk: &D, next: u64) -> Result<(), Error> {
+        self.write(disk, "cfg", &self.export.with_counter(next))
+    }
+
+    /// Writes the table's definition, as the server had it.
+    pub(super) fn write_definition<D: Disk + Tree>(&self, disk: &D) -> Result<(), Error> {
+        self.write(disk, "frm", &self.frm)
+    }
+
+    fn write<D: Disk + Tree>(&self, disk: &D, end: &str, bytes: &[u8]) -> Result<(), Error> {
+        let (path, mut sink) = self.create(disk, end)?;
+        sink.write_all(bytes).and_then(|()| sink.flush()).and_then(|()| sink.sync()).map_err(io(&path))
+    }
+}

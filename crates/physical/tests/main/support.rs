@@ -1,0 +1,177 @@
+//! Servers, and tables that are there to be copied.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use disk::RealDisk;
+use innodb::chain::Reference;
+use innodb::index::IndexPage;
+use innodb::page::Pages as _;
+use innodb::record::Stored;
+use innodb::table::{Table, Version, sql};
+use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
+use innodb::write::Row;
+use innodb::{instant, leaf};
+use physical::write::{Outcome, Request};
+use physical::{Error, File};
+use progress::Silent;
+use sandbox::{Family, Places, Product, Sandbox, Settings};
+use server::{Environment, Overrides, Session, TableName, Target};
+
+/// The MariaDB servers that are here.
+pub(crate) fn products() -> Vec<Product> {
+    let places = Places::customary(|name| std::env::var_os(name)).unwrap();
+    let here =
+        sandbox::covered(&places, |name| std::env::var_os(name)).unwrap_or_else(|error| panic!("{error}"));
+    let products = here.into_iter().map(|installation| installation.product);
+    products.filter(|product| product.family() == Family::MariaDb).collect()
+}
+
+pub(crate) fn start(product: Product, options: &[&str]) -> Sandbox {
+    let places = Places::customary(|name| std::env::var_os(name)).unwrap();
+    let installation = sandbox::find(&places, product).unwrap();
+    let options = ["--innodb-buffer-pool-size=64M"].iter().chain(options).map(ToString::to_string).collect();
+    Sandbox::start(&installation, &places, &Settings { options, ..Settings::default() }).unwrap()
+}
+
+pub(crate) fn connect(server: &Sandbox) -> Session {
+    let overrides = Overrides {
+        socket: Some(server.socket().to_owned()),
+        user: Some("root".to_owned()),
+        no_defaults: true,
+        ..Overrides::default()
+    };
+    let target = Target::resolve(&overrides, &Environment::default()).unwrap();
+    let mut session = target.connect().unwrap();
+    session.execute("CREATE DATABASE IF NOT EXISTS `a-b`").unwrap();
+    session.execute("USE `a-b`").unwrap();
+    session.execute("SET sql_mode = CONCAT(@@sql_mode, ',NO_UNSIGNED_SUBTRACTION')").unwrap();
+    session
+}
+
+#[track_caller]
+pub(crate) fn execute(session: &mut Session, statement: &str) {
+    session.execute(statement).unwrap_or_else(|error| panic!("{statement:.300}: {error}"));
+}
+
+pub(crate) fn definition(session: &mut Session, table: &str) -> String {
+    session.strings(&format!("SHOW CREATE TABLE {}", quoted(table))).unwrap().remove(0).remove(1).unwrap()
+}
+
+pub(crate) fn quoted(name: &str) -> String {
+    server::quote_name(name)
+}
+
+/// The rows of a table as they are stored, in the order of its key, read from its file.
+pub(crate) fn rows(session: &mut Session, server: &Sandbox, table: &str) -> Vec<Row> {
+    let version = session.about.version;
+    let version =
+        u32::from(version.major) * 10_000 + u32::from(version.minor) * 100 + u32::from(version.patch);
+    let parsed = sql::parse(&definition(session, table), Version(version)).unwrap();
+    execute(session, &format!("FLUSH TABLES {} FOR EXPORT", quoted(table)));
+    let rows = read(&parsed, &file(server, table));
+    execute(session, "UNLOCK TABLES");
+    rows
+}
+
+/// The file of a table.
+pub(crate) fn file(server: &Sandbox, table: &str) -> PathBuf {
+    let coded: String = table
+        .chars()
+        .map(|char| {
+            if char.is_ascii_alphanumeric() || char == '_' {
+                char.to_string()
+            } else {
+                format!("@{:04x}", u32::from(char))
+            }
+        })
+        .collect();
+    server.data().join("a@002db").join(format!("{coded}.ibd"))
+}
+
+fn read(table: &Table, path: &Path) -> Vec<Row> {
+    let mut file = File::open(&RealDisk, path).unwrap();
+    let id = file.space().id;
+    let layout = instant::layout(table, CLUSTERED_ROOT, id, &mut file).unwrap();
+    let tree = Tree::read(CLUSTERED_ROOT, &layout, &mut file).unwrap();
+    let mut numbers: Vec<u32> = Vec::new();
+    for parent in 0..tree.parents.len() {
+        numbers.extend(tree.leaves(parent, &layout, &mut file).unwrap());
+    }
+    if tree.parents.is_empty() {
+        numbers.push(CLUSTERED_ROOT);
+    }
+    let (mut rows, mut scratch) = (Vec::new(), Scratch::default());
+    for number in numbers {
+        let bytes = *file.page(number).unwrap();
+        let page = IndexPage::parse(&bytes, number).unwrap();
+        leaf::rows(&page, &layout, &mut scratch, |found| -> Result<(), Error> {
+            let mut row = Row::default();
+            for at in 0..table.columns().len() {
+                let is_it = |field: &innodb::table::Field| field.column == Some(at) && field.prefix.is_none();
+                let field = layout.fields().iter().position(is_it);
+                match field.map_or(Stored::Null, |field| found.stored(field)) {
+                    Stored::Null => row.push(None),
+                    Stored::Whole(value) => row.push(Some(value)),
+                    Stored::Parted(local, reference) => {
+                        let mut value = local.to_vec();
+                        Reference::parse(reference).read(id, &mut file, &mut value)?;
+                        row.push(Some(&value));
+                    }
+                }
+            }
+            if !found.deleted {
+                rows.push(row);
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    rows
+}
+
+/// How a table is filled in a test.
+#[derive(Clone, Copy)]
+pub(crate) struct Copy<'a> {
+    pub(crate) target: &'a str,
+    pub(crate) definition: &'a str,
+    pub(crate) sorted: bool,
+    pub(crate) memory: usize,
+    pub(crate) unlogged: bool,
+}
+
+impl<'a> Copy<'a> {
+    pub(crate) fn new(target: &'a str, definition: &'a str) -> Copy<'a> {
+        Copy { target, definition, sorted: true, memory: 64 << 20, unlogged: false }
+    }
+
+    pub(crate) fn make(&self, session: &mut Session, rows: &[Row]) -> Result<Outcome, Error> {
+        let mut rows = rows.iter();
+        self.make_of(session, &mut |table, row| {
+            let Some(next) = rows.next() else { return Ok(false) };
+            // Hidden columns of keys that the server builds are the last, and not there yet.
+            (0..table.columns().len()).for_each(|at| row.push(next.get(at)));
+            Ok(true)
+        })
+    }
+
+    pub(crate) fn make_of(
+        &self,
+        session: &mut Session,
+        rows: &mut physical::write::Rows<'_>,
+    ) -> Result<Outcome, Error> {
+        let target = TableName { schema: "a-b".to_owned(), table: self.target.to_owned() };
+        let folder = tempfile::tempdir().unwrap();
+        let request = Request {
+            target: &target,
+            definition: self.definition,
+            sorted: self.sorted,
+            memory: self.memory,
+            folder: folder.path(),
+            unlogged: self.unlogged,
+            stop: &AtomicBool::new(false),
+            progress: &Silent,
+        };
+        physical::write::write(session, &RealDisk, &request, rows)
+    }
+}

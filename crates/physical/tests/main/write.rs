@@ -1,0 +1,433 @@
+//! A table that a file fills is what the same rows make of it with INSERT.
+
+use std::process::Command;
+
+use physical::Error;
+use sandbox::Sandbox;
+use server::Session;
+
+use crate::support::{Copy, connect, definition, execute, file, products, quoted, rows, start};
+
+/// Tables of every type and of every shape of keys.
+const TABLES: &str = include_str!("../tables.sql");
+
+fn names(session: &mut Session) -> Vec<String> {
+    let tables = session.strings("SHOW TABLES").unwrap();
+    tables.into_iter().flatten().flatten().filter(|name| !name.starts_with("copy of")).collect()
+}
+
+fn checksum(session: &mut Session, table: &str) -> Option<String> {
+    session.strings(&format!("CHECKSUM TABLE {} EXTENDED", quoted(table))).unwrap().remove(0).remove(1)
+}
+
+/// The columns of each index, as they are compared: the name of the index, and its columns.
+fn indexes(session: &mut Session, table: &str) -> Vec<(String, Vec<String>)> {
+    let found = session
+        .strings(&format!(
+            "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = 'a-b' AND \
+             table_name = {} AND index_type != 'SPATIAL' AND index_type != 'HASH' ORDER BY index_name, seq_in_index",
+            session.quote(table)
+        ))
+        .unwrap();
+    let mut indexes: Vec<(String, Vec<String>)> = Vec::new();
+    for row in found {
+        let [Some(name), Some(column)] = <[_; 2]>::try_from(row).unwrap() else { panic!("{table}") };
+        match indexes.last_mut().filter(|last| last.0 == name) {
+            Some(last) => last.1.push(column),
+            None => indexes.push((name, vec![column])),
+        }
+    }
+    indexes
+}
+
+/// Compares two tables in all that a server can tell.
+fn same(session: &mut Session, one: &str, other: &str) {
+    if definition(session, one).contains(" GENERATED ALWAYS AS ") {
+        // The server's sum is another one in each table that has computed columns, whoever filled it.
+        let select = |table: &str| format!("SELECT * FROM {}", quoted(table));
+        assert!(session.rows(&select(other)).unwrap() == session.rows(&select(one)).unwrap(), "{other}");
+    } else {
+        assert_eq!(checksum(session, other), checksum(session, one), "{other}");
+    }
+    // Rows that are deleted and not purged yet are told of, too; purge is done soon.
+    let mut check = || session.strings(&format!("CHECK TABLE {} EXTENDED", quoted(other))).unwrap();
+    let mut last = check();
+    for _ in 0..200 {
+        let is_waiting = last.iter().any(|row| row[3].as_ref().is_some_and(|said| said.contains("Unpurged")));
+        if !is_waiting {
+            break;
+        }
+        last = check();
+    }
+    assert!(last.len() == 1 && last[0][3].as_deref() == Some("OK"), "{other}: {last:?}");
+    let sorted = |text: String, name: &str| server::definition::sorted(&text.replace(&quoted(name), "x"));
+    let definitions = [definition(session, one), definition(session, other)];
+    let [first, second] = definitions;
+    assert_eq!(sorted(second.clone(), other), sorted(first.clone(), one));
+    assert_eq!(server::definition::counter(&second), server::definition::counter(&first), "{other}");
+    for (index, columns) in indexes(session, one) {
+        let name = quoted(&index);
+        let list: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
+        // The index alone, in its order; then look-ups by it.
+        let scan = |table: &str| {
+            let values: Vec<String> =
+                list.iter().map(|column| format!("HEX(CAST({column} AS BINARY))")).collect();
+            let order: Vec<String> =
+                list.iter().map(|column| format!("{column} IS NULL, {column}")).collect();
+            format!(
+                "SELECT COUNT(*), SUM(CRC32(CONCAT_WS('|', {0}))) FROM {1} FORCE INDEX ({name}) WHERE {2} IS NULL OR {2} = {2} ORDER BY {3}",
+                values.join(", "),
+                quoted(table),
+                list[0],
+                order.join(", ")
+            )
+        };
+        assert_eq!(
+            session.strings(&scan(other)).unwrap(),
+            session.strings(&scan(one)).unwrap(),
+            "{other} {index}"
+        );
+        let on: Vec<String> = list.iter().map(|column| format!("r.{column} <=> c.{column}")).collect();
+        let join = |table: &str| {
+            format!(
+                "SELECT COUNT(*) FROM (SELECT * FROM {} ORDER BY {} LIMIT 300) r STRAIGHT_JOIN {} c FORCE INDEX ({name}) ON {}",
+                quoted(one),
+                list.join(", "),
+                quoted(table),
+                on.join(" AND ")
+            )
+        };
+        let (found, expected) = (session.value(&join(other)).unwrap(), session.value(&join(one)).unwrap());
+        assert_eq!(found, expected, "{other} {index}");
+    }
+}
+
+/// Changes both tables in the same way: rows grow and go, pages split.
+fn change(session: &mut Session, table: &str) {
+    for statement in [
+        "INSERT INTO x (a, b, c, d) SELECT seq, 300000 + seq, REPEAT('z', seq % 60), NULL FROM seq_1_to_5000",
+        "INSERT INTO x (id, a, b, c) SELECT seq * 3 + 1, seq, 400000 + seq, 'between' FROM seq_1000_to_9000",
+        "UPDATE x SET c = REPEAT('w', 60) WHERE id % 7 = 0",
+        "UPDATE x SET a = -a, d = NULL WHERE id % 5 = 0",
+        "DELETE FROM x WHERE id BETWEEN 30000 AND 90000",
+        "DELETE FROM x WHERE b % 3 = 0",
+        "ALTER TABLE x ADD COLUMN f INT DEFAULT 7, ALGORITHM=INSTANT",
+        "INSERT INTO x (a, b, f) SELECT seq, 500000 + seq, seq FROM seq_1_to_500",
+    ] {
+        execute(session, &statement.replace(" x ", &format!(" {} ", quoted(table))));
+    }
+}
+
+fn innochecksum(server: &Sandbox, table: &str) {
+    let output = Command::new("innochecksum").arg(file(server, table)).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{table}: {}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn every_table_is_what_insert_makes_of_it() {
+    for product in products() {
+        let mut server = start(product, &[]);
+        let mut session = connect(&server);
+        TABLES
+            .split(";\n")
+            .filter(|statement| !statement.is_empty())
+            .for_each(|statement| execute(&mut session, statement));
+        let tables = names(&mut session);
+        assert_eq!(tables.len(), 23);
+        for table in &tables {
+            let rows = rows(&mut session, &server, table);
+            let definition = definition(&mut session, table);
+            let copy = format!("copy of {table}");
+            let made = Copy::new(&copy, &definition).make(&mut session, &rows);
+            let made = made.unwrap_or_else(|error| panic!("{product} {table}: {error}"));
+            assert_eq!(made.rows, rows.len() as u64);
+            same(&mut session, table, &copy);
+        }
+        for table in ["wide", "copy of wide"] {
+            change(&mut session, table);
+        }
+        same(&mut session, "wide", "copy of wide");
+        server.kill().unwrap();
+        server.restart().unwrap();
+        let mut session = connect(&server);
+        for table in &tables {
+            same(&mut session, table, &format!("copy of {table}"));
+        }
+        drop(session);
+        server.stop().unwrap();
+        for table in &tables {
+            innochecksum(&server, &format!("copy of {table}"));
+        }
+    }
+}
+
+/// What is left in the data folder of a database, but of tables that are known.
+fn strays(server: &Sandbox) -> Vec<String> {
+    let folder = server.data().join("a@002db");
+    let names =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("_remora") || name.ends_with(".cfg")).collect()
+}
+
+#[test]
+fn a_row_that_fails_leaves_the_target_and_no_file() {
+    for product in products() {
+        let server = start(product, &[]);
+        let mut session = connect(&server);
+        execute(
+            &mut session,
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT CHECK (a < 9000), UNIQUE KEY a (a))",
+        );
+        execute(&mut session, "INSERT INTO t SELECT seq, seq FROM seq_1_to_5000");
+        let definition = definition(&mut session, "t");
+        let mut rows = rows(&mut session, &server, "t");
+        execute(&mut session, "TRUNCATE TABLE t");
+        let fails = |session: &mut Session, rows: &[innodb::write::Row], words: &str| {
+            let error = Copy::new("t", &definition).make(session, rows).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            assert_eq!(session.value("SELECT COUNT(*) FROM t").unwrap().as_deref(), Some("0"));
+            assert_eq!(
+                session
+                    .value("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'a-b'")
+                    .unwrap()
+                    .as_deref(),
+                Some("1")
+            );
+            assert_eq!(strays(&server), [""; 0]);
+        };
+        let good = rows.clone();
+        rows.swap(70, 80);
+        fails(&mut session, &rows, "comes too late");
+        rows = good.clone();
+        rows[71] = rows[70].clone();
+        fails(&mut session, &rows, "duplicate entry '71' for the key `PRIMARY`");
+        // The same value in another row of a unique key, and one that breaks a constraint.
+        let set = |row: &mut innodb::write::Row, value: i32| {
+            let id = row.get(0).unwrap().to_vec();
+            row.clear();
+            row.push(Some(&id));
+            row.push(Some(&(value.cast_unsigned() ^ 1 << 31).to_be_bytes()));
+        };
+        rows = good.clone();
+        set(&mut rows[70], 4000);
+        fails(&mut session, &rows, "duplicate entry '4000' for the key `a`");
+        rows = good.clone();
+        set(&mut rows[70], 9500);
+        fails(&mut session, &rows, "1 rows break the constraint");
+        let mut left = good.iter();
+        let mut broken = |_: &innodb::table::Table, row: &mut innodb::write::Row| {
+            left.next().inspect(|next| row.clone_from(next));
+            if left.len() == 100 { Err(Error::Input("the input is torn".into())) } else { Ok(true) }
+        };
+        let error = Copy::new("t", &definition).make_of(&mut session, &mut broken).unwrap_err();
+        assert_eq!(error.to_string(), "the input is torn");
+        assert_eq!(strays(&server), [""; 0]);
+        Copy::new("t", &definition).make(&mut session, &good).unwrap();
+        assert_eq!(session.value("SELECT SUM(a) FROM t").unwrap().as_deref(), Some("12502500"));
+        assert_eq!(strays(&server), [""; 0]);
+    }
+}
+
+#[test]
+fn rows_in_any_order_are_sorted_in_little_memory() {
+    for product in products() {
+        let server = start(product, &[]);
+        let mut session = connect(&server);
+        execute(
+            &mut session,
+            "CREATE TABLE t (a INT UNSIGNED AUTO_INCREMENT, b VARBINARY(32), c BLOB, PRIMARY KEY (a), KEY b (b))",
+        );
+        execute(
+            &mut session,
+            "INSERT INTO t SELECT seq, MD5(seq), IF(seq % 1000, NULL, REPEAT('c', 20000)) FROM seq_1_to_30000",
+        );
+        let definition = definition(&mut session, "t");
+        let mut rows = rows(&mut session, &server, "t");
+        rows.sort_by_key(innodb::write::Row::hash);
+        let copy = Copy { sorted: false, memory: 200_000, ..Copy::new("copy of t", &definition) };
+        copy.make(&mut session, &rows).unwrap();
+        same(&mut session, "t", "copy of t");
+        let again = [&rows[..], &rows[500..501]].concat();
+        let id = u32::from_be_bytes(rows[500].get(0).unwrap().try_into().unwrap());
+        let error = Copy { target: "other", ..copy }.make(&mut session, &again).unwrap_err().to_string();
+        assert!(error.contains(&format!("duplicate entry '{id}' for the key `PRIMARY`")), "{error}");
+    }
+}
+
+#[test]
+fn what_a_file_can_t_hold_is_refused_before_anything_is_changed() {
+    for product in products() {
+        let server = start(product, &[]);
+        let mut session = connect(&server);
+        execute(&mut session, "CREATE TABLE parent (id INT PRIMARY KEY)");
+        for (columns, words) in [
+            (
+                "id INT PRIMARY KEY, p INT, CONSTRAINT f FOREIGN KEY (p) REFERENCES parent (id)",
+                "foreign keys",
+            ),
+            ("id INT PRIMARY KEY, t TEXT, FULLTEXT (t)", "FULLTEXT"),
+            ("id INT PRIMARY KEY, s INT AS (id + 1) STORED", "`s` is computed"),
+            ("id VARCHAR(9) CHARACTER SET latin1 PRIMARY KEY", "collation"),
+            ("id INT PRIMARY KEY) WITH SYSTEM VERSIONING COMMENT='' /* ", "system-versioned"),
+            ("id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2 /* ", "partitioned"),
+            ("id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED /* ", "ROW_FORMAT=COMPRESSED"),
+            ("id INT PRIMARY KEY) ENGINE=Aria /* ", "engine"),
+            ("a VARCHAR(9) CHARACTER SET latin1, i INT AUTO_INCREMENT, KEY (i, a)", "AUTO_INCREMENT"),
+        ] {
+            let end = if columns.ends_with("/* ") { "*/" } else { ")" };
+            execute(&mut session, &format!("CREATE TABLE t ({columns} {end}"));
+            let definition = definition(&mut session, "t");
+            let error =
+                Copy { sorted: false, ..Copy::new("t", &definition) }.make(&mut session, &[]).unwrap_err();
+            assert!(
+                matches!(error, Error::Refused(_)) && error.to_string().contains(words),
+                "{columns}: {error}"
+            );
+            assert_eq!(strays(&server), [""; 0]);
+            execute(&mut session, "DROP TABLE t");
+        }
+    }
+}
+
+#[test]
+fn a_target_that_can_t_change_its_place_is_refused() {
+    for product in products() {
+        let server = start(product, &[]);
+        let mut session = connect(&server);
+        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY)");
+        let definition = definition(&mut session, "t");
+        let fails = |session: &mut Session, words: &str| {
+            let error = Copy::new("t", &definition).make(session, &[]).unwrap_err();
+            assert!(
+                matches!(error, Error::Refused(_)) && error.to_string().contains(words),
+                "{words}: {error}"
+            );
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = format!("{definition} DATA DIRECTORY='{}'", folder.path().display());
+        for (definition, words) in
+            [(elsewhere, "elsewhere"), (definition.replace("int(11)", "bigint(20)"), "another definition")]
+        {
+            let error = Copy::new("t", &definition).make(&mut session, &[]).unwrap_err();
+            assert!(matches!(error, Error::Refused(_)) && error.to_string().contains(words), "{error}");
+        }
+        for (before, words, after) in [
+            ("INSERT INTO t VALUES (1)", "has rows", "TRUNCATE TABLE t"),
+            ("CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @x = 1", "has triggers", "DROP TRIGGER x"),
+            (
+                "CREATE TABLE child (id INT, FOREIGN KEY (id) REFERENCES t (id))",
+                "foreign keys of other tables",
+                "DROP TABLE child",
+            ),
+            (
+                "SET GLOBAL innodb_file_per_table = 0",
+                "innodb_file_per_table",
+                "SET GLOBAL innodb_file_per_table = 1",
+            ),
+            (
+                "SET GLOBAL innodb_compression_default = 1",
+                "innodb_compression_default",
+                "SET GLOBAL innodb_compression_default = 0",
+            ),
+            (
+                "SET GLOBAL innodb_default_row_format = redundant",
+                "innodb_default_row_format",
+                "SET GLOBAL innodb_default_row_format = dynamic",
+            ),
+        ] {
+            execute(&mut session, before);
+            fails(&mut session, words);
+            execute(&mut session, after);
+        }
+        Copy::new("t", &definition).make(&mut session, &[]).unwrap();
+    }
+}
+
+#[test]
+fn the_binary_log_misses_rows_only_where_it_may() {
+    for product in products() {
+        let server = start(product, &["--log-bin", "--server-id=1"]);
+        let mut session = connect(&server);
+        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)");
+        execute(&mut session, "INSERT INTO t VALUES (1, 2)");
+        let definition = definition(&mut session, "t");
+        let rows = rows(&mut session, &server, "t");
+        let copy = Copy::new("copy of t", &definition);
+        let error = copy.make(&mut session, &rows).unwrap_err();
+        assert!(error.to_string().contains("binary log"), "{error}");
+        let position = |session: &mut Session| session.named_row("SHOW MASTER STATUS").unwrap()[1].1.clone();
+        let before = position(&mut session);
+        for logs in ["1", "0"] {
+            execute(&mut session, &format!("SET sql_log_bin = {logs}"));
+            Copy { unlogged: true, ..copy }.make(&mut session, &rows).unwrap();
+            assert_eq!(position(&mut session), before, "nothing of it is logged");
+            assert_eq!(session.value("SELECT @@sql_log_bin").unwrap().as_deref(), Some(logs));
+            execute(&mut session, "SET sql_log_bin = 0");
+            execute(&mut session, "DROP TABLE `copy of t`");
+        }
+    }
+}
+
+#[test]
+fn what_others_write_meanwhile_is_kept() {
+    for product in products() {
+        let server = start(product, &[]);
+        let (mut session, mut other) = (connect(&server), connect(&server));
+        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)");
+        let definition = definition(&mut session, "t");
+        let mut rows = 0_u32;
+        let mut slow = |_: &innodb::table::Table, row: &mut innodb::write::Row| {
+            rows += 1;
+            if rows == 5 {
+                execute(&mut other, "INSERT INTO t VALUES (7, 7)");
+                let error = Copy::new("t", &definition).make(&mut other, &[]).unwrap_err();
+                assert!(error.to_string().contains("has rows"), "{error}");
+                let twice = Copy::new("T", &definition.replace("`t`", "`T`")).make(&mut other, &[]);
+                twice.unwrap();
+            }
+            row.push(Some(&(rows | 1 << 31).to_be_bytes()));
+            row.push(None);
+            Ok(rows < 9)
+        };
+        let error = Copy::new("t", &definition).make_of(&mut session, &mut slow).unwrap_err();
+        assert!(error.to_string().contains("somebody has written"), "{error}");
+        assert_eq!(session.value("SELECT GROUP_CONCAT(id) FROM t").unwrap().as_deref(), Some("7"));
+        assert_eq!(strays(&server), [""; 0]);
+    }
+}
+
+#[test]
+fn after_a_kill_the_next_run_finds_its_way() {
+    for product in products() {
+        let mut server = start(product, &[]);
+        let mut session = connect(&server);
+        execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY a (a))");
+        execute(&mut session, "INSERT INTO t SELECT seq, seq FROM seq_1_to_9000");
+        let definition = definition(&mut session, "t");
+        let good = rows(&mut session, &server, "t");
+        execute(&mut session, "TRUNCATE TABLE t");
+        let mut left = good.iter();
+        let mut killed = |_: &innodb::table::Table, row: &mut innodb::write::Row| {
+            left.next().inspect(|next| row.clone_from(next));
+            if left.len() == 100 {
+                server.kill().unwrap();
+            }
+            Ok(!row.is_empty())
+        };
+        Copy::new("t", &definition).make_of(&mut session, &mut killed).unwrap_err();
+        server.restart().unwrap();
+        let mut session = connect(&server);
+        assert_eq!(session.value("SELECT COUNT(*) FROM t").unwrap().as_deref(), Some("0"));
+        Copy::new("t", &definition).make(&mut session, &good).unwrap();
+        // Changes that come after it survive the next one.
+        execute(&mut session, "UPDATE t SET a = a + 100000");
+        execute(&mut session, "INSERT INTO t VALUES (100000, 1)");
+        server.kill().unwrap();
+        server.restart().unwrap();
+        let mut session = connect(&server);
+        let sum = session.strings("SELECT COUNT(*), SUM(a) FROM t").unwrap().remove(0);
+        assert_eq!(sum, [Some("9001".to_owned()), Some("940504501".to_owned())]);
+        assert_eq!(strays(&server), [""; 0]);
+    }
+}
