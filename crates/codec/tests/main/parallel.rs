@@ -112,6 +112,18 @@ fn a_reader_that_stops_early_stops_the_threads() {
 }
 
 #[test]
+fn a_read_of_no_bytes_takes_none() {
+    let (codec, text) = reading(Box::new(Cursor::new(pack(Codec::Gzip, b"hello"))), 2, |plain| {
+        let mut text = Vec::new();
+        assert_eq!(plain.read(&mut [])?, 0);
+        plain.read_to_end(&mut text)?;
+        Ok(text)
+    })
+    .unwrap();
+    assert_eq!((codec, text.as_slice()), (Codec::Gzip, &b"hello"[..]));
+}
+
+#[test]
 fn the_end_is_read_also_when_nobody_asks_for_it() {
     let mut whole = packed(&long_rows(Codec::Column), job(Codec::Column, 2));
     let last = whole.len() - 1;
