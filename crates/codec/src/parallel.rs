@@ -197,7 +197,8 @@ fn in_order<T: Send, R: Send>(
         return Ok(());
     }
     type Work<T, R> = (T, SyncSender<io::Result<R>>);
-    let (give, take) = sync_channel::<Work<T, R>>(threads * 2);
+    let most = threads * 2;
+    let (give, take) = sync_channel::<Work<T, R>>(most);
     let take = Mutex::new(take);
     std::thread::scope(|scope| {
         // Dropped at the end of this, which ends the threads.
@@ -217,7 +218,7 @@ fn in_order<T: Send, R: Send>(
         let gone = || io::Error::other("a thread went away");
         let mut end = None;
         loop {
-            while end.is_none() && under_way.len() < threads * 2 {
+            while end.is_none() && under_way.len() < most {
                 match next() {
                     Ok(Some(piece)) => {
                         let (answer, result) = sync_channel(1);

@@ -225,7 +225,7 @@ mod tests {
         for (len, frames) in [(0, 1), (1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (2 << 20, 2)] {
             let text = vec![b'x'; len];
             let mut encoder = Codec::Zstd.encoder(Vec::new(), 2).unwrap();
-            encoder.write_all(&text).unwrap();
+            text.chunks(700_000).for_each(|part| encoder.write_all(part).unwrap());
             let (found, rest) = pieces(Codec::Zstd, encoder.finish().unwrap());
             assert_eq!((found.len(), rest.len()), (frames, 0), "{len}");
         }
