@@ -133,7 +133,14 @@ fn report(name: &str, wanted: &Wanted<'_>) -> Result<Report> {
         mutants.args(["--shard-index", which, "--shard-count", parts]);
     }
     if let Some(since) = wanted.since {
-        let diff = Command::new("git").args(["diff", since]).current_dir(root()).output()?;
+        let source = format!("crates/{name}/src");
+        let diff = Command::new("git").args(["diff", since, "--", &source]).current_dir(root()).output()?;
+        if !diff.status.success() {
+            bail!("git diff {since}: {}", String::from_utf8_lossy(&diff.stderr));
+        }
+        if diff.stdout.is_empty() {
+            return Ok(Report::default());
+        }
         let path = folder.join("diff");
         std::fs::write(&path, diff.stdout)?;
         mutants.arg("--in-diff").arg(path);
@@ -147,7 +154,7 @@ fn report(name: &str, wanted: &Wanted<'_>) -> Result<Report> {
 }
 
 /// What cargo-gamma says, as far as it matters here.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Report {
     files: BTreeMap<String, File>,
 }

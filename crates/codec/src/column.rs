@@ -143,7 +143,7 @@ pub(crate) fn first(block: &[u8]) -> io::Result<Option<(Layout, Vec<Vec<u8>>)>> 
 /// lack this column.
 pub(crate) fn lines(block: &[u8], layout: Layout, at: usize) -> io::Result<(Vec<u8>, [usize; 2])> {
     let column = column::column(block, layout, at).map_err(corrupt)?.unwrap_or_default();
-    let mut lines = Vec::with_capacity(column.bytes.len() + column.ends.len());
+    let mut lines = Vec::with_capacity(column.bytes.len());
     let mut from = 0;
     for end in &column.ends {
         lines.extend_from_slice(&column.bytes[std::mem::replace(&mut from, *end)..*end]);

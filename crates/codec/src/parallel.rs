@@ -107,7 +107,8 @@ pub fn decompress(source: Box<dyn Read + Send>, sink: &mut dyn Write, threads: u
         return Ok(codec);
     }
     let mut pieces = pieces::Pieces::new(codec, source);
-    in_order(threads, || pieces.next(), plain, |text: Vec<u8>| sink.write_all(&text))?;
+    let work = |piece| plain(codec, piece, pieces::BYTES_MAX);
+    in_order(threads, || pieces.next(), work, |text: Vec<u8>| sink.write_all(&text))?;
     // From here on the stream does not say where a piece ends.
     if let Some(rest) = pieces.rest()? {
         let (found, mut reader) = crate::decoder(rest)?;
@@ -170,11 +171,12 @@ pub fn column(
     Ok(taken)
 }
 
-fn plain(piece: Vec<u8>) -> io::Result<Vec<u8>> {
-    let (codec, reader) = crate::decoder(Box::new(Cursor::new(piece)))?;
+/// The text of a piece, which has so many bytes at most.
+fn plain(codec: Codec, piece: Vec<u8>, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let (_, reader) = crate::decoder(Box::new(Cursor::new(piece)))?;
     let mut text = Vec::new();
-    reader.take(pieces::BYTES_MAX as u64 + 1).read_to_end(&mut text)?;
-    if text.len() > pieces::BYTES_MAX {
+    reader.take(bytes_max as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > bytes_max {
         return Err(explain(codec, &io::Error::other("a piece of it is longer than it says")));
     }
     Ok(text)
@@ -195,7 +197,8 @@ fn in_order<T: Send, R: Send>(
         return Ok(());
     }
     type Work<T, R> = (T, SyncSender<io::Result<R>>);
-    let (give, take) = sync_channel::<Work<T, R>>(threads * 2);
+    let most = threads * 2;
+    let (give, take) = sync_channel::<Work<T, R>>(most);
     let take = Mutex::new(take);
     std::thread::scope(|scope| {
         // Dropped at the end of this scope, which ends the threads.
@@ -215,7 +218,7 @@ fn in_order<T: Send, R: Send>(
         let gone = || io::Error::other("a thread went away");
         let mut end = None;
         loop {
-            while end.is_none() && under_way.len() < threads * 2 {
+            while end.is_none() && under_way.len() < most {
                 match next() {
                     Ok(Some(piece)) => {
                         let (answer, result) = sync_channel(1);
@@ -294,6 +297,69 @@ impl Read for Drain {
                 Ok(bytes) => self.bytes = Cursor::new(bytes?),
                 Err(_) => return Ok(0),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::thread::current;
+
+    use super::*;
+
+    #[test]
+    fn work_goes_to_the_threads_and_comes_back_in_order() {
+        for threads in [1, 2, 3] {
+            let here = current().id();
+            let (under_way, most) = (Cell::new(0), Cell::new(0));
+            let mut pieces = 0..50;
+            let next = || {
+                let piece = pieces.next();
+                under_way.set(under_way.get() + usize::from(piece.is_some()));
+                most.set(most.get().max(under_way.get()));
+                Ok(piece)
+            };
+            let mut done = Vec::new();
+            in_order(
+                threads,
+                next,
+                |piece| Ok((piece, current().id() == here)),
+                |(piece, was_here)| {
+                    assert_eq!(was_here, threads == 1);
+                    under_way.set(under_way.get() - 1);
+                    done.push(piece);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert!(done.into_iter().eq(0..50), "{threads}");
+            assert_eq!(most.get(), if threads == 1 { 1 } else { threads * 2 });
+        }
+    }
+
+    #[test]
+    fn a_piece_that_is_too_long_is_damage() {
+        let piece = || pieces::compress(Codec::Gzip, 1, &[b'x'; 1000]).unwrap();
+        assert_eq!(plain(Codec::Gzip, piece(), 1000).unwrap(), [b'x'; 1000]);
+        let error = plain(Codec::Gzip, piece(), 999).unwrap_err();
+        assert!(error.to_string().contains("longer than it says"), "{error}");
+    }
+
+    #[test]
+    fn what_came_before_an_error_is_done_first() {
+        for threads in [1, 3] {
+            let mut left = 3;
+            let next = || {
+                left -= 1;
+                if left < 0 { Err(io::Error::other("no more")) } else { Ok(Some(left)) }
+            };
+            let mut done = Vec::new();
+            let outcome = in_order(threads, next, Ok, |piece| {
+                done.push(piece);
+                Ok(())
+            });
+            assert_eq!((outcome.unwrap_err().to_string().as_str(), done), ("no more", vec![2, 1, 0]));
         }
     }
 }

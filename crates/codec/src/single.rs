@@ -117,6 +117,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_dictionary_is_made_of_a_hundred_times_its_size() {
+        let values: Vec<String> =
+            (0..3000).map(|number| format!("/page/{:07}/{}", number * 7919 % 100_000, number % 97)).collect();
+        let values: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
+        let made = |values: &[&[u8]]| dictionary(values, 300).unwrap();
+        let mut left = 300 * 100;
+        let looked_at = values.iter().take_while(|value| {
+            left -= value.len().min(left);
+            left > 0
+        });
+        let looked_at = looked_at.count();
+        assert!((500..2500).contains(&looked_at), "{looked_at}");
+        assert!(
+            made(&values) == made(&values[..looked_at]) && made(&values) != made(&values[..looked_at / 2])
+        );
+    }
+
+    #[test]
     fn every_codec_gives_a_value_back_and_learns() {
         let values: Vec<String> = (0..20_000)
             .map(|number| format!("http://host{}.example/page/{number}.html", number % 97))
@@ -124,6 +142,7 @@ mod tests {
         let values: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
         let (train, test) = values.split_at(19_900);
         let dictionary = dictionary(train, 4_000).unwrap();
+        assert_eq!(Zstd::new(&dictionary, 19).unwrap().size(), dictionary.len());
         let mut codecs: Vec<Box<dyn Single>> = vec![Box::new(Zstd::new(&dictionary, 19).unwrap())];
         let peers = peers(train);
         assert_eq!(peers.len(), if cfg!(feature = "peers") { 2 } else { 0 });

@@ -155,6 +155,22 @@ fn a_window_that_is_too_large_is_damage() {
 }
 
 #[test]
+fn a_read_of_no_bytes_changes_nothing() {
+    for codec in Codec::ALL {
+        let packed = pack(codec, b"hello world");
+        let (_, mut reader) = codec::decoder(Box::new(Cursor::new(packed))).unwrap();
+        let mut five = [0; 5];
+        assert_eq!(reader.read(&mut []).unwrap(), 0, "{codec}");
+        reader.read_exact(&mut five).unwrap();
+        assert_eq!(reader.read(&mut []).unwrap(), 0, "{codec}");
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).unwrap();
+        assert_eq!((&five, rest.as_slice()), (b"hello", &b" world"[..]), "{codec}");
+        assert_eq!((reader.read(&mut []).unwrap(), reader.read(&mut five).unwrap()), (0, 0), "{codec}");
+    }
+}
+
+#[test]
 fn another_version_of_columns_is_told_from_damage() {
     let whole = pack(Codec::Column, b"1\t2\n");
     let said = |at: usize| {

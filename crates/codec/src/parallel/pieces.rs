@@ -40,7 +40,7 @@ pub(super) fn compress(codec: Codec, level: u32, piece: &[u8]) -> io::Result<Vec
             compressor.compress(piece)
         }
         _ => {
-            let mut encoder = codec.encoder(Vec::with_capacity(piece.len() / 2), level)?;
+            let mut encoder = codec.encoder(Vec::with_capacity(piece.len()), level)?;
             encoder.write_all(piece)?;
             encoder.finish()
         }
@@ -55,13 +55,13 @@ const GZIP_HEAD_BYTES: usize = GZIP_HEAD.len() + 4;
 
 /// A member whose header gives its length, so that the next one is found without decompressing it.
 fn gzip(level: u32, piece: &[u8]) -> io::Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(piece.len() / 2 + 64);
+    let mut out = Vec::with_capacity(piece.len());
     out.extend(GZIP_HEAD);
     out.extend([0; 4]);
     let mut deflate = Compress::new(Compression::new(level.min(9)), false);
     loop {
         let taken = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
-        out.reserve(1 << 16);
+        out.reserve(65_536);
         let status = deflate.compress_vec(&piece[taken..], &mut out, FlushCompress::Finish);
         if status.map_err(io::Error::other)? == Status::StreamEnd {
             break;
@@ -123,8 +123,7 @@ impl Pieces {
         if self.held.is_empty() {
             self.source.by_ref().take(1).read_to_end(&mut self.held)?;
         }
-        // A source of no bytes is a plain stream.
-        Ok((!self.held.is_empty() || self.codec == Codec::Plain)
+        Ok((!self.held.is_empty())
             .then(|| -> Box<dyn Read + Send> { Box::new(Cursor::new(self.held).chain(self.source)) }))
     }
 }
@@ -218,6 +217,17 @@ mod tests {
                 (written, others),
                 "{codec}"
             );
+        }
+    }
+
+    #[test]
+    fn fast_levels_of_zstd_write_a_frame_for_each_mebibyte() {
+        for (len, frames) in [(0, 1), (1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (2 << 20, 2)] {
+            let text = vec![b'x'; len];
+            let mut encoder = Codec::Zstd.encoder(Vec::new(), 2).unwrap();
+            text.chunks(700_000).for_each(|part| encoder.write_all(part).unwrap());
+            let (found, rest) = pieces(Codec::Zstd, encoder.finish().unwrap());
+            assert_eq!((found.len(), rest.len()), (frames, 0), "{len}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! The same on several cores: round trips, standard readers, damage, and streams written by other programs.
 
-use std::io::{Cursor, ErrorKind};
+use std::io::{Cursor, ErrorKind, Write};
 
 use codec::Codec;
 use codec::parallel::{Job, Taken, column, compress, decompress, reading};
 
-use crate::{pack, rows, unpack};
+use crate::{Sink, pack, rows, unpack};
 
 fn job(codec: Codec, threads: usize) -> Job {
     Job { codec, level: 1, threads, long: None }
@@ -46,6 +46,18 @@ fn pieces_are_one_stream_for_every_reader() {
         assert!(unpack(one).unwrap() == (codec, text.clone()), "{codec}: the reader on one core");
         assert_eq!(plain(&packed(b"", job(codec, 2)), 2).unwrap(), (codec, Vec::new()), "{codec}: nothing");
     }
+}
+
+#[test]
+fn columns_are_cut_alike_however_they_come() {
+    let text = long_rows(Codec::Column);
+    let sink = Sink::default();
+    let mut encoder = Codec::Column.encoder(sink.clone(), 1).unwrap();
+    text.chunks(1_000_000).for_each(|part| encoder.write_all(part).unwrap());
+    // A block is written as soon as it is full, and not before.
+    assert!(sink.0.borrow().0.len() > 1000);
+    encoder.finish().unwrap();
+    assert!(sink.0.take().0 == packed(&text, job(Codec::Column, 2)));
 }
 
 #[test]
@@ -109,6 +121,18 @@ fn a_reader_that_stops_early_stops_the_threads() {
         Err::<(), _>(std::io::Error::other("enough"))
     });
     assert_eq!(error.unwrap_err().to_string(), "enough");
+}
+
+#[test]
+fn a_read_of_no_bytes_takes_none() {
+    let (codec, text) = reading(Box::new(Cursor::new(pack(Codec::Gzip, b"hello"))), 2, |plain| {
+        let mut text = Vec::new();
+        assert_eq!(plain.read(&mut [])?, 0);
+        plain.read_to_end(&mut text)?;
+        Ok(text)
+    })
+    .unwrap();
+    assert_eq!((codec, text.as_slice()), (Codec::Gzip, &b"hello"[..]));
 }
 
 #[test]
