@@ -1,5 +1,5 @@
-//! The `.cfg` file that FLUSH TABLES ... FOR EXPORT writes beside a table's file: what its columns and
-//! indexes are, and where the indexes begin.
+//! The `.cfg` file that FLUSH TABLES ... FOR EXPORT writes beside a table's file: its columns, its indexes,
+//! and where the indexes begin.
 //!
 //! Facts: `row0quiesce.cc` of MariaDB's source.
 
@@ -7,16 +7,16 @@ use crate::Error;
 use crate::page::{PAGE_BYTES, u32_at, u64_at};
 use crate::write::Root;
 
-/// The only version there is.
+/// The only version that exists.
 const VERSION: u32 = 1;
 /// Bytes of a column, of an index and of its field before their names.
 const COLUMN_BYTES: usize = 7 * 4;
 const INDEX_BYTES: usize = 8 + 8 * 4;
 const FIELD_BYTES: usize = 2 * 4;
-/// Columns and fields that there can be.
+/// The most columns, and the most fields.
 const COUNT_MAX: u32 = 1100;
 
-/// What such a file says.
+/// The contents of such a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     bytes: Vec<u8>,
@@ -44,13 +44,13 @@ impl<'a> Reader<'a> {
         Ok(u32_at(self.take(4)?, 0))
     }
 
-    /// How many of something follow.
+    /// Reads the number of items that follow.
     fn count(&mut self) -> Result<u32, Error> {
         let count = self.number()?;
         if count <= COUNT_MAX { Ok(count) } else { Err(self.corrupt("more than there can be")) }
     }
 
-    /// A name with its length before it and a zero behind it.
+    /// Reads a name, which has its length before it and a zero after it.
     fn name(&mut self) -> Result<String, Error> {
         let length = self.number()? as usize;
         let bytes = self.take(length)?;
@@ -102,8 +102,8 @@ impl Export {
         Ok(Export { counter_at, indexes, bytes })
     }
 
-    /// The file with another next value of the AUTO_INCREMENT column. The server takes it from here; that of
-    /// an empty table would make it give numbers twice.
+    /// The file with another next value of the AUTO_INCREMENT column. The server takes it from here; with the
+    /// value of an empty table it would assign numbers twice.
     #[must_use]
     pub fn with_counter(&self, next: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();

@@ -1,7 +1,7 @@
 //! The order of an index as bytes: keys in a form that is compared byte by byte.
 //!
 //! Facts: `cmp_data()` in `rem0cmp.cc` of MariaDB's source, and `strnncollsp` of its binary collations. NULL
-//! comes before all values, and in descending order behind them.
+//! comes before all values, or after them in descending order.
 
 use crate::table::collation::Collation;
 use crate::table::{Index, Table, Type};
@@ -16,11 +16,11 @@ const ABOVE_SPACES: u8 = 3;
 /// How the values of a field are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// As bytes, always as many.
+    /// As bytes of a fixed length.
     Bytes,
-    /// As bytes; one that another begins with is the lesser.
+    /// As bytes; a prefix of a value is less than the value.
     Open,
-    /// As bytes, with spaces behind without end.
+    /// As bytes, as if padded with endless spaces.
     Padded,
     /// As FLOAT.
     Float,
@@ -31,13 +31,13 @@ enum Way {
 /// How entries of an index are compared, where that needs no collation's weights.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Of each field of the key: its way, whether it may be NULL, whether the greatest comes first.
+    /// For each field of the key: how it is compared, whether it may be NULL, whether it is descending.
     fields: Vec<(Way, bool, bool)>,
 }
 
 impl Order {
-    /// That of an index; `None` if a field is in the order of a collation that is not one of bytes, or of
-    /// shapes.
+    /// The order of an index; `None` if a field has a collation that does not compare bytes, or is a
+    /// geometry.
     #[must_use]
     pub fn of(table: &Table, index: &Index) -> Option<Order> {
         let fields = index.fields.iter().take(index.key_fields);

@@ -1,8 +1,8 @@
-//! Proof that a file has what was meant to be written, and nothing else: it is read as a whole and compared.
+//! Proof that a file contains what was meant to be written, and nothing else: all of it is read and compared.
 //!
 //! Each page has one owner, and descriptors and segments agree. Each tree is in order, each node pointer has
 //! the first key of its page. The rows are those that were given, and the entries of each other index are
-//! just those of the rows.
+//! exactly those of the rows.
 
 use std::collections::BTreeSet;
 
@@ -18,20 +18,20 @@ use crate::tree::{Scratch, Seat};
 use crate::write::room;
 use crate::write::{Content, Plan, Record, Row, Shape, Written};
 
-/// What a file was made of.
+/// What a file should contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// The table.
     pub table: &'a Table,
     /// Its indexes, the clustered one first.
     pub shapes: &'a [Shape],
-    /// What the file was to be.
+    /// The properties that the file must have.
     pub plan: &'a Plan,
     /// What was written.
     pub written: &'a Written,
 }
 
-/// Proves that a file has just this.
+/// Proves that a file contains exactly this.
 ///
 /// # Errors
 /// [`Error::Corrupt`], and those of the pages.
@@ -79,7 +79,7 @@ struct Proof<'a> {
     segments: Vec<Segment>,
     /// A bit for each page that has an owner.
     used: Vec<u64>,
-    /// What the rows say that each index has.
+    /// The contents of each index, as the rows have it.
     sums: Vec<Content>,
     row: Row,
     long: Vec<u8>,
@@ -98,11 +98,11 @@ struct Branch<'a> {
     content: Content,
 }
 
-/// What leads to a page: head without what changes, and fields.
+/// A node pointer: its header without the parts that change, and its fields.
 type Pointer = (Vec<u8>, Vec<u8>);
 
 impl Proof<'_> {
-    /// A page is met, which must be the first time.
+    /// Notes that a page was met; it must be the first time.
     fn own<P: Pages>(&mut self, number: u32, pages: &mut P) -> Result<(), P::Error> {
         let Some(word) = self.used.get_mut((number / 64) as usize) else {
             return Err(corrupt(number, 4, "a page behind the end of the file is in use").into());
@@ -117,7 +117,7 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// A page of a tree, or of its values, which must be in one of the tree's segments.
+    /// Notes a page of a tree or of its values, which must be in one of the tree's segments.
     fn own_in<P: Pages>(
         &mut self,
         number: u32,
@@ -238,7 +238,7 @@ impl Proof<'_> {
         })
     }
 
-    /// Proves that a key comes behind the last one.
+    /// Proves that a key comes after the last one.
     fn in_order(&mut self, branch: &mut Branch<'_>, row: &Found<'_>, page: u32) -> Result<(), Error> {
         let shape = branch.shape;
         let Some(order) = shape.order() else { return Ok(()) };
@@ -264,7 +264,7 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Adds up what a row has in all indexes, and says what it is itself.
+    /// Adds a row to the sums of all indexes, and returns its own hash.
     fn row<P: Pages>(
         &mut self,
         branch: &mut Branch<'_>,
@@ -331,7 +331,7 @@ impl Proof<'_> {
         Err(corrupt(reference.page, DATA + 4, "the pages of a value go on behind it").into())
     }
 
-    /// Proves that pages without an owner are free, and others are not.
+    /// Proves that exactly the pages without an owner are free.
     fn end(&self) -> Result<(), Error> {
         for (extent, used) in self.used.iter().enumerate() {
             let free = self.extents.all().get(extent).map_or(u64::MAX, |extent| extent.free);
@@ -345,7 +345,7 @@ impl Proof<'_> {
     }
 }
 
-/// Appends the pages that a page above the leaves leads to, each with what it has to begin with.
+/// Appends the child pages of a page above the leaves, each with the node pointer to it.
 fn inner(
     shape: &Shape,
     page: &IndexPage<'_>,
@@ -381,7 +381,7 @@ fn inner(
     Err(corrupt(page.number, DATA + 2, "its records take more or fewer bytes than the page says"))
 }
 
-/// Proves that a page has what a page that was just filled has: nothing is free, and no record is deleted.
+/// Proves that a page looks freshly filled: it has no free records, and no record is deleted.
 fn plain(page: &IndexPage<'_>) -> Result<(), Error> {
     if page.free != 0 || page.garbage != 0 || page.records + 2 != page.heap_records {
         return Err(corrupt(page.number, DATA + 6, "the page has room of records that are gone"));
@@ -400,7 +400,7 @@ fn plain(page: &IndexPage<'_>) -> Result<(), Error> {
     let mut origins = Vec::new();
     page.chain(&mut origins)?;
     let odd = |origin: usize| {
-        // The first record of a level above the leaves is marked as the least.
+        // The first record of a level above the leaves is marked as the minimum.
         let marks = if origin == SUPREMUM { 0xF0 } else { 0xE0 };
         page.bytes[origin - RECORD_HEADER_BYTES] & marks != 0
     };
@@ -410,7 +410,7 @@ fn plain(page: &IndexPage<'_>) -> Result<(), Error> {
     }
 }
 
-/// Proves that a page begins as what leads to it says.
+/// Proves that a page begins with the key of its node pointer.
 fn proves_first(pointer: Option<&Pointer>, own: &Pointer, page: u32) -> Result<(), Error> {
     if pointer.is_none_or(|pointer| pointer == own) {
         return Ok(());

@@ -6,8 +6,8 @@
 //! 3. [`Writer::join`] takes the runs of an index in order, numbers their pages, gives them to the caller and
 //!    builds the levels above; [`Writer::finish`] ends all trees and gives the pages that describe the file.
 //!
-//! Of an index, besides the runs that wait, only one page of each level is in memory. Pages are filled as the
-//! server fills them when it builds an index from sorted rows, `btr0bulk.cc`.
+//! Apart from runs that wait, only one page of each level of an index is in memory. Pages are filled as the
+//! server fills them when it builds an index from sorted rows (`btr0bulk.cc`).
 
 mod leaves;
 mod page;
@@ -26,7 +26,7 @@ pub use row::Row;
 pub use shape::{Record, Shape};
 use tree::Tree;
 
-/// Where an index begins, which the server decided when it made the table.
+/// Where an index begins. The server decided that when it made the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The number of the index.
@@ -35,7 +35,7 @@ pub struct Root {
     pub page: u32,
 }
 
-/// What the file is to be.
+/// The properties that the file must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The number of the tablespace.
@@ -46,23 +46,23 @@ pub struct Plan {
     pub roots: Vec<Root>,
 }
 
-/// What an index has.
+/// The contents of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Entries; of the clustered index rows.
+    /// The number of entries; in the clustered index these are rows.
     pub records: u64,
-    /// The sum of the hashes of all its entries, of the clustered index those of [`Row::hash`], modulo 2^64.
+    /// The sum of the hashes of all entries, modulo 2^64; in the clustered index the hashes of [`Row::hash`].
     pub sum: u64,
 }
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Pages of the file. Those that were not given are zeros.
+    /// The number of pages of the file. Pages that were not given are zeros.
     pub pages: u32,
-    /// What each index has.
+    /// The contents of each index.
     pub contents: Vec<Content>,
-    /// The last value of the AUTO_INCREMENT column; 0 without.
+    /// The last value of the AUTO_INCREMENT column; 0 if there is none.
     pub last_auto_increment: u64,
 }
 
@@ -83,7 +83,7 @@ impl<E: From<Error>> Output<'_, E> {
     }
 }
 
-/// What trees are built with.
+/// What all trees share.
 struct Building<'a, E> {
     room: &'a mut Room,
     output: Output<'a, E>,

@@ -1,4 +1,4 @@
-//! Leaves of an index, filled one behind the other, and the pages of values that are not in them.
+//! Leaves of an index, filled one after the other, and the pages of off-page values.
 
 use super::Row;
 use super::page::{Filling, RESERVED_BYTES, put};
@@ -8,26 +8,26 @@ use crate::chain::{PART, PART_BYTES_MAX};
 use crate::index::Status;
 use crate::page::{DATA, Kind, NO_PAGE, PAGE_BYTES, Page};
 
-/// The transaction that secondary leaves are said to be of. The server puts its own there.
+/// The transaction number of secondary leaves. The server puts its own there.
 const MAX_TRX_ID: u64 = 1;
-/// What stands for the next page of a value before it has a number.
+/// Stands for the next page of a value until that has a number.
 pub(super) const NEXT: u32 = 0;
 
-/// A leaf that is full, without a number.
+/// A full leaf without a page number.
 #[derive(Debug)]
 pub(super) struct Leaf {
     pub(super) page: Box<Page>,
-    /// What leads to it.
+    /// Its node pointer.
     pub(super) pointer: Pointer,
-    /// Where it has references to values off-page, in the order of those values.
+    /// The places of its references to off-page values, in the order of those values.
     pub(super) references: Vec<(usize, u32)>,
 }
 
-/// Leaves in order, and values off-page of them or of the next leaves. Their pages have no numbers yet.
+/// Leaves in order, and off-page values of these or the next leaves. Their pages have no numbers yet.
 #[derive(Debug, Default)]
 pub struct Run {
     pub(super) leaves: Vec<Leaf>,
-    /// The pages of values. One that has the next one behind it says [`NEXT`].
+    /// The pages of values. A page that is followed by another page of the same value contains [`NEXT`].
     pub(super) values: Vec<Box<Page>>,
     /// The first record of all, if its filler had none before, and the last key, if there is an order.
     pub(super) first: Option<Record>,
@@ -37,13 +37,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// How many pages wait in it.
+    /// The number of pages that wait in it.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.leaves.len() + self.values.len()
     }
 
-    /// How many records were added for it; some may be in a leaf of the next run.
+    /// The number of records that were added; some may be in a leaf of the next run.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
@@ -161,7 +161,7 @@ impl<'a> Leaves<'a> {
         self.run.leaves.push(Leaf { page, pointer, references });
     }
 
-    /// How many pages [`Leaves::take`] would give.
+    /// The number of pages that [`Leaves::take`] would give.
     #[must_use]
     pub fn ready(&self) -> usize {
         self.run.pages()

@@ -1,4 +1,4 @@
-//! A page of a tree that is being filled, record behind record in the order of keys.
+//! A page of a tree while it is filled, record by record in key order.
 //!
 //! Facts: `PageBulk` in `btr0bulk.cc` of MariaDB's source, which fills the pages of a sorted build.
 
@@ -11,14 +11,14 @@ pub(super) const EMPTY_BYTES: usize = TRAILER - HEAP - 4;
 pub(super) const RESERVED_BYTES: usize = PAGE_BYTES / 16;
 /// Records that a slot owns while a page is filled.
 const OWNED: u8 = 4;
-/// What a page says of where records were added last: behind the others.
+/// The direction of the last inserts that the page header states: to the right.
 const DIRECTION_RIGHT: u16 = 2;
 
 /// A page that is being filled.
 #[derive(Debug)]
 pub(super) struct Filling {
     page: Box<Page>,
-    /// Bytes to be left free.
+    /// Bytes that stay free.
     reserved: usize,
     /// Where the next record begins.
     top: usize,
@@ -41,8 +41,8 @@ impl Filling {
         self.records == 0
     }
 
-    /// Whether a record of so many bytes still goes in: there is room, and what has to stay free does, unless
-    /// the page has less than two.
+    /// Whether a record of this many bytes still fits. The bytes that must stay free do so, unless the page
+    /// has fewer than two records.
     #[inline]
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let records = usize::from(self.records);
@@ -51,7 +51,7 @@ impl Filling {
         needed <= free && (records < 2 || free - needed >= self.reserved)
     }
 
-    /// Adds a record, whose fields begin at `origin` in its bytes; says where in the page they begin.
+    /// Adds a record whose fields begin at `origin` in its bytes; returns where they begin in the page.
     #[inline]
     pub(super) fn push(&mut self, record: &[u8], origin: usize, status: u8, least: bool) -> usize {
         let at = self.top + origin;
@@ -73,16 +73,16 @@ impl Filling {
         at
     }
 
-    /// Says in the last record that this one is next.
+    /// Links the last record to this one.
     fn link(&mut self, next: usize) {
         let distance = low(next).wrapping_sub(low(self.last));
         put(&mut self.page, self.last - 2, &distance.to_be_bytes());
     }
 
-    /// Gives the page, without what depends on its place, and begins another one.
+    /// Returns the page, without the parts that depend on its place, and begins another one.
     pub(super) fn finish(&mut self, index_id: u64, level: u16) -> Box<Page> {
         self.link(SUPREMUM);
-        // The last slot is that of the supremum, which takes the records of the one before it as well.
+        // The last slot is the supremum's, which also owns the records of the slot before it.
         let mut owned = self.since + 1;
         if let Some(merged) = self.slots.pop() {
             owned += OWNED;
@@ -109,7 +109,7 @@ impl Filling {
     }
 }
 
-/// Bytes that the slots of so many records take at most.
+/// The most bytes that the slots of this many records take.
 fn slot_bytes(records: usize) -> usize {
     (2 * records).div_ceil(4)
 }
@@ -120,7 +120,7 @@ fn blank() -> Box<Page> {
     page
 }
 
-/// A place in a page as it stands there.
+/// An offset in a page, as stored.
 fn low(at: usize) -> u16 {
     u16::try_from(at).unwrap_or(u16::MAX)
 }
@@ -133,7 +133,7 @@ pub(super) fn put(page: &mut Page, at: usize, bytes: &[u8]) {
     }
 }
 
-/// Where a page goes.
+/// The place of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) space_id: u32,
@@ -143,7 +143,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// That of a page without neighbours.
+    /// The place of a page without neighbours.
     pub(super) fn alone(space_id: u32, number: u32) -> Place {
         Place { space_id, number, previous: NO_PAGE, next: NO_PAGE }
     }

@@ -1,7 +1,7 @@
-//! Which page is whose: extents, segments, and the pages that say so.
+//! The owners of pages: extents, segments, and the pages that describe them.
 //!
 //! Facts: `fsp0fsp.h` and `fsp0fsp.cc` of MariaDB's source. As there, a segment gets its first 32 pages one
-//! by one from extents that segments share, and whole extents then.
+//! by one from extents that segments share, and whole extents after that.
 
 use super::Output;
 use super::page::put;
@@ -23,16 +23,16 @@ const OWN: u32 = 4;
 /// Extents that one page of descriptors describes.
 const DESCRIBED_EXTENTS: u32 = DESCRIBED_PAGES / EXTENT_PAGES;
 
-/// Which of a tree's two segments.
+/// One of a tree's two segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The root, and pages between it and the leaves.
     Inner,
-    /// Leaves, and values off-page.
+    /// Leaves and off-page values.
     Leaf,
 }
 
-/// An extent: the segment that has it, none for shared ones; a bit for each page in use.
+/// An extent: the segment that owns it, none if it is shared; a bit for each page in use.
 #[derive(Debug)]
 struct Extent {
     segment: Option<usize>,
@@ -78,7 +78,7 @@ impl Room {
         Ok(room)
     }
 
-    /// What a reader found: the extents, and the segments in the order of their numbers, which begin with 1.
+    /// The layout that a reader found: the extents, and the segments by number, beginning with 1.
     fn found(extents: &Extents, segments: &[space::Segment]) -> Room {
         let mut room = Room { extents: Vec::new(), segments: Vec::new(), shared: Vec::new(), full: 0 };
         for segment in segments {
@@ -98,7 +98,7 @@ impl Room {
         room
     }
 
-    /// A page for a segment of a tree.
+    /// Allocates a page for a segment of a tree.
     pub(super) fn page(&mut self, tree: usize, kind: Kind) -> Result<u32, Error> {
         let number = 2 * tree + usize::from(kind == Kind::Leaf);
         let Some(segment) = self.segments.get(number) else {
@@ -118,7 +118,7 @@ impl Room {
         self.free_page(extent).ok_or_else(too_large)
     }
 
-    /// A page of the shared extents.
+    /// Allocates a page of the shared extents.
     fn fragment(&mut self) -> Result<u32, Error> {
         while let Some(&extent) = self.shared.get(self.full) {
             if let Some(page) = self.free_page(extent) {
@@ -141,8 +141,8 @@ impl Room {
         Some(number * EXTENT_PAGES + place)
     }
 
-    /// Takes the next extent, for a segment or to be shared. One that begins with descriptors is always
-    /// shared.
+    /// Allocates the next extent, for a segment or to be shared. An extent that begins with a descriptor page
+    /// is always shared.
     fn extent(&mut self, segment: Option<usize>) -> Result<u32, Error> {
         loop {
             let number = u32::try_from(self.extents.len()).map_err(|_| too_large())?;
@@ -175,10 +175,10 @@ impl Room {
         place
     }
 
-    /// Gives the pages that describe the others, and says how many the file has.
+    /// Gives the pages that describe the others, and returns the number of pages of the file.
     pub(super) fn finish<E: From<Error>>(&self, flags: u32, output: &mut Output<'_, E>) -> Result<u32, E> {
         let count = u32::try_from(self.extents.len()).unwrap_or(0);
-        // A server lets a small file grow page by page.
+        // A small file grows page by page in a server, too.
         let (pages, limit) = match self.extents.as_slice() {
             [only] => (EXTENT_PAGES - only.used.leading_zeros(), EXTENT_PAGES),
             _ => (count * EXTENT_PAGES, count * EXTENT_PAGES),
@@ -234,7 +234,7 @@ impl Room {
         Ok(pages)
     }
 
-    /// Gives a page of descriptors, and the one behind it, which a change buffer would use.
+    /// Gives a descriptor page and the page after it, which a change buffer would use.
     fn describe<E: From<Error>>(
         &self,
         first: u32,
@@ -273,8 +273,8 @@ impl Room {
     }
 }
 
-/// The pages that describe a file with these extents and segments, each with its number: what a reader found
-/// is compared with them.
+/// The pages that describe a file with these extents and segments, each with its number. A proof compares the
+/// pages that it read with them.
 pub(crate) fn description(
     space: &Space,
     extents: &Extents,

@@ -1,4 +1,4 @@
-//! The values of a row before they are records.
+//! The values of a row before they become a record.
 
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 
@@ -8,8 +8,7 @@ use crate::{Error, value};
 /// An odd number that spreads bits (2^64 by the golden ratio).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A row: for each column of the table, in the table's order, the bytes that are stored. The room is used
-/// again for the next row.
+/// A row: the stored bytes of each column, in the table's order. The memory is reused for the next row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     bytes: Vec<u8>,
@@ -44,7 +43,7 @@ impl Row {
         Ok(())
     }
 
-    /// How many values it has.
+    /// The number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -56,7 +55,7 @@ impl Row {
         self.ends.is_empty()
     }
 
-    /// The value of a column; NULL for one that there is not.
+    /// The value of a column; NULL for a column that does not exist.
     #[inline]
     #[must_use]
     pub fn get(&self, column: usize) -> Option<&[u8]> {
@@ -82,7 +81,7 @@ impl Row {
         out.extend_from_slice(&self.bytes);
     }
 
-    /// Becomes the row that was packed; says whether these bytes are one.
+    /// Becomes the packed row; returns whether the bytes are one.
     #[must_use]
     pub fn unpack(&mut self, packed: &[u8]) -> bool {
         self.clear();

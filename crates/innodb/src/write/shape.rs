@@ -14,13 +14,13 @@ use crate::table::collation::{Charset, Collation};
 use crate::table::{Column, Generated, Index, Length, RowFormat, Table, Type};
 use crate::{Error, value};
 
-/// A record of so many bytes is too long for its page: two would not fit.
+/// A record of this many bytes is too long: two would not fit into a page.
 const RECORD_BYTES_MAX: usize = super::page::EMPTY_BYTES / 2;
-/// Bytes of a value off-page that COMPACT tables keep in the row.
+/// Bytes of an off-page value that COMPACT tables keep in the row.
 const COMPACT_BYTES: usize = 768;
 /// Values up to this length are never moved off-page.
 const LOCAL_BYTES_MAX: usize = 2 * REFERENCE_BYTES;
-/// That a row was inserted, and has no former version.
+/// The roll pointer of an inserted row without an earlier version.
 const ROLL_PTR: [u8; 7] = [0x80, 0, 0, 0, 0, 0, 0];
 
 /// Where a field's bytes come from.
@@ -36,12 +36,12 @@ enum Origin {
     Roll,
 }
 
-/// How much of a column's value a field has.
+/// How much of a column's value a field contains.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Whole,
     Bytes(usize),
-    /// So many characters.
+    /// The first characters, this many.
     Chars(usize, Charset),
 }
 
@@ -56,28 +56,28 @@ pub struct Shape {
     name: String,
     unique_fields: usize,
     is_clustered: bool,
-    /// Bytes in the row of a value that is off-page.
+    /// Bytes of an off-page value that stay in the row.
     kept: usize,
 }
 
-/// A record as it will be in a page, and its place in the order. The room is used again for the next one.
+/// A record as it will be in a page, and its place in the order. The memory is reused for the next record.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// Its key in the form of [`Order`]; empty without.
+    /// Its key in the form of [`Order`]; empty without one.
     pub key: Vec<u8>,
-    /// Bytes of the key that no other record may begin with; 0 if others may.
+    /// The length of the key's prefix that must be unique; 0 if none must.
     pub unique: usize,
-    /// All of it, header included.
+    /// The whole record, including its header.
     pub bytes: Vec<u8>,
-    /// Where in it its fields begin.
+    /// Where its fields begin.
     pub origin: usize,
-    /// The values that are off-page, in the order of fields.
+    /// The off-page values, in the order of fields.
     pub(super) away: Vec<Away>,
-    /// How long each field is here; nothing for NULL.
+    /// The length of each field in the record; none for NULL.
     lens: Vec<Option<usize>>,
 }
 
-/// What leads to a page, without the page's number.
+/// A node pointer without the page's number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pointer {
     /// Header, and fields of the key.
@@ -86,15 +86,15 @@ pub(crate) struct Pointer {
     pub(crate) origin: usize,
 }
 
-/// A value that is off-page.
+/// An off-page value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Away {
     field: usize,
     /// Its column.
     pub(super) column: usize,
-    /// The first of its bytes that are not in the row.
+    /// The offset of its first byte that is not in the row.
     pub(super) from: usize,
-    /// Where in the record its reference is.
+    /// Where its reference is in the record.
     pub(super) at: usize,
 }
 
@@ -198,16 +198,16 @@ impl Shape {
         self.is_clustered
     }
 
-    /// How many fields no two entries may have equal.
+    /// The number of fields that are unique together.
     #[must_use]
     pub fn unique_fields(&self) -> usize {
         self.unique_fields
     }
 
-    /// Makes the record of a row. `row_id` is the hidden number of rows without a key.
+    /// Makes the record of a row. `row_id` is the hidden key of rows without a primary key.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when the row's values are none of their columns; [`Error::Unsupported`] for a
+    /// [`Error::Corrupt`] if the row's values do not fit their columns; [`Error::Unsupported`] for a
     /// record that is too long for a page.
     pub fn record(&self, row: &Row, row_id: u64, record: &mut Record) -> Result<(), Error> {
         let row_id = row_id.to_be_bytes();
@@ -231,7 +231,7 @@ impl Shape {
             let (Some(len), Some(value)) = (len, self.value(number, row, &row_id)) else { continue };
             let is_away = away.get(next_away).is_some_and(|away| away.field == number);
             if let Length::Variable { external, .. } = field.length {
-                // No field in a record has more than 14 bits.
+                // The length of a field in a record has 14 bits.
                 let [high, low] = u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
                 down -= 1;
                 if external && (len > 127 || is_away) {
@@ -252,7 +252,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Proves that a record comes behind one with the key `last`.
+    /// Checks that a record comes after the record with the key `last`.
     pub(super) fn follows(&self, last: &[u8], record: &Record) -> Result<(), Error> {
         let is_same = record.unique > 0 && last.get(..record.unique) == record.key.get(..record.unique);
         if !is_same && last < record.key.as_slice() {
@@ -287,7 +287,7 @@ impl Shape {
         values.collect::<Vec<_>>().join(", ")
     }
 
-    /// What leads to the page whose first record this is, but for the page's number.
+    /// The node pointer to the page whose first record this is, without the page's number.
     pub(crate) fn pointer(&self, record: &[u8], origin: usize) -> Pointer {
         let head = RECORD_HEADER_BYTES + self.layout.leaf_null_bytes();
         let byte = |at: usize| record.get(at).copied().unwrap_or(0);
@@ -317,7 +317,7 @@ impl Shape {
         let mut bytes = record.get(start..end).unwrap_or_default().to_vec();
         let origin = origin - start;
         if self.is_clustered {
-            // Fields of the key are never NULL, and others are not there.
+            // Key fields are never NULL, and there are no other fields.
             bytes[origin - head..origin].fill(0);
         }
         Pointer { bytes, origin }
@@ -328,7 +328,7 @@ impl Shape {
         self.key(row, &[0; 8], key);
     }
 
-    /// The same; says how many of its bytes no other record may have.
+    /// The same; returns the length of the prefix that must be unique.
     fn key(&self, row: &Row, row_id: &[u8; 8], key: &mut Vec<u8>) -> usize {
         key.clear();
         let Some(order) = &self.order else { return 0 };
@@ -344,7 +344,7 @@ impl Shape {
         unique
     }
 
-    /// Finds how long each field is in the record, and which values have to leave it.
+    /// Determines the length of each field in the record, and which values must go off-page.
     fn measure(&self, row: &Row, row_id: &[u8; 8], record: &mut Record) -> Result<(), Error> {
         record.lens.clear();
         record.away.clear();
@@ -389,7 +389,7 @@ impl Shape {
         Ok(())
     }
 
-    /// The longest of the values that may leave the record.
+    /// The longest value that may go off-page.
     fn longest(&self, record: &Record) -> Option<usize> {
         let local = self.kept + REFERENCE_BYTES;
         let mut longest = (0, None);
@@ -437,7 +437,7 @@ impl Shape {
     }
 }
 
-/// How a prefix of so many bytes is cut; `None` where characters can't be told.
+/// How a prefix of this many bytes is cut; `None` if the characters can't be told apart.
 fn cut(kind: &Type, bytes: usize) -> Option<Cut> {
     let charset = match kind {
         Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {

@@ -1,5 +1,5 @@
-//! A tree, built from its leaves up. A page gets its number when it is known not to be the root: when another
-//! one follows it on its level.
+//! A tree, built from its leaves up. A page gets its number when another page follows it on its level,
+//! because then it is not the root.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use crate::Error;
 use crate::index::Status;
 use crate::page::{DATA, NO_PAGE, Page, u32_at};
 
-/// A page that waits for the number of the one behind it.
+/// A page that waits for the number of the next page.
 #[derive(Debug)]
 struct Held {
     page: Box<Page>,
     pointer: Pointer,
-    /// Its number, once another page follows it, and the page before it.
+    /// Its number, once another page follows it, and the number of the page before it.
     number: Option<u32>,
     previous: u32,
 }
@@ -26,15 +26,15 @@ struct Held {
 #[derive(Debug)]
 struct Level {
     held: Option<Held>,
-    /// The page that is being filled; not of leaves, which come as pages.
+    /// The page that is being filled; none for leaves, which arrive as pages.
     filling: Filling,
-    /// What leads to that page.
+    /// The node pointer to that page.
     pointer: Pointer,
     /// Whether it is the first one.
     is_first: bool,
 }
 
-/// A tree as it grows.
+/// A growing tree.
 #[derive(Debug)]
 pub(super) struct Tree {
     /// Its place among the trees.
@@ -113,12 +113,12 @@ impl Tree {
         Ok(())
     }
 
-    /// What came in so far.
+    /// The contents so far.
     pub(super) fn content(&self) -> Content {
         Content { records: self.records, sum: self.sum }
     }
 
-    /// Adds a page to a level, behind the others.
+    /// Appends a page to a level.
     fn add<E: From<Error>>(
         &mut self,
         level: usize,
@@ -155,7 +155,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds what leads to a page to the level above it.
+    /// Adds the node pointer of a page to the level above it.
     fn point<E: From<Error>>(
         &mut self,
         level: usize,
