@@ -1,6 +1,7 @@
-//! Records in the order of their keys, more than fit into memory.
+//! An external merge sort of records by their keys.
 //!
-//! What does not fit is sorted in pieces, which go to files without a name, and merged as it is read.
+//! Records that do not fit into memory are sorted in pieces, which go to unlinked temporary files and are
+//! merged when they are read.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -11,9 +12,9 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::error::io;
 
-/// Bytes that a record takes besides its own.
+/// The overhead of a record in bytes.
 const PLACE_BYTES: usize = size_of::<Place>();
-/// Bytes of a piece that are read at once, at least and at most.
+/// The least and the most bytes of a piece that are read at once.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 
 /// Where a record is in memory, and how its key begins.
@@ -25,9 +26,9 @@ pub(crate) struct Place {
     len: u32,
 }
 
-/// Takes records in any order.
+/// Collects records in any order.
 pub(crate) struct Sorter {
-    /// Bytes that may be in memory.
+    /// How many bytes may be in memory.
     room: usize,
     folder: PathBuf,
     bytes: Vec<u8>,
@@ -36,7 +37,7 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// One that keeps so many bytes in memory; the others go to a folder.
+    /// Makes a sorter that keeps `room` bytes in memory; more go to files in `folder`.
     pub(crate) fn new(room: usize, folder: &Path) -> Sorter {
         Sorter { room, folder: folder.to_owned(), bytes: Vec::new(), places: Vec::new(), pieces: Vec::new() }
     }
@@ -86,7 +87,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Ends the taking.
+    /// Ends the input and begins the output.
     pub(crate) fn finish(mut self) -> Result<Sorted, Error> {
         if self.pieces.is_empty() {
             self.sort();
@@ -109,7 +110,7 @@ impl Sorter {
     }
 }
 
-/// The first record of a piece that is left.
+/// The first record of a piece that was not read yet.
 pub(crate) struct Head {
     record: Vec<u8>,
     key: usize,
@@ -156,7 +157,7 @@ impl Ord for Head {
     }
 }
 
-/// A key, and what was written behind it.
+/// A key and its record.
 pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// Gives records in the order of their keys.
@@ -197,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut sorter = Sorter::new(room, folder.path());
         for key in keys {
-            // A key longer than what is compared first, and a record that tells it again.
+            // The key is longer than the part that is compared first, and the record repeats its number.
             let text = format!("same start {key:020}");
             sorter.push(text.as_bytes(), |out| out.extend_from_slice(&key.to_le_bytes())).unwrap();
         }

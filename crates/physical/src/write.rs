@@ -1,9 +1,9 @@
-//! A table that is filled by writing its file: rows become pages, and the server takes the file as it is.
+//! Fills a table by writing its file: rows become pages, and the server imports the file as it is.
 //!
-//! The server makes an empty twin of the table and says where its indexes begin. The twin's file is written
-//! here, read again and proven; the server imports it, checks it, and builds the indexes whose order only it
-//! knows. Last, the twin takes the target's name in one step. Whatever fails before that leaves the target as
-//! it was, and no file.
+//! The server makes an empty twin of the table, which shows where its indexes begin. The twin's file is
+//! written here, read again and proven. The server imports it, checks it, and builds the indexes whose order
+//! only the server knows. At the end the twin gets the target's name in one step. A failure before that
+//! leaves the target unchanged and no file behind.
 
 mod attach;
 mod barrier;
@@ -23,47 +23,47 @@ use server::{Session, TableName};
 use crate::Error;
 use attach::Attach;
 
-/// What is to be made.
+/// The table to fill, and how.
 pub struct Request<'a> {
-    /// The table. There is none yet, or it is empty.
+    /// The table. It does not exist yet, or is empty.
     pub target: &'a TableName,
     /// Its definition, as SHOW CREATE TABLE prints it.
     pub definition: &'a str,
-    /// Whether rows come in the order of the primary key. They must where that is the order of a collation.
+    /// Whether rows come in the order of the primary key. They must if that order is a collation's.
     pub sorted: bool,
-    /// Bytes of rows and of entries of indexes that may be in memory to be sorted.
+    /// How many bytes of rows and index entries may be in memory while they are sorted.
     pub memory: usize,
-    /// Where those go that are more.
+    /// The folder for sorted pieces that exceed the memory.
     pub folder: &'a Path,
-    /// Whether rows may be missing in the binary log: neither replicas nor a recovery from it get them.
+    /// Whether the rows may be missing in the binary log: neither replicas nor a recovery from it get them.
     pub unlogged: bool,
-    /// Set when the end is asked for.
+    /// Set when the run must stop.
     pub stop: &'a AtomicBool,
-    /// Who is told of what is done.
+    /// Receives the progress.
     pub progress: &'a dyn Progress,
 }
 
-/// What was made.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Bytes of the file that was written.
+    /// The size of the written file in bytes.
     pub bytes: u64,
     /// The indexes that the server built.
     pub added: Vec<String>,
 }
 
-/// Gives the next row: puts the value of each column of the table in its place; says whether there was one.
-/// What is put for VIRTUAL columns is not looked at.
+/// Gives the next row: sets the value of each column of the table; returns whether there was a row. Values of
+/// VIRTUAL columns are ignored.
 pub type Rows<'a> = dyn FnMut(&Table, &mut Row) -> Result<bool, Error> + 'a;
 
-/// Fills a table. The server's data folder must be there to be written, by the server's user or by root.
+/// Fills a table. The server's data folder must be on this machine, and this process must run as the server's
+/// user or as root.
 ///
-/// # Errors
-/// [`Error::Refused`] when this server or table can't be filled so, before anything is changed;
-/// [`Error::Bytes`] for rows that are in no order or twice; those of the server, of files, and of `rows`. The
-/// target is what it was then.
+/// # Errors [`Error::Refused`] if this server or table does not qualify, before anything is changed;
+/// [`Error::Bytes`] for rows out of order or with the same key; errors of the server, of files, and of
+/// `rows`. The target is unchanged then.
 pub fn write<D: Disk + Tree>(
     session: &mut Session,
     disk: &D,

@@ -1,4 +1,4 @@
-//! The steps with the server, and how they are taken back.
+//! The steps with the server, and how they are undone.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use super::{Outcome, Request, Rows, barrier, fill};
 use crate::Error;
 use crate::error::io;
 
-/// Whose the twin's file is.
+/// The owner of the twin's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// The server's, if there is one.
     Server,
-    /// Ours: the server does not look at it.
+    /// remora: the server does not use it.
     Us,
 }
 
@@ -31,14 +31,14 @@ pub(super) struct Attach<'a, D> {
     format: RowFormat,
     data: PathBuf,
     owner: Owner,
-    /// Whether the target is there.
+    /// Whether the target exists.
     is_there: bool,
-    /// Whether the session logs what it does when this is over.
+    /// Whether the session writes to the binary log again afterwards.
     logs: bool,
 }
 
 impl<'a, D: Disk + Tree> Attach<'a, D> {
-    /// Asks whether it can be done, and takes the lock. Nothing is changed.
+    /// Checks whether the server and the table qualify, and takes the lock. Nothing is changed.
     pub(super) fn begin(
         session: &'a mut Session,
         disk: &'a D,
@@ -66,7 +66,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         }
     }
 
-    /// Keeps what the session does out of the binary log: no other server has the files.
+    /// Keeps the session's statements out of the binary log, because no other server has the files.
     fn quiet(&mut self) -> Result<(), Error> {
         let logs = self.session.about.log_bin
             && self.session.value("SELECT @@SESSION.sql_log_bin")?.as_deref() == Some("1");
@@ -77,7 +77,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         Ok(())
     }
 
-    /// Removes what a run left that was killed.
+    /// Removes what a killed run left.
     fn sweep(&mut self) -> Result<(), Error> {
         let old = self.names.old.clone();
         if self.session.execute(&format!("SELECT 1 FROM {old} LIMIT 0")).is_ok() {
@@ -97,14 +97,14 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         if self.owner == Owner::Us {
             self.remove_files()?;
         }
-        // A table that the server knows is its own to remove, with its file.
+        // The server removes a table that it knows, with its file.
         self.session.execute(&format!("DROP TABLE IF EXISTS {}", self.names.twin))?;
         self.remove_files()
     }
 
     fn remove_files(&self) -> Result<(), Error> {
         for path in twin::files(self.disk, &self.data, &self.names.twin.table)? {
-            // Without its definition the server would not drop a table whose file is discarded.
+            // The server does not drop a table with a discarded file if the definition is gone.
             let is_definition = path.extension().is_some_and(|end| end == "frm");
             if !is_definition || self.way == Way::Stranger || self.owner == Owner::Server {
                 self.disk.remove(&path).map_err(io(&path))?;
@@ -113,7 +113,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         Ok(())
     }
 
-    /// Does it all.
+    /// Fills the twin and gives it the target's name.
     pub(super) fn run(&mut self, rows: &mut Rows<'_>) -> Result<Outcome, Error> {
         let name = self.names.twin.clone();
         self.session.execute(&twin::renamed(self.request.definition, &name)?)?;
@@ -159,7 +159,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         Ok(Outcome { rows: filled.rows, bytes, added: added.into_iter().map(|key| key.0).collect() })
     }
 
-    /// Drops the keys of the empty twin that the server has to build; says their names and clauses.
+    /// Drops the keys of the empty twin that the server must build; returns their names and clauses.
     fn drop_keys(&mut self, definition: &str) -> Result<Vec<(String, String)>, Error> {
         let table = twin::parse(self.session, definition)?;
         let keys = probe::table(&table, self.format, self.request)?.added;
@@ -178,7 +178,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         Ok(added)
     }
 
-    /// Lets the server take the file.
+    /// Lets the server import the file.
     fn import(&mut self, twin: &Twin, next: u64) -> Result<(), Error> {
         twin.write_export(self.disk, next)?;
         if self.way == Way::Stranger {
@@ -193,7 +193,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         self.disk.remove(&path).and_then(|()| self.disk.sync_folder(folder)).map_err(io(&path))
     }
 
-    /// Lets the server look at what it has.
+    /// Lets the server check the table and count its rows.
     fn check(&mut self, rows: u64) -> Result<(), Error> {
         let name = &self.names.twin;
         self.request.progress.phase("check", None);
@@ -247,7 +247,8 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         Ok(())
     }
 
-    /// Gives the twin the target's name. Whoever has written to the target meanwhile is waited for, and wins.
+    /// Gives the twin the target's name. Waits for sessions that have written to the target meanwhile; their
+    /// rows win.
     fn place(&mut self) -> Result<(), Error> {
         let (Names { twin, old, .. }, target) = (&self.names, self.request.target);
         if !self.is_there {
@@ -265,11 +266,11 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
         Err(Error::Rejected(format!("somebody has written to {target} meanwhile; it has their rows only")))
     }
 
-    /// Gives everything back. Of two errors the first one is told.
+    /// Releases everything. Of two errors the first one is returned.
     pub(super) fn end<T>(mut self, made: Result<T, Error>) -> Result<T, Error> {
         let mut ended = Ok(());
         if made.is_err() {
-            // Where the session holds no locks, there are none to give back.
+            // It fails if the session holds no locks.
             self.session.execute("UNLOCK TABLES").ok();
             ended = self.discard();
         }
@@ -286,7 +287,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
     }
 }
 
-/// What is not understood of a definition can't be filled; nothing was changed.
+/// A definition that is not understood is a refusal: nothing was changed.
 fn refusal(error: Error) -> Error {
     match error {
         Error::Bytes(error) => Error::Refused(error.to_string()),

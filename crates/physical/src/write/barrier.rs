@@ -1,8 +1,8 @@
-//! A checkpoint behind an import.
+//! A checkpoint after an import.
 //!
-//! DISCARD logs that the file of a tablespace is deleted, and IMPORT uses its number again. If the server
-//! dies before a checkpoint, recovery takes the new file for the deleted one and drops all that was committed
-//! to it since, and says nothing. Behind the checkpoint there is nothing to take wrongly.
+//! DISCARD logs that the file of a tablespace is deleted, and IMPORT uses the tablespace's number again. If
+//! the server dies before a checkpoint, recovery takes the new file for the deleted one, and silently drops
+//! all that was committed to it since. After the checkpoint, recovery does not read that log record any more.
 
 use server::Session;
 
@@ -13,7 +13,7 @@ pub(super) fn is_there(session: &mut Session) -> Result<bool, Error> {
     Ok(session.value("SHOW GLOBAL VARIABLES LIKE 'innodb_log_checkpoint_now'")?.is_some())
 }
 
-/// Makes a checkpoint, and proves that it is behind everything up to now.
+/// Makes a checkpoint, and proves that it covers everything up to now.
 pub(super) fn pass(session: &mut Session) -> Result<(), Error> {
     let now = status(session, "Innodb_lsn_current")?;
     session.execute("SET GLOBAL innodb_log_checkpoint_now = 1")?;

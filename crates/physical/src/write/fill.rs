@@ -15,9 +15,9 @@ use crate::error::io;
 use crate::sort::Sorter;
 use crate::{Error, File};
 
-/// Pages of leaves that wait to get numbers, and pages that are written at once.
+/// How many leaves wait for numbers, and how many pages are written at once.
 const RUN_PAGES: usize = 64;
-/// Rows between two questions for the end.
+/// Rows between two checks whether the run must stop.
 const STOP_ROWS: u64 = 4096;
 
 /// What was written.
@@ -26,7 +26,7 @@ pub(super) struct Filled {
     pub(super) written: Written,
 }
 
-/// The pages of a file on their way: those that follow each other go out at once.
+/// Buffers the pages of a file: consecutive pages are written at once.
 struct Pages<'a> {
     path: &'a Path,
     volume: Box<dyn Volume>,
@@ -59,7 +59,7 @@ impl Pages<'_> {
     }
 }
 
-/// The rows on their way.
+/// Turns rows into pages.
 struct Filler<'a> {
     request: &'a Request<'a>,
     shapes: &'a [Shape],

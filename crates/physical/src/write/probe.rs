@@ -1,4 +1,4 @@
-//! Whether a server and a table can be filled by a file.
+//! Checks whether a server and a table qualify.
 
 use innodb::order::Order;
 use innodb::table::{Generated, KeyKind, RowFormat, Table, Type};
@@ -8,18 +8,18 @@ use server::{Flavour, Session, Version, definition, quote_name};
 use super::{Request, twin};
 use crate::Error;
 
-/// The first series whose files are known here.
+/// The first series whose file format is known.
 const SERVER_MIN: Version = Version { major: 10, minor: 11, patch: 0 };
-/// The first series that imports a table it has not made, under a number of its own.
+/// The first series that imports a table that it did not make; the table gets a number of its own.
 const TAKES_STRANGERS: Version = Version { major: 11, minor: 2, patch: 0 };
 
-/// How a file comes into the server.
+/// How the server gets a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// In place of that of a table whose file is discarded. Until the next checkpoint a crash would lose what
-    /// others commit to it: recovery takes the number of its tablespace for that of a file that is deleted.
+    /// In place of a table's discarded file. Until the next checkpoint a crash would lose what others commit
+    /// to the table: recovery takes its tablespace for the deleted one.
     Discard,
-    /// As a table that the server has not known.
+    /// As a table that the server does not know yet.
     Stranger,
 }
 
@@ -27,7 +27,7 @@ fn refused<T>(what: impl Into<String>) -> Result<T, Error> {
     Err(Error::Refused(what.into()))
 }
 
-/// Says how files come into this server.
+/// Determines how this server gets files.
 pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<Way, Error> {
     let about = &session.about;
     if about.flavour != Flavour::MariaDb || about.version < SERVER_MIN {
@@ -66,7 +66,7 @@ pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<Way
     Ok(way)
 }
 
-/// What [`RowFormat::Default`] is on this server.
+/// The meaning of [`RowFormat::Default`] on this server.
 pub(super) fn row_format(session: &mut Session) -> Result<RowFormat, Error> {
     match session.value("SELECT @@GLOBAL.innodb_default_row_format")?.as_deref() {
         Some("dynamic") => Ok(RowFormat::Dynamic),
@@ -124,7 +124,7 @@ pub(super) struct Keys {
     pub(super) added: Vec<String>,
 }
 
-/// Refuses a table whose rows can't be made here; says which of its keys the server has to build.
+/// Refuses a table whose records can't be made here; returns which of its keys the server must build.
 pub(super) fn table(table: &Table, format: RowFormat, request: &Request<'_>) -> Result<Keys, Error> {
     if request
         .definition

@@ -13,18 +13,18 @@ use server::{Session, TableName};
 use crate::error::io;
 use crate::{Error, File};
 
-/// How the files end that belong to a table.
+/// The endings of a table's files.
 const ENDS: [&str; 3] = ["ibd", "cfg", "frm"];
 
-/// The names that are used for a target. They are always the same for one, so that a run finds what one
-/// before it left that was killed.
+/// The names that are used for a target. They are always the same, so that a run finds what a killed run
+/// left.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     /// The table that is filled.
     pub(super) twin: TableName,
     /// What the target is called until it is dropped.
     pub(super) old: TableName,
-    /// The lock that is held meanwhile.
+    /// The name of the lock that is held meanwhile.
     pub(super) lock: String,
 }
 
@@ -42,7 +42,7 @@ impl Names {
     }
 }
 
-/// The paths of a twin's files that are there, in whatever folder of the data folder its database has.
+/// The paths of a twin's files that exist, whatever the folder of its database is called.
 pub(super) fn files(disk: &impl Disk, data: &Path, twin: &str) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for folder in disk.list(data).map_err(io(data))? {
@@ -52,7 +52,7 @@ pub(super) fn files(disk: &impl Disk, data: &Path, twin: &str) -> Result<Vec<Pat
     Ok(found)
 }
 
-/// What the server said of the empty table, and where its files go.
+/// The server's facts about the empty table, and the place of its files.
 pub(super) struct Twin {
     pub(super) table: Table,
     pub(super) plan: Plan,
@@ -64,7 +64,7 @@ pub(super) struct Twin {
     attributes: Attributes,
 }
 
-/// The definition that the server has of a table.
+/// The server's definition of a table.
 pub(super) fn definition(session: &mut Session, table: &TableName) -> Result<String, Error> {
     let rows = session.strings(&format!("SHOW CREATE TABLE {table}"))?;
     let text = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten();
@@ -98,7 +98,7 @@ pub(super) fn renamed(definition: &str, name: &TableName) -> Result<String, Erro
 }
 
 impl Twin {
-    /// Reads what the server has of the empty table.
+    /// Reads the empty table's definition and files.
     pub(super) fn read<D: Disk + Tree>(
         session: &mut Session,
         disk: &D,
@@ -133,7 +133,7 @@ impl Twin {
         Ok(Twin { table, plan, names, ibd, export, frm, attributes })
     }
 
-    /// Makes an empty file that belongs to the server as its own did.
+    /// Makes an empty file with the owner and the mode of the server's own file.
     pub(super) fn create<D: Disk + Tree>(
         &self,
         disk: &D,
@@ -152,7 +152,7 @@ impl Twin {
         Ok((path, sink))
     }
 
-    /// Writes the file that tells the server what the other one is. `next` is the next AUTO_INCREMENT value.
+    /// Writes the `.cfg` file. `next` is the next AUTO_INCREMENT value.
     pub(super) fn write_export<D: Disk + Tree>(&self, disk: &D, next: u64) -> Result<(), Error> {
         self.write(disk, "cfg", &self.export.with_counter(next))
     }
