@@ -49,15 +49,14 @@ fn same(session: &mut Session, one: &str, other: &str) {
     } else {
         assert_eq!(checksum(session, other), checksum(session, one), "{other}");
     }
-    // Rows that are deleted and not purged yet are told of, too; purge is done soon.
-    let mut check = || session.strings(&format!("CHECK TABLE {} EXTENDED", quoted(other))).unwrap();
-    let mut last = check();
-    for _ in 0..200 {
-        let is_waiting = last.iter().any(|row| row[3].as_ref().is_some_and(|said| said.contains("Unpurged")));
-        if !is_waiting {
+    // CHECK also warns about rows that purge has not removed yet, or removes at this moment.
+    let mut last = Vec::new();
+    for _ in 0..20 {
+        session.execute("SET GLOBAL innodb_max_purge_lag_wait = 0").unwrap();
+        last = session.strings(&format!("CHECK TABLE {} EXTENDED", quoted(other))).unwrap();
+        if last.len() == 1 {
             break;
         }
-        last = check();
     }
     assert!(last.len() == 1 && last[0][3].as_deref() == Some("OK"), "{other}: {last:?}");
     let sorted = |text: String, name: &str| server::definition::sorted(&text.replace(&quoted(name), "x"));
