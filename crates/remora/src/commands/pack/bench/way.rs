@@ -101,10 +101,16 @@ const TOOLS: [Tool; 13] = [
     },
 ];
 
+/// Whether a name begins with this. A level is meant as a whole: `zstd:1` is not `zstd:19`.
+fn begins(name: &str, with: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    name.strip_prefix(with).is_some_and(|rest| !(with.ends_with(is_digit) && rest.starts_with(is_digit)))
+}
+
 /// The contenders whose names begin with one of these, or all.
 pub(super) fn contenders(only: &[String], quick: bool) -> Vec<Contender> {
     let wanted = |name: &str, slow: bool| {
-        (only.is_empty() || only.iter().any(|one| name.starts_with(one.as_str()))) && !(slow && quick)
+        (only.is_empty() || only.iter().any(|one| begins(name, one))) && !(slow && quick)
     };
     let program = std::env::current_exe().map_or("remora".to_owned(), |exe| exe.display().to_string());
     let mut all = Vec::new();
@@ -148,7 +154,8 @@ mod tests {
             let only: Vec<String> = only.iter().map(|one| (*one).to_owned()).collect();
             contenders(&only, quick).into_iter().map(|one| one.name).collect::<Vec<_>>()
         };
-        assert_eq!(names(&["zstd:1", "column:3"], true), ["zstd:1", "zstd:12", "column:3"]);
+        assert_eq!(names(&["zstd:1", "column:3"], true), ["zstd:1", "column:3"]);
+        assert_eq!(names(&["zstd"], true)[..3], ["zstd:1", "zstd:3", "zstd:3 --long"]);
         assert_eq!(names(&["xz:"], false), ["xz:0", "xz:6", "xz:9"]);
         assert!(names(&["nothing"], false).is_empty());
         let all = contenders(&["zstd:19 --long".to_owned()], false);
