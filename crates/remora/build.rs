@@ -1,13 +1,13 @@
 //! Builds the program that goes to the other side of an ssh connection: one static file that needs nothing
 //! there.
 
-#![expect(clippy::disallowed_methods, reason = "the files of a build are none that must survive a crash")]
+#![expect(clippy::disallowed_methods, reason = "the files of a build need not survive a crash")]
 
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The strongest level of zstd's that needs no more memory to unpack.
+/// zstd's strongest ordinary level: higher ones need more memory to unpack.
 const LEVEL: i32 = 19;
 
 fn main() {

@@ -8,7 +8,7 @@ use crate::{cargo, release, run};
 
 /// Licences, sources, duplicate versions; also advisories if their database is already on this machine.
 pub(crate) fn dependencies() -> Result<()> {
-    ready("deny", "")?;
+    ready("deny", None)?;
     let mut deny = cargo();
     deny.args(["deny", "--workspace", "check", "--hide-inclusion-graph", "licenses", "sources", "bans"]);
     run(&mut deny)?;
@@ -20,14 +20,18 @@ pub(crate) fn dependencies() -> Result<()> {
     run(cargo().args(["deny", "--workspace", "check", "--disable-fetch", "advisories"]))
 }
 
-/// Installs an additional command of cargo, once; `version` is empty or `@1.2.3`.
-pub(crate) fn ready(command: &str, version: &str) -> Result<()> {
+/// Installs an additional command of cargo, unless it is there in this version, or in any.
+pub(crate) fn ready(command: &str, version: Option<&str>) -> Result<()> {
     let there = cargo().args([command, "--version"]).output()?;
-    if there.status.success() {
+    let says = String::from_utf8_lossy(&there.stdout);
+    if there.status.success() && version.is_none_or(|version| says.split_whitespace().any(|it| it == version))
+    {
         return Ok(());
     }
     // An unoptimised build takes half the time, and the command itself takes only seconds.
-    run(cargo().args(["install", "--locked", "--quiet", "--debug", &format!("cargo-{command}{version}")]))
+    let mut install = cargo();
+    install.args(["install", "--locked", "--quiet", "--debug", &format!("cargo-{command}")]);
+    run(install.args(version.map(|version| format!("--version={version}"))))
 }
 
 /// The size of the release program without symbols, as users install it.

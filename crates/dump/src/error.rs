@@ -59,9 +59,9 @@ pub enum Error {
     Stopped(&'static str),
 
     /// A load was cut off; its committed rows are safe.
-    #[error("{source}; start again with --resume: what is in stays in ({})", count(*rows, "row"))]
+    #[error("{source}; start again with --resume: what is in stays in{}", committed(*rows))]
     Interrupted {
-        /// Rows that are committed.
+        /// Committed rows as far as this run has counted them; 0 if it did not come to that.
         rows: u64,
         /// What happened.
         source: Box<Error>,
@@ -79,6 +79,11 @@ pub enum Error {
         /// What the server said.
         source: Box<server::Error>,
     },
+}
+
+/// The number of committed rows in brackets; nothing if none were counted.
+fn committed(rows: u64) -> String {
+    if rows == 0 { String::new() } else { format!(" ({})", count(rows, "row")) }
 }
 
 impl Error {

@@ -25,6 +25,7 @@ use crate::verify::{self, Part};
 use crate::world::World;
 use crate::{Error, hash::Sum};
 
+use data::AGAIN;
 use follow::Follow;
 use ledger::Ledger;
 
@@ -140,18 +141,21 @@ pub fn load(world: &World, target: &Target, request: &LoadRequest) -> Result<Loa
     let proven = BTreeSet::new();
     let mut load = Load { world, target, request, manifest, ledger, summary, follow, is_following, proven };
     load.ledger.create(&mut session)?;
-    let done = load.run(&mut session).and_then(|()| load.ledger.remove(&mut session));
-    done.map_err(|error| match error {
-        // The signal's own message says how to continue.
-        error @ Error::Stopped(_) => error,
+    load.run(&mut session).map_err(|error| match error {
+        Error::Stopped(_) => Error::Stopped(AGAIN),
         error if error.is_passing() => {
             Error::Interrupted { rows: load.summary.rows, source: Box::new(error) }
         }
         error => error,
     })?;
-    // All rows are loaded and the load is over, even if the connection to the server breaks now.
-    if let Err(error) = load.ledger.remove_database(&mut session) {
-        world.progress.warn(&format!("the empty database _remora stays: {error}"));
+    match load.ledger.remove(&mut session) {
+        // Everything is in and proven, so losing the server now does not make the load a failure.
+        Err(error) if error.is_passing() => {
+            world
+                .progress
+                .warn(&format!("the load is complete, but the database _remora may be left: {error}"));
+        }
+        removed => removed?,
     }
     Ok(load.summary)
 }

@@ -1,6 +1,6 @@
 //! How the far side gets to the other machine.
 
-/// The exit code of the script when the machine's architecture is not that of this build.
+/// The exit code of the script when the machine is not one with Linux and the architecture of this build.
 const OTHER_MACHINE: u8 = 97;
 /// The exit code when it finds no folder from which it can start a program.
 const NO_FOLDER: u8 = 98;

@@ -16,7 +16,7 @@ use crate::world::World;
 /// Bytes per read when only keys are searched for.
 const KEYS_BYTES: usize = 4 << 20;
 
-/// The encoding of a file. `first` is that of the first file.
+/// The encoding of a file. `first` is that of the first file, unless this is the first one.
 ///
 /// # Errors
 /// When it is not text, or in an encoding that can only be guessed.

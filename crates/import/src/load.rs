@@ -181,7 +181,7 @@ impl Load<'_> {
         let mut session = None;
         for chunk in chunks {
             if shared.is_over(chunk.number) {
-                // Other sessions may still have earlier chunks, but never later ones.
+                // Chunks arrive in order: other sessions may still work on earlier ones, but none comes here.
                 return Ok(None);
             }
             if session.is_none() {
@@ -304,9 +304,9 @@ impl Shared {
         chunk >= self.end.load(Ordering::Relaxed)
     }
 
-    /// Records a chunk's rejects; true when there are too many now. From then on only the chunks up to the
-    /// one that exceeds the limit, in the order of the files, are still loaded: the first bad rows must be
-    /// listed, whichever session finds some first.
+    /// Records a chunk's rejects; true when there are too many now. From then on only the chunks
+    /// before the one that exceeds the limit, in the order of the files, are still loaded: the first bad rows
+    /// must be listed, whichever session finds some first.
     fn set_aside(&self, chunk: u32, rejects: &[Reject], rejects_max: u64) -> bool {
         let mut all = self.rejects.lock().unwrap_or_else(PoisonError::into_inner);
         // An earlier try may have found others.

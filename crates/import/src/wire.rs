@@ -68,7 +68,7 @@ impl Layout {
 /// Which statement sends records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// LOAD DATA LOCAL: the fastest, but it does not report which rows have an existing key.
+    /// LOAD DATA LOCAL: the fastest, but for it every row with an existing key is an error.
     Load,
     /// INSERT of many rows.
     Insert,

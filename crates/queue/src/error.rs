@@ -55,8 +55,8 @@ pub enum Error {
         source: Arc<io::Error>,
     },
 
-    /// A write or a sync failed, now or earlier: the queue gives and takes nothing until the server is
-    /// restarted.
+    /// A failure now or earlier, such as a failed sync, has put the queue out of service: it gives and takes
+    /// nothing until the server is restarted.
     #[error(
         "the queue is out of service after an earlier failure ({why}); repair the disk and restart the server"
     )]

@@ -149,7 +149,7 @@ fn segment_file(folder: &Arc<Folder>, checkpoint: &Checkpoint, number: u64) -> A
 }
 
 /// Whether the last segment is part of the log. A crash may leave a segment whose header is incomplete, or
-/// one from a truncation that was not decided. Nothing was written to it, and it is removed.
+/// the first one of an emptying that did not take effect. Nothing was written to it, and it is removed.
 fn is_begun(file: &SegmentFile) -> Result<bool, Error> {
     let bytes = read_whole(file.disk(), file)?;
     let begun = bytes.len() > SEGMENT_HEADER

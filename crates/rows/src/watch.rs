@@ -307,14 +307,14 @@ impl Watch {
         let (mut inside, mut behind) = (false, 0);
         for at in memchr_iter(quote, chunk) {
             if !inside {
-                inside = ends(at.checked_sub(1).and_then(|before| chunk.get(before)));
-            } else if at < behind || is_escaped(at) {
-            } else if chunk.get(at + 1) == Some(&quote) {
-                behind = at + 2;
-            } else if ends(chunk.get(at + 1)) {
-                inside = false;
-            } else {
-                return true;
+                let before = at.checked_sub(1);
+                inside = before.is_none_or(|before| ends(chunk.get(before)) && !is_escaped(before));
+            } else if at >= behind && !is_escaped(at) {
+                match chunk.get(at + 1) {
+                    Some(next) if *next == quote => behind = at + 2,
+                    next if ends(next) => inside = false,
+                    _ => return true,
+                }
             }
         }
         inside
@@ -456,4 +456,27 @@ fn shown(raw: &[u8]) -> String {
         short.push_str("...");
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn a_quick_look_misses_nothing(
+            chunk in "[a,\"\n\\\\]{0,24}",
+            escape in prop_oneof![Just(None), Just(Some(b'\\'))],
+        ) {
+            let dialect = Dialect { escape, ..Dialect::CSV };
+            let guessed = Guessed { quote: true, quoted_lines: true, ..Guessed::default() };
+            let watch = Watch::new(dialect, Nulls::default(), guessed, None);
+            let chunk = chunk.as_bytes();
+            prop_assert!(watch.may_doubt(chunk) || watch.examine(chunk).is_empty());
+        }
+    }
 }

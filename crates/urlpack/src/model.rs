@@ -10,8 +10,8 @@ use crate::random::Random;
 use crate::room::Room;
 use crate::unpack::{self, Entry};
 
-/// Packed values of model 0 begin with a byte below this; those of model n begin with the byte `OWN_BYTES + n
-/// - 1`.
+/// Packed values of model 0 begin with a byte below this; those of model n begin with the byte
+/// `OWN_BYTES + n - 1`.
 ///
 /// So the number of the most used model costs a tenth of a bit, and any other number costs a byte. A leading
 /// 0xff is reserved.

@@ -18,7 +18,7 @@ pub const RQ_DROPPED: c_int = 3;
 pub const RQ_CORRUPT: c_int = 4;
 /// A read failed.
 pub const RQ_DISK: c_int = 5;
-/// Out of service since a write failed.
+/// Out of service after a failure, such as a failed sync.
 pub const RQ_FAILED: c_int = 6;
 /// Too many bytes in one statement.
 pub const RQ_TOO_LARGE: c_int = 7;

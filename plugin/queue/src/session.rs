@@ -116,8 +116,8 @@ pub unsafe extern "C" fn rq_find(
     })
 }
 
-/// The next `rq_scan` of this queue begins at this row and includes rows that others own, until
-/// `rq_peek_end`. Returns the row before which it will end, or 0 after a bug in the engine.
+/// The next `rq_scan` of this queue begins at this row and includes owned rows, until `rq_peek_end`. Returns
+/// the row before which it will end, or 0 after a bug in the engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rq_peek(session: *mut RqSession, queue: *const Queue, from: u64) -> u64 {
     let mut end = 0;

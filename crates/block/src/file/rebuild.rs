@@ -19,8 +19,8 @@ pub(super) struct Rebuilt {
 }
 
 impl Rebuilt {
-    /// Records are in the order of their chunks without gaps, so between two adjacent records no chunk is
-    /// missing.
+    /// Records are in the order of their chunks, without gaps between them. So a chunk between those of two
+    /// records that were found has no record.
     pub(super) fn knows(&self, chunk: u64) -> bool {
         self.complete || self.entries.last().is_some_and(|last| chunk <= last.chunk)
     }

@@ -85,11 +85,7 @@ pub(super) fn target(
             )));
         }
         (false, true) => {
-            return Err(Error::Mismatch(
-                "--resume, but no load of this dump was stopped here. If one lost its server in its very last \
-                 moment, everything is in: remora diff tells"
-                    .to_owned(),
-            ));
+            return Err(Error::Mismatch("--resume, but no load of this dump was stopped here".to_owned()));
         }
         (true, true) => return Ok(()),
         (false, false) => {}

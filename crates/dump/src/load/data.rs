@@ -222,10 +222,7 @@ impl Shared<'_> {
                 tries += 1;
             }
             if let Some(reader) = &mut reader {
-                self.prove(reader, &task).map_err(|error| match error {
-                    Error::Stopped(_) => Error::Stopped(AGAIN),
-                    error => error,
-                })?;
+                self.prove(reader, &task)?;
             }
         }
         Ok(())

@@ -97,14 +97,9 @@ impl Ledger {
             .collect()
     }
 
-    /// Removes the ledger: the load is over.
+    /// Removes the ledger, and the database of ledgers if none is left in it.
     pub(crate) fn remove(&self, session: &mut Session) -> Result<(), Error> {
         session.execute(&format!("DROP TABLE IF EXISTS {}", self.table))?;
-        Ok(())
-    }
-
-    /// Removes the database of ledgers if it is empty.
-    pub(crate) fn remove_database(&self, session: &mut Session) -> Result<(), Error> {
         let left = session.value(&format!(
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
         ))?;

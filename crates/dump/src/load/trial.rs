@@ -87,7 +87,7 @@ fn definers(session: &mut Session, manifest: &Manifest, ledger: &Ledger) -> Resu
     }
     if session.execute("DO 0").is_ok() {
         session.execute(&format!("DROP VIEW IF EXISTS {view}"))?;
-        ledger.remove_database(session)?;
+        ledger.remove(session)?;
     }
     tried
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// How long a chunk should take.
 const CHUNK_TIME: Duration = Duration::from_secs(2);
-/// A chunk is at most this many times as large as the one before it, and at least that fraction of it,
-/// because one slow chunk may be chance.
+/// The next chunk is at most this many times as large as the one whose time was measured, and at least that
+/// fraction of it, because one slow chunk may be chance.
 const CHANGE_MAX: u64 = 2;
 
 /// The smallest and largest size of the first chunks, in bytes of a table as the server estimates them.

@@ -162,7 +162,7 @@ impl SegmentFile {
     }
 }
 
-/// Where a row is: the place of its checksum and its bytes.
+/// Where a row is: the place of its checksum, which the row follows.
 #[derive(Clone)]
 pub(crate) struct Location {
     pub(crate) file: Arc<SegmentFile>,

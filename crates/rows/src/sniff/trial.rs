@@ -26,7 +26,7 @@ const ONE_COLUMN: f64 = 0.35;
 /// What is left of the score of a dialect whose quotes most quoted fields contradict.
 const CONTRADICTED: f64 = 0.1;
 
-/// So few fields with text behind a closing quote may be slips of the pen.
+/// This many fields with text after their closing quote may be mistakes in the file.
 const SLIPS: usize = 2;
 
 /// A dialect and how well it fits.
@@ -71,7 +71,7 @@ pub(super) fn best(sample: Sample<'_>, hints: &Hints) -> Trial {
         best.dialect.quote = Some(b'"');
     }
     if hints.delimiter.is_none() && best.columns == 1 && occurs(&best.dialect.delimiter) {
-        // A delimiter that occurs in the text now would later separate nothing.
+        // This byte occurs in the text now and then, but separates nothing.
         best.dialect.delimiter = DELIMITERS.into_iter().find(|byte| !occurs(byte)).unwrap_or(UNIT_SEPARATOR);
     }
     best
@@ -110,7 +110,7 @@ impl Trial {
         // A quote that encloses most of the sample is not one.
         let swallowed = rows.len() < super::RECORDS_MAX && covered * 2 < sample.bytes.len();
         let cover = if swallowed { ratio(covered, sample.bytes.len()) } else { 1.0 };
-        // Neither is one that opens more fields than it closes.
+        // Neither is one with which more fields are malformed than well-formed.
         let trust = if malformed > quoted.max(SLIPS) { CONTRADICTED } else { 1.0 };
         let score = shape * share * share * cover * trust * goodness / f64::from(cells.max(1));
         Trial { dialect, columns, score }

@@ -58,8 +58,11 @@ pub struct Interval<'a> {
     pub mark: Option<Mark>,
 }
 
-/// Uptime is given in whole seconds, and read at any time within one.
-const UPTIME_SLACK_S: f64 = 1.5;
+/// Whether a clock of the server went on from `then` to `now` while `seconds` passed on ours. The server gives
+/// whole seconds, and is asked at any time within one.
+pub(super) fn has_gone_on(then: f64, now: f64, seconds: f64) -> bool {
+    now + 1.5 >= then + seconds
+}
 
 /// Status variables that are the server's own clocks, which always advance.
 pub(crate) const CLOCKS: [&str; 2] = ["Uptime", "Uptime_since_flush_status"];
@@ -80,11 +83,11 @@ pub fn between<'a>(before: Option<&'a Sample>, now: &'a Sample) -> Interval<'a> 
     Interval { before, now, seconds, mark }
 }
 
-/// Whether one of the server's own clocks did not advance as ours did.
+/// Whether one of the server's own clocks was set back.
 fn has_reset(before: &Sample, now: &Sample, seconds: f64) -> bool {
     CLOCKS.into_iter().any(|clock| {
         let then = before.number(clock).zip(now.number(clock));
-        then.is_some_and(|(then, now)| now.as_f64() + UPTIME_SLACK_S < then.as_f64() + seconds)
+        then.is_some_and(|(then, now)| !has_gone_on(then.as_f64(), now.as_f64(), seconds))
     })
 }
 

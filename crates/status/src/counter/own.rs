@@ -285,11 +285,9 @@ fn counts_of(answer: &Answer) -> Counts {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
+impl Answer {
     /// An answer of rows of the same length.
-    pub(crate) fn answer(rows: &[&[Option<&str>]]) -> Answer {
+    pub(super) fn of(rows: &[&[Option<&str>]]) -> Answer {
         let mut answer = Answer::default();
         for row in rows {
             for cell in *row {
@@ -308,14 +306,19 @@ pub(super) mod tests {
         }
         answer
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn cells_come_back_as_they_came() {
         let rows: [&[_]; 3] =
             [&[Some("one"), None, Some("")], &[None, None, None], &[Some(""), Some("two"), Some("3")]];
-        assert_eq!(answer(&rows).rows().collect::<Vec<_>>(), rows);
-        assert_eq!(answer(&[]).rows().count(), 0);
-        let pairs = answer(&[&[Some("a"), Some("1")], &[Some("b"), None], &[Some("c"), Some("22")]]);
+        assert_eq!(Answer::of(&rows).rows().collect::<Vec<_>>(), rows);
+        assert_eq!(Answer::of(&[]).rows().count(), 0);
+        let pairs = Answer::of(&[&[Some("a"), Some("1")], &[Some("b"), None], &[Some("c"), Some("22")]]);
         assert_eq!(pairs.pairs().collect::<Vec<_>>(), [("a", "1"), ("b", ""), ("c", "22")]);
         let mut broken = Answer::default();
         broken.part(b"\xff").unwrap();
@@ -334,8 +337,8 @@ pub(super) mod tests {
         // One of its own, one of all sessions, a gauge, a time.
         let rows = ["QUESTIONS", "Innodb_data_reads", "Threads_running", "Busy_time"].map(row);
         let rows: Vec<&[_]> = rows.iter().map(Vec::as_slice).collect();
-        assert_eq!(counts_of(&answer(&rows)), counts(&[("Questions", 7), ("Queries", 7)]));
-        let odd = answer(&[&[Some("Com_select"), Some("many")], &[Some("Com_insert"), Some("2")]]);
+        assert_eq!(counts_of(&Answer::of(&rows)), counts(&[("Questions", 7), ("Queries", 7)]));
+        let odd = Answer::of(&[&[Some("Com_select"), Some("many")], &[Some("Com_insert"), Some("2")]]);
         assert_eq!(counts_of(&odd), counts(&[("Com_insert", 2)]));
     }
 

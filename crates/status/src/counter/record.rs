@@ -1,8 +1,7 @@
 //! Samples as lines of JSON: the output of `remora stat --record`. docs/formats/status.md describes it.
 //!
 //! All lines are complete, except perhaps the last, if the writer was killed. A sample contains the values
-//! that differ from the server's previous sample; the first one of each run, and one in every 600, contains
-//! all.
+//! that differ from the server's previous sample; the first one of each run, and one in 600, contains all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,7 +85,7 @@ struct Known {
     names: Arc<Names>,
     settings: Arc<Settings>,
     values: Vec<Value>,
-    /// How many samples there were since everything was written, that one included.
+    /// The number of samples since one that contains all values, counting that one.
     since_whole: u32,
 }
 

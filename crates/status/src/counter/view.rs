@@ -107,6 +107,7 @@ mod tests {
     use super::super::change::between;
     use super::super::kind::{Kind, of as kind_of};
     use super::super::sample::Sample;
+    use super::super::series::column;
     use super::*;
 
     /// Two samples of these status variables, one second apart; each has grown by a number of its own.
@@ -150,16 +151,13 @@ mod tests {
 
     #[test]
     fn a_name_says_its_unit() {
-        let name = |view, key| {
-            of(view).and_then(|view| view.columns.iter().find(|it| it.key == key)).map(Column::name)
-        };
         let names = [
             ("overview", "statements"),
             ("redo", "written"),
             ("overview", "connected"),
             ("replication", "delay"),
         ];
-        let names = names.map(|(view, key)| name(view, key).unwrap());
+        let names = names.map(|(view, key)| column(view, key).unwrap().name());
         assert_eq!(names, ["statements_per_s", "written_bytes_per_s", "connected", "delay_s"]);
         assert_eq!([Shape::Bytes, Shape::Share].map(Shape::suffix), ["_bytes", "_share"]);
         assert!(of("no_such").is_none());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use server::{Error, Flavour, Session, Target};
 
+use super::change::has_gone_on;
 use super::kind;
 use super::own::{Answer, Asker, Cost};
 use super::part::{Digest, Process, Queue, Replica, Settings};
@@ -338,12 +339,11 @@ fn values(known: &mut Arc<Names>, answer: &Answer, metrics: &[(&'static str, Val
     values
 }
 
-/// What a new connection is to the samples before it, by our clock and the server's own: the uptime goes on
-/// as long as the server does.
+/// Why a new connection was necessary, from the times and uptimes of the last sample and of this one.
 fn begin_again((at, before): (Duration, Option<f64>), (now, uptime): (Duration, Option<f64>)) -> Begin {
     let passed = now.saturating_sub(at).as_secs_f64();
-    let goes_on = uptime.zip(before).is_some_and(|(uptime, before)| uptime + 1.5 >= before + passed);
-    if goes_on { Begin::Reconnected } else { Begin::Restarted }
+    let is_same = before.zip(uptime).is_some_and(|(before, uptime)| has_gone_on(before, uptime, passed));
+    if is_same { Begin::Reconnected } else { Begin::Restarted }
 }
 
 /// A query for the status variables with these names, or for all. The same words suit SELECT and SHOW.
@@ -401,8 +401,7 @@ mod tests {
 
     #[test]
     fn names_are_learnt_when_they_differ() {
-        use super::super::own::tests::answer;
-        let two = answer(&[&[Some("QUESTIONS"), Some("1")], &[Some("UPTIME"), Some("2")]]);
+        let two = Answer::of(&[&[Some("QUESTIONS"), Some("1")], &[Some("UPTIME"), Some("2")]]);
         let metric = |name| [(name, Value::parse("3"))];
         let mut names = Arc::default();
         let found = values(&mut names, &two, &metric("Innodb_deadlocks"));
@@ -411,14 +410,14 @@ mod tests {
             |names: &Names| names.all().iter().map(|name| name.text.to_string()).collect::<Vec<_>>();
         assert_eq!(written(&names), ["Questions", "Uptime", "Innodb_deadlocks"]);
         // Each change of the answer makes new names, and the same answer none.
-        let one = answer(&[&[Some("Uptime"), Some("2")]]);
-        let other = answer(&[&[Some("Questions"), Some("1")]]);
+        let one = Answer::of(&[&[Some("Uptime"), Some("2")]]);
+        let other = Answer::of(&[&[Some("Questions"), Some("1")]]);
         for (answer, metrics) in [
             (&two, &metric("Innodb_lsn_current")[..]),
             (&two, &[]),
             (&one, &[]),
             (&other, &[]),
-            (&answer(&[]), &[]),
+            (&Answer::of(&[]), &[]),
         ] {
             let before = Arc::clone(&names);
             values(&mut names, answer, metrics);

@@ -78,7 +78,7 @@ fn read_options(text: &str) -> Vec<(String, Variable)> {
         .collect()
 }
 
-/// ` -a, --ansi Use ANSI SQL ...`: the name, and the text after it on this line.
+/// `  -a, --ansi          Use ANSI SQL ...`: the name, and the text after it on this line.
 fn head(line: &str) -> Option<(String, Variable, &str)> {
     let rest = line.strip_prefix("  ")?;
     let rest = match rest.strip_prefix('-').and_then(|rest| rest.split_once(", --")) {

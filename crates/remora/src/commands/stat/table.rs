@@ -21,33 +21,28 @@ pub(crate) struct Table {
     room: Option<usize>,
     /// How many columns are shown: those that the terminal has room for.
     shown: usize,
-    /// How many columns the user knows to be left out.
-    told: usize,
 }
 
 impl Table {
     pub(crate) fn new(views: Vec<&'static View>, room: Option<usize>) -> Table {
-        Table { views, lines: 0, room, shown: usize::MAX, told: 0 }
+        Table { views, lines: 0, room, shown: usize::MAX }
     }
 
     fn columns(&self) -> impl Iterator<Item = &'static Column> + '_ {
         self.views.iter().flat_map(|view| view.columns).take(self.shown)
     }
 
-    /// Leaves out the last columns where a line would be wider than the terminal.
+    /// Leaves out the last columns if a line would be wider than the terminal, and says so.
     fn fit(&mut self, front: usize, report: &Report) {
         let Some(room) = self.room else { return };
-        self.shown = usize::MAX;
         let all = self.columns().count();
         let ends = self.columns().scan(front, |end, column| {
             *end += width(column) + 1;
             Some(*end)
         });
         self.shown = ends.take_while(|end| *end <= room).count().max(1);
-        let left_out = all - self.shown;
-        if left_out > self.told {
-            self.told = left_out;
-            let left_out = progress::count(left_out, "column");
+        if self.shown < all {
+            let left_out = progress::count(all - self.shown, "column");
             report.note(&format!("{left_out} left out: the terminal is {room} wide; --json has all of them"));
         }
     }
@@ -55,7 +50,9 @@ impl Table {
     /// Prints the names of the columns, and, with several views, the views' names above them.
     fn head(&mut self, server: Named<'_>, report: &Report) -> Result<()> {
         let front = front("", server, "");
-        self.fit(front.chars().count(), report);
+        if self.lines == 0 {
+            self.fit(front.chars().count(), report);
+        }
         if self.views.len() > 1 {
             let mut line = front.clone();
             let mut left = self.shown;

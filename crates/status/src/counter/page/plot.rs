@@ -77,7 +77,7 @@ pub(super) fn draw(html: &mut String, drawing: &Drawing<'_>, times: &Times<'_>) 
 }
 
 fn grid(html: &mut String, drawing: &Drawing<'_>, scale: &Scale, step: f64, times: &Times<'_>) {
-    // A step is a quarter of the most, or hardly less.
+    // A step is at least a quarter of the highest value, but for rounding: there are five steps at most.
     for value in (0..=5).map(|at| step * f64::from(at)).take_while(|value| *value <= scale.top) {
         let y = scale.y(value);
         put_line!(

@@ -20,48 +20,55 @@ pub(super) fn replica(row: &[(String, String)]) -> Replica {
     }
 }
 
+fn cell<'a>(row: &[Option<&'a str>], at: usize) -> Option<&'a str> {
+    row.get(at).copied().flatten()
+}
+
+fn text(row: &[Option<&str>], at: usize) -> String {
+    cell(row, at).unwrap_or_default().to_owned()
+}
+
+fn number(row: &[Option<&str>], at: usize) -> Option<u64> {
+    cell(row, at)?.parse().ok()
+}
+
 /// A row of `information_schema.queues`.
 pub(super) fn queue(row: &[Option<&str>]) -> Option<Queue> {
-    let number = |at: usize| row.get(at).copied().flatten().and_then(|text| text.parse().ok());
     Some(Queue {
-        name: row.first().copied().flatten()?.to_owned(),
-        waiting: number(1)?,
-        owned: number(2)?,
-        written: number(3)?,
-        removed: number(4)?,
+        name: cell(row, 0)?.to_owned(),
+        waiting: number(row, 1)?,
+        owned: number(row, 2)?,
+        written: number(row, 3)?,
+        removed: number(row, 4)?,
     })
 }
 
 /// A row of the list of processes.
 pub(super) fn process(row: &[Option<&str>]) -> Option<Process> {
-    let text = |at: usize| row.get(at).copied().flatten().unwrap_or_default().to_owned();
-    let host = text(2);
-    let host = host.split(':').next().unwrap_or_default();
+    let host = cell(row, 2).and_then(|host| host.split(':').next()).unwrap_or_default();
     Some(Process {
-        id: text(0).parse().ok()?,
-        account: format!("{}@{host}", text(1)),
-        schema: text(3),
-        command: text(4),
+        id: number(row, 0)?,
+        account: format!("{}@{host}", text(row, 1)),
+        schema: text(row, 3),
+        command: text(row, 4),
         // A clock that was set back makes it negative.
-        seconds: text(5).parse().unwrap_or(0),
-        state: text(6),
-        statement: text(7),
+        seconds: number(row, 5).unwrap_or(0),
+        state: text(row, 6),
+        statement: text(row, 7),
     })
 }
 
 /// A row of statements by digest.
 pub(super) fn digest(row: &[Option<&str>]) -> Option<Digest> {
-    let text = |at: usize| row.get(at).copied().flatten().unwrap_or_default().to_owned();
-    let number = |at: usize| row.get(at).copied().flatten().and_then(|text| text.parse().ok());
     Some(Digest {
-        schema: text(0),
-        digest: text(1),
-        text: text(2),
-        count: number(3)?,
-        time_us: number(4)?,
-        examined: number(5)?,
-        sent: number(6)?,
-        errors: number(7)?,
+        schema: text(row, 0),
+        digest: text(row, 1),
+        text: text(row, 2),
+        count: number(row, 3)?,
+        time_us: number(row, 4)?,
+        examined: number(row, 5)?,
+        sent: number(row, 6)?,
+        errors: number(row, 7)?,
     })
 }
 
