@@ -46,6 +46,16 @@ pub enum Error {
     /// The rows could not be read.
     #[error(transparent)]
     Input(Box<dyn std::error::Error + Send + Sync>),
+    /// A row that the table can't have.
+    #[error("{source}")]
+    Row {
+        /// Where the row is, as the input told it.
+        place: u64,
+        /// Where the earlier row is whose key it repeats, if it does.
+        earlier: Option<u64>,
+        /// Why.
+        source: innodb::Error,
+    },
     /// The user stopped it.
     #[error("stopped")]
     Stopped,

@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod line;
 mod name;
+mod pipeline;
 mod read;
 mod sort;
 mod source;

@@ -5,6 +5,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -39,7 +40,8 @@ pub(crate) struct Sorter {
 impl Sorter {
     /// Makes a sorter that keeps `room` bytes in memory; more go to files in `folder`.
     pub(crate) fn new(room: usize, folder: &Path) -> Sorter {
-        Sorter { room, folder: folder.to_owned(), bytes: Vec::new(), places: Vec::new(), pieces: Vec::new() }
+        let (bytes, places, pieces) = (Vec::new(), Vec::new(), Vec::new());
+        Sorter { room, folder: folder.to_owned(), bytes, places, pieces }
     }
 
     /// Adds a record with its key; `write` appends it.
@@ -87,52 +89,61 @@ impl Sorter {
         Ok(())
     }
 
-    /// Ends the input and begins the output.
-    pub(crate) fn finish(mut self) -> Result<Sorted, Error> {
-        if self.pieces.is_empty() {
-            self.sort();
-            return Ok(Sorted::Memory { places: self.places.into_iter(), bytes: self.bytes });
+    /// Sorts what is left. If pieces have gone to files, this becomes the last one.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        if !self.pieces.is_empty() {
+            return self.spill();
         }
-        self.spill()?;
-        let room = (self.room / self.pieces.len()).clamp(READ_BYTES.0, READ_BYTES.1);
-        let (bytes, places) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.places));
-        drop((bytes, places));
-        let mut heap = BinaryHeap::new();
-        for mut file in self.pieces {
-            file.seek(SeekFrom::Start(0)).map_err(io(&self.folder))?;
-            let from = BufReader::with_capacity(room, file);
-            let mut head = Head { record: Vec::new(), key: 0, from };
-            if head.advance().map_err(io(&self.folder))? {
-                heap.push(Reverse(head));
-            }
-        }
-        Ok(Sorted::Pieces { heap, folder: self.folder, record: Vec::new() })
+        self.sort();
+        Ok(())
     }
 }
 
-/// The first record of a piece that was not read yet.
+/// Where sorted records come from.
+enum Origin {
+    Memory { places: std::vec::IntoIter<Place>, bytes: Vec<u8>, now: (usize, usize) },
+    File { from: BufReader<File>, record: Vec<u8> },
+}
+
+/// Sorted records, one after the other.
 pub(crate) struct Head {
-    record: Vec<u8>,
+    origin: Origin,
+    /// The length of the key.
     key: usize,
-    from: BufReader<File>,
 }
 
 impl Head {
+    fn record(&self) -> &[u8] {
+        match &self.origin {
+            Origin::Memory { bytes, now, .. } => bytes.get(now.0..now.1).unwrap_or_default(),
+            Origin::File { record, .. } => record,
+        }
+    }
+
     fn key(&self) -> &[u8] {
-        self.record.get(..self.key).unwrap_or_default()
+        self.record().get(..self.key).unwrap_or_default()
     }
 
     /// Goes on to the next record; says whether there is one.
     fn advance(&mut self) -> std::io::Result<bool> {
-        if std::io::BufRead::fill_buf(&mut self.from)?.is_empty() {
-            return Ok(false);
+        match &mut self.origin {
+            Origin::Memory { places, now, .. } => {
+                let Some(place) = places.next() else { return Ok(false) };
+                self.key = place.key as usize;
+                *now = (place.at, place.at + place.len as usize);
+            }
+            Origin::File { from, record } => {
+                if std::io::BufRead::fill_buf(from)?.is_empty() {
+                    return Ok(false);
+                }
+                let mut lens = [0; 8];
+                from.read_exact(&mut lens)?;
+                let [a, b, c, d, rest @ ..] = lens;
+                self.key = u32::from_le_bytes([a, b, c, d]) as usize;
+                record.resize(u32::from_le_bytes(rest) as usize, 0);
+                from.read_exact(record)?;
+            }
         }
-        let mut lens = [0; 8];
-        self.from.read_exact(&mut lens)?;
-        let [a, b, c, d, rest @ ..] = lens;
-        self.key = u32::from_le_bytes([a, b, c, d]) as usize;
-        self.record.resize(u32::from_le_bytes(rest) as usize, 0);
-        self.from.read_exact(&mut self.record)?;
         Ok(true)
     }
 }
@@ -160,33 +171,46 @@ impl Ord for Head {
 /// A key and its record.
 pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// Gives records in the order of their keys.
-pub(crate) enum Sorted {
-    Memory { places: std::vec::IntoIter<Place>, bytes: Vec<u8> },
-    Pieces { heap: BinaryHeap<Reverse<Head>>, folder: PathBuf, record: Vec<u8> },
+/// Gives the records of several sorters in the order of their keys.
+pub(crate) struct Sorted {
+    heap: BinaryHeap<Reverse<Head>>,
+    folder: PathBuf,
+    is_begun: bool,
 }
 
 impl Sorted {
-    /// The next record.
-    pub(crate) fn next(&mut self) -> Result<Option<Pair<'_>>, Error> {
-        match self {
-            Sorted::Memory { places, bytes } => {
-                let Some(place) = places.next() else { return Ok(None) };
-                let record = bytes.get(place.at..place.at + place.len as usize).unwrap_or_default();
-                Ok(record.split_at_checked(place.key as usize))
+    /// Takes sorters that are finished, with `room` bytes of memory for reading.
+    pub(crate) fn merge(sorters: Vec<Sorter>, room: usize, folder: &Path) -> Result<Sorted, Error> {
+        let pieces: usize = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
+        let room = (room / pieces.max(1)).clamp(READ_BYTES.0, READ_BYTES.1);
+        let mut heap = BinaryHeap::new();
+        for Sorter { bytes, places, pieces, .. } in sorters {
+            let mut origins = vec![Origin::Memory { places: places.into_iter(), bytes, now: (0, 0) }];
+            for mut file in pieces {
+                file.seek(SeekFrom::Start(0)).map_err(io(folder))?;
+                let from = BufReader::with_capacity(room, file);
+                origins.push(Origin::File { from, record: Vec::new() });
             }
-            Sorted::Pieces { heap, folder, record } => {
-                let Some(mut top) = heap.peek_mut() else { return Ok(None) };
-                let key = top.0.key;
-                std::mem::swap(record, &mut top.0.record);
-                if !top.0.advance().map_err(io(folder))? {
-                    std::collections::binary_heap::PeekMut::pop(top);
-                } else {
-                    drop(top);
+            for origin in origins {
+                let mut head = Head { origin, key: 0 };
+                if head.advance().map_err(io(folder))? {
+                    heap.push(Reverse(head));
                 }
-                Ok(record.split_at_checked(key))
             }
         }
+        Ok(Sorted { heap, folder: folder.to_owned(), is_begun: false })
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self) -> Result<Option<Pair<'_>>, Error> {
+        if self.is_begun
+            && let Some(mut top) = self.heap.peek_mut()
+            && !top.0.advance().map_err(io(&self.folder))?
+        {
+            PeekMut::pop(top);
+        }
+        self.is_begun = true;
+        Ok(self.heap.peek().and_then(|top| top.0.record().split_at_checked(top.0.key)))
     }
 }
 
@@ -196,14 +220,16 @@ mod tests {
 
     fn sorted(room: usize, keys: &[u64]) -> (Vec<u64>, usize) {
         let folder = tempfile::tempdir().unwrap();
-        let mut sorter = Sorter::new(room, folder.path());
-        for key in keys {
+        let mut sorters: Vec<Sorter> = (0..3).map(|_| Sorter::new(room, folder.path())).collect();
+        for (at, key) in keys.iter().enumerate() {
             // The key is longer than the part that is compared first, and the record repeats its number.
             let text = format!("same start {key:020}");
+            let sorter = &mut sorters[at % 3];
             sorter.push(text.as_bytes(), |out| out.extend_from_slice(&key.to_le_bytes())).unwrap();
         }
-        let pieces = sorter.pieces.len();
-        let (mut all, mut sorted) = (Vec::new(), sorter.finish().unwrap());
+        let pieces = sorters.iter().map(|sorter| sorter.pieces.len()).sum();
+        sorters.iter_mut().for_each(|sorter| sorter.finish().unwrap());
+        let (mut all, mut sorted) = (Vec::new(), Sorted::merge(sorters, room, folder.path()).unwrap());
         while let Some((key, record)) = sorted.next().unwrap() {
             let number = u64::from_le_bytes(record.try_into().unwrap());
             assert_eq!(key, format!("same start {number:020}").as_bytes());

@@ -8,6 +8,7 @@
 mod attach;
 mod barrier;
 mod fill;
+mod pages;
 mod probe;
 mod twin;
 
@@ -21,6 +22,7 @@ use progress::Progress;
 use server::{Session, TableName};
 
 use crate::Error;
+pub use crate::pipeline::Next;
 use attach::Attach;
 
 /// The table to fill, and how.
@@ -31,8 +33,12 @@ pub struct Request<'a> {
     pub definition: &'a str,
     /// Whether rows come in the order of the primary key. They must if that order is a collation's.
     pub sorted: bool,
+    /// How many threads make rows and pages.
+    pub threads: usize,
     /// How many bytes of rows and index entries may be in memory while they are sorted.
     pub memory: usize,
+    /// How many bytes the input has, for the progress, if that is known.
+    pub bytes: Option<u64>,
     /// The folder for sorted pieces that exceed the memory.
     pub folder: &'a Path,
     /// Whether the rows may be missing in the binary log: neither replicas nor a recovery from it get them.
@@ -54,23 +60,35 @@ pub struct Outcome {
     pub added: Vec<String>,
 }
 
-/// Gives the next row: sets the value of each column of the table; returns whether there was a row. Values of
-/// VIRTUAL columns are ignored.
-pub type Rows<'a> = dyn FnMut(&Table, &mut Row) -> Result<bool, Error> + 'a;
+/// Takes a row: the value of each column of the table, and a number that tells where the row is in the
+/// input, for errors. Values of VIRTUAL columns are ignored.
+pub type Take<'a> = dyn FnMut(&Row, u64) -> Result<(), Error> + 'a;
+
+/// Gives the rows of a piece, of which so many are before it. Several threads call it.
+pub type Rows<'a, P> = dyn Fn(&Table, P, u64, &mut Take<'_>) -> Result<(), Error> + Sync + 'a;
+
+/// Where the rows come from.
+pub struct Input<'a, P> {
+    /// Gives the next piece of the input, and how many rows it has at most.
+    pub next: &'a mut Next<'a, (P, u64)>,
+    /// Turns it into rows.
+    pub rows: &'a Rows<'a, P>,
+}
 
 /// Fills a table. The server's data folder must be on this machine, and this process must run as the server's
 /// user or as root.
 ///
-/// # Errors [`Error::Refused`] if this server or table does not qualify, before anything is changed;
-/// [`Error::Bytes`] for rows out of order or with the same key; errors of the server, of files, and of
-/// `rows`. The target is unchanged then.
-pub fn write<D: Disk + Tree>(
+/// # Errors
+/// [`Error::Refused`] if this server or table does not qualify, before anything is changed; [`Error::Row`]
+/// for rows out of order or with the same key; errors of the server, of files, and of the input. The target
+/// is unchanged then.
+pub fn write<D: Disk + Tree, P: Send>(
     session: &mut Session,
     disk: &D,
     request: &Request<'_>,
-    rows: &mut Rows<'_>,
+    mut input: Input<'_, P>,
 ) -> Result<Outcome, Error> {
     let mut attach = Attach::begin(session, disk, request)?;
-    let made = attach.run(rows);
+    let made = attach.run(&mut input);
     attach.end(made)
 }

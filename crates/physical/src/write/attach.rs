@@ -8,7 +8,7 @@ use server::{Session, definition, quote_name};
 
 use super::probe::{self, Way};
 use super::twin::{self, Names, Twin};
-use super::{Outcome, Request, Rows, barrier, fill};
+use super::{Input, Outcome, Request, barrier, fill};
 use crate::Error;
 use crate::error::io;
 
@@ -114,7 +114,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
     }
 
     /// Fills the twin and gives it the target's name.
-    pub(super) fn run(&mut self, rows: &mut Rows<'_>) -> Result<Outcome, Error> {
+    pub(super) fn run<P: Send>(&mut self, input: &mut Input<'_, P>) -> Result<Outcome, Error> {
         let name = self.names.twin.clone();
         self.session.execute(&twin::renamed(self.request.definition, &name)?)?;
         let files = twin::files(self.disk, &self.data, &name.table)?;
@@ -134,7 +134,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
             Way::Stranger => self.session.execute(&format!("DROP TABLE {name}"))?,
         };
         self.owner = Owner::Us;
-        let filled = fill::fill(self.disk, &twin, (self.format, next), self.request, rows)?;
+        let filled = fill::fill(self.disk, &twin, (self.format, next), self.request, input)?;
         let last = filled.written.last_auto_increment;
         self.import(&twin, last.saturating_add(1))?;
         self.check(filled.rows)?;
@@ -145,7 +145,7 @@ impl<'a, D: Disk + Tree> Attach<'a, D> {
             return Err(Error::Rejected(format!("the table is not what it should be, but {made}")));
         }
         let counter = definition::counter(&made).unwrap_or(1);
-        let wanted = if definition::counted(&made).is_some() { last + 1 } else { 1 };
+        let wanted = if definition::counted(&made).is_some() { last.saturating_add(1) } else { 1 };
         if counter != wanted {
             return Err(Error::Rejected(format!("the table counts on from {counter}, not from {wanted}")));
         }

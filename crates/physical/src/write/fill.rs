@@ -1,24 +1,23 @@
-//! From rows to the file.
+//! From rows to the file, on several threads.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use disk::{Disk, Tree, Volume};
-use innodb::page::{PAGE_BYTES, Page};
+use disk::{Disk, Tree};
+use innodb::page::Page;
 use innodb::prove::{self, Claim};
 use innodb::table::{RowFormat, Table, Type};
-use innodb::write::{Leaves, Plan, Record, Row, Shape, Writer, Written};
+use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written};
 
+use super::pages::Pages;
 use super::twin::Twin;
-use super::{Request, Rows};
+use super::{Input, Request, Rows, Take};
 use crate::error::io;
-use crate::sort::Sorter;
+use crate::pipeline::{self, Next};
+use crate::sort::{Sorted, Sorter};
 use crate::{Error, File};
 
-/// How many leaves wait for numbers, and how many pages are written at once.
-const RUN_PAGES: usize = 64;
-/// Rows between two checks whether the run must stop.
-const STOP_ROWS: u64 = 4096;
+/// Bytes of sorted records that a thread gets at once.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// What was written.
 pub(super) struct Filled {
@@ -26,125 +25,256 @@ pub(super) struct Filled {
     pub(super) written: Written,
 }
 
-/// Buffers the pages of a file: consecutive pages are written at once.
-struct Pages<'a> {
-    path: &'a Path,
-    volume: Box<dyn Volume>,
-    first: u32,
-    bytes: Vec<u8>,
+/// Leaves of some rows or entries, and where the first and the last of them are in the input.
+struct Part {
+    run: Run,
+    ends: Option<(u64, u64)>,
 }
 
-impl Pages<'_> {
-    fn put(&mut self, number: u32, page: &Page) -> Result<(), Error> {
-        let waiting = self.bytes.len() / PAGE_BYTES;
-        if waiting == RUN_PAGES || u64::from(number) != u64::from(self.first) + waiting as u64 {
-            self.flush()?;
-            self.first = number;
-        }
-        self.bytes.extend_from_slice(page);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        let at = u64::from(self.first) * PAGE_BYTES as u64;
-        self.volume.write_at(at, &self.bytes).map_err(io(self.path))?;
-        self.bytes.clear();
-        Ok(())
-    }
-
-    fn finish(mut self, pages: u32) -> Result<(), Error> {
-        self.flush()?;
-        let len = u64::from(pages) * PAGE_BYTES as u64;
-        self.volume.set_len(len).and_then(|()| self.volume.sync()).map_err(io(self.path))
-    }
-}
-
-/// Turns rows into pages.
-struct Filler<'a> {
-    request: &'a Request<'a>,
-    shapes: &'a [Shape],
+/// Joins the parts of an index.
+struct Joiner<'a> {
     writer: Writer,
     pages: Pages<'a>,
-    leaves: Leaves<'a>,
-    /// The entries of the other indexes.
-    entries: Vec<Sorter>,
-    record: Record,
-    rows: u64,
+    last: Option<u64>,
 }
 
-impl Filler<'_> {
-    /// Takes the next row in order.
-    fn take(&mut self, row: &Row) -> Result<(), Error> {
-        self.rows += 1;
-        self.leaves.push(row, self.rows)?;
-        if self.leaves.ready() >= RUN_PAGES {
-            self.writer.join(0, self.leaves.take(), &mut |number, page| self.pages.put(number, page))?;
+impl Joiner<'_> {
+    fn join(&mut self, index: usize, part: Part) -> Result<(), Error> {
+        let Part { run, ends } = part;
+        let pages = &mut self.pages;
+        let joined = self.writer.join(index, run, &mut |number, page: &Page| pages.put(number, page));
+        match (joined, ends, self.last) {
+            (Err(Error::Bytes(source)), Some((place, _)), last) => Err(of_row(source, place, last)),
+            (joined, ends, last) => {
+                self.last = ends.map(|ends| ends.1).or(last);
+                joined
+            }
         }
-        for (shape, entries) in self.shapes.iter().skip(1).zip(&mut self.entries) {
-            shape.record(row, self.rows, &mut self.record)?;
-            let Record { key, unique, bytes, origin, .. } = &self.record;
-            entries.push(key, |out| {
-                out.extend_from_slice(&(*unique as u64).to_le_bytes());
-                out.extend_from_slice(&(*origin as u64).to_le_bytes());
-                out.extend_from_slice(bytes);
-            })?;
+    }
+}
+
+/// An error of a row in the input, or of two.
+fn of_row(source: innodb::Error, place: u64, last: Option<u64>) -> Error {
+    match last.filter(|_| matches!(source, innodb::Error::Duplicate { .. })) {
+        // Sorted rows do not come in the order of the input.
+        Some(last) => Error::Row { place: place.max(last), earlier: Some(place.min(last)), source },
+        None => Error::Row { place, earlier: None, source },
+    }
+}
+
+/// The memory of a thread.
+#[derive(Default)]
+struct Worker {
+    record: Record,
+    key: Vec<u8>,
+    /// Rows to sort, or the entries of the other indexes.
+    sorters: Vec<Sorter>,
+    /// The greatest value of the AUTO_INCREMENT column.
+    last: u64,
+}
+
+/// Sorted records: each with its length before it.
+#[derive(Default)]
+struct Batch(Vec<u8>);
+
+impl Batch {
+    /// The next records; `None` after the last one.
+    fn next(sorted: &mut Sorted) -> Result<Option<Batch>, Error> {
+        let mut bytes = Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8);
+        while bytes.len() < BATCH_BYTES
+            && let Some((key, record)) = sorted.next()?
+        {
+            for part in [key, record] {
+                bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                bytes.extend_from_slice(part);
+            }
         }
-        if self.rows.is_multiple_of(STOP_ROWS) {
-            stop(self.request)?;
-            self.request.progress.done(STOP_ROWS, 0);
+        Ok((!bytes.is_empty()).then_some(Batch(bytes)))
+    }
+
+    /// Calls `each` with each key and record.
+    fn each(&self, mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let mut rest = self.0.as_slice();
+        while !rest.is_empty() {
+            let (Some(key), Some(record)) = (part(&mut rest), part(&mut rest)) else { return Err(torn()) };
+            each(key, record)?;
         }
         Ok(())
     }
+}
 
-    fn finish(mut self, plan: &Plan, last: u64) -> Result<Filled, Error> {
-        let pages = &mut self.pages;
-        let mut put = |number: u32, page: &Page| pages.put(number, page);
-        self.writer.join(0, self.leaves.finish(), &mut put)?;
-        for (at, entries) in self.entries.into_iter().enumerate().map(|(at, entries)| (at + 1, entries)) {
-            let (Some(shape), Some(root)) = (self.shapes.get(at), plan.roots.get(at)) else { continue };
+fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(word(rest)?).ok()?;
+    let (part, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    Some(part)
+}
+
+/// Takes a number from the beginning.
+fn word(rest: &mut &[u8]) -> Option<u64> {
+    let (word, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(u64::from_le_bytes(*word))
+}
+
+fn torn() -> Error {
+    Error::Rejected("a record is not what it was before it was sorted".to_owned())
+}
+
+/// What all steps need.
+struct Fill<'a> {
+    request: &'a Request<'a>,
+    twin: &'a Twin,
+    shapes: &'a [Shape],
+    /// Bytes of memory that a sorter has.
+    share: usize,
+}
+
+impl Fill<'_> {
+    fn workers(&self, sorters: usize) -> Vec<Worker> {
+        let worker = |_| Worker {
+            sorters: (0..sorters).map(|_| Sorter::new(self.share, self.request.folder)).collect(),
+            ..Worker::default()
+        };
+        (0..self.request.threads.max(1)).map(worker).collect()
+    }
+
+    fn go_on(&self) -> Result<(), Error> {
+        if self.request.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    /// Takes the records that the workers' sorters with this number have, in order.
+    fn merged(&self, workers: &mut [Worker], number: usize) -> Result<Sorted, Error> {
+        let taken = workers.iter_mut().filter_map(|worker| {
+            let sorter = worker.sorters.get_mut(number)?;
+            Some(std::mem::replace(sorter, Sorter::new(0, self.request.folder)))
+        });
+        let mut sorters: Vec<Sorter> = taken.collect();
+        std::thread::scope(|scope| {
+            let sorting: Vec<_> = sorters.iter_mut().map(|sorter| scope.spawn(|| sorter.finish())).collect();
+            sorting.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err(torn())))
+        })?;
+        Sorted::merge(sorters, self.share, self.request.folder)
+    }
+
+    /// Sorts rows by the primary key.
+    fn sort<P: Send>(&self, input: &mut Input<'_, P>, shape: &Shape) -> Result<Sorted, Error> {
+        let rows = input.rows;
+        let work = |worker: &mut Worker, (first, piece): (u64, P)| {
+            self.go_on()?;
+            let Worker { key, sorters, .. } = worker;
+            let Some(sorter) = sorters.first_mut() else { return Err(torn()) };
+            rows(&self.twin.table, piece, first, &mut |row, place| {
+                shape.key_of(row, key);
+                sorter.push(key, |out| {
+                    out.extend_from_slice(&place.to_le_bytes());
+                    row.pack(out);
+                })
+            })
+        };
+        let mut workers =
+            pipeline::run(self.workers(1), &mut numbered(&mut *input.next), &work, &mut |()| Ok(()))?;
+        self.merged(&mut workers, 0)
+    }
+
+    /// Makes the leaves of the clustered index, and sorts the entries of the others.
+    fn rows<P: Send>(
+        &self,
+        next: &mut Next<'_, (u64, P)>,
+        rows: &Rows<'_, P>,
+        joiner: &mut Joiner<'_>,
+    ) -> Result<Vec<Worker>, Error> {
+        let (table, plan) = (&self.twin.table, &self.twin.plan);
+        let (Some((shape, others)), Some(root)) = (self.shapes.split_first(), plan.roots.first()) else {
+            return Err(Error::Rejected("a table without an index".to_owned()));
+        };
+        let counter = table.columns().iter().position(|column| column.auto_increment);
+        let work = |worker: &mut Worker, (first, piece): (u64, P)| {
+            self.go_on()?;
             let mut leaves = Leaves::new(shape, root.index_id);
-            let mut sorted = entries.finish()?;
-            while let Some((key, entry)) = sorted.next()? {
-                let (Some(unique), Some(origin), Some(bytes)) =
-                    (word(entry, 0), word(entry, 8), entry.get(16..))
-                else {
-                    continue;
-                };
-                self.record.key.clear();
-                self.record.key.extend_from_slice(key);
-                self.record.bytes.clear();
-                self.record.bytes.extend_from_slice(bytes);
-                (self.record.unique, self.record.origin) = (unique, origin);
-                leaves.push_record(&self.record)?;
-                if leaves.ready() >= RUN_PAGES {
-                    self.writer.join(at, leaves.take(), &mut put)?;
-                    stop(self.request)?;
+            let (mut row_id, mut ends) = (first, None);
+            rows(table, piece, first, &mut |row, place| {
+                let (found, wanted) = (row.len(), table.columns().len());
+                if found != wanted {
+                    return Err(Error::Rejected(format!("a row of {found} values, of {wanted}")));
                 }
-            }
-            self.writer.join(at, leaves.finish(), &mut put)?;
-        }
-        let written = self.writer.finish(last, &mut put)?;
-        self.pages.finish(written.pages)?;
-        Ok(Filled { rows: self.rows, written })
+                if let Some(at) = counter {
+                    worker.last = worker.last.max(counted(table, at, row));
+                }
+                row_id += 1;
+                let last = ends.map(|ends: (u64, u64)| ends.1);
+                leaves.push(row, row_id).map_err(|source| of_row(source, place, last))?;
+                ends = Some((ends.map_or(place, |ends| ends.0), place));
+                for (shape, entries) in others.iter().zip(&mut worker.sorters) {
+                    let record = &mut worker.record;
+                    shape.record(row, row_id, record).map_err(|source| of_row(source, place, None))?;
+                    entries.push(&record.key, |out| {
+                        for word in [place, record.unique as u64, record.origin as u64] {
+                            out.extend_from_slice(&word.to_le_bytes());
+                        }
+                        out.extend_from_slice(&record.bytes);
+                    })?;
+                }
+                Ok(())
+            })?;
+            Ok(Part { run: leaves.finish(), ends })
+        };
+        pipeline::run(self.workers(others.len()), next, &work, &mut |part| joiner.join(0, part))
+    }
+
+    /// Makes the leaves of another index.
+    fn entries(&self, at: usize, sorted: &mut Sorted, joiner: &mut Joiner<'_>) -> Result<(), Error> {
+        let (Some(shape), Some(root)) = (self.shapes.get(at), self.twin.plan.roots.get(at)) else {
+            return Ok(());
+        };
+        joiner.last = None;
+        let work = |worker: &mut Worker, batch: Batch| {
+            self.go_on()?;
+            let mut leaves = Leaves::new(shape, root.index_id);
+            let mut ends = None;
+            batch.each(|key, mut entry| {
+                let (Some(place), Some(unique), Some(origin)) =
+                    (word(&mut entry), word(&mut entry), word(&mut entry))
+                else {
+                    return Err(torn());
+                };
+                let record = &mut worker.record;
+                record.key.clear();
+                record.key.extend_from_slice(key);
+                record.bytes.clear();
+                record.bytes.extend_from_slice(entry);
+                record.unique = usize::try_from(unique).map_err(|_| torn())?;
+                record.origin = usize::try_from(origin).map_err(|_| torn())?;
+                let last = ends.map(|ends: (u64, u64)| ends.1);
+                leaves.push_record(record).map_err(|source| of_row(source, place, last))?;
+                ends = Some((ends.map_or(place, |ends| ends.0), place));
+                Ok(())
+            })?;
+            Ok(Part { run: leaves.finish(), ends })
+        };
+        let mut next = || Batch::next(sorted);
+        pipeline::run(self.workers(0), &mut next, &work, &mut |part| joiner.join(at, part)).map(drop)
     }
 }
 
-fn stop(request: &Request<'_>) -> Result<(), Error> {
-    if request.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<usize> {
-    let bytes = bytes.get(at..)?.first_chunk()?;
-    usize::try_from(u64::from_le_bytes(*bytes)).ok()
+/// Adds to each piece the number of rows before it.
+fn numbered<'a, P>(next: &'a mut Next<'_, (P, u64)>) -> impl FnMut() -> Result<Option<(u64, P)>, Error> + 'a {
+    let mut rows = 0;
+    move || {
+        Ok(next()?.map(|(piece, count)| {
+            rows += count;
+            (rows - count, piece)
+        }))
+    }
 }
 
 /// Writes the file of a twin, whose counter was at `next`, and proves it.
-pub(super) fn fill<D: Disk + Tree>(
+pub(super) fn fill<D: Disk + Tree, P: Send>(
     disk: &D,
     twin: &Twin,
     (format, next): (RowFormat, u64),
     request: &Request<'_>,
-    rows: &mut Rows<'_>,
+    input: &mut Input<'_, P>,
 ) -> Result<Filled, Error> {
     let table = &twin.table;
     let mut shapes = Vec::new();
@@ -155,65 +285,52 @@ pub(super) fn fill<D: Disk + Tree>(
         shapes.push(Shape::new(table, index, format)?);
     }
     let writer = Writer::new(twin.plan.clone(), &shapes)?;
-    let (Some(shape), Some(root)) = (shapes.first(), twin.plan.roots.first()) else {
+    let Some(shape) = shapes.first() else {
         return Err(Error::Rejected("a table without an index".to_owned()));
     };
+    let is_sorted = request.sorted
+        || shape.order().is_none()
+        || table.clustered().fields.first().is_none_or(|field| field.column.is_none());
     let (path, sink) = twin.create(disk, "ibd")?;
     drop(sink);
-    let volume = disk.volume(&path).map_err(io(&path))?;
-    let is_sorted = request.sorted || shape.order().is_none() || table.clustered().fields[0].column.is_none();
-    let share = request.memory / (shapes.len() - 1 + usize::from(!is_sorted)).max(1);
-    let mut filler = Filler {
-        request,
-        shapes: &shapes,
-        writer,
-        pages: Pages { path: &path, volume, first: 0, bytes: Vec::new() },
-        leaves: Leaves::new(shape, root.index_id),
-        entries: shapes.iter().skip(1).map(|_| Sorter::new(share, request.folder)).collect(),
-        record: Record::default(),
-        rows: 0,
+    let pages = Pages::new(&path, disk.volume(&path).map_err(io(&path))?);
+    let mut joiner = Joiner { writer, pages, last: None };
+    let sorters = request.threads.max(1) * (shapes.len() - 1 + usize::from(!is_sorted));
+    let fill = Fill { request, twin, shapes: &shapes, share: request.memory / sorters.max(1) };
+    let mut workers = if is_sorted {
+        request.progress.phase("rows to pages", request.bytes);
+        fill.rows(&mut numbered(&mut *input.next), input.rows, &mut joiner)?
+    } else {
+        request.progress.phase("sorting", request.bytes);
+        let mut sorted = fill.sort(input, shape)?;
+        request.progress.phase("rows to pages", None);
+        let mut batches = || Ok(Batch::next(&mut sorted)?.map(|batch| (0, batch)));
+        fill.rows(&mut batches, &unpacked, &mut joiner)?
     };
-    let counter = table.columns().iter().position(|column| column.auto_increment);
-    let mut last = next.saturating_sub(1);
-    let mut sorter = Sorter::new(share, request.folder);
-    let (mut row, mut key, mut seen) = (Row::default(), Vec::new(), 0_u64);
-    request.progress.phase("rows to pages", None);
-    while rows(table, &mut row)? {
-        if row.len() != table.columns().len() {
-            return Err(Error::Rejected(format!(
-                "a row of {} values, of {}",
-                row.len(),
-                table.columns().len()
-            )));
-        }
-        if let Some(at) = counter {
-            last = last.max(counted(table, at, &row));
-        }
-        seen += 1;
-        if is_sorted {
-            filler.take(&row)?;
-        } else {
-            shape.key_of(&row, &mut key);
-            sorter.push(&key, |out| row.pack(out))?;
-            if seen.is_multiple_of(STOP_ROWS) {
-                stop(request)?;
-            }
-        }
-        row.clear();
+    let last = workers.iter().map(|worker| worker.last).max().unwrap_or(0).max(next.saturating_sub(1));
+    for at in 1..shapes.len() {
+        request.progress.phase("entries of keys to pages", None);
+        let mut sorted = fill.merged(&mut workers, at - 1)?;
+        fill.entries(at, &mut sorted, &mut joiner)?;
     }
-    let mut sorted = sorter.finish()?;
-    while let Some((_, packed)) = sorted.next()? {
-        if !row.unpack(packed) {
-            return Err(Error::Rejected("a row is not what it was before it was sorted".to_owned()));
-        }
-        filler.take(&row)?;
-    }
-    let filled = filler.finish(&twin.plan, last)?;
+    let Joiner { writer, mut pages, .. } = joiner;
+    let written = writer.finish(last, &mut |number, page: &Page| pages.put(number, page))?;
+    pages.finish(written.pages)?;
     request.progress.phase("proof of the file", None);
     let mut file = File::open(disk, &path)?;
-    let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &filled.written };
+    let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
     prove::file(claim, &mut file).map_err(|error| error.of(&path))?;
-    Ok(filled)
+    let rows = written.contents.first().map_or(0, |content| content.records);
+    Ok(Filled { rows, written })
+}
+
+/// Gives the rows of a sorted batch.
+fn unpacked(_: &Table, batch: Batch, _: u64, take: &mut Take<'_>) -> Result<(), Error> {
+    let mut row = Row::default();
+    batch.each(|_, mut packed| match word(&mut packed) {
+        Some(place) if row.unpack(packed) => take(&row, place),
+        _ => Err(torn()),
+    })
 }
 
 /// The value of the AUTO_INCREMENT column; 0 for a negative one.

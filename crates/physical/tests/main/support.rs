@@ -12,7 +12,7 @@ use innodb::table::{Table, Version, sql};
 use innodb::tree::{CLUSTERED_ROOT, Scratch, Tree};
 use innodb::write::Row;
 use innodb::{instant, leaf};
-use physical::write::{Outcome, Request};
+use physical::write::{Input, Outcome, Request, Take};
 use physical::{Error, File};
 use progress::Silent;
 use sandbox::{Family, Places, Product, Sandbox, Settings};
@@ -138,27 +138,26 @@ pub(crate) struct Copy<'a> {
     pub(crate) sorted: bool,
     pub(crate) memory: usize,
     pub(crate) unlogged: bool,
+    pub(crate) threads: usize,
+    /// The number of rows in a piece of the input.
+    pub(crate) piece: usize,
 }
 
 impl<'a> Copy<'a> {
     pub(crate) fn new(target: &'a str, definition: &'a str) -> Copy<'a> {
-        Copy { target, definition, sorted: true, memory: 64 << 20, unlogged: false }
+        Copy { target, definition, sorted: true, memory: 64 << 20, unlogged: false, threads: 2, piece: 1000 }
     }
 
     pub(crate) fn make(&self, session: &mut Session, rows: &[Row]) -> Result<Outcome, Error> {
-        let mut rows = rows.iter();
-        self.make_of(session, &mut |table, row| {
-            let Some(next) = rows.next() else { return Ok(false) };
-            // Hidden columns of keys that the server builds are the last, and not there yet.
-            (0..table.columns().len()).for_each(|at| row.push(next.get(at)));
-            Ok(true)
-        })
+        self.make_but(session, rows, &mut |_| Ok(()))
     }
 
-    pub(crate) fn make_of(
+    /// The same; `before` is called before each piece of rows, with the number of its first row.
+    pub(crate) fn make_but(
         &self,
         session: &mut Session,
-        rows: &mut physical::write::Rows<'_>,
+        rows: &[Row],
+        before: &mut dyn FnMut(usize) -> Result<(), Error>,
     ) -> Result<Outcome, Error> {
         let target = TableName { schema: "a-b".to_owned(), table: self.target.to_owned() };
         let folder = tempfile::tempdir().unwrap();
@@ -166,12 +165,31 @@ impl<'a> Copy<'a> {
             target: &target,
             definition: self.definition,
             sorted: self.sorted,
+            threads: self.threads,
             memory: self.memory,
+            bytes: None,
             folder: folder.path(),
             unlogged: self.unlogged,
             stop: &AtomicBool::new(false),
             progress: &Silent,
         };
-        physical::write::write(session, &RealDisk, &request, rows)
+        let mut pieces = rows.chunks(self.piece).enumerate();
+        let mut next = || {
+            let Some((number, piece)) = pieces.next() else { return Ok(None) };
+            before(number * self.piece)?;
+            Ok(Some(((number * self.piece, piece), piece.len() as u64)))
+        };
+        let rows = |table: &Table, (first, piece): (usize, &[Row]), before: u64, take: &mut Take<'_>| {
+            assert_eq!(before, first as u64);
+            for (at, stored) in piece.iter().enumerate() {
+                let mut row = Row::default();
+                // Hidden columns of keys that the server builds are the last, and not there yet.
+                (0..table.columns().len().min(stored.len())).for_each(|at| row.push(stored.get(at)));
+                take(&row, (first + at) as u64)?;
+            }
+            Ok(())
+        };
+        let input = Input { next: &mut next, rows: &rows };
+        physical::write::write(session, &RealDisk, &request, input)
     }
 }

@@ -214,17 +214,42 @@ fn a_row_that_fails_leaves_the_target_and_no_file() {
         rows = good.clone();
         set(&mut rows[70], 9500);
         fails(&mut session, &rows, "1 rows break the constraint");
-        let mut left = good.iter();
-        let mut broken = |_: &innodb::table::Table, row: &mut innodb::write::Row| {
-            left.next().inspect(|next| row.clone_from(next));
-            if left.len() == 100 { Err(Error::Input("the input is torn".into())) } else { Ok(true) }
-        };
-        let error = Copy::new("t", &definition).make_of(&mut session, &mut broken).unwrap_err();
+        let mut broken =
+            |row: usize| if row == 4000 { Err(Error::Input("the input is torn".into())) } else { Ok(()) };
+        let error = Copy::new("t", &definition).make_but(&mut session, &good, &mut broken).unwrap_err();
         assert_eq!(error.to_string(), "the input is torn");
         assert_eq!(strays(&server), [""; 0]);
         Copy::new("t", &definition).make(&mut session, &good).unwrap();
         assert_eq!(session.value("SELECT SUM(a) FROM t").unwrap().as_deref(), Some("12502500"));
         assert_eq!(strays(&server), [""; 0]);
+    }
+}
+
+#[test]
+fn a_counter_may_be_at_its_end() {
+    for product in products() {
+        let server = start(product, &[]);
+        let mut session = connect(&server);
+        for (kind, last) in [
+            ("TINYINT", "127"),
+            ("SMALLINT UNSIGNED", "65534"),
+            ("BIGINT", "9223372036854775807"),
+            ("BIGINT UNSIGNED", "18446744073709551614"),
+        ] {
+            execute(&mut session, &format!("CREATE TABLE t (id {kind} AUTO_INCREMENT PRIMARY KEY)"));
+            execute(&mut session, &format!("INSERT INTO t VALUES (5), ({last})"));
+            let rows = rows(&mut session, &server, "t");
+            let definition = definition(&mut session, "t");
+            let copy = Copy::new("copy of t", &definition);
+            let empty = definition.replace(&definition[definition.find(" AUTO_INCREMENT=").unwrap()..], "");
+            for definition in [&definition, &empty] {
+                let made = Copy { definition, ..copy }.make(&mut session, &rows);
+                made.unwrap_or_else(|error| panic!("{product} {kind}: {error}"));
+                same(&mut session, "t", "copy of t");
+                execute(&mut session, "DROP TABLE `copy of t`");
+            }
+            execute(&mut session, "DROP TABLE t");
+        }
     }
 }
 
@@ -249,8 +274,11 @@ fn rows_in_any_order_are_sorted_in_little_memory() {
         same(&mut session, "t", "copy of t");
         let again = [&rows[..], &rows[500..501]].concat();
         let id = u32::from_be_bytes(rows[500].get(0).unwrap().try_into().unwrap());
-        let error = Copy { target: "other", ..copy }.make(&mut session, &again).unwrap_err().to_string();
-        assert!(error.contains(&format!("duplicate entry '{id}' for the key `PRIMARY`")), "{error}");
+        let error = Copy { target: "other", ..copy }.make(&mut session, &again).unwrap_err();
+        let words = format!("duplicate entry '{id}' for the key `PRIMARY`");
+        assert!(error.to_string().contains(&words), "{error}");
+        let Error::Row { place, earlier, .. } = error else { panic!("{error}") };
+        assert_eq!((place, earlier), (30000, Some(500)));
     }
 }
 
@@ -375,21 +403,26 @@ fn what_others_write_meanwhile_is_kept() {
         let (mut session, mut other) = (connect(&server), connect(&server));
         execute(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, a INT)");
         let definition = definition(&mut session, "t");
-        let mut rows = 0_u32;
-        let mut slow = |_: &innodb::table::Table, row: &mut innodb::write::Row| {
-            rows += 1;
-            if rows == 5 {
+        let rows: Vec<_> = (1..9_u32)
+            .map(|id| {
+                let mut row = innodb::write::Row::default();
+                row.push(Some(&(id | 1 << 31).to_be_bytes()));
+                row.push(None);
+                row
+            })
+            .collect();
+        let mut slow = |row: usize| {
+            if row == 4 {
                 execute(&mut other, "INSERT INTO t VALUES (7, 7)");
                 let error = Copy::new("t", &definition).make(&mut other, &[]).unwrap_err();
                 assert!(error.to_string().contains("has rows"), "{error}");
                 let twice = Copy::new("T", &definition.replace("`t`", "`T`")).make(&mut other, &[]);
                 twice.unwrap();
             }
-            row.push(Some(&(rows | 1 << 31).to_be_bytes()));
-            row.push(None);
-            Ok(rows < 9)
+            Ok(())
         };
-        let error = Copy::new("t", &definition).make_of(&mut session, &mut slow).unwrap_err();
+        let copy = Copy { piece: 2, ..Copy::new("t", &definition) };
+        let error = copy.make_but(&mut session, &rows, &mut slow).unwrap_err();
         assert!(error.to_string().contains("somebody has written"), "{error}");
         assert_eq!(session.value("SELECT GROUP_CONCAT(id) FROM t").unwrap().as_deref(), Some("7"));
         assert_eq!(strays(&server), [""; 0]);
@@ -406,15 +439,13 @@ fn after_a_kill_the_next_run_finds_its_way() {
         let definition = definition(&mut session, "t");
         let good = rows(&mut session, &server, "t");
         execute(&mut session, "TRUNCATE TABLE t");
-        let mut left = good.iter();
-        let mut killed = |_: &innodb::table::Table, row: &mut innodb::write::Row| {
-            left.next().inspect(|next| row.clone_from(next));
-            if left.len() == 100 {
+        let mut killed = |row: usize| {
+            if row == 8000 {
                 server.kill().unwrap();
             }
-            Ok(!row.is_empty())
+            Ok(())
         };
-        Copy::new("t", &definition).make_of(&mut session, &mut killed).unwrap_err();
+        Copy::new("t", &definition).make_but(&mut session, &good, &mut killed).unwrap_err();
         server.restart().unwrap();
         let mut session = connect(&server);
         assert_eq!(session.value("SELECT COUNT(*) FROM t").unwrap().as_deref(), Some("0"));
