@@ -3,6 +3,7 @@
 //! Where a cut falls depends only on the text, the dialect and the target size, never on how many bytes a
 //! read happened to return: a stopped import finds the same chunks again.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -57,8 +58,14 @@ impl Chunk {
     /// Line of the file where the record at `offset` of [`Chunk::bytes`] begins, from 1.
     #[must_use]
     pub fn line_at(&self, offset: usize) -> u64 {
-        let before = self.bytes().get(..offset).unwrap_or_default();
-        self.line + memchr::memchr_iter(self.line_byte, before).count() as u64
+        self.line + self.lines_in(0..offset)
+    }
+
+    /// How many lines end in a part of [`Chunk::bytes`].
+    #[must_use]
+    pub fn lines_in(&self, part: Range<usize>) -> u64 {
+        let part = self.bytes().get(part).unwrap_or_default();
+        memchr::memchr_iter(self.line_byte, part).count() as u64
     }
 }
 

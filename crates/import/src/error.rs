@@ -97,6 +97,10 @@ pub enum Error {
     #[error("stopped by a signal; --resume goes on where it stopped, --restart begins anew")]
     Stopped,
 
+    /// The user stopped an import that keeps nothing for another run.
+    #[error("stopped by a signal; nothing was imported")]
+    Ended,
+
     /// The connection broke in the middle; committed rows are safe.
     #[error("{}; start again with --resume: what is in stays in ({})", cause(source), count(*rows, "row"))]
     Interrupted {

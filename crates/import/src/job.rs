@@ -89,6 +89,9 @@ pub(crate) struct Job {
     /// Whether the import stays out of the binary log.
     #[serde(default)]
     pub no_binlog: bool,
+    /// The number of rows, if the shadow table was filled by writing its file.
+    #[serde(default)]
+    pub filled: Option<u64>,
     /// What happens to a row whose key already exists.
     #[serde(default)]
     pub on_duplicate: OnDuplicate,

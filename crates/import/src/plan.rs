@@ -378,6 +378,7 @@ fn job(request: &Request, files: &Files<'_>, sample: &Sample, way: Way) -> Job {
         definition: String::new(),
         before: String::new(),
         no_binlog: request.no_binlog,
+        filled: None,
         on_duplicate: request.on_duplicate,
         time_zone: None,
         orders: sample.orders.clone(),

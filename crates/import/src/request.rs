@@ -53,6 +53,8 @@ pub struct Request {
     pub work_database: Option<String>,
     /// When to build secondary indexes.
     pub indexes: Indexes,
+    /// Whether to write the table's file instead of sending rows to the server.
+    pub physical: Physical,
     /// Relax server-wide durability settings while loading.
     pub relax_durability: bool,
     /// Keep the import out of the binary log.
@@ -135,4 +137,16 @@ pub enum Indexes {
     Before,
     /// After all rows are loaded.
     After,
+}
+
+/// Whether to write the table's file instead of sending rows to the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Physical {
+    /// Never.
+    #[default]
+    Never,
+    /// Where the server, the table and the rows allow it.
+    Auto,
+    /// In any case: what does not allow it is an error.
+    Only,
 }

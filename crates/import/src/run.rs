@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use server::{Session, TableName, snapshot};
 
+use crate::ibd::{self, Fill, Filled};
 use crate::job::{Job, Names, State, Way};
 use crate::ledger::{Finished, FinishedChunks, Ledger};
 use crate::load::{Load, Loaded};
 use crate::plan::{self, Plan};
 use crate::relax::{self, Relaxed};
-use crate::request::{OnDuplicate, Request};
+use crate::request::{Indexes, OnDuplicate, Physical, Request};
 use crate::source::{Files, Stdin};
 use crate::wire::Wire;
 use crate::world::World;
@@ -116,14 +117,14 @@ fn locked(
     if no_binlog {
         unlogged(session, names, world.progress)?;
     }
-    let twice = request.create && earlier.is_none();
+    let twice = (request.create || request.physical != Physical::Never) && earlier.is_none();
     let files = Files::new(world.disk, &request.inputs, stdin, (twice, request.member.as_deref()))?;
     let mut run = Run { request, world, names, ledger: &ledger, files: &files };
-    let (job, finished) = match earlier {
-        Some(earlier) => run.take_up(session, earlier)?,
-        None => (run.begin(session)?, FinishedChunks::new()),
+    let (job, finished, closed) = match earlier {
+        Some(earlier) => run.take_up(session, earlier).map(|(job, finished)| (job, finished, None))?,
+        None => run.begin(session).map(|(job, closed)| (job, FinishedChunks::new(), closed))?,
     };
-    run.carry_out(session, job, &finished)
+    run.carry_out(session, job, (&finished, closed))
 }
 
 /// Keeps the main session out of the binary log, as the others will be, and reports what that means.
@@ -163,31 +164,68 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Decides what to do and creates the tables beside the target.
-    fn begin(&mut self, session: &mut Session) -> Result<Job, Error> {
+    /// Decides what to do and creates the tables beside the target. If the table's file is written, all rows
+    /// are in then.
+    fn begin(&mut self, session: &mut Session) -> Result<(Job, Option<Closed>), Error> {
         let door = Some((&mut *session, Some(self.names)));
         let plan = self.at_rest(plan::make(self.request, self.files, self.world, door))?;
-        let Plan { mut job, table, create, .. } = plan;
-        let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
         // A shadow table without a ledger is left from a run that died in between.
         shadow::discard(session, self.names)?;
-        let result = (|| {
-            if let Some(create) = create {
-                let made = session.execute(&create.sql(&self.names.shadow));
-                made.map_err(|error| create.explain(error))?;
-            } else if let (Some(table), false) = (&table, straight) {
-                let choice = (self.request.indexes, self.files.bytes());
-                let made = shadow::like(session, self.names, table, choice, self.world.progress)?;
-                job.deferred = made.deferred;
-                job.definition = made.definition;
-            }
-            self.ledger.create(session, &job)
-        })();
+        ibd::sweep(session, self.names, self.world)?;
+        let result = self.prepare(session, plan);
         if result.is_err() {
             // The first error is the one to report; the next run removes what is left.
             shadow::discard(session, self.names).ok();
         }
-        result.map(|()| job)
+        result
+    }
+
+    fn prepare(&self, session: &mut Session, plan: Plan) -> Result<(Job, Option<Closed>), Error> {
+        let Plan { mut job, table, create, .. } = plan;
+        let make = |session: &mut Session, job: &mut Job, indexes| {
+            let straight = matches!(job.way, Way::OneTransaction | Way::ByChunk);
+            if let Some(create) = &create {
+                let made = session.execute(&create.sql(&self.names.shadow));
+                made.map_err(|error| create.explain(error))?;
+            } else if let (Some(table), false) = (&table, straight) {
+                let choice = (indexes, self.files.bytes());
+                let made = shadow::like(session, self.names, table, choice, self.world.progress)?;
+                job.deferred = made.deferred;
+                job.definition = made.definition;
+            }
+            Ok::<_, Error>(())
+        };
+        let mut closed = None;
+        if self.request.physical != Physical::Never {
+            make(session, &mut job, Indexes::Before)?;
+            closed = self.fill(session, &mut job)?;
+        }
+        if closed.is_none() {
+            shadow::discard(session, self.names)?;
+            make(session, &mut job, self.request.indexes)?;
+        }
+        self.ledger.create(session, &job)?;
+        Ok((job, closed))
+    }
+
+    /// Fills the shadow table by writing its file, if that is possible.
+    fn fill(&self, session: &mut Session, job: &mut Job) -> Result<Option<Closed>, Error> {
+        let fill = Fill { request: self.request, world: self.world, files: self.files, job };
+        let filled = self.at_rest(fill.run(session, &self.names.shadow))?;
+        match filled {
+            Filled::Whole { rows, bytes } => {
+                self.files.unchanged()?;
+                (job.state, job.filled) = (State::Swapping, Some(rows));
+                Ok(Some(Closed { rows, rejects: Vec::new(), bytes, duplicates: Duplicates::default() }))
+            }
+            Filled::Refused(why) if self.request.physical == Physical::Auto => {
+                self.world.progress.note(&format!("the rows go to the server: {why}"));
+                Ok(None)
+            }
+            Filled::Refused(why) => Err(Error::Target(format!(
+                "the table's file can't be written: {why}; --physical=auto sends the rows to the server then"
+            ))),
+        }
     }
 
     /// Resumes an import that was stopped.
@@ -213,13 +251,13 @@ impl Run<'_> {
         &mut self,
         session: &mut Session,
         job: Job,
-        finished: &FinishedChunks,
+        (finished, closed): (&FinishedChunks, Option<Closed>),
     ) -> Result<Summary, Error> {
         let relaxed = match self.request.relax_durability && job.state == State::Loading {
             true => Relaxed::apply((self.world.connect)()?, &self.request.table.schema, self.world.progress)?,
             false => None,
         };
-        let result = self.load_and_swap(session, job.clone(), finished);
+        let result = self.load_and_swap(session, job.clone(), (finished, closed));
         let restored = relaxed.map_or(Ok(()), Relaxed::restore);
         match result {
             Ok(summary) => {
@@ -244,9 +282,8 @@ impl Run<'_> {
         &mut self,
         session: &mut Session,
         mut job: Job,
-        finished: &FinishedChunks,
+        (finished, mut loaded): (&FinishedChunks, Option<Closed>),
     ) -> Result<Summary, Error> {
-        let mut loaded = None;
         if job.state == State::Loading {
             let done = self.at_rest(self.load(session, &job, finished))?;
             let rows = done.rows;
@@ -261,7 +298,8 @@ impl Run<'_> {
             let sum = |field: fn(&Finished) -> u64| finished.values().map(field).sum();
             let mut duplicates = Duplicates::default();
             finished.values().for_each(|chunk| duplicates.add(&chunk.duplicates));
-            Closed { rows: sum(|chunk| chunk.loaded), rejects, bytes: sum(|chunk| chunk.bytes), duplicates }
+            let rows = job.filled.unwrap_or(0) + sum(|chunk| chunk.loaded);
+            Closed { rows, rejects, bytes: sum(|chunk| chunk.bytes), duplicates }
         });
         let Closed { rows, mut rejects, bytes, duplicates } = closed;
         rejects.sort_by_key(|reject| (reject.file, reject.line));
@@ -479,7 +517,7 @@ fn earlier(
         }
         return Ok(Some((job, finished)));
     }
-    let rows = finished.values().map(|chunk| chunk.loaded).sum();
+    let rows = job.filled.unwrap_or(0) + finished.values().map(|chunk| chunk.loaded).sum::<u64>();
     Err(Error::Unfinished { table: names.table.to_string(), rows })
 }
 

@@ -35,7 +35,7 @@ pub enum Error {
     #[error("{} changed while it was read: a server is running on it", .0.display())]
     Changed(PathBuf),
     /// The server or the table does not qualify; the reason. Nothing was changed.
-    #[error("its file can't be written: {0}")]
+    #[error("the table's file can't be written: {0}")]
     Refused(String),
     /// The server did not import the file, or its table differs from what was written.
     #[error("{0}")]
@@ -62,6 +62,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// A definition that is not understood is a refusal: nothing was changed.
+    pub(crate) fn refusal(self) -> Error {
+        match self {
+            Error::Bytes(error) => Error::Refused(error.to_string()),
+            other => other,
+        }
+    }
+
     /// Adds the file that the bytes come from.
     pub(crate) fn of(self, path: &Path) -> Error {
         match self {

@@ -8,8 +8,10 @@
 mod attach;
 mod barrier;
 mod fill;
+mod ground;
 mod pages;
 mod probe;
+mod trial;
 mod twin;
 
 use std::path::Path;
@@ -24,8 +26,11 @@ use server::{Session, TableName};
 use crate::Error;
 pub use crate::pipeline::Next;
 use attach::Attach;
+use ground::Ground;
+pub use trial::trial;
 
 /// The table to fill, and how.
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The table. It does not exist yet, or is empty.
     pub target: &'a TableName,
@@ -75,6 +80,14 @@ pub struct Input<'a, P> {
     pub rows: &'a Rows<'a, P>,
 }
 
+/// A definition that SHOW CREATE TABLE of this server prints, as a table.
+///
+/// # Errors
+/// [`Error::Refused`] for what is not understood.
+pub fn table(session: &Session, definition: &str) -> Result<Table, Error> {
+    twin::parse(session, definition).map_err(Error::refusal)
+}
+
 /// Fills a table. The server's data folder must be on this machine, and this process must run as the server's
 /// user or as root.
 ///
@@ -91,4 +104,22 @@ pub fn write<D: Disk + Tree, P: Send>(
     let mut attach = Attach::begin(session, disk, request)?;
     let made = attach.run(&mut input);
     attach.end(made)
+}
+
+/// Removes what a killed run may have left beside a table, if anything is there.
+///
+/// # Errors
+/// Errors of the server and of files. A folder that can't be read is none: then there was no such run.
+pub fn sweep<D: Disk + Tree>(
+    session: &mut Session,
+    disk: &D,
+    target: &TableName,
+    progress: &dyn Progress,
+) -> Result<(), Error> {
+    if !Ground::is_littered(session, disk, target)? {
+        return Ok(());
+    }
+    let mut ground = Ground::take(session, disk, target, progress)?;
+    let cleared = ground.clear();
+    ground.end(cleared)
 }

@@ -100,7 +100,7 @@ impl Exit {
             if let Some(error) = cause.downcast_ref::<import::Error>() {
                 return match error {
                     import::Error::Busy { .. } | import::Error::Unfinished { .. } => Exit::Busy,
-                    import::Error::Stopped => stopped(),
+                    import::Error::Stopped | import::Error::Ended => stopped(),
                     import::Error::Server(error) => of_server(error),
                     _ => Exit::Failed,
                 };

@@ -30,6 +30,8 @@ mod extract;
 mod form;
 #[path = "main/galera.rs"]
 mod galera;
+#[path = "main/ibd.rs"]
+mod ibd;
 #[path = "main/lock.rs"]
 mod lock;
 #[path = "main/lvm.rs"]

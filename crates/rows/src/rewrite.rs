@@ -157,6 +157,36 @@ impl Rewriter {
         out.push(b'\n');
         Ok(())
     }
+
+    /// Calls `each` with the values that the line would have: the number of the field, from 0, and its value;
+    /// `None` is NULL. It is not called for fields that are left out.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Rewriter::rewrite`]; `each` may have been called.
+    pub fn values(&mut self, record: &[u8], mut each: impl FnMut(usize, Option<&[u8]>)) -> Result<(), Unfit> {
+        let Rewriter { dialect, nulls, columns, scratch, made, .. } = self;
+        let (mut found, mut unfit) = (0, None);
+        each_field(dialect, record, |field, _| {
+            let column = columns.get(found).copied();
+            found += 1;
+            let Some(column) = column.filter(|column| column.rule != FieldRule::Skip) else { return };
+            if !field.escaped && !field.quoted && !field.malformed && column.is_copied(field.raw) {
+                return each(found - 1, Some(field.raw));
+            }
+            match value(column.rule, &field, (dialect, nulls), (scratch, made)) {
+                Ok(value) => each(found - 1, value),
+                Err(what) => {
+                    let value = field.text(dialect, scratch).to_vec();
+                    unfit.get_or_insert(Unfit::Value { field: found, value, what });
+                }
+            }
+        });
+        if found != columns.len() {
+            return Err(Ragged { expected: columns.len(), found }.into());
+        }
+        unfit.map_or(Ok(()), Err)
+    }
 }
 
 /// A line under construction.

@@ -169,13 +169,16 @@ pub(super) fn decode_variable(
 fn count(text: &[u8], charset: Charset) -> Result<usize, Fault> {
     const BROKEN: Fault = "not text of the column's character set";
     let ascii = text.is_ascii();
+    if ascii && charset.min == 1 {
+        return Ok(text.len());
+    }
     match charset.name {
         "utf8mb4" | "utf8mb3" => {
             let text = std::str::from_utf8(text).map_err(|_| BROKEN)?;
             let narrow = charset.max == 4 || text.chars().all(|char| char.len_utf8() < 4);
             if narrow { Ok(text.chars().count()) } else { Err(BROKEN) }
         }
-        "ascii" | "swe7" if !ascii => Err(BROKEN),
+        "ascii" | "swe7" => Err(BROKEN),
         "ucs2" | "utf16" | "utf16le" => {
             let (units, []) = text.as_chunks::<2>() else { return Err(BROKEN) };
             let unit = |bytes: &[u8; 2]| match charset.name {
@@ -197,7 +200,7 @@ fn count(text: &[u8], charset: Charset) -> Result<usize, Fault> {
             let valid = chars.iter().all(|char| char::from_u32(u32::from_be_bytes(*char)).is_some());
             if valid { Ok(chars.len()) } else { Err(BROKEN) }
         }
-        _ if charset.max == 1 || ascii => Ok(text.len()),
+        _ if charset.max == 1 => Ok(text.len()),
         _ => Err("letters beyond ASCII in a character set that is not checked here"),
     }
 }

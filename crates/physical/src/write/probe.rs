@@ -23,12 +23,18 @@ pub(super) enum Way {
     Stranger,
 }
 
+impl Way {
+    pub(super) fn of(session: &Session) -> Way {
+        if session.about.version < TAKES_STRANGERS { Way::Discard } else { Way::Stranger }
+    }
+}
+
 fn refused<T>(what: impl Into<String>) -> Result<T, Error> {
     Err(Error::Refused(what.into()))
 }
 
-/// Determines how this server gets files.
-pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<Way, Error> {
+/// Refuses a server that does not import what is made here.
+pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<(), Error> {
     let about = &session.about;
     if about.flavour != Flavour::MariaDb || about.version < SERVER_MIN {
         return refused(format!(
@@ -47,7 +53,7 @@ pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<Way
             "the rows would not be in the binary log: neither replicas nor a recovery would get them",
         );
     }
-    let way = if about.version < TAKES_STRANGERS { Way::Discard } else { Way::Stranger };
+    let way = Way::of(session);
     for (name, wanted, what) in [
         ("innodb_file_per_table", "1", "new tables have no file of their own (innodb_file_per_table)"),
         ("innodb_encrypt_tables", "OFF", "new tables are encrypted (innodb_encrypt_tables)"),
@@ -63,7 +69,7 @@ pub(super) fn server(session: &mut Session, request: &Request<'_>) -> Result<Way
             session.about.version_text
         ));
     }
-    Ok(way)
+    Ok(())
 }
 
 /// The meaning of [`RowFormat::Default`] on this server.

@@ -24,22 +24,28 @@ pub(super) struct Names {
     pub(super) twin: TableName,
     /// What the target is called until it is dropped.
     pub(super) old: TableName,
+    /// An empty table that shows where the server's files are.
+    pub(super) probe: TableName,
     /// The name of the lock that is held meanwhile.
     pub(super) lock: String,
 }
 
 impl Names {
     pub(super) fn of(target: &TableName) -> Names {
-        let text = format!("{}\0{}", target.schema, target.table);
-        let hash = crc_fast::checksum(Crc64Nvme, text.as_bytes());
-        let name =
-            |start: &str| TableName { schema: target.schema.clone(), table: format!("{start}{hash:016x}") };
-        Names {
-            twin: name("_remora_ibd_"),
-            old: name("_remora_old_"),
-            lock: format!("remora.ibd.{hash:016x}"),
-        }
+        let name = |start: &str| beside(target, start);
+        let (twin, old, probe) = (name("_remora_ibd_"), name("_remora_old_"), name("_remora_here_"));
+        Names { lock: format!("remora.ibd.{:016x}", hash(target)), twin, old, probe }
     }
+}
+
+/// A table in the target's database, whose name begins with `start`.
+pub(super) fn beside(target: &TableName, start: &str) -> TableName {
+    TableName { schema: target.schema.clone(), table: format!("{start}{:016x}", hash(target)) }
+}
+
+fn hash(target: &TableName) -> u64 {
+    let text = format!("{}\0{}", target.schema, target.table);
+    crc_fast::checksum(Crc64Nvme, text.as_bytes())
 }
 
 /// The paths of a twin's files that exist, whatever the folder of its database is called.

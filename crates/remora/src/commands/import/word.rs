@@ -1,6 +1,6 @@
 //! The values of an import's options, as typed.
 
-use import::{FieldTarget, Indexes, OnDuplicate};
+use import::{FieldTarget, Indexes, OnDuplicate, Physical};
 use rows::{DateOrder, LineEnd};
 
 use crate::commands::unquoted;
@@ -100,6 +100,14 @@ pub(super) fn indexes(text: &str) -> Result<Indexes, String> {
         "before" => Ok(Indexes::Before),
         "after" => Ok(Indexes::After),
         _ => Err("auto, before or after".to_owned()),
+    }
+}
+
+pub(super) fn physical(text: &str) -> Result<Physical, String> {
+    match text {
+        "auto" => Ok(Physical::Auto),
+        "only" => Ok(Physical::Only),
+        _ => Err("auto or only".to_owned()),
     }
 }
 

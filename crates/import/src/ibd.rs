@@ -1,0 +1,421 @@
+//! Fills the table beside the target by writing its file: no row goes through the server.
+//!
+//! What can't be in such a file, and what only the server can judge, is refused with the reason; the rows then
+//! go to the server.
+
+mod cell;
+
+use std::ops::Range;
+use std::path::Path;
+
+use disk::RealDisk;
+use innodb::table::{Generated, Table, Type};
+use innodb::write::Row;
+use physical::write::{Input, Outcome, Request as Order, Take};
+use rows::{Encoding, Rewriter};
+use server::{Session, TableName, definition};
+
+use crate::chunk::{Chunk, Chunker};
+use crate::doubt::Doubted;
+use crate::job::{Field, Job, Names, Way};
+use crate::request::{FieldTarget, OnDuplicate, Physical, Request};
+use crate::source::Files;
+use crate::world::World;
+use crate::{Error, Reject};
+use cell::{Cells, Rules};
+
+/// How many bytes of rows and index entries are in memory while they are sorted.
+const MEMORY: usize = 384 << 20;
+/// How many bits of a row's place tell its line. The others tell its file.
+const LINE_BITS: u32 = 40;
+
+/// What became of it.
+pub(crate) enum Filled {
+    /// All rows are in the table.
+    Whole {
+        /// How many.
+        rows: u64,
+        /// Bytes of text that were read.
+        bytes: u64,
+    },
+    /// The table is as before; the reason.
+    Refused(String),
+}
+
+/// Where the value of a column comes from.
+enum Source {
+    /// The file.
+    Field,
+    /// It is the same in all rows: the stored bytes, `None` for NULL and for columns that are not stored.
+    Constant(Option<Vec<u8>>),
+    /// Numbers that begin with this one.
+    Counter(u64),
+}
+
+/// How the records of a file become rows.
+struct Layout {
+    fields: Vec<Field>,
+    /// The column of each field.
+    columns: Vec<Option<usize>>,
+}
+
+/// An import whose table is filled by its file.
+pub(crate) struct Fill<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) world: &'a World<'a>,
+    pub(crate) files: &'a Files<'a>,
+    pub(crate) job: &'a Job,
+}
+
+/// Removes what a run left that was killed while it wrote the file.
+pub(crate) fn sweep(session: &mut Session, names: &Names, world: &World<'_>) -> Result<(), Error> {
+    physical::write::sweep(session, &RealDisk, &names.shadow, world.progress).map_err(|error| match error {
+        physical::Error::Server(error) => Error::Server(error),
+        other => Error::Target(other.to_string()),
+    })
+}
+
+impl Fill<'_> {
+    /// Fills a table that exists and is empty.
+    pub(crate) fn run(&self, session: &mut Session, name: &TableName) -> Result<Filled, Error> {
+        if let Some(why) = self.unsuited() {
+            return Ok(Filled::Refused(why));
+        }
+        let text = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
+        let text =
+            text.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten().unwrap_or_default();
+        let table = match physical::write::table(session, &text) {
+            Ok(table) => table,
+            Err(error) => return self.judge(error),
+        };
+        let plan = match Plan::new(self, session, (name, &text, &table))? {
+            Ok(plan) => plan,
+            Err(why) => return Ok(Filled::Refused(why)),
+        };
+        let folder = std::env::temp_dir();
+        let order = self.order(name, &text, &folder);
+        if let Err(error) = physical::write::trial(session, &RealDisk, &order) {
+            return self.judge(error);
+        }
+        let is_readable_again = (0..self.files.len()).all(|file| self.files.is_readable_again(file));
+        let filled = self.fill(session, Order { sorted: is_readable_again, ..order }, &plan);
+        let is_unsorted =
+            matches!(&filled, Err(physical::Error::Row { source: innodb::Error::Unsorted { .. }, .. }));
+        let filled = match filled {
+            Err(physical::Error::Row { place, .. }) if is_unsorted && is_readable_again => {
+                let (file, line) = self.place(place);
+                self.world.progress.note(&format!(
+                    "rows are not in the order of the primary key ({}:{line}): they are sorted first",
+                    self.files.name(file)
+                ));
+                self.fill(session, Order { sorted: false, ..order }, &plan)
+            }
+            filled => filled,
+        };
+        match filled {
+            Ok((Outcome { rows, bytes: size, added }, bytes)) => {
+                let mut note = format!("the table's file was written directly: {} MiB", size >> 20);
+                if !added.is_empty() {
+                    note += &format!("; the server built {}", added.join(", "));
+                }
+                self.world.progress.note(&note);
+                Ok(Filled::Whole { rows, bytes })
+            }
+            Err(error) => self.judge(error),
+        }
+    }
+
+    /// Why this import needs the server for its rows.
+    fn unsuited(&self) -> Option<String> {
+        let Fill { request, job, .. } = self;
+        let why = if job.way != Way::Shadow {
+            "the rows go into the table as it is, not into a new one in its place"
+        } else if job.on_duplicate != OnDuplicate::Error {
+            "only the server knows which keys are there (--on-duplicate)"
+        } else if request.physical == Physical::Only && request.rejects_max > 0 {
+            "no row can be set aside (--max-rejects)"
+        } else if !job.set.is_empty() {
+            "the server computes a column"
+        } else if job.encoding == Encoding::Binary {
+            "the text has no character set (--encoding binary)"
+        } else if request.sql_mode.is_some() {
+            "--sql-mode has a meaning for the server only"
+        } else {
+            return None;
+        };
+        Some(why.to_owned())
+    }
+
+    /// What the writer is told.
+    fn order<'a>(&'a self, name: &'a TableName, definition: &'a str, folder: &'a Path) -> Order<'a> {
+        Order {
+            target: name,
+            definition,
+            sorted: true,
+            threads: self.request.sessions.unwrap_or(self.world.cores).max(1),
+            memory: MEMORY,
+            bytes: self.files.bytes(),
+            folder,
+            unlogged: self.job.no_binlog,
+            stop: &self.world.stop,
+            progress: self.world.progress,
+        }
+    }
+
+    /// Writes the file; returns how many bytes of text were read too.
+    fn fill(
+        &self,
+        session: &mut Session,
+        request: Order<'_>,
+        plan: &Plan,
+    ) -> Result<(Outcome, u64), physical::Error> {
+        let world = self.world;
+        let packet = usize::try_from(session.about.max_allowed_packet).unwrap_or(usize::MAX);
+        let mut chunker = Chunker::new(self.files, self.job.cut(packet), request.threads + 2, world.progress);
+        let mut bytes = 0;
+        let mut next = || {
+            let chunk = chunker.next_chunk().map_err(|error| input(world.stopped(error)))?;
+            Ok(chunk.map(|chunk| {
+                bytes += chunk.bytes().len() as u64;
+                let records = chunk.records;
+                (chunk, records)
+            }))
+        };
+        let watch = self.job.guessed.any().then(|| self.job.watch());
+        let rows = |table: &Table, chunk: Chunk, before: u64, take: &mut Take<'_>| {
+            if let Some(doubted) = watch.as_ref().and_then(|watch| Doubted::of(&chunk, watch)) {
+                return Err(input(doubted.error()));
+            }
+            self.rows(plan, (table, &chunk, before), take)
+        };
+        let input = Input { next: &mut next, rows: &rows };
+        let outcome = physical::write::write(session, &RealDisk, &request, input)?;
+        Ok((outcome, bytes))
+    }
+
+    /// Gives the rows of a chunk.
+    fn rows(
+        &self,
+        plan: &Plan,
+        (table, chunk, before): (&Table, &Chunk, u64),
+        take: &mut Take<'_>,
+    ) -> Result<(), physical::Error> {
+        let Job { dialect, nulls, .. } = self.job;
+        let layout = plan.layout(chunk.file);
+        let rules = layout.fields.iter().map(|field| field.rule).collect();
+        let mut rewriter = Rewriter::new(*dialect, nulls.clone(), rules, layout.fields.len());
+        let mut cells = Cells::new(table.columns().len());
+        let (mut row, mut number) = (Row::default(), before);
+        let (mut line, mut start) = (chunk.line, 0);
+        for range in self.job.records(chunk.bytes()) {
+            line += chunk.lines_in(start..range.start);
+            start = range.start;
+            let record = chunk.bytes().get(range.clone()).unwrap_or_default();
+            cells.clear();
+            let read = rewriter.values(record, |field, value| {
+                if let Some(Some(column)) = layout.columns.get(field) {
+                    cells.set(*column, value);
+                }
+            });
+            if let Err(unfit) = read {
+                let reason = self.job.format.reason(dialect, record).unwrap_or_else(|| unfit.to_string());
+                return Err(self.reject((chunk, line, range), None, reason));
+            }
+            row.clear();
+            for (at, column) in table.columns().iter().enumerate() {
+                let pushed = match plan.sources.get(at) {
+                    Some(Source::Field) => cells.push(at, column, plan.rules, &mut row),
+                    Some(Source::Counter(first)) => {
+                        row.push_text(column, (first + number).to_string().as_bytes()).map_err(cell::what)
+                    }
+                    Some(Source::Constant(stored)) => {
+                        row.push(stored.as_deref());
+                        Ok(())
+                    }
+                    None => {
+                        row.push(None);
+                        Ok(())
+                    }
+                };
+                if let Err(what) = pushed {
+                    let value = cells.get(at).map(|text| String::from_utf8_lossy(text).into_owned());
+                    return Err(self.reject((chunk, line, range), Some((&column.name, value)), what));
+                }
+            }
+            number += 1;
+            take(&row, (chunk.file as u64) << LINE_BITS | line)?;
+        }
+        self.world.progress.done(number - before, chunk.bytes().len() as u64);
+        Ok(())
+    }
+
+    /// The error for a record that can't be a row.
+    fn reject(
+        &self,
+        (chunk, line, range): (&Chunk, u64, Range<usize>),
+        column: Option<(&str, Option<String>)>,
+        reason: String,
+    ) -> physical::Error {
+        let (column, value) = column.map_or((None, None), |(name, value)| (Some(name.to_owned()), value));
+        let record = chunk.bytes().get(range).unwrap_or_default().to_vec();
+        let reject =
+            Reject { file: chunk.file, name: chunk.name.to_string(), line, column, value, reason, record };
+        input(Error::Rejects { rejects: vec![reject], limit: 0 })
+    }
+
+    /// The file and the line of a row.
+    fn place(&self, place: u64) -> (usize, u64) {
+        let file = usize::try_from(place >> LINE_BITS).unwrap_or(usize::MAX);
+        (file, place & ((1 << LINE_BITS) - 1))
+    }
+
+    /// Tells a refusal from an error. What the server may take is none where the rows may go there.
+    fn judge(&self, error: physical::Error) -> Result<Filled, Error> {
+        let may_go_on = self.request.physical == Physical::Auto;
+        let error = match error {
+            physical::Error::Refused(why) => return Ok(Filled::Refused(why)),
+            physical::Error::Stopped => return Err(Error::Ended),
+            physical::Error::Row { place, earlier, source } => {
+                let is_duplicate = matches!(source, innodb::Error::Duplicate { .. });
+                let (file, line) = self.place(place);
+                let mut reason = source.to_string();
+                if let Some((file, line)) = earlier.map(|place| self.place(place)) {
+                    reason += &format!(", which {}:{line} has", self.files.name(file));
+                }
+                let name = self.files.name(file).to_owned();
+                let (column, value, record) = (None, None, Vec::new());
+                let reject = Reject { file, name, line, column, value, reason, record };
+                if may_go_on && !(is_duplicate && self.request.rejects_max == 0) {
+                    return Ok(Filled::Refused(reject.to_string()));
+                }
+                Error::Rejects { rejects: vec![reject], limit: 0 }
+            }
+            physical::Error::Input(source) => match source.downcast::<Error>() {
+                Ok(error) => match *error {
+                    Error::Rejects { rejects, .. } if may_go_on => {
+                        let first = rejects.first().map(ToString::to_string).unwrap_or_default();
+                        return Ok(Filled::Refused(first));
+                    }
+                    other => other,
+                },
+                Err(other) => Error::Target(other.to_string()),
+            },
+            physical::Error::Server(error) => Error::Server(error),
+            physical::Error::Rejected(why) if may_go_on => return Ok(Filled::Refused(why)),
+            other => Error::Target(other.to_string()),
+        };
+        Err(error)
+    }
+}
+
+/// Passes an error of the input through the writer.
+fn input(error: Error) -> physical::Error {
+    physical::Error::Input(Box::new(error))
+}
+
+/// How records become rows of the table.
+struct Plan {
+    sources: Vec<Source>,
+    usual: Layout,
+    /// For files whose columns are in another order.
+    others: Vec<(usize, Layout)>,
+    rules: Rules,
+}
+
+impl Plan {
+    fn layout(&self, file: usize) -> &Layout {
+        self.others.iter().find(|(other, _)| *other == file).map_or(&self.usual, |(_, layout)| layout)
+    }
+
+    /// Decides where the value of each column comes from; or says why it can't be told.
+    fn new(
+        fill: &Fill<'_>,
+        session: &mut Session,
+        (name, text, table): (&TableName, &str, &Table),
+    ) -> Result<Result<Plan, String>, Error> {
+        let job = fill.job;
+        let layout = |fields: Vec<Field>| {
+            let columns = fields.iter().map(|field| match &field.target {
+                FieldTarget::Column(name) => {
+                    table.columns().iter().position(|column| column.name.eq_ignore_ascii_case(name))
+                }
+                FieldTarget::Variable(_) | FieldTarget::Skip => None,
+            });
+            Layout { columns: columns.collect(), fields }
+        };
+        let usual = layout(job.fields.clone());
+        let others = job.orders.keys().map(|file| (*file, layout(job.fields_in(*file)))).collect();
+        let rules = Rules::of(&session.about.sql_mode);
+        let mut sources = Vec::new();
+        for (at, column) in table.columns().iter().enumerate() {
+            if column.hidden || column.generated == Generated::Virtual {
+                sources.push(Source::Constant(None));
+                continue;
+            }
+            let is_given = usual.columns.contains(&Some(at));
+            if let Some(why) = cell::unsuited(&column.kind).filter(|_| is_given) {
+                return Ok(Err(format!("`{}`: {why}", column.name)));
+            }
+            if is_given && matches!(column.kind, Type::Timestamp { .. }) && !is_utc(fill, session)? {
+                return Ok(Err(format!(
+                    "`{}` is a TIMESTAMP, and the times are not in UTC (--time-zone +00:00 says that they are)",
+                    column.name
+                )));
+            }
+            sources.push(if is_given {
+                Source::Field
+            } else if column.auto_increment {
+                Source::Counter(definition::counter(text).unwrap_or(1))
+            } else {
+                match default(session, name, column)? {
+                    Some(stored) => Source::Constant(stored),
+                    None => {
+                        return Ok(Err(format!("the server computes the default of `{}`", column.name)));
+                    }
+                }
+            });
+        }
+        Ok(Ok(Plan { sources, usual, others, rules }))
+    }
+}
+
+/// Whether TIMESTAMP values of the files are in UTC.
+fn is_utc(fill: &Fill<'_>, session: &mut Session) -> Result<bool, Error> {
+    let zone = match fill.job.time_zone.clone().or(fill.request.time_zone.clone()) {
+        Some(zone) => Some(zone),
+        None => session
+            .value("SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)")?,
+    };
+    Ok(zone.is_some_and(|zone| {
+        ["+00:00", "-00:00", "UTC", "Etc/UTC", "GMT"].iter().any(|name| zone.eq_ignore_ascii_case(name))
+    }))
+}
+
+/// The stored default of a column, with `Some(None)` for NULL; `None` if the server computes it or there is
+/// none.
+fn default(
+    session: &mut Session,
+    table: &TableName,
+    column: &innodb::table::Column,
+) -> Result<Option<Option<Vec<u8>>>, Error> {
+    let (schema, table) = (session.quote(&table.schema), session.quote(&table.table));
+    let found = session.value(&format!(
+        "SELECT column_default FROM information_schema.columns WHERE table_schema = {schema} \
+         AND table_name = {table} AND column_name = {}",
+        session.quote(&column.name)
+    ))?;
+    let text = match found.as_deref() {
+        None | Some("NULL") => return Ok(column.nullable.then_some(None)),
+        Some(text) => text,
+    };
+    let literal = text.starts_with('\'') || text.starts_with("x'") || text.parse::<f64>().is_ok();
+    if !literal || cell::unsuited(&column.kind).is_some() || matches!(column.kind, Type::Timestamp { .. }) {
+        return Ok(None);
+    }
+    // The server knows what its literals mean.
+    let Some(value) = session.value(&format!("SELECT {text}"))? else { return Ok(None) };
+    let (mut cells, mut row) = (Cells::new(1), Row::default());
+    cells.set(0, Some(value.as_bytes()));
+    let rules = Rules::of(&session.about.sql_mode);
+    Ok(cells.push(0, column, rules, &mut row).is_ok().then(|| row.get(0).map(<[u8]>::to_vec)))
+}

@@ -1,0 +1,150 @@
+//! Values of a record on their way to stored bytes.
+
+use innodb::table::collation::Collation;
+use innodb::table::{Column, Type};
+use innodb::write::Row;
+
+/// What the server's sql_mode forbids.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Whether a date may have a month or a day of zero.
+    zero_dates: bool,
+}
+
+impl Rules {
+    pub(super) fn of(sql_mode: &str) -> Rules {
+        let forbids = |mode: &str| ["NO_ZERO_DATE", "NO_ZERO_IN_DATE", "TRADITIONAL"].contains(&mode.trim());
+        Rules { zero_dates: !sql_mode.split(',').any(forbids) }
+    }
+}
+
+/// The texts of a record, by column.
+pub(super) struct Cells {
+    bytes: Vec<u8>,
+    /// Where the text of each column is; none for NULL.
+    places: Vec<Option<(usize, usize)>>,
+    /// A text as the column's character set has it.
+    made: Vec<u8>,
+}
+
+impl Cells {
+    pub(super) fn new(columns: usize) -> Cells {
+        Cells { bytes: Vec::new(), places: vec![None; columns], made: Vec::new() }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.fill(None);
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, column: usize, value: Option<&[u8]>) {
+        if let (Some(value), Some(place)) = (value, self.places.get_mut(column)) {
+            *place = Some((self.bytes.len(), self.bytes.len() + value.len()));
+            self.bytes.extend_from_slice(value);
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, column: usize) -> Option<&[u8]> {
+        let (start, end) = (*self.places.get(column)?)?;
+        self.bytes.get(start..end)
+    }
+
+    /// Adds the value of a column to a row, or says why that can't be.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        at: usize,
+        column: &Column,
+        rules: Rules,
+        row: &mut Row,
+    ) -> Result<(), String> {
+        let Some((start, end)) = self.places.get(at).copied().flatten() else {
+            if !column.nullable {
+                return Err("NULL in a column that can't be NULL".to_owned());
+            }
+            row.push(None);
+            return Ok(());
+        };
+        let text = self.bytes.get(start..end).unwrap_or_default();
+        let text = match &column.kind {
+            Type::Date | Type::Datetime { .. } | Type::Timestamp { .. }
+                if !rules.zero_dates && has_zeros(text) =>
+            {
+                return Err("a date with zeros, which sql_mode forbids".to_owned());
+            }
+            Type::Char { chars, collation: Collation::BINARY } => {
+                filled(text, usize::from(*chars), &mut self.made)
+            }
+            Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {
+                in_charset(text, *collation, &mut self.made)
+                    .ok_or("letters that are converted by the server only")?
+            }
+            Type::Enum(members) | Type::Set(members) => in_charset(text, members.collation(), &mut self.made)
+                .ok_or("letters that are converted by the server only")?,
+            _ => text,
+        };
+        row.push_text(column, text).map_err(what)
+    }
+}
+
+/// What is wrong with a value, without the column's name and the value.
+pub(super) fn what(error: innodb::Error) -> String {
+    match error {
+        innodb::Error::Value { what, .. } => what.to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Why values of this type only come from the server.
+pub(super) fn unsuited(kind: &Type) -> Option<&'static str> {
+    let collation = match kind {
+        Type::Char { collation, .. } | Type::Varchar { collation, .. } | Type::Blob { collation, .. } => {
+            *collation
+        }
+        Type::Enum(members) | Type::Set(members) if members.is_numbered() => {
+            return Some("the server tells its members apart");
+        }
+        Type::Enum(members) | Type::Set(members) => members.collation(),
+        Type::Geometry(_) | Type::Bit { .. } | Type::Vector { .. } => {
+            return Some("the server reads such values");
+        }
+        _ => return None,
+    };
+    (collation.charset().min > 1).then_some("its character set is not like ASCII")
+}
+
+/// Whether a date has a month or a day of zero.
+fn has_zeros(text: &[u8]) -> bool {
+    text.get(5..7) == Some(b"00") || text.get(8..10) == Some(b"00")
+}
+
+/// The value of a BINARY: filled up with zeros.
+fn filled<'a>(text: &'a [u8], bytes: usize, made: &'a mut Vec<u8>) -> &'a [u8] {
+    if text.len() >= bytes {
+        return text;
+    }
+    made.clear();
+    made.extend_from_slice(text);
+    made.resize(bytes, 0);
+    made
+}
+
+/// A text in UTF-8 as a character set has it; `None` if that is not known here.
+fn in_charset<'a>(text: &'a [u8], collation: Collation, made: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let charset = collation.charset();
+    if ["binary", "utf8mb4", "utf8mb3"].contains(&charset.name) || text.is_ascii() {
+        return Some(text);
+    }
+    if charset.name != "latin1" {
+        return None;
+    }
+    made.clear();
+    for letter in std::str::from_utf8(text).ok()?.chars() {
+        // What the server calls latin1 is windows-1252, which has other letters from 80 to 9f.
+        let byte = u8::try_from(u32::from(letter)).ok().filter(|byte| !(0x80..0xa0).contains(byte))?;
+        made.push(byte);
+    }
+    Some(made)
+}

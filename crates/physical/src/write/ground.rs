@@ -1,0 +1,160 @@
+//! The place beside the target where a table is filled, and how it is left as it was.
+
+use std::path::PathBuf;
+
+use disk::{Disk, Tree};
+use progress::Progress;
+use server::{Session, TableName};
+
+use super::probe::Way;
+use super::twin::{self, Names};
+use crate::Error;
+use crate::error::io;
+
+/// The owner of the twin's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The server's, if there is one.
+    Server,
+    /// remora: the server does not use it.
+    Us,
+}
+
+/// The session, the names and the folder of the tables beside a target, while nobody else uses them.
+pub(super) struct Ground<'a, D> {
+    pub(super) session: &'a mut Session,
+    pub(super) disk: &'a D,
+    pub(super) names: Names,
+    pub(super) way: Way,
+    /// The server's data folder.
+    pub(super) data: PathBuf,
+    pub(super) owner: Owner,
+    target: TableName,
+    progress: &'a dyn Progress,
+    /// Whether the session writes to the binary log again afterwards.
+    logs: bool,
+}
+
+impl<'a, D: Disk + Tree> Ground<'a, D> {
+    /// Takes the lock. Nothing is changed.
+    pub(super) fn take(
+        session: &'a mut Session,
+        disk: &'a D,
+        target: &TableName,
+        progress: &'a dyn Progress,
+    ) -> Result<Ground<'a, D>, Error> {
+        let data = PathBuf::from(&session.about.datadir);
+        if disk.list(&data).is_err() {
+            return Err(Error::Refused(format!("the server's data folder {} is not here", data.display())));
+        }
+        let names = Names::of(target);
+        if !session.lock(&names.lock, 0)? {
+            return Err(Error::Refused(format!("another session fills {target}")));
+        }
+        let (way, owner, target) = (Way::of(session), Owner::Server, target.clone());
+        Ok(Ground { session, disk, names, way, data, owner, target, progress, logs: false })
+    }
+
+    /// Whether a run that was killed has left something.
+    pub(super) fn is_littered(session: &mut Session, disk: &D, target: &TableName) -> Result<bool, Error> {
+        let names = Names::of(target);
+        for table in [&names.twin, &names.old, &names.probe] {
+            if session.execute(&format!("SELECT 1 FROM {table} LIMIT 0")).is_ok() {
+                return Ok(true);
+            }
+        }
+        let data = PathBuf::from(&session.about.datadir);
+        Ok(disk.list(&data).is_ok() && !twin::files(disk, &data, &names.twin.table)?.is_empty())
+    }
+
+    /// Removes what a killed run left.
+    pub(super) fn clear(&mut self) -> Result<(), Error> {
+        self.quiet()?;
+        self.here()?;
+        self.sweep()
+    }
+
+    /// Proves that the folder is this server's: a table that it makes is there. Another server may have the
+    /// same path on another machine.
+    fn here(&mut self) -> Result<(), Error> {
+        let probe = self.names.probe.clone();
+        self.session.execute(&format!("DROP TABLE IF EXISTS {probe}"))?;
+        self.session.execute(&format!("CREATE TABLE {probe} (a INT) ENGINE = InnoDB"))?;
+        let files = twin::files(self.disk, &self.data, &probe.table);
+        self.session.execute(&format!("DROP TABLE {probe}"))?;
+        let is_here = files?.iter().any(|path| path.extension().is_some_and(|end| end == "ibd"));
+        if is_here {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "{} is not the data folder of this server, or not readable",
+            self.data.display()
+        )))
+    }
+
+    /// Keeps the session's statements out of the binary log, because no other server has the files.
+    fn quiet(&mut self) -> Result<(), Error> {
+        let logs = self.session.about.log_bin
+            && self.session.value("SELECT @@SESSION.sql_log_bin")?.as_deref() == Some("1");
+        if logs {
+            self.session.execute("SET SESSION sql_log_bin = 0")?;
+        }
+        self.logs = logs;
+        Ok(())
+    }
+
+    fn sweep(&mut self) -> Result<(), Error> {
+        let old = self.names.old.clone();
+        if self.session.execute(&format!("SELECT 1 FROM {old} LIMIT 0")).is_ok() {
+            if self.session.value(&format!("SELECT 1 FROM {old} LIMIT 1"))?.is_some() {
+                return Err(Error::Refused(format!(
+                    "{old} has rows: it was {} until a run that was killed put another in its place",
+                    self.target
+                )));
+            }
+            self.session.execute(&format!("DROP TABLE {old}"))?;
+        }
+        self.discard()
+    }
+
+    /// Removes the twin and its files.
+    fn discard(&mut self) -> Result<(), Error> {
+        if self.owner == Owner::Us {
+            self.remove_files()?;
+        }
+        // The server removes a table that it knows, with its file.
+        self.session.execute(&format!("DROP TABLE IF EXISTS {}", self.names.twin))?;
+        self.remove_files()
+    }
+
+    fn remove_files(&self) -> Result<(), Error> {
+        for path in twin::files(self.disk, &self.data, &self.names.twin.table)? {
+            // The server does not drop a table with a discarded file if the definition is gone.
+            let is_definition = path.extension().is_some_and(|end| end == "frm");
+            if !is_definition || self.way == Way::Stranger || self.owner == Owner::Server {
+                self.disk.remove(&path).map_err(io(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases everything. Of two errors the first one is returned.
+    pub(super) fn end<T>(mut self, made: Result<T, Error>) -> Result<T, Error> {
+        let mut ended = Ok(());
+        if made.is_err() {
+            // It fails if the session holds no locks.
+            self.session.execute("UNLOCK TABLES").ok();
+            ended = self.discard();
+        }
+        if self.logs {
+            ended =
+                ended.and(self.session.execute("SET SESSION sql_log_bin = 1").map(drop).map_err(Error::from));
+        }
+        ended = ended.and(self.session.unlock(&self.names.lock).map_err(Error::from));
+        if let (Err(_), Err(error)) = (&made, &ended) {
+            self.progress.warn(&format!("what was begun could not be removed: {error}"));
+        }
+        let made = made?;
+        ended.map(|()| made)
+    }
+}

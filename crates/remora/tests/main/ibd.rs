@@ -1,0 +1,267 @@
+//! Imports that write the table's file.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use crate::support::{Place, on_every_server, on_mariadb, until};
+
+const TABLE: &str = "(id INT UNSIGNED NOT NULL AUTO_INCREMENT, name VARCHAR(60) CHARACTER SET latin1 NOT NULL, \
+    price DECIMAL(9,2), born DATE, seen TIMESTAMP(3) NULL, kind ENUM('a','b'), code BINARY(4) NOT NULL DEFAULT 'ab', \
+    note TEXT CHARACTER SET utf8mb4, twice INT AS (id * 2) VIRTUAL, gone INT DEFAULT 7, PRIMARY KEY (id), \
+    KEY born (born, kind), KEY name (name))";
+
+/// Rows in the order of their key, some with quotes, NULLs and letters beyond ASCII.
+fn text(ids: impl Iterator<Item = u32>) -> String {
+    let mut text = String::from("id,born,name,price,kind,seen,note\n");
+    for id in ids {
+        let month = id % 12 + 1;
+        let word = match id % 4 {
+            0 => format!("Zo\u{eb} {id}"),
+            1 => format!("\"O'Brien, Al {id}\""),
+            2 => format!("plain {id}"),
+            _ => format!("\"\"\"q\"\" {id}\""),
+        };
+        let note = if id % 50 == 0 { "\u{20ac}".repeat(9000) } else { format!("n{id}") };
+        let born = if id % 3 == 0 { String::new() } else { format!("19{:02}-{month:02}-17", id % 100) };
+        writeln!(text, "{id},{born},{word},{}.5,b,2021-{month:02}-03 04:05:06.789,{note}", id * 3).unwrap();
+    }
+    text
+}
+
+/// Everything that a server can tell of a table.
+fn content(place: &Place, table: &str) -> (String, String) {
+    let checked = place.value(&format!("CHECK TABLE {table} EXTENDED"));
+    assert!(checked.ends_with("|OK"), "{checked}");
+    let rows = place.value(&format!("SELECT * FROM {table} ORDER BY id"));
+    let keys = ["PRIMARY", "born", "name"].map(|key| {
+        place.value(&format!(
+            "SELECT COUNT(*), SUM(id) FROM {table} FORCE INDEX ({key}) WHERE name > '' AND born > 0"
+        ))
+    });
+    let definition = place.value(&format!("SHOW CREATE TABLE {table}"));
+    let definition = definition.split_once('(').unwrap().1;
+    (rows, format!("{}\n{definition}", keys.join("\n")))
+}
+
+fn same(place: &Place, one: &str, other: &str) {
+    let ((rows, rest), (others, other_rest)) = (content(place, one), content(place, other));
+    assert!(rows == others, "{one} and {other} have other rows");
+    assert_eq!(rest, other_rest);
+}
+
+#[test]
+fn a_written_file_has_what_the_server_would_have_stored() {
+    on_every_server(|place| {
+        let file = place.file("rows.csv", text(1..4000));
+        if !place.is_mariadb() {
+            place.sql(&["CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)"]);
+            let ids = place.file("ids.csv", "id\n1\n2\n");
+            place
+                .import(&[&ids, "--into", "t", "--physical"])
+                .exits(1)
+                .says(&["can't be written", "MariaDB"]);
+            place.untouched("t", 0);
+            place.import(&[&ids, "--into", "t", "--physical=auto"]).exits(0).says(&["go to the server"]);
+            assert_eq!(place.count("t"), 2);
+            return;
+        }
+        place.sql(&[&format!("CREATE TABLE sent {TABLE}"), &format!("CREATE TABLE made {TABLE}")]);
+        let zone = ["--time-zone", "+00:00"];
+        let import = |table: &str, more: &[&str]| {
+            place.import(&[&[file.as_str(), "--into", table], zone.as_slice(), more].concat())
+        };
+        import("sent", &[]).exits(0);
+        import("made", &["--physical", "--chunk", "64K"]).exits(0).says(&["file was written directly"]);
+        assert_eq!(place.leftovers(), [""; 0]);
+        same(place, "made", "sent");
+        // Numbers go on, and a replaced table gets its new rows in the same way.
+        place.sql(&["INSERT INTO made (name) VALUES ('next')"]);
+        assert_eq!(place.value("SELECT MAX(id) FROM made"), "4000");
+        import("made", &["--physical=auto", "--replace"]).exits(0).says(&["file was written directly"]);
+        assert_eq!(place.value("SELECT COUNT(*), MAX(id) FROM made"), "3999|3999");
+    });
+}
+
+#[test]
+fn rows_in_another_order_are_sorted_and_repeated_keys_are_named() {
+    on_mariadb(|place| {
+        place.sql(&[&format!("CREATE TABLE t {TABLE}")]);
+        let ids = || (1..3000_u32).map(|id| id * 1009 % 3001);
+        let file = place.file("mixed.csv", text(ids()));
+        let import = |file: &str, more: &[&str]| {
+            let fixed = ["--into", "t", "--physical", "--chunk", "32K", "--time-zone", "+00:00"];
+            place.import(&[&[file], fixed.as_slice(), more].concat())
+        };
+        import(&file, &[])
+            .exits(0)
+            .says(&["not in the order of the primary key (mixed.csv:", "sorted first"]);
+        let sent = ["--into", "sent", "--time-zone", "+00:00"];
+        place.sql(&["CREATE TABLE sent LIKE t"]);
+        place.import(&[[file.as_str()].as_slice(), &sent].concat()).exits(0);
+        same(place, "t", "sent");
+        place.sql(&["TRUNCATE TABLE t"]);
+        for (ids, lines) in [
+            // In order until then, in one chunk and in two; and shuffled.
+            ((1..100).chain(99..200).collect::<Vec<u32>>(), ("twice.csv:101:", "twice.csv:100")),
+            ((1..2900).chain(2899..3000).collect(), ("twice.csv:2901:", "twice.csv:2900")),
+            (ids().chain([1009]).collect(), ("twice.csv:3001:", "twice.csv:2")),
+        ] {
+            let twice = place.file("twice.csv", text(ids.into_iter()));
+            import(&twice, &[]).exits(1).says(&[lines.0, "duplicate entry", "`PRIMARY`", lines.1]);
+            place.untouched("t", 0);
+        }
+        // A key that is not the primary one.
+        place.sql(&["ALTER TABLE t ADD UNIQUE KEY u (price)"]);
+        let twice = place.file("twice.csv", text(1..900) + "901,,x,3.5,b,,\n");
+        import(&twice, &[]).exits(1).says(&["twice.csv:901:", "'3.50' for the key `u`", "twice.csv:2 has"]);
+        place.untouched("t", 0);
+    });
+}
+
+#[test]
+fn what_only_the_server_can_judge_goes_there_if_it_may() {
+    on_mariadb(|place| {
+        place.sql(&[
+            "CREATE TABLE t (id INT PRIMARY KEY, n INT, d DATE)",
+            "CREATE TABLE stamps (id INT PRIMARY KEY, at TIMESTAMP NULL)",
+            "CREATE TABLE doc (id INT PRIMARY KEY, body TEXT CHARACTER SET ucs2)",
+            "CREATE TABLE parent (id INT PRIMARY KEY)",
+            "CREATE TABLE child (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES parent (id))",
+            "CREATE TABLE full (id INT PRIMARY KEY, body TEXT, FULLTEXT KEY f (body))",
+            "CREATE TABLE word (id VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, n INT)",
+            "CREATE TABLE held (id INT PRIMARY KEY) ENGINE = Aria",
+        ]);
+        let good = place.file("good.csv", "id,n,d\n1,2,2020-02-03\n2,,\n");
+        let only =
+            |file: &str, more: &[&str]| place.import(&[&[file, "--into"], more, &["--physical"]].concat());
+        // Each is told in one line, and nothing is changed.
+        for (more, why) in [
+            (["t", "--append"].as_slice(), "not into a new one"),
+            (&["t", "--on-duplicate", "ignore"], "which keys are there"),
+            (&["t", "--max-rejects", "3"], "set aside"),
+            (&["t", "--set", "n=@n+1"], "computes a column"),
+            (&["t", "--sql-mode", "ALLOW_INVALID_DATES"], "--sql-mode"),
+            (&["stamps", "--columns", "id,-,at", "--time-zone", "+02:00"], "TIMESTAMP"),
+            (&["doc", "--columns", "id,-,body"], "character set"),
+            (&["full", "--columns", "id,-,body"], "FULLTEXT"),
+            (&["child", "--columns", "id,t,-"], ""),
+            (&["held", "--columns", "id,-,-"], ""),
+        ] {
+            only(&good, more).exits(1).says(&["the table's file can't be written", why, "--physical=auto"]);
+            place.untouched(more[0], 0);
+        }
+        let auto = |file: &str, more: &[&str]| {
+            place.import(&[&[file, "--into"], more, &["--physical=auto"]].concat())
+        };
+        auto(&good, &["t", "--append"]).exits(0).says(&["the rows go to the server"]);
+        assert_eq!(place.value("SELECT COUNT(*), SUM(n) FROM t"), "2|2");
+        // The server reads this number; the file's writer does not guess.
+        place.sql(&["DELETE FROM t"]);
+        let odd = place.file("odd.csv", "id,n,d\n1,2,2020-02-03\n2,1e2,2020-02-04\n");
+        only(&odd, &["t"]).exits(1).says(&["odd.csv:3: column n, value '1e2': not a whole number"]);
+        place.untouched("t", 0);
+        auto(&odd, &["t"]).exits(0).says(&["odd.csv:3: column n", "go to the server"]);
+        assert_eq!(place.value("SELECT COUNT(*), SUM(n) FROM t"), "2|102");
+        // Words in an order that is only the server's.
+        let words = place.file("words.csv", "id,n\nb,1\nA,2\nc,3\n");
+        auto(&words, &["word"]).exits(0).says(&["go to the server"]);
+        assert_eq!(place.count("word"), 3);
+        place.sql(&["DELETE FROM word"]);
+        let words = place.file("words.csv", "id,n\nA,2\nb,1\nc,3\n");
+        only(&words, &["word"]).exits(0);
+        assert_eq!(place.value("SELECT GROUP_CONCAT(id ORDER BY id) FROM word"), "A,b,c");
+    });
+}
+
+#[test]
+fn a_new_table_and_a_stream_are_written_too() {
+    on_mariadb(|place| {
+        let rows = text(1..2000);
+        let import =
+            ["-", "--into", "t", "--create", "--physical", "--chunk", "64K", "--time-zone", "+00:00"];
+        let mut running = place.spawn(&import);
+        running.stdin().write_all(rows.as_bytes()).unwrap();
+        running.end().exits(0).says(&["file was written directly"]);
+        assert_eq!(place.value("SELECT COUNT(*), SUM(id), MIN(price) FROM t"), "1999|1999000|3.5");
+        place.sql(&["CREATE TABLE numbered (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, word VARCHAR(9)) AUTO_INCREMENT = 70"]);
+        let words = place.file("words.csv", "a\nb\n\nc\n");
+        place
+            .import(&[
+                &words,
+                "--into",
+                "numbered",
+                "--columns",
+                "word",
+                "--no-header",
+                "--physical",
+                "--null",
+                "",
+            ])
+            .exits(0);
+        assert_eq!(
+            place.value("SELECT GROUP_CONCAT(CONCAT(id, IFNULL(word, '-')) ORDER BY id) FROM numbered"),
+            "70a,71b,72-,73c"
+        );
+        place.sql(&["INSERT INTO numbered (word) VALUES ('d')"]);
+        assert_eq!(place.value("SELECT MAX(id) FROM numbered"), "74");
+    });
+}
+
+#[test]
+fn zero_dates_are_as_the_server_wants_them() {
+    on_mariadb(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, d DATE)"]);
+        let file = place.file("d.csv", "id,d\n1,0000-00-00\n2,2020-00-07\n");
+        let import = [file.as_str(), "--into", "t", "--physical"];
+        place.import(&import).exits(0);
+        assert_eq!(place.value("SELECT GROUP_CONCAT(d ORDER BY id) FROM t"), "0000-00-00,2020-00-07");
+        place.sql(&["DELETE FROM t"]);
+        place.sql(&["SET GLOBAL sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE'"]);
+        let ended = place.import(&import);
+        place.sql(&["SET GLOBAL sql_mode = DEFAULT"]);
+        ended.exits(1).says(&["d.csv:2: column d, value '0000-00-00'", "sql_mode"]);
+        place.untouched("t", 0);
+    });
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_the_next_one_does_not_remove() {
+    on_mariadb(|place| {
+        place.sql(&[&format!("CREATE TABLE t {TABLE}")]);
+        let file = place.file("rows.csv", text(1..150_000));
+        let import = [file.as_str(), "--into", "t", "--chunk", "64K", "--time-zone", "+00:00"];
+        let folder = std::path::PathBuf::from(place.value("SELECT @@datadir")).join(&place.schema);
+        let half_way = || {
+            let mut running = place.spawn(&[import.as_slice(), &["--physical"]].concat());
+            until("pages in the file", || {
+                assert!(!running.has_ended());
+                files(&folder).iter().any(|(name, len)| name.ends_with(".ibd") && *len > 1 << 20)
+            });
+            running
+        };
+        for physical in [["--physical"].as_slice(), &[]] {
+            half_way().kill();
+            assert_eq!(place.count("t"), 0);
+            // The next run may or may not write a file.
+            let working = "info LIKE '%remora%' AND info NOT LIKE '%processlist%'";
+            place.until(&format!("SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE {working}"));
+            place.import(&[import.as_slice(), physical].concat()).exits(0);
+            assert_eq!(place.count("t"), 149_999);
+            assert_eq!((place.leftovers(), files(&folder)), (Vec::new(), Vec::new()));
+            place.sql(&["TRUNCATE TABLE t"]);
+        }
+        let running = half_way();
+        running.signal("INT");
+        running.end().exits(130).says(&["stopped by a signal; nothing was imported"]);
+        assert_eq!(files(&folder), []);
+        place.untouched("t", 0);
+    });
+}
+
+/// The files beside a table in the server's data folder, with their lengths.
+fn files(folder: &std::path::Path) -> Vec<(String, u64)> {
+    let entries = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
+    let files = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().map_or(0, |it| it.len())));
+    files.filter(|(name, _)| name.starts_with("_remora") || name.ends_with(".cfg")).collect()
+}
