@@ -47,7 +47,7 @@ typedef struct rq_interrupter rq_interrupter;
 #define RQ_DISK 5
 
 /*
- Out of service since a write failed.
+ Out of service after a failure, such as a failed sync.
  */
 #define RQ_FAILED 6
 
@@ -469,8 +469,8 @@ uint64_t rq_count(const rq_session *session, const rq_queue *queue);
 int rq_find(rq_session *session, rq_slice folder, const rq_queue **queue, rq_error *error);
 
 /*
- The next `rq_scan` of this queue begins at this row and includes rows that others own, until
- `rq_peek_end`. Returns the row before which it will end, or 0 after a bug in the engine.
+ The next `rq_scan` of this queue begins at this row and includes owned rows, until `rq_peek_end`. Returns
+ the row before which it will end, or 0 after a bug in the engine.
  */
 uint64_t rq_peek(rq_session *session, const rq_queue *queue, uint64_t from);
 

@@ -6,6 +6,7 @@ mod dump;
 mod import;
 mod measure;
 mod pack;
+mod physical;
 mod queue;
 mod stat;
 mod url;
@@ -20,9 +21,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some("dump") => dump::run(rest),
         Some("import") => import::run(rest),
         Some("pack") => pack::run(rest),
+        Some("physical") => physical::run(rest),
         Some("queue") => queue::run_bench(rest),
         Some("stat") => stat::run_bench(),
         Some("url") => url::run(rest),
-        _ => bail!("cargo xtask bench AREA; areas: before, block, dump, import, pack, queue, stat, url"),
+        _ => bail!(
+            "cargo xtask bench AREA; areas: before, block, dump, import, pack, physical, queue, stat, url"
+        ),
     }
 }

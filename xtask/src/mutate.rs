@@ -1,5 +1,5 @@
-//! Mutants: the code is changed in small ways, and each change must make a test fail. A change that makes none
-//! fail shows that a test is missing, unless the list of accepted mutants has it, with a reason.
+//! Mutants: the code is changed in small ways, and each change must make a test fail. A change that makes
+//! none fail shows that a test is missing, unless the list of accepted mutants has it, with a reason.
 //!
 //! cargo-gamma builds all changes of a crate into one test program, and each run of it switches one of them
 //! on. So a crate is built once, and a mutant takes as long as the tests that reach it.
@@ -165,8 +165,8 @@ struct Start {
 
 impl Report {
     /// The mutants that no test noticed, although a test of the crate could: `file: function: change`. The
-    /// line is left out, because it changes with every line that is added above. A mutant whose tests took too
-    /// long was noticed.
+    /// line is left out, because it changes with every line that is added above. A mutant whose tests took
+    /// too long was noticed.
     fn survivors(&self) -> BTreeSet<String> {
         let all =
             self.files.iter().flat_map(|(path, file)| file.mutants.iter().map(move |it| (path, file, it)));

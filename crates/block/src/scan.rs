@@ -74,8 +74,8 @@ impl Feed for Scan {
         self.source.is_written_to()
     }
 
-    /// Looks up which pages of a chunk are cached before the previous chunk is read: the read-ahead of that one
-    /// would otherwise look like the pages of others.
+    /// Looks up which pages of a chunk are cached before the previous chunk is read: the read-ahead of that
+    /// one would otherwise look like the pages of others.
     fn ahead(&self) -> u64 {
         1
     }

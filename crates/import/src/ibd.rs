@@ -1,7 +1,7 @@
 //! Fills the table beside the target by writing its file: no row goes through the server.
 //!
-//! What can't be in such a file, and what only the server can judge, is refused with the reason; the rows then
-//! go to the server.
+//! What can't be in such a file, and what only the server can judge, is refused with the reason; then the
+//! rows go to the server.
 
 mod cell;
 

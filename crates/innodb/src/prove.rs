@@ -16,7 +16,7 @@ use crate::space::{self, EXTENT_PAGES, Extents, Segment, Space, State};
 use crate::table::Table;
 use crate::tree::{Scratch, Seat};
 use crate::write::room;
-use crate::write::{Content, Plan, Record, Row, Shape, Written};
+use crate::write::{Content, Plan, Record, Root, Row, Shape, Written};
 
 /// What a file should contain.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +31,15 @@ pub struct Claim<'a> {
     pub written: &'a Written,
 }
 
-/// Proves that a file contains exactly this.
+/// Proves that a file contains exactly this. Several threads read leaves, each with a clone of `pages`.
 ///
 /// # Errors
 /// [`Error::Corrupt`], and those of the pages.
-pub fn file<P: Pages>(claim: Claim<'_>, pages: &mut P) -> Result<(), P::Error> {
+pub fn file<P: Pages<Error: Send> + Clone + Send>(
+    claim: Claim<'_>,
+    pages: &mut P,
+    threads: usize,
+) -> Result<(), P::Error> {
     let space = Space::parse(pages.page(0)?)?;
     let pages_told = (space.pages, pages.count());
     if (space.id, space.flags) != (claim.plan.space_id, claim.plan.flags)
@@ -43,16 +47,9 @@ pub fn file<P: Pages>(claim: Claim<'_>, pages: &mut P) -> Result<(), P::Error> {
     {
         return Err(corrupt(0, DATA, "the tablespace is not the one that was planned").into());
     }
-    let mut proof = Proof {
-        claim,
-        extents: Extents::read(&space, pages)?,
-        segments: space::segments(&space, pages)?,
-        used: vec![0; pages.count().div_ceil(64) as usize],
-        sums: vec![Content::default(); claim.shapes.len()],
-        row: Row::default(),
-        long: Vec::new(),
-        record: Record::default(),
-    };
+    let extents = Extents::read(&space, pages)?;
+    let mut proof = Proof::new(claim, &extents, pages.count());
+    proof.segments = space::segments(&space, pages)?;
     for first in (0..pages.count()).step_by(space::DESCRIBED_PAGES as usize) {
         proof.own(first, pages)?;
         proof.own(first + 1, pages)?;
@@ -62,10 +59,10 @@ pub fn file<P: Pages>(claim: Claim<'_>, pages: &mut P) -> Result<(), P::Error> {
     }
     proof.own(2, pages)?;
     for at in 0..claim.shapes.len() {
-        proof.tree(at, pages)?;
+        proof.tree(at, pages, threads)?;
     }
     proof.end()?;
-    for (number, page) in room::description(&space, &proof.extents, &proof.segments)? {
+    for (number, page) in room::description(&space, &extents, &proof.segments)? {
         if *pages.page(number)? != *page {
             return Err(corrupt(number, DATA, "it does not describe the pages that there are").into());
         }
@@ -75,7 +72,7 @@ pub fn file<P: Pages>(claim: Claim<'_>, pages: &mut P) -> Result<(), P::Error> {
 
 struct Proof<'a> {
     claim: Claim<'a>,
-    extents: Extents,
+    extents: &'a Extents,
     segments: Vec<Segment>,
     /// A bit for each page that has an owner.
     used: Vec<u64>,
@@ -89,19 +86,35 @@ struct Proof<'a> {
 /// A tree that is proven.
 struct Branch<'a> {
     shape: &'a Shape,
+    root: Root,
     /// The numbers of its segments, of leaves and of other pages, and the pages they have one by one that
     /// were not met yet.
     segments: [(u64, BTreeSet<u32>); 2],
-    /// The last key that was met, and of leaves what was found.
+    /// The first key that was met, with the length of the part of it that must be unique.
+    first: Option<(Vec<u8>, usize)>,
+    /// The last key that was met.
     last: Vec<u8>,
-    is_first: bool,
+    /// What was found in leaves.
     content: Content,
 }
 
 /// A node pointer: its header without the parts that change, and its fields.
 type Pointer = (Vec<u8>, Vec<u8>);
 
-impl Proof<'_> {
+impl<'a> Proof<'a> {
+    fn new(claim: Claim<'a>, extents: &'a Extents, pages: u32) -> Proof<'a> {
+        Proof {
+            claim,
+            extents,
+            segments: Vec::new(),
+            used: vec![0; pages.div_ceil(64) as usize],
+            sums: vec![Content::default(); claim.shapes.len()],
+            row: Row::default(),
+            long: Vec::new(),
+            record: Record::default(),
+        }
+    }
+
     /// Notes that a page was met; it must be the first time.
     fn own<P: Pages>(&mut self, number: u32, pages: &mut P) -> Result<(), P::Error> {
         let Some(word) = self.used.get_mut((number / 64) as usize) else {
@@ -135,7 +148,12 @@ impl Proof<'_> {
     }
 
     /// Goes through a tree from level to level.
-    fn tree<P: Pages>(&mut self, at: usize, pages: &mut P) -> Result<(), P::Error> {
+    fn tree<P: Pages<Error: Send> + Clone + Send>(
+        &mut self,
+        at: usize,
+        pages: &mut P,
+        threads: usize,
+    ) -> Result<(), P::Error> {
         let (shapes, plan) = (self.claim.shapes, self.claim.plan);
         let (Some(shape), Some(root)) = (shapes.get(at), plan.roots.get(at)) else { return Ok(()) };
         let page = *pages.page(root.page)?;
@@ -153,37 +171,24 @@ impl Proof<'_> {
             };
             *segment = (id, found.fragments.iter().copied().collect());
         }
-        let mut branch =
-            Branch { shape, segments, last: Vec::new(), is_first: true, content: Content::default() };
+        let mut branch = Branch {
+            shape,
+            root: *root,
+            segments,
+            first: None,
+            last: Vec::new(),
+            content: Content::default(),
+        };
         let mut level = page.level;
         let mut numbers = vec![(root.page, None)];
-        loop {
+        while level > 0 {
             let mut below = Vec::new();
-            for (place, (number, pointer)) in numbers.iter().enumerate() {
-                let neighbour = |place: usize| numbers.get(place).map_or(NO_PAGE, |page| page.0);
-                let seat = Seat {
-                    index_id: root.index_id,
-                    level,
-                    previous: place.checked_sub(1).map_or(NO_PAGE, neighbour),
-                    next: neighbour(place + 1),
-                };
-                let is_inner = level > 0 || *number == root.page;
-                self.own_in(*number, &mut branch.segments[usize::from(is_inner)], pages)?;
-                let page = *pages.page(*number)?;
-                let page = IndexPage::parse(&page, *number)?;
-                seat.check(&page)?;
-                plain(&page)?;
-                if level == 0 {
-                    self.leaf(&mut branch, &page, pointer.as_ref(), pages)?;
-                } else {
-                    inner(shape, &page, pointer.as_ref(), &mut below)?;
-                }
-            }
-            if level == 0 {
-                break;
+            for place in 0..numbers.len() {
+                self.page(&mut branch, (level, &numbers, place), &mut below, pages)?;
             }
             (numbers, level) = (below, level - 1);
         }
+        self.leaves(&mut branch, &numbers, pages, threads)?;
         if branch.segments.iter().any(|segment| !segment.1.is_empty()) {
             return Err(corrupt(root.page, DATA + 36, "a segment has pages that its tree has not").into());
         }
@@ -197,6 +202,103 @@ impl Proof<'_> {
             return Err(corrupt(root.page, DATA, what).into());
         }
         Ok(())
+    }
+
+    /// Proves all leaves of a tree, several at once.
+    fn leaves<P: Pages<Error: Send> + Clone + Send>(
+        &mut self,
+        branch: &mut Branch<'_>,
+        numbers: &[(u32, Option<Pointer>)],
+        pages: &mut P,
+        threads: usize,
+    ) -> Result<(), P::Error> {
+        let (claim, extents) = (self.claim, self.extents);
+        let share = numbers.len().div_ceil(threads.max(1)).max(1);
+        let parts: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..numbers.len())
+                .step_by(share)
+                .map(|first| {
+                    let mut pages = pages.clone();
+                    let mut own = Branch {
+                        segments: branch.segments.clone(),
+                        first: None,
+                        last: Vec::new(),
+                        content: Content::default(),
+                        ..*branch
+                    };
+                    scope.spawn(move || {
+                        let mut proof = Proof::new(claim, extents, pages.count());
+                        for place in (first..numbers.len()).take(share) {
+                            proof.page(&mut own, (0, numbers, place), &mut Vec::new(), &mut pages)?;
+                        }
+                        Ok::<_, P::Error>((proof.used, proof.sums, own))
+                    })
+                })
+                .collect();
+            let ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ended.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        for part in parts {
+            let (used, sums, own) = part?;
+            self.join(branch, (&used, &sums, own))?;
+        }
+        Ok(())
+    }
+
+    /// Joins what a part of the leaves has shown to what the parts before it have.
+    fn join(
+        &mut self,
+        branch: &mut Branch<'_>,
+        (used, sums, part): (&[u64], &[Content], Branch<'_>),
+    ) -> Result<(), Error> {
+        for (all, used) in self.used.iter_mut().zip(used) {
+            if *all & used != 0 {
+                return Err(corrupt(branch.root.page, DATA, "a page of its tree is in use twice"));
+            }
+            *all |= used;
+        }
+        for (all, sum) in self.sums.iter_mut().zip(sums) {
+            all.add(*sum);
+        }
+        branch.content.add(part.content);
+        for (left, own) in branch.segments.iter_mut().zip(&part.segments) {
+            left.1.retain(|number| own.1.contains(number));
+        }
+        if let Some((first, unique)) = part.first {
+            if !branch.last.is_empty() && !follows(&branch.last, &first, unique) {
+                return Err(corrupt(branch.root.page, DATA, "two of its leaves are not in order"));
+            }
+            branch.last = part.last;
+        }
+        Ok(())
+    }
+
+    /// Proves a page of a tree; appends the pages below it.
+    fn page<P: Pages>(
+        &mut self,
+        branch: &mut Branch<'_>,
+        (level, numbers, place): (u16, &[(u32, Option<Pointer>)], usize),
+        below: &mut Vec<(u32, Option<Pointer>)>,
+        pages: &mut P,
+    ) -> Result<(), P::Error> {
+        let Some((number, pointer)) = numbers.get(place) else { return Ok(()) };
+        let neighbour = |place: usize| numbers.get(place).map_or(NO_PAGE, |page| page.0);
+        let seat = Seat {
+            index_id: branch.root.index_id,
+            level,
+            previous: place.checked_sub(1).map_or(NO_PAGE, neighbour),
+            next: neighbour(place + 1),
+        };
+        let is_inner = level > 0 || *number == branch.root.page;
+        self.own_in(*number, &mut branch.segments[usize::from(is_inner)], pages)?;
+        let page = *pages.page(*number)?;
+        let page = IndexPage::parse(&page, *number)?;
+        seat.check(&page)?;
+        plain(&page)?;
+        if level == 0 {
+            return self.leaf(branch, &page, pointer.as_ref(), pages);
+        }
+        Ok(inner(branch.shape, &page, pointer.as_ref(), below)?)
     }
 
     /// Proves the entries of a leaf.
@@ -256,8 +358,9 @@ impl Proof<'_> {
                 unique = key.len();
             }
         }
-        let is_same = unique > 0 && branch.last.get(..unique) == key.get(..unique);
-        if !std::mem::take(&mut branch.is_first) && (is_same || branch.last >= *key) {
+        if branch.first.is_none() {
+            branch.first = Some((key.clone(), unique));
+        } else if !follows(&branch.last, key, unique) {
             return Err(corrupt(page, row.extent.origin, "an entry does not follow the one before it"));
         }
         std::mem::swap(&mut branch.last, key);
@@ -343,6 +446,12 @@ impl Proof<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a key comes after the last one; so many bytes of it must be unique.
+fn follows(last: &[u8], key: &[u8], unique: usize) -> bool {
+    let is_same = unique > 0 && last.get(..unique) == key.get(..unique);
+    !is_same && last < key
 }
 
 /// Appends the child pages of a page above the leaves, each with the node pointer to it.

@@ -113,7 +113,17 @@ fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
-    text.iter().try_fold(0_u64, |number, byte| {
+    // Nineteen digits always fit.
+    let (sure, rest) = text.split_at(text.len().min(19));
+    let mut number = 0;
+    for byte in sure {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + u64::from(digit);
+    }
+    rest.iter().try_fold(number, |number, byte| {
         let digit = u64::from(byte.checked_sub(b'0').filter(|digit| *digit < 10)?);
         number.checked_mul(10)?.checked_add(digit)
     })

@@ -55,6 +55,13 @@ pub struct Content {
     pub sum: u64,
 }
 
+impl Content {
+    pub(crate) fn add(&mut self, other: Content) {
+        self.records += other.records;
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+}
+
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {

@@ -32,7 +32,7 @@ impl Backslashes {
         while let Some(offset) = memchr(b'\\', raw.get(pos..).unwrap_or_default()) {
             let at = pos + offset;
             match raw.get(at + 1) {
-                // Programming languages write a character by its number in this way; a server writes a zero byte.
+                // Programming languages write a character by its number so; a server writes a zero byte.
                 Some(b'0') if raw.get(at + 2).is_some_and(u8::is_ascii_digit) => found.letters += 1,
                 Some(b'\\' | b'0' | b'"' | b'\'' | b'\n' | b'\t' | b'\r') => found.servers += 1,
                 Some(b'N') if raw.len() == 2 => {

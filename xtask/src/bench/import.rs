@@ -129,15 +129,15 @@ fn to_two_local(results: &[(Method, Vec<Cost>)]) -> String {
 }
 
 /// A server, with the files beside it.
-struct Bench<'a> {
-    server: Sandbox,
-    folder: PathBuf,
-    rows: u64,
+pub(super) struct Bench<'a> {
+    pub(super) server: Sandbox,
+    pub(super) folder: PathBuf,
+    pub(super) rows: u64,
     remora: &'a Path,
 }
 
 impl Bench<'_> {
-    fn start<'a>(
+    pub(super) fn start<'a>(
         installation: &sandbox::Installation,
         places: &sandbox::Places,
         rows: u64,
@@ -226,14 +226,20 @@ impl Bench<'_> {
             self.query("SET GLOBAL innodb_max_purge_lag_wait = 0")?;
         }
         let cost = measure(self.server.pid(), || self.load(method, sql.as_deref()))?;
-        let found = self.query("SELECT COUNT(*) FROM bench.nodes")?;
-        if found.trim() != rows.to_string() {
-            bail!("{}: {} rows of {rows}", method.name(), found.trim());
-        }
+        self.counted(rows, &method.name())?;
         if let Some(sql) = sql {
             std::fs::remove_file(sql)?;
         }
         Ok(cost)
+    }
+
+    /// Proves that the table has all rows.
+    pub(super) fn counted(&self, rows: u64, method: &str) -> Result<()> {
+        let found = self.query("SELECT COUNT(*) FROM bench.nodes")?;
+        if found.trim() != rows.to_string() {
+            bail!("{method}: {} rows of {rows}", found.trim());
+        }
+        Ok(())
     }
 
     fn load(&self, method: Method, sql: Option<&Path>) -> Result<()> {
@@ -242,8 +248,8 @@ impl Bench<'_> {
             format!("LOAD DATA {local} INFILE '{}' INTO TABLE bench.nodes", file(name))
         };
         match method {
-            Method::RemoraPlain => self.import(&file("nodes.tsv")),
-            Method::RemoraZstd => self.import(&file("nodes.tsv.zst")),
+            Method::RemoraPlain => self.import(&file("nodes.tsv"), &[]),
+            Method::RemoraZstd => self.import(&file("nodes.tsv.zst"), &[]),
             Method::TwoLocal => self.both(&load("LOCAL", "nodes.1.tsv"), &load("LOCAL", "nodes.2.tsv")),
             Method::TwoServer => self.both(&load("", "nodes.1.tsv"), &load("", "nodes.2.tsv")),
             Method::ImportTool => {
@@ -271,7 +277,7 @@ impl Bench<'_> {
         }
     }
 
-    fn import(&self, file: &str) -> Result<()> {
+    pub(super) fn import(&self, file: &str, more: &[&str]) -> Result<()> {
         let mut remora = Command::new(self.remora);
         remora.args([
             "import",
@@ -281,11 +287,11 @@ impl Bench<'_> {
             "--into=bench.nodes",
             "--no-header",
         ]);
-        done(remora.arg(format!("--socket={}", self.server.socket().display())).arg(file))
+        done(remora.arg(format!("--socket={}", self.server.socket().display())).args(more).arg(file))
     }
 
     /// Two clients at the same time, as somebody would start them by hand.
-    fn both(&self, first: &str, second: &str) -> Result<()> {
+    pub(super) fn both(&self, first: &str, second: &str) -> Result<()> {
         let mut children = Vec::new();
         for sql in [first, second] {
             children.push(self.client()?.args(["-e", sql]).spawn()?);
@@ -333,7 +339,7 @@ impl Bench<'_> {
         Ok(client)
     }
 
-    fn query(&self, sql: &str) -> Result<String> {
+    pub(super) fn query(&self, sql: &str) -> Result<String> {
         let output = self.client()?.args(["-e", sql]).output()?;
         if !output.status.success() {
             bail!("{sql}: {}", String::from_utf8_lossy(&output.stderr));

@@ -20,11 +20,11 @@ pub(super) fn decode(stored: &[u8], unsigned: bool, zerofill: u8, out: &mut Vec<
 
 pub(super) fn encode(text: &[u8], bytes: u8, unsigned: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (negative, rest) = sign(text);
-    let value = i128::from(digits(rest).ok_or("not a whole number of this type")?);
-    let value = if negative { -value } else { value };
+    let size = digits(rest).ok_or("not a whole number of this type")?;
     let bits = 8 * u32::from(bytes);
-    let stored = if unsigned { value } else { value + (1 << (bits - 1)) };
-    let stored = u64::try_from(stored).ok().filter(|stored| *stored <= u64::MAX >> (64 - bits));
+    let zero = if unsigned { 0 } else { 1_u64 << (bits - 1) };
+    let stored = if negative { zero.checked_sub(size) } else { size.checked_add(zero) };
+    let stored = stored.filter(|stored| *stored <= u64::MAX >> (64 - bits));
     put(stored.ok_or("out of range")?, usize::from(bytes), out);
     Ok(())
 }

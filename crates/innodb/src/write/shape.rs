@@ -11,7 +11,7 @@ use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
 use crate::order::Order;
 use crate::record::{Extent, Layout, Stored};
 use crate::table::collation::{Charset, Collation};
-use crate::table::{Column, Generated, Index, Length, RowFormat, Table, Type};
+use crate::table::{Column, Field, Generated, Index, Length, RowFormat, Table, Type};
 use crate::{Error, value};
 
 /// A record of this many bytes is too long: two would not fit into a page.
@@ -55,6 +55,7 @@ pub struct Shape {
     key_columns: Vec<Option<Column>>,
     name: String,
     unique_fields: usize,
+    variable_fields: usize,
     is_clustered: bool,
     /// Bytes of an off-page value that stay in the row.
     kept: usize,
@@ -162,8 +163,11 @@ impl Shape {
         let key_columns = index.fields.iter().take(index.unique_fields);
         let key_columns = key_columns.map(|field| table.columns().get(field.column?).cloned()).collect();
         let format = if table.row_format() == RowFormat::Default { format } else { table.row_format() };
+        let layout = Layout::new(index);
+        let is_variable = |field: &&Field| matches!(field.length, Length::Variable { .. });
         Ok(Shape {
-            layout: Layout::new(index),
+            variable_fields: layout.fields().iter().filter(is_variable).count(),
+            layout,
             order: Order::of(table, index),
             origins,
             key_columns,
@@ -211,8 +215,11 @@ impl Shape {
     /// record that is too long for a page.
     pub fn record(&self, row: &Row, row_id: u64, record: &mut Record) -> Result<(), Error> {
         let row_id = row_id.to_be_bytes();
-        self.measure(row, &row_id, record)?;
         record.unique = self.key(row, &row_id, &mut record.key);
+        if self.short_record(row, &row_id, record) {
+            return Ok(());
+        }
+        self.measure(row, &row_id, record)?;
         let Record { bytes, origin, away, lens, .. } = record;
         let head = RECORD_HEADER_BYTES + self.layout.leaf_null_bytes();
         let lengths = self.length_bytes(lens, away);
@@ -250,6 +257,56 @@ impl Shape {
             }
         }
         Ok(())
+    }
+
+    /// Makes the record of a row whose values fit their columns and need no other pages, in one pass. Returns
+    /// whether it is such a row.
+    fn short_record(&self, row: &Row, row_id: &[u8; 8], record: &mut Record) -> bool {
+        let Record { bytes, origin, away, .. } = record;
+        away.clear();
+        let null_bytes = self.layout.leaf_null_bytes();
+        // Lengths go down from the header; there is room for two bytes of each.
+        let head = RECORD_HEADER_BYTES + null_bytes;
+        let start = 2 * self.variable_fields + head;
+        bytes.clear();
+        bytes.resize(start, 0);
+        let (mut down, mut nullable) = (start - head, 0);
+        for (number, field) in self.layout.fields().iter().enumerate() {
+            let value = self.value(number, row, row_id);
+            if field.nullable {
+                bytes[start - RECORD_HEADER_BYTES - 1 - nullable / 8] |=
+                    u8::from(value.is_none()) << (nullable % 8);
+                nullable += 1;
+            }
+            let Some(value) = value else {
+                if field.nullable {
+                    continue;
+                }
+                return false;
+            };
+            match field.length {
+                Length::Fixed(wanted) if value.len() == usize::from(wanted) => {}
+                Length::Variable { max, external } if value.len() as u64 <= u64::from(max) => {
+                    let Ok(len) = u16::try_from(value.len()) else { return false };
+                    let [high, low] = len.to_be_bytes();
+                    down -= 1;
+                    if external && len > 127 {
+                        bytes[down] = 0x80 | high;
+                        down -= 1;
+                    }
+                    bytes[down] = low;
+                }
+                _ => return false,
+            }
+            bytes.extend_from_slice(value);
+        }
+        if bytes.len() - down >= RECORD_BYTES_MAX {
+            return false;
+        }
+        bytes.copy_within(down.., 0);
+        bytes.truncate(bytes.len() - down);
+        *origin = start - down;
+        true
     }
 
     /// Checks that a record comes after the record with the key `last`.

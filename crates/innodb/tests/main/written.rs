@@ -34,7 +34,7 @@ struct Made {
 impl Made {
     fn prove(&self) -> Result<(), Error> {
         let Made { table, shapes, plan, written, file } = self;
-        prove::file(Claim { table, shapes, plan, written }, &mut &*file)
+        prove::file(Claim { table, shapes, plan, written }, &mut &*file, 3)
     }
 }
 

@@ -319,7 +319,7 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     request.progress.phase("proof of the file", None);
     let mut file = File::open(disk, &path)?;
     let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
-    prove::file(claim, &mut file).map_err(|error| error.of(&path))?;
+    prove::file(claim, &mut file, request.threads).map_err(|error| error.of(&path))?;
     let rows = written.contents.first().map_or(0, |content| content.records);
     Ok(Filled { rows, written })
 }

@@ -38,6 +38,8 @@ const EXAMPLES: &str = "EXAMPLES
       leave the second field out, compute a column from the third
   remora import stock.csv --into shop.stock --append --on-duplicate update
       add what is new, and give rows whose key is there the values of the file
+  remora import nodes.tsv.zst --into osm.nodes --physical
+      write the table's file instead of sending rows, on the server's own machine: several times as fast
   remora import hits.csv --into web.hits --create --dry-run
       print the CREATE TABLE and what was recognised, change nothing";
 

@@ -58,8 +58,8 @@ pub struct Interval<'a> {
     pub mark: Option<Mark>,
 }
 
-/// Whether a clock of the server went on from `then` to `now` while `seconds` passed on ours. The server gives
-/// whole seconds, and is asked at any time within one.
+/// Whether a clock of the server went on from `then` to `now` while `seconds` passed on ours. The server
+/// gives whole seconds, and is asked at any time within one.
 pub(super) fn has_gone_on(then: f64, now: f64, seconds: f64) -> bool {
     now + 1.5 >= then + seconds
 }
