@@ -112,6 +112,15 @@ pub trait Tree: Send + Sync {
     /// # Errors
     /// `Unsupported` on a file system that does not tell; otherwise errors of the operating system.
     fn extents(&self, path: &Path) -> io::Result<Vec<Extent>>;
+
+    /// How many bytes may still be written to the file system of a folder.
+    ///
+    /// # Errors
+    /// `Unsupported` over this connection; otherwise errors of the operating system.
+    fn free(&self, folder: &Path) -> io::Result<u64> {
+        let _ = folder;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 impl Tree for RealDisk {
@@ -130,6 +139,11 @@ impl Tree for RealDisk {
         // Of a link's target, like everything else.
         let path = path.canonicalize()?;
         describe(name, &path, &std::fs::metadata(&path)?, &mut extended::buffer())
+    }
+
+    fn free(&self, folder: &Path) -> io::Result<u64> {
+        let state = rustix::fs::statvfs(folder)?;
+        Ok(state.f_bavail.saturating_mul(state.f_frsize))
     }
 
     fn make_link(&self, path: &Path, target: &Path) -> io::Result<()> {

@@ -300,6 +300,9 @@ impl Fill<'_> {
                 },
                 Err(other) => Error::Target(other.to_string()),
             },
+            physical::Error::Server(error @ server::Error::Privilege { .. }) if may_go_on => {
+                return Ok(Filled::Refused(error.to_string()));
+            }
             physical::Error::Server(error) => Error::Server(error),
             physical::Error::Rejected(why) if may_go_on => return Ok(Filled::Refused(why)),
             other => Error::Target(other.to_string()),

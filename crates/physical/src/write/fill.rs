@@ -293,7 +293,9 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
         || table.clustered().fields.first().is_none_or(|field| field.column.is_none());
     let (path, sink) = twin.create(disk, "ibd")?;
     drop(sink);
-    let pages = Pages::new(&path, disk.volume(&path).map_err(io(&path))?);
+    let folder = path.parent().unwrap_or(&path);
+    let free = Box::new(|| disk.free(folder));
+    let pages = Pages::new(&path, disk.volume(&path).map_err(io(&path))?, free);
     let mut joiner = Joiner { writer, pages, last: None };
     let sorters = request.threads.max(1) * (shapes.len() - 1 + usize::from(!is_sorted));
     let fill = Fill { request, twin, shapes: &shapes, share: request.memory / sorters.max(1) };

@@ -208,6 +208,21 @@ fn a_new_table_and_a_stream_are_written_too() {
 }
 
 #[test]
+fn an_account_that_may_not_is_told_which_privilege_it_lacks() {
+    on_mariadb(|place| {
+        place.sql(&["CREATE TABLE t (id INT PRIMARY KEY)"]);
+        let file = place.file("ids.csv", "id\n1\n2\n");
+        let account = place.account("small");
+        place.sql(&[&format!("GRANT ALL ON {}.* TO {account}", place.schema)]);
+        let import = |more: &str| place.import_as(&account, &[&file, "--into", "t", more]);
+        import("--physical").exits(10).says(&["GRANT RELOAD"]);
+        place.untouched("t", 0);
+        import("--physical=auto").exits(0).says(&["the rows go to the server", "RELOAD"]);
+        assert_eq!(place.count("t"), 2);
+    });
+}
+
+#[test]
 fn zero_dates_are_as_the_server_wants_them() {
     on_mariadb(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, d DATE)"]);
