@@ -4,6 +4,7 @@ mod account;
 mod check;
 mod data;
 mod follow;
+mod ibd;
 mod ledger;
 mod moved;
 mod object;
@@ -64,6 +65,8 @@ pub struct LoadRequest {
     pub no_binlog: bool,
     /// Whether rows are loaded.
     pub data: bool,
+    /// Whether large tables are loaded by writing their files, where that is possible.
+    pub physical: bool,
 }
 
 /// What was loaded.
@@ -168,6 +171,7 @@ impl Load<'_> {
         self.make_tables()?;
         let _snapshot = self.put_off_purge()?;
         if self.request.data {
+            self.fill(session)?;
             self.load_rows(session)?;
             self.build_indexes()?;
             self.set_counters(session)?;

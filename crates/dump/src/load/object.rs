@@ -160,7 +160,7 @@ impl Load<'_> {
 }
 
 /// Builds the indexes that a table lacks.
-fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
+pub(super) fn build(session: &mut Session, entry: &TableEntry) -> Result<(), Error> {
     let name = &entry.table.name;
     let told = |source| Error::Object { object: format!("table {name}"), source: Box::new(source) };
     let rows = session.strings(&format!("SHOW CREATE TABLE {name}")).map_err(told)?;

@@ -72,6 +72,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_binlog: bool,
 
+    /// Load large InnoDB tables by writing their files, which the server imports: several times as fast. For
+    /// MariaDB on this machine; tables that can't be loaded so are named, and go to the server
+    #[arg(long, conflicts_with_all = ["follow", "no_data"])]
+    physical: bool,
+
     /// Sessions that load at the same time [default: one more than there are processors]
     #[arg(short = 'j', long, value_name = "N")]
     sessions: Option<std::num::NonZeroU16>,
@@ -98,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
         definer: arguments.definer.clone(),
         no_binlog: arguments.no_binlog,
         data: !arguments.no_data,
+        physical: arguments.physical,
     };
     let summary = dump::load(&world(report)?, &target, &request)?;
     report.end();

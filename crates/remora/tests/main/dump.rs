@@ -26,6 +26,8 @@ mod follow;
 mod format;
 #[path = "dump/hostile.rs"]
 mod hostile;
+#[path = "dump/ibd.rs"]
+mod ibd;
 #[path = "dump/interrupt.rs"]
 mod interrupt;
 #[path = "dump/replica.rs"]

@@ -223,7 +223,7 @@ fn an_account_that_may_not_is_told_which_privilege_it_lacks() {
 }
 
 #[test]
-fn zero_dates_are_as_the_server_wants_them() {
+fn values_are_as_the_server_wants_them() {
     on_mariadb(|place| {
         place.sql(&["CREATE TABLE t (id INT PRIMARY KEY, d DATE)"]);
         let file = place.file("d.csv", "id,d\n1,0000-00-00\n2,2020-00-07\n");
@@ -236,6 +236,11 @@ fn zero_dates_are_as_the_server_wants_them() {
         place.sql(&["SET GLOBAL sql_mode = DEFAULT"]);
         ended.exits(1).says(&["d.csv:2: column d, value '0000-00-00'", "sql_mode"]);
         place.untouched("t", 0);
+        // A BINARY is filled up with zeros.
+        place.sql(&["CREATE TABLE b (id INT PRIMARY KEY, code BINARY(4))"]);
+        let file = place.file("b.csv", "id,code\n1,ab\n2,abcd\n");
+        place.import(&[&file, "--into", "b", "--physical"]).exits(0);
+        assert_eq!(place.value("SELECT GROUP_CONCAT(HEX(code) ORDER BY id) FROM b"), "61620000,61626364");
     });
 }
 

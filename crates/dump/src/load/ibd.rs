@@ -1,0 +1,290 @@
+//! Loads large tables by writing their files. What can't be in such a file is loaded as usual.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use disk::RealDisk;
+use innodb::write::Row;
+use physical::write::{Input, Request, Take};
+use physical::{Table, write};
+use server::Session;
+
+use super::Load;
+use super::data::AGAIN;
+use super::object::build;
+use crate::manifest::TableEntry;
+use crate::{Error, Format, value};
+use progress::count;
+
+/// For tables with less text the statements around a file cost more than it saves.
+const FROM_BYTES: u64 = 8 << 20;
+/// Bytes of text that a thread gets at once, and how many such pieces wait.
+const PIECE_BYTES: usize = 4 << 20;
+const PIECES: usize = 2;
+/// How many bytes of rows and index entries are in memory while they are sorted.
+const MEMORY: usize = 384 << 20;
+/// The chunk number in the ledger's line of a table whose file is written. Without lines of its chunks the
+/// table may have rows or not, and is emptied.
+const FILLING: i64 = -2;
+
+/// What became of a table.
+enum Filled {
+    Whole,
+    /// It is as before; the reason.
+    Refused(String),
+}
+
+impl Load<'_> {
+    /// Loads the large tables that are not loaded yet, if the server and the tables allow it.
+    pub(super) fn fill(&self, session: &mut Session) -> Result<(), Error> {
+        let done = self.ledger.read(session)?;
+        let mut is_tried = false;
+        for entry in &self.manifest.tables {
+            let is_empty = self.empty_again(session, entry, &done)?;
+            if !is_empty || !self.request.physical || !is_large(entry) {
+                continue;
+            }
+            let name = &entry.table.name;
+            match self.table(session, entry, &mut is_tried)? {
+                Filled::Whole => {
+                    let lines: Vec<_> =
+                        entry.chunks.iter().map(|chunk| (entry.place, i64::from(chunk.number))).collect();
+                    self.ledger.add_all(session, &lines)?;
+                }
+                Filled::Refused(why) if !is_tried => {
+                    self.world.progress.note(&format!("all rows go to the server: {why}"));
+                    return Ok(());
+                }
+                Filled::Refused(why) => {
+                    self.world.progress.note(&format!("the rows of {name} go to the server: {why}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties a table whose file an earlier run may have put in place without a line of the ledger. Returns
+    /// whether none of its chunks is loaded.
+    fn empty_again(
+        &self,
+        session: &mut Session,
+        entry: &TableEntry,
+        done: &BTreeSet<(usize, i64)>,
+    ) -> Result<bool, Error> {
+        if done.iter().any(|(place, chunk)| *place == entry.place && *chunk != FILLING) {
+            return Ok(false);
+        }
+        if done.contains(&(entry.place, FILLING)) {
+            session.execute(&format!("TRUNCATE TABLE {}", entry.table.name))?;
+            write::sweep(session, &RealDisk, &entry.table.name, &*self.world.progress).map_err(own)?;
+        }
+        Ok(true)
+    }
+
+    /// Loads a table. `is_tried` is set when a small one has shown that it works.
+    fn table(&self, session: &mut Session, entry: &TableEntry, is_tried: &mut bool) -> Result<Filled, Error> {
+        let name = &entry.table.name;
+        // All keys are made with the rows.
+        build(session, entry)?;
+        let rows = session.strings(&format!("SHOW CREATE TABLE {name}"))?;
+        let definition = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten();
+        let definition = definition.unwrap_or_default();
+        let folder = std::env::temp_dir();
+        let request = Request {
+            target: name,
+            definition: &definition,
+            sorted: true,
+            threads: self.request.sessions.saturating_sub(1).max(1),
+            memory: MEMORY,
+            bytes: Some(entry.chunks.iter().map(|chunk| chunk.text_bytes).sum()),
+            folder: &folder,
+            unlogged: self.request.no_binlog,
+            stop: &self.world.stop,
+            progress: &*self.world.progress,
+        };
+        if self.manifest.data_format != Format::Tsv || entry.version == value::PLAIN_VERSION || entry.history
+        {
+            return Ok(Filled::Refused("its lines are not those of LOAD DATA, or have a history".to_owned()));
+        }
+        if !*is_tried {
+            if let Err(error) = write::trial(session, &RealDisk, &request) {
+                return refusal(error);
+            }
+            *is_tried = true;
+        }
+        if !self.ledger.has(session, entry.place, FILLING)? {
+            self.ledger.add(session, entry.place, FILLING)?;
+        }
+        let mut filled = self.write(session, entry, &request);
+        if let Err(physical::Error::Row { source: innodb::Error::Unsorted { .. }, .. }) = &filled {
+            filled = self.write(session, entry, &Request { sorted: false, ..request });
+        }
+        match filled {
+            Ok(rows) if rows == entry.sum.rows => Ok(Filled::Whole),
+            Ok(rows) => Err(Error::Different {
+                tables: 1,
+                differences: vec![format!(
+                    "table {name}: its files have {} of {}",
+                    count(rows, "row"),
+                    entry.sum.rows
+                )],
+            }),
+            Err(error) => refusal(error),
+        }
+    }
+
+    /// Writes the file of a table from those of the dump; returns the number of rows.
+    fn write(
+        &self,
+        session: &mut Session,
+        entry: &TableEntry,
+        request: &Request<'_>,
+    ) -> Result<u64, physical::Error> {
+        std::thread::scope(|scope| {
+            let (send, pieces) = sync_channel(PIECES);
+            let reader = scope.spawn(move || self.cut(entry, &send));
+            let rows = |table: &Table, text: Vec<u8>, before: u64, take: &mut Take<'_>| {
+                lines(entry, table, (&text, before), take)?;
+                self.world.progress.done(newlines(&text), text.len() as u64);
+                Ok(())
+            };
+            let mut next = next(pieces);
+            let written = write::write(session, &RealDisk, request, Input { next: &mut next, rows: &rows });
+            // A reader whose pieces nobody takes any more ends too.
+            drop(next);
+            let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            match (written, read) {
+                // What was wrong with a file comes first: the writer may only have seen the end of it.
+                (_, Err(error)) => Err(physical::Error::Input(Box::new(error))),
+                (written, Ok(())) => written.map(|outcome| outcome.rows),
+            }
+        })
+    }
+
+    /// Reads the files of a table and passes their text on in pieces of whole lines.
+    fn cut(&self, entry: &TableEntry, send: &SyncSender<Result<Vec<u8>, ()>>) -> Result<(), Error> {
+        for chunk in &entry.chunks {
+            let file = self.manifest.data_file(&self.request.folder, entry, chunk);
+            let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+            let mut is_over = false;
+            let read = file.read(&*self.world.disk, &mut |text| {
+                if self.world.stop.load(Ordering::Relaxed) {
+                    return Err(io::Error::other("stopped"));
+                }
+                self.world.progress.read(text.len() as u64);
+                piece.extend_from_slice(text);
+                if piece.len() >= PIECE_BYTES
+                    && let Some(end) = memchr::memrchr(b'\n', &piece)
+                {
+                    let rest = piece.split_off(end + 1);
+                    is_over = send.send(Ok(std::mem::replace(&mut piece, rest))).is_err();
+                }
+                if is_over { Err(io::Error::other("nobody takes it")) } else { Ok(()) }
+            });
+            if is_over || (read.is_ok() && !piece.is_empty() && send.send(Ok(piece)).is_err()) {
+                // The writer has a reason of its own.
+                return Ok(());
+            }
+            if let Err(error) = read {
+                // The writer must not take this for the end.
+                send.send(Err(())).ok();
+                return Err(if self.world.is_stopped() {
+                    Error::Stopped(AGAIN)
+                } else {
+                    Error::file(&file.path)(error)
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives the pieces of a reader, and the number of their lines.
+fn next(
+    pieces: Receiver<Result<Vec<u8>, ()>>,
+) -> impl FnMut() -> Result<Option<(Vec<u8>, u64)>, physical::Error> {
+    move || match pieces.recv() {
+        Ok(Ok(text)) => {
+            let lines = newlines(&text);
+            Ok(Some((text, lines)))
+        }
+        Ok(Err(())) => Err(physical::Error::Stopped),
+        Err(_) => Ok(None),
+    }
+}
+
+fn newlines(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
+}
+
+/// Gives the rows of some lines of a dump.
+fn lines(
+    entry: &TableEntry,
+    table: &Table,
+    (text, before): (&[u8], u64),
+    take: &mut Take<'_>,
+) -> Result<(), physical::Error> {
+    let columns = entry.columns();
+    let place = |name: &str| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+    let places: Vec<Option<usize>> = table.columns().iter().map(|column| place(&column.name)).collect();
+    let (mut row, mut plain, mut fields) = (Row::default(), Vec::new(), Vec::new());
+    for (number, line) in (before..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        fields.clear();
+        fields.extend(line.split(|byte| *byte == b'\t'));
+        if fields.len() != columns.len() {
+            let what = format!("row {}: {} fields, of {}", number + 1, fields.len(), columns.len());
+            return Err(physical::Error::Refused(what));
+        }
+        row.clear();
+        for (column, place) in table.columns().iter().zip(&places) {
+            match place.and_then(|place| fields.get(place)) {
+                None | Some(&b"\\N") => row.push(None),
+                Some(raw) if memchr::memchr(b'\\', raw).is_none() => row.push_text(column, raw)?,
+                Some(raw) => {
+                    plain.clear();
+                    rows::unescape_load_data(raw, &mut plain);
+                    row.push_text(column, &plain)?;
+                }
+            }
+        }
+        take(&row, number)?;
+    }
+    Ok(())
+}
+
+fn is_large(entry: &TableEntry) -> bool {
+    entry.data
+        && entry.table.engine.eq_ignore_ascii_case("InnoDB")
+        && entry.chunks.iter().map(|chunk| chunk.text_bytes).sum::<u64>() >= FROM_BYTES
+}
+
+/// Tells a reason to load the table as usual from an error.
+fn refusal(error: physical::Error) -> Result<Filled, Error> {
+    match error {
+        physical::Error::Server(error @ server::Error::Privilege { .. }) => {
+            Ok(Filled::Refused(error.to_string()))
+        }
+        physical::Error::Refused(why) | physical::Error::Rejected(why) => Ok(Filled::Refused(why)),
+        // The server may take what we do not.
+        error @ (physical::Error::Row { .. } | physical::Error::Bytes(_)) => {
+            Ok(Filled::Refused(error.to_string()))
+        }
+        other => Err(own(other)),
+    }
+}
+
+fn own(error: physical::Error) -> Error {
+    match error {
+        physical::Error::Stopped => Error::Stopped(AGAIN),
+        physical::Error::Server(error) => Error::Server(error),
+        physical::Error::Io { path, source } => Error::file(&path)(source),
+        physical::Error::Input(source) => match source.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(other) => Error::Mismatch(other.to_string()),
+        },
+        other => Error::Mismatch(other.to_string()),
+    }
+}

@@ -1,0 +1,97 @@
+//! Loads that write the tables' files.
+
+use std::path::Path;
+
+use super::{Pair, assert_equal};
+use crate::support::{on_products, products, until};
+
+/// Tables of which some are large, with values that need escapes, off-page values and several keys.
+fn make(pair: &Pair) {
+    let mut source = pair.source();
+    for statement in [
+        "CREATE DATABASE far",
+        "CREATE TABLE far.plain (id INT UNSIGNED NOT NULL AUTO_INCREMENT, a INT, word VARCHAR(80) CHARACTER SET latin1, \
+         note TEXT CHARACTER SET utf8mb4, bits BIT(9), price DECIMAL(12,4), at TIMESTAMP(2) NULL, PRIMARY KEY (id), \
+         KEY a (a), UNIQUE KEY word (word, id)) ENGINE=InnoDB DEFAULT CHARSET=latin1",
+        "CREATE TABLE far.nokey (a INT, b VARBINARY(200)) ENGINE=InnoDB",
+        "CREATE TABLE far.small (id INT PRIMARY KEY) ENGINE=InnoDB",
+        "CREATE TABLE far.child (id INT PRIMARY KEY, p INT, b VARCHAR(200), \
+         FOREIGN KEY (p) REFERENCES far.small (id)) ENGINE=InnoDB",
+        "INSERT INTO far.small VALUES (1), (2)",
+        "INSERT INTO far.plain (a, word, note, bits, price, at) VALUES (NULL, 'a\\tb\\\\c\\nd\u{e9}', \
+         REPEAT('\u{20ac}', 9000), b'101', -7.5, '2020-02-03 04:05:06.78'), (5, '\\\\N', NULL, NULL, NULL, NULL)",
+        "INSERT INTO far.nokey VALUES (1, REPEAT('x', 180)), (NULL, NULL)",
+    ] {
+        source.execute(statement).unwrap();
+    }
+    for _ in 0..17 {
+        for statement in [
+            "INSERT INTO far.plain (a, word, price) SELECT id, CONCAT('w', id, '-', REPEAT('y', 60)), id / 7 FROM far.plain",
+            "INSERT INTO far.nokey SELECT a + 1, b FROM far.nokey",
+        ] {
+            source.execute(statement).unwrap();
+        }
+    }
+    for statement in [
+        "INSERT INTO far.child SELECT id, 1, REPEAT('z', 190) FROM far.plain WHERE id < 90000",
+        "DELETE FROM far.plain WHERE id % 1000 = 7 AND id > 200000",
+        "ANALYZE TABLE far.plain, far.nokey, far.child",
+    ] {
+        source.rows(statement).unwrap();
+    }
+    pair.dump(&["far", "-o", "far.dump", "--chunk", "4M"]).exits(0);
+}
+
+/// The files that a load has begun in the folder of a database.
+fn begun(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("_remora_ibd_"));
+    ours.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).max().unwrap_or(0)
+}
+
+#[test]
+fn large_tables_are_loaded_by_their_files() {
+    on_products(&products(), |product| {
+        let pair = Pair::new(product, product, &[]);
+        make(&pair);
+        let loaded = pair.load(&["far.dump", "--physical"]).exits(0);
+        if product.family() == sandbox::Family::MySql {
+            assert!(
+                loaded.err.contains("all rows go to the server: files are written for MariaDB"),
+                "{}",
+                loaded.err
+            );
+        } else {
+            let told =
+                |table: &str| loaded.err.contains(&format!("the rows of `far`.`{table}` go to the server"));
+            assert!(told("child") && !told("plain") && !told("nokey"), "{}", loaded.err);
+        }
+        assert_equal(&pair, "far");
+    });
+}
+
+#[test]
+fn a_load_by_files_that_was_killed_goes_on_in_any_way() {
+    on_products(&products(), |product| {
+        if product.family() == sandbox::Family::MySql {
+            return;
+        }
+        let pair = Pair::new(product, product, &[]);
+        make(&pair);
+        for more in [["--physical"].as_slice(), &[]] {
+            let mut target = pair.target();
+            target.execute("DROP DATABASE IF EXISTS far").unwrap();
+            let folder = pair.to.data().join("far");
+            let mut running = pair.spawn(&pair.to, "load", &["far.dump", "--physical"]);
+            until("pages in a file", || {
+                running.must_run();
+                begun(&folder) > 4 << 20
+            });
+            running.kill();
+            pair.load(&["far.dump"]).exits(1).says(&["--resume"]);
+            pair.load(&[["far.dump", "--resume"].as_slice(), more].concat()).exits(0);
+            assert_equal(&pair, "far");
+            assert_eq!(begun(&folder), 0);
+        }
+    });
+}
