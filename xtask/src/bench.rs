@@ -30,3 +30,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         ),
     }
 }
+
+/// What follows an option.
+fn value<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
+    let at = arguments.iter().position(|argument| argument == name)?;
+    arguments.get(at + 1).map(String::as_str)
+}

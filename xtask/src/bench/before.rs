@@ -78,10 +78,7 @@ impl Step {
 pub(super) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     let earlier = arguments.first().context("cargo xtask bench before PROGRAM [--rows N] [--only WORD]")?;
-    let value = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).map(String::as_str)
-    };
+    let value = |name: &str| super::value(arguments, name);
     let rows = value("--rows").map_or(Ok(ROWS), str::parse).context("--rows takes a number")?;
     let programs = [Path::new(earlier).canonicalize()?, release()?];
     let bench = Bench::start(rows)?;

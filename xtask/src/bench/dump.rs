@@ -80,10 +80,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     setup::install(&PEERS)?;
     let remora = release()?;
-    let value = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).map(String::as_str)
-    };
+    let value = |name: &str| super::value(arguments, name);
     let rows = value("--rows").map(str::parse::<u64>).transpose().context("--rows takes a number")?;
     let chosen = |data: &Data| value("--data").is_none_or(|name| name == data.name());
     let product: Product = value("--server").map_or(Ok(Product::MariaDb1011), str::parse)?;

@@ -84,10 +84,7 @@ impl Method {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     let remora = release()?;
-    let value = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).map(String::as_str)
-    };
+    let value = |name: &str| super::value(arguments, name);
     let only = value("--only").unwrap_or_default();
     let sizes = match value("--rows") {
         Some(rows) => vec![rows.parse::<u64>().context("--rows takes a number")?],

@@ -19,10 +19,7 @@ const FAST: &str = "gzip:6,pigz -6,zstd:1,zstd:3,zstd -3,column:3,lz4";
 const PEERS: &str = include_str!("pack/peers.py");
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let value = |name: &str, usual: &'static str| {
-        let at = arguments.iter().position(|argument| argument == name);
-        at.and_then(|at| arguments.get(at + 1)).cloned().unwrap_or_else(|| usual.to_owned())
-    };
+    let value = |name: &str, usual: &'static str| super::value(arguments, name).unwrap_or(usual).to_owned();
     let rows: u64 = value("--rows", ROWS).parse().context("--rows takes a number")?;
     let folder = target().join("bench-pack");
     std::fs::create_dir_all(&folder)?;

@@ -70,10 +70,7 @@ impl Method {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     let remora = release()?;
-    let value = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).map(String::as_str)
-    };
+    let value = |name: &str| super::value(arguments, name);
     let sizes = match value("--rows") {
         Some(rows) => vec![rows.parse::<u64>().context("--rows takes a number")?],
         None if arguments.iter().any(|argument| argument == "--full") => ROWS.to_vec(),

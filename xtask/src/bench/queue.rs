@@ -64,8 +64,7 @@ pub(crate) fn run_bench(arguments: &[String]) -> Result<()> {
     setup::run_quietly()?;
     let library = plugin::build()?;
     let number = |name: &str, default: u64| {
-        let at = arguments.iter().position(|argument| argument == name);
-        let value = at.and_then(|at| arguments.get(at + 1));
+        let value = super::value(arguments, name);
         value.map_or(Ok(default), |text| text.parse()).with_context(|| format!("{name} takes a number"))
     };
     let (seconds, backlog) = (number("--seconds", 5)?, number("--backlog", 0)?);

@@ -118,6 +118,18 @@ impl Tree {
         Content { records: self.records, sum: self.sum }
     }
 
+    /// Begins a level if it is the next one.
+    fn reach(&mut self, level: usize) {
+        if level == self.levels.len() {
+            self.levels.push(Level {
+                held: None,
+                filling: Filling::new(reserved(&self.shape)),
+                pointer: Pointer::default(),
+                is_first: true,
+            });
+        }
+    }
+
     /// Appends a page to a level.
     fn add<E: From<Error>>(
         &mut self,
@@ -127,14 +139,7 @@ impl Tree {
         to: &mut Building<'_, E>,
     ) -> Result<(), E> {
         let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
-        if level == self.levels.len() {
-            self.levels.push(Level {
-                held: None,
-                filling: Filling::new(reserved(&self.shape)),
-                pointer: Pointer::default(),
-                is_first: true,
-            });
-        }
+        self.reach(level);
         let Some(held) = self.levels[level].held.take() else {
             self.levels[level].held = Some(Held { page, pointer, number: None, previous: NO_PAGE });
             return Ok(());
@@ -163,14 +168,7 @@ impl Tree {
         child: u32,
         to: &mut Building<'_, E>,
     ) -> Result<(), E> {
-        if level == self.levels.len() {
-            self.levels.push(Level {
-                held: None,
-                filling: Filling::new(reserved(&self.shape)),
-                pointer: Pointer::default(),
-                is_first: true,
-            });
-        }
+        self.reach(level);
         if !self.levels[level].filling.takes(pointer.bytes.len() + 4) {
             self.end_page(level, to)?;
         }
