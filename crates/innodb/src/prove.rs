@@ -78,6 +78,8 @@ struct Proof<'a> {
     used: Vec<u64>,
     /// The contents of each index, as the rows have it.
     sums: Vec<Content>,
+    /// The field of each column in the clustered index.
+    places: Vec<Option<usize>>,
     row: Row,
     long: Vec<u8>,
     record: Record,
@@ -103,7 +105,12 @@ type Pointer = (Vec<u8>, Vec<u8>);
 
 impl<'a> Proof<'a> {
     fn new(claim: Claim<'a>, extents: &'a Extents, pages: u32) -> Proof<'a> {
+        let fields = claim.shapes.first().map_or(&[][..], |shape| shape.layout().fields());
+        let place = |column: usize| {
+            fields.iter().position(|field| field.column == Some(column) && field.prefix.is_none())
+        };
         Proof {
+            places: (0..claim.table.columns().len()).map(place).collect(),
             claim,
             extents,
             segments: Vec::new(),
@@ -379,9 +386,8 @@ impl<'a> Proof<'a> {
         let fields = shape.layout().fields();
         let mut row = std::mem::take(&mut self.row);
         row.clear();
-        for column in 0..self.claim.table.columns().len() {
-            let field =
-                fields.iter().position(|field| field.column == Some(column) && field.prefix.is_none());
+        for at in 0..self.places.len() {
+            let field = self.places.get(at).copied().flatten();
             match field.map_or(Stored::Null, |field| found.stored(field)) {
                 Stored::Null => row.push(None),
                 Stored::Whole(value) => row.push(Some(value)),

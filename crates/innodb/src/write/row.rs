@@ -1,12 +1,35 @@
 //! The values of a row before they become a record.
 
-use crc_fast::CrcAlgorithm::Crc64Nvme;
-
 use crate::table::Column;
 use crate::{Error, value};
 
 /// An odd number that spreads bits (2^64 by the golden ratio).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Folds the product of two numbers.
+fn mix(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    // The cast takes the low half.
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+    let halves = (product as u64, (product >> 64) as u64);
+    halves.0 ^ halves.1
+}
+
+/// A number that two texts hardly ever share, as in wyhash: 16 bytes at a time. It is not kept, so it may be
+/// another one in another version.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    let mut last = [0; 16];
+    last[..rest.len()].copy_from_slice(rest);
+    let word = |block: &[u8; 16], at: usize| {
+        block.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
+    };
+    let blocks = blocks.iter().chain([&last]);
+    let hash = blocks.fold(SPREAD ^ bytes.len() as u64, |hash, block| {
+        mix(word(block, 0) ^ hash, word(block, 8) ^ SPREAD.rotate_left(32))
+    });
+    mix(hash ^ SPREAD, bytes.len() as u64 ^ SPREAD)
+}
 
 /// A row: the stored bytes of each column, in the table's order. The memory is reused for the next row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,8 +91,7 @@ impl Row {
     #[must_use]
     pub fn hash(&self) -> u64 {
         let ends = self.ends.iter().map(|&(end, null)| (end as u64) << 1 | u64::from(null));
-        let start = crc_fast::checksum(Crc64Nvme, &self.bytes);
-        ends.fold(start, |hash, end| (hash.rotate_left(29) ^ end).wrapping_mul(SPREAD))
+        ends.fold(hash(&self.bytes), |hash, end| mix(hash ^ end, SPREAD))
     }
 
     /// Appends all of it to `out`, for [`Row::unpack`].

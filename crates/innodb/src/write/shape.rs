@@ -2,10 +2,8 @@
 //!
 //! Facts: `rec_convert_dtuple_to_rec_comp()` and `dtuple_convert_big_rec()` of MariaDB's source.
 
-use crc_fast::CrcAlgorithm::Crc64Nvme;
-
-use super::Row;
 use super::page::Filling;
+use super::{Row, row};
 use crate::chain::REFERENCE_BYTES;
 use crate::index::{HEAP, IndexPage, RECORD_HEADER_BYTES, RecordHeader, Status};
 use crate::order::Order;
@@ -105,7 +103,7 @@ impl Record {
     pub(crate) fn hash(&self) -> u64 {
         let head = self.origin - RECORD_HEADER_BYTES;
         let parts = [self.bytes.get(..head), self.bytes.get(self.origin..)];
-        let sums = parts.map(|part| crc_fast::checksum(Crc64Nvme, part.unwrap_or_default()));
+        let sums = parts.map(|part| row::hash(part.unwrap_or_default()));
         (sums[0].rotate_left(29) ^ sums[1]).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 

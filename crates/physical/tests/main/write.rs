@@ -41,7 +41,7 @@ fn indexes(session: &mut Session, table: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// Compares two tables in all that a server can tell.
-fn same(session: &mut Session, one: &str, other: &str) {
+pub(crate) fn same(session: &mut Session, one: &str, other: &str) {
     if definition(session, one).contains(" GENERATED ALWAYS AS ") {
         // The server's sum is another one in each table that has computed columns, whoever filled it.
         let select = |table: &str| format!("SELECT * FROM {}", quoted(table));
