@@ -114,7 +114,12 @@ impl Fill<'_> {
         };
         match filled {
             Ok((Outcome { rows, bytes: size, added }, bytes)) => {
-                let mut note = format!("the table's file was written directly: {} MiB", size >> 20);
+                let size = if size < 10 << 20 {
+                    format!("{} KiB", size >> 10)
+                } else {
+                    format!("{} MiB", size >> 20)
+                };
+                let mut note = format!("the table's file was written directly: {size}");
                 if !added.is_empty() {
                     note += &format!("; the server built {}", added.join(", "));
                 }

@@ -11,6 +11,7 @@ mod fill;
 mod ground;
 mod pages;
 mod probe;
+mod proof;
 mod trial;
 mod twin;
 

@@ -9,6 +9,7 @@ use innodb::table::{RowFormat, Table, Type};
 use innodb::write::{Leaves, Record, Row, Run, Shape, Writer, Written};
 
 use super::pages::Pages;
+use super::proof::Reader;
 use super::twin::Twin;
 use super::{Input, Request, Rows, Take};
 use crate::error::io;
@@ -307,7 +308,12 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
         let mut sorted = fill.sort(input, shape)?;
         request.progress.phase("rows to pages", None);
         let mut batches = || Ok(Batch::next(&mut sorted)?.map(|batch| (0, batch)));
-        fill.rows(&mut batches, &unpacked, &mut joiner)?
+        let rows = |_: &Table, batch: Batch, _: u64, take: &mut Take<'_>| {
+            let rows = unpacked(&batch, take)?;
+            request.progress.done(rows, 0);
+            Ok(())
+        };
+        fill.rows(&mut batches, &rows, &mut joiner)?
     };
     let last = workers.iter().map(|worker| worker.last).max().unwrap_or(0).max(next.saturating_sub(1));
     for at in 1..shapes.len() {
@@ -318,21 +324,26 @@ pub(super) fn fill<D: Disk + Tree, P: Send>(
     let Joiner { writer, mut pages, .. } = joiner;
     let written = writer.finish(last, &mut |number, page: &Page| pages.put(number, page))?;
     pages.finish(written.pages)?;
-    request.progress.phase("proof of the file", None);
-    let mut file = File::open(disk, &path)?;
+    let file = File::open(disk, &path)?;
+    request.progress.phase("proof of the file", Some(file.len()));
+    let mut pages = Reader::new(file, request.progress);
     let claim = Claim { table, shapes: &shapes, plan: &twin.plan, written: &written };
-    prove::file(claim, &mut file, request.threads).map_err(|error| error.of(&path))?;
+    prove::file(claim, &mut pages, request.threads).map_err(|error| error.of(&path))?;
     let rows = written.contents.first().map_or(0, |content| content.records);
     Ok(Filled { rows, written })
 }
 
-/// Gives the rows of a sorted batch.
-fn unpacked(_: &Table, batch: Batch, _: u64, take: &mut Take<'_>) -> Result<(), Error> {
-    let mut row = Row::default();
+/// Gives the rows of a sorted batch; returns how many.
+fn unpacked(batch: &Batch, take: &mut Take<'_>) -> Result<u64, Error> {
+    let (mut row, mut rows) = (Row::default(), 0);
     batch.each(|_, mut packed| match word(&mut packed) {
-        Some(place) if row.unpack(packed) => take(&row, place),
+        Some(place) if row.unpack(packed) => {
+            rows += 1;
+            take(&row, place)
+        }
         _ => Err(torn()),
-    })
+    })?;
+    Ok(rows)
 }
 
 /// The value of the AUTO_INCREMENT column; 0 for a negative one.
