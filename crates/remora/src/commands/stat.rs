@@ -25,7 +25,7 @@ use status::counter::watch::Wants;
 
 use self::feed::{Event, Feed, Times, watches};
 use self::list::Filter;
-use self::output::{Follow, Output, Silent};
+use self::output::{Follow, Output, Silent, Wanted};
 use self::recording::Recorder;
 use self::statements::Statements;
 use crate::args::ServerArgs;
@@ -245,17 +245,17 @@ fn replay(
     }
     let (names, _) = recording::survey(file)?;
     let mut follow = Follow::new(names.clone());
-    let mut shown = vec![0; names.len()];
-    let is_enough = |shown: &u64| words.count.is_some_and(|count| *shown >= count);
+    let least = words.interval.unwrap_or_default();
+    let mut left = vec![words.count.unwrap_or(u64::MAX); names.len()];
     recording::replay(file, Some(report), &mut |server, sample| {
         let server = names.iter().position(|name| name == server).unwrap_or_default();
-        if !is_enough(&shown[server]) {
-            shown[server] +=
-                follow.merge((server, sample), words.interval.unwrap_or_default(), output, report)?;
+        if left[server] > 0 {
+            let wanted = Wanted { least, left: left[server] };
+            left[server] -= follow.merge((server, sample), wanted, output, report)?;
         }
-        Ok(!stop.load(Ordering::Relaxed) && !shown.iter().all(is_enough))
+        Ok(!stop.load(Ordering::Relaxed) && left.iter().any(|left| *left > 0))
     })?;
-    if !shown.iter().all(is_enough) {
+    if left.iter().any(|left| *left > 0) {
         follow.finish(output, report)?;
     }
     Ok(if stop.load(Ordering::Relaxed) { stopped() } else { Exit::Done })
