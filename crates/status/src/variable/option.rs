@@ -80,6 +80,11 @@ pub fn resolve<'a>(snapshot: &'a Snapshot, written: &str) -> Meaning<'a> {
     }
 }
 
+/// A name as it is written, and without its first prefix, its first two and so on.
+pub(super) fn without_prefixes(written: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(written), |name| PREFIXES.iter().find_map(|(word, _)| name.strip_prefix(word)))
+}
+
 /// The option with this name, or else all options that begin with it.
 fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Vec<(&'a str, &'a Variable)> {
     let is_option = |variable: &Variable| variable.option.is_some() || !snapshot.has_options;
