@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ::server::OptionLine;
 
+pub use super::option::is_read;
 use super::option::{Meaning, Prefix, resolve};
 use super::plugin::{Load, loads};
 use super::value::{switch, unit, words};
@@ -78,12 +79,6 @@ impl Finding {
     pub fn is_about(&self, line: &OptionLine) -> bool {
         self.line == line.line && self.file == line.file
     }
-}
-
-/// Whether a server reads the group of a line.
-#[must_use]
-pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
-    snapshot.groups.iter().any(|group| group.eq_ignore_ascii_case(&line.group))
 }
 
 /// Checks all lines of option files, in all groups, for a server. Nothing is known about the plugins that the

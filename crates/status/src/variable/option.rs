@@ -1,6 +1,8 @@
 //! Finds the option that a name in an option file means, like `my_getopt` of the servers, with prefixes and
 //! abbreviations.
 
+use ::server::OptionLine;
+
 use super::{Snapshot, Variable};
 
 /// A prefix of an option's name.
@@ -51,6 +53,12 @@ pub enum Meaning<'a> {
         /// Whether the server continues.
         is_loose: bool,
     },
+}
+
+/// Whether a server reads the group of a line.
+#[must_use]
+pub fn is_read(snapshot: &Snapshot, line: &OptionLine) -> bool {
+    snapshot.groups.iter().any(|group| group.eq_ignore_ascii_case(&line.group))
 }
 
 /// Finds the option that a name in an option file means.

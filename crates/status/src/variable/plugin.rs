@@ -2,8 +2,8 @@
 
 use ::server::OptionLine;
 
-use super::option::{Meaning, resolve, without_prefixes};
-use super::{Snapshot, check, name};
+use super::option::{Meaning, is_read, resolve, without_prefixes};
+use super::{Snapshot, name};
 
 /// A library that an option file loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +23,12 @@ impl Load {
     }
 }
 
-/// What the lines load into this server: all of `plugin_load_add`, but only what follows the last `plugin_load`,
-/// which replaces what was given before it.
+/// What the lines load into this server: the last `plugin_load`, which replaces what was given before it, and
+/// every `plugin_load_add` after that.
 #[must_use]
 pub fn loads(snapshot: &Snapshot, lines: &[OptionLine]) -> Vec<Load> {
     let mut all = Vec::new();
-    for line in lines.iter().filter(|line| check::is_read(snapshot, line)) {
+    for line in lines.iter().filter(|line| is_read(snapshot, line)) {
         let Meaning::Option { name, .. } = resolve(snapshot, &line.name) else { continue };
         match name {
             "plugin_load" => all.clear(),

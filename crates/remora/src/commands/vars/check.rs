@@ -86,8 +86,8 @@ pub(crate) fn run(arguments: &Arguments, password: Option<String>, report: &Repo
     })
 }
 
-/// The plugins that the file loads and whose options nobody here knows. The options of the others are asked of
-/// the program, and are in the snapshot then.
+/// The plugins that the file loads and whose options nobody here knows. For the others the program is asked,
+/// and their options are added to the snapshot.
 fn unknown_plugins(
     arguments: &Arguments,
     snapshot: &mut Snapshot,

@@ -154,8 +154,8 @@ fn depends(checked: &Checked<'_>, line: &OptionLine) -> bool {
     checked.findings.iter().any(|finding| finding.verdict == Verdict::Depends && finding.is_about(line))
 }
 
-/// Whether a line can be tried, or concerns a machine and data that are not here. `own` has the options of such
-/// a server without plugins.
+/// Whether a line can be tried, or concerns a machine and data that are not here. `own` has the options of
+/// such a server without plugins.
 fn is_tried(snapshot: &Snapshot, own: &Snapshot, line: &OptionLine) -> bool {
     let Meaning::Option { name, variable, .. } = resolve(snapshot, &line.name) else { return true };
     if matches!(resolve(own, name), Meaning::Unknown { .. }) {
