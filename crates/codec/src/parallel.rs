@@ -1,8 +1,9 @@
 //! The same streams on several cores: cut into pieces that are compressed and decompressed independently.
 //!
 //! The output is what the codec's standard tool reads: members of gzip, frames of zstd and lz4, streams of
-//! bzip2 and xz, one after the other. Files of other tools are decompressed on several cores if they consist of
-//! such pieces too: zstd frames with their sizes, and short frames of lz4 and streams of bzip2 (pbzip2) and xz.
+//! bzip2 and xz, one after the other. Files of other tools are decompressed on several cores if they consist
+//! of such pieces too: zstd frames with their sizes, short frames of lz4, short streams of bzip2 (as pbzip2
+//! writes them) and of xz.
 
 mod pieces;
 mod search;

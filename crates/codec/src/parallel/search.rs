@@ -1,5 +1,5 @@
-//! Where a stream of bzip2 or xz ends. It does not say so at its beginning, so the beginning of the next one is
-//! searched.
+//! Where a stream of bzip2 or xz ends. It does not say so at its beginning, so the beginning of the next one
+//! is searched.
 
 use flate2::Crc;
 
@@ -10,7 +10,8 @@ const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 /// The header of an .xz stream, and also its footer (.xz file format 1.2, sections 2.1.1 and 2.1.2).
 const XZ_HEAD_BYTES: usize = 12;
 
-/// Whether bytes are the head of a stream with at least one block. By chance they are that once in 2^72 bytes.
+/// Whether bytes are the head of a stream with at least one block. By chance they are one at one of 2^72
+/// places.
 fn is_bzip2(head: &[u8]) -> bool {
     head.starts_with(BZIP2.0) && matches!(head.get(3), Some(b'1'..=b'9')) && head[4..].starts_with(BZIP2.1)
 }
@@ -39,8 +40,8 @@ pub(super) fn xz(held: &[u8], from: usize, plain_max: usize) -> Option<usize> {
     at.find(|at| held[*at..].starts_with(&XZ) && is_xz_stream(&held[..*at], plain_max))
 }
 
-/// Whether bytes are exactly one .xz stream: the index at its end gives the size of each block. `plain_max` is
-/// the most plain bytes it may have.
+/// Whether bytes are exactly one .xz stream: the index at its end gives the size of each block. `plain_max`
+/// is the most plain bytes it may have.
 pub(super) fn is_xz_stream(stream: &[u8], plain_max: usize) -> bool {
     sizes(stream).is_some_and(|(bytes, plain)| bytes == stream.len() && plain <= plain_max)
 }
