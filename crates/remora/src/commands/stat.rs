@@ -42,12 +42,13 @@ const EXAMPLES: &str = "EXAMPLES
   remora stat 1 mysql://mon@db1 mysql://mon@db2 --csv     two servers, as a table for programs
   remora stat --live                  a screen with all of it
   remora stat --digests 5             with the five statements that took the most time
-  remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again, in any form
+  remora stat 10 --record db1.stat    keep the samples; --replay db1.stat shows them again
   remora stat report db1.stat -o db1.html     a page with plots of the recording
   remora stat --listen 127.0.0.1:9104 mysql://mon@db1 mysql://mon@db2     for Prometheus
 
-A counter is shown as its change per second, over the time that really passed; a gauge as its value. What
-remora's own questions add is subtracted. After a restart or FLUSH STATUS a line says so instead of numbers.";
+A counter is shown as its change per second, over the time that really passed; a gauge as its
+value. What remora's own questions add is subtracted. After a restart or FLUSH STATUS a line says so
+instead of numbers.";
 
 /// The default interval between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
